@@ -8,8 +8,11 @@ namespace tandem::lower {
 
 class Instances {
  public:
-  explicit Instances(const Program& program);
+  explicit Instances(const Program& program) : Instances(program, program.digits.micro_batches()) {}
+  // With so many micro-batches, of those that the program has.
+  Instances(const Program& program, std::int64_t micro_batches);
 
+  [[nodiscard]] std::int64_t micro_batches() const { return micro_batches_; }
   [[nodiscard]] std::int64_t ranks() const { return static_cast<std::int64_t>(count_.size()); }
   [[nodiscard]] std::size_t count(std::int64_t rank) const {
     return count_[static_cast<std::size_t>(rank)];
@@ -22,6 +25,7 @@ class Instances {
 
  private:
   const Program& program_;
+  std::int64_t micro_batches_;
   std::vector<std::size_t> count_;  // by rank
   std::vector<std::size_t> first_;  // by buffer
   std::vector<std::int64_t> rank_;  // by buffer

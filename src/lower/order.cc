@@ -120,4 +120,11 @@ std::vector<Turn> turns_of(const plan::Schedule& schedule, std::int64_t ranks, s
   return out;
 }
 
+std::vector<Turn> turns_of(const Program& program, std::int64_t micro_batches, std::int64_t rank,
+                           std::int64_t steps) {
+  auto schedule = program.schedule;
+  schedule.micro_batches = micro_batches;
+  return turns_of(schedule, program.digits.group_size(schedule.digits), rank, program.phase, steps);
+}
+
 }  // namespace tandem::lower

@@ -30,6 +30,10 @@ struct Turn {
 std::vector<Turn> turns_of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t rank,
                            Phase phase = Phase::kTraining, std::int64_t steps = 1);
 
+// The same in the first micro-batches of a program, so many.
+std::vector<Turn> turns_of(const Program& program, std::int64_t micro_batches, std::int64_t rank,
+                           std::int64_t steps);
+
 // How many steps show what every further one is like, and which of them does. Where steps flow into
 // each other that is neither the first, which fills the pipeline, nor the last, which drains it.
 struct SteadySteps {

@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "lower/instances.h"
 #include "lower/order.h"
+#include "predict/few_micro_batches.h"
 #include "predict/holders.h"
 
 namespace tandem::predict {
@@ -26,7 +27,7 @@ class OneDevice {
         device_(device),
         rank_(program.digits.rank_in_group(device, program.schedule.digits)),
         steps_(lower::steady_steps(program).simulated),
-        turns_(turns_of(program.schedule, instances.ranks(), rank_, program.phase, steps_)),
+        turns_(turns_of(program, instances.micro_batches(), rank_, steps_)),
         cached_(lower::cached(program)),
         in_place_of_(lower::cached_in_place(program)) {
     const auto has = holders.of(device);
@@ -113,7 +114,7 @@ class OneDevice {
     }
     for (auto b : cached_) {
       if (!has_[b.index()]) continue;
-      const auto times = program_.buffer(b).each ? program_.digits.micro_batches() : 1;
+      const auto times = program_.buffer(b).each ? instances_.micro_batches() : 1;
       out.cache += static_cast<double>(times) * program_.buffer(b).bytes();
     }
     return out;
@@ -153,7 +154,7 @@ class OneDevice {
     for (const auto& turn : turns_) {
       for (auto t : program_.segment(turn.stage, turn.part).tasks) {
         const auto& task = program_.tasks[t];
-        if (runs_in(task, turn.micro_batch, program_.digits.micro_batches())) {
+        if (runs_in(task, turn.micro_batch, instances_.micro_batches())) {
           visit(task, turn, now++);
         }
       }
@@ -221,7 +222,7 @@ class OneDevice {
   void keep_to_the_end(BufferId b, Visit&& visit) {
     if (!has_[b.index()]) return;
     const auto before = in_place_of_[b.index()];
-    const auto times = program_.buffer(b).each ? program_.digits.micro_batches() : 1;
+    const auto times = program_.buffer(b).each ? instances_.micro_batches() : 1;
     for (std::int64_t m = 0; m < times; ++m) {
       last_[instance_of(b, m, 0)] = moments_;
       if (before == Program::kNone) continue;
@@ -266,8 +267,8 @@ class OneDevice {
 // The fullest device of each group; devices alike in `digits`, and in what they do, are of one.
 template <class GroupOf>
 std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, std::size_t groups,
-                            GroupOf&& group_of) {
-  const lower::Instances instances(program);
+                            std::int64_t micro_batches, GroupOf&& group_of) {
+  const lower::Instances instances(program, micro_batches);
   const Holders holders(program);
   std::vector<Memory> out(groups);
   std::vector<std::set<std::pair<std::int64_t, std::vector<bool>>>> seen(groups);
@@ -305,12 +306,14 @@ std::vector<HeldBuffer> held_at(const Program& program, std::int64_t device, std
 }
 
 Memory memory_of(const Program& program) {
-  return fullest(program, 0, 1, [](std::int64_t) { return 0; }).front();
+  return fullest(program, 0, 1, program.digits.micro_batches(), [](std::int64_t) { return 0; })
+      .front();
 }
 
-std::vector<Memory> memory_by_group(const Program& program, const machine::Machine& machine) {
+std::vector<Memory> memory_by_group(const Program& program, const machine::Machine& machine,
+                                    std::int64_t micro_batches) {
   auto out = fullest(program, group_digits(machine, program.digits),
-                     std::max<std::size_t>(1, machine.groups.size()),
+                     std::max<std::size_t>(1, machine.groups.size()), micro_batches,
                      [&](std::int64_t device) { return machine.group_of(device); });
   for (auto& memory : out) memory = with_unused(memory, machine.device_of(memory.device));
   return out;
@@ -318,9 +321,11 @@ std::vector<Memory> memory_by_group(const Program& program, const machine::Machi
 
 std::vector<Memory> memory_by_rank(const Program& program, const machine::Machine& machine) {
   const auto ranks = program.schedule.digits;
-  auto out =
-      fullest(program, ranks, static_cast<std::size_t>(program.digits.group_size(ranks)),
-              [&](std::int64_t device) { return program.digits.rank_in_group(device, ranks); });
+  const auto few = few_micro_batches(program);
+  auto out = fullest(program, ranks, static_cast<std::size_t>(program.digits.group_size(ranks)),
+                     few ? few->more : program.digits.micro_batches(), [&](std::int64_t device) {
+                       return program.digits.rank_in_group(device, ranks);
+                     });
   for (auto& memory : out) memory = with_unused(memory, machine.device_of(memory.device));
   return out;
 }

@@ -53,9 +53,10 @@ struct HeldBuffer {
 std::vector<HeldBuffer> held_at(const lower::Program& program, std::int64_t device,
                                 std::size_t moment);
 
-// The same of the fullest device of each of the machine's groups: what only other groups hold does
-// not count. One entry where all devices are equal.
-std::vector<Memory> memory_by_group(const lower::Program& program, const machine::Machine& machine);
+// The same of the fullest device of each of the machine's groups, in the first micro-batches, so
+// many: what only other groups hold does not count. One entry where all devices are equal.
+std::vector<Memory> memory_by_group(const lower::Program& program, const machine::Machine& machine,
+                                    std::int64_t micro_batches);
 // The same of the fullest device of each rank of the pipeline; one entry without a pipeline.
 std::vector<Memory> memory_by_rank(const lower::Program& program, const machine::Machine& machine);
 

@@ -18,6 +18,7 @@
 #include "predict/covered_time.h"
 #include "predict/device.h"
 #include "predict/durations.h"
+#include "predict/few_micro_batches.h"
 #include "predict/gradient_sync.h"
 #include "predict/holders.h"
 
@@ -52,15 +53,17 @@ struct DeviceClass {
 
 class Simulator {
  public:
-  Simulator(const Program& program, const machine::Machine& machine, Classes spans, Seconds limit,
-            Operations* known)
+  // The first micro-batches of the program, so many.
+  Simulator(const Program& program, const machine::Machine& machine, const Durations& durations,
+            Classes spans, Seconds limit, std::int64_t micro_batches)
       : program_(program),
         machine_(machine),
         spans_(spans),
         limit_(limit),
         levels_(machine.levels.size()),
-        instances_(program),
-        durations_(program, machine, known),
+        micro_batches_(micro_batches),
+        instances_(program, micro_batches),
+        durations_(durations),
         overlap_(machine.device.software.overlap),
         order_(task_order(program, overlap_)),
         is_gradient_sync_(gradient_syncs(program)),
@@ -72,17 +75,29 @@ class Simulator {
     make_classes();
   }
 
-  // Nothing where the iteration takes the limit or more.
-  std::optional<Simulation> run() {
+  // False where the iteration takes the limit or more.
+  bool run() {
     for (bool moved = true; moved && !is_late_;) {
       moved = false;
       for (std::size_t c = 0; c < classes_.size() && !is_late_; ++c) moved = advance(c) || moved;
     }
-    if (is_late_) return std::nullopt;
+    if (is_late_) return false;
     for (const auto& c : classes_) CHECK(c.turn == c.turns.size(), "a class waits for ever");
     cut_out_steady_step();
-    if (out_.iteration >= limit_) return std::nullopt;
-    finish();
+    return out_.iteration < limit_;
+  }
+
+  // Sums up what was run.
+  Simulation simulation() {
+    finish({});
+    put_together();
+    return std::move(out_);
+  }
+  // Sums up a step of more micro-batches than were run: `times` what this one and one of fewer
+  // differ by is to be added.
+  Simulation simulation_of_more(const Simulator& of_fewer, double times) {
+    finish({&of_fewer, times});
+    out_.is_extrapolated = true;
     return std::move(out_);
   }
 
@@ -107,10 +122,8 @@ class Simulator {
                     .ready = {},
                     .host = {},
                     .beside = Beside(machine_.device_of(device).software.interference)};
-      const auto& schedule = program_.schedule;
-      const auto rank = program_.digits.rank_in_group(device, schedule.digits);
-      c.turns =
-          lower::turns_of(schedule, instances_.ranks(), rank, program_.phase, steps_.simulated);
+      const auto rank = program_.digits.rank_in_group(device, program_.schedule.digits);
+      c.turns = lower::turns_of(program_, micro_batches_, rank, steps_.simulated);
       c.ready.resize(instances_.count(rank));
       std::vector<bool> has_list = {true};
       if (may_be_alike) {
@@ -191,7 +204,7 @@ class Simulator {
     for (const auto& turn : c.turns) {
       for (auto t : tasks_of(turn)) {
         const auto& task = program_.tasks[t];
-        if (!runs_in(task, turn.micro_batch, program_.digits.micro_batches()) || !is_whole(task)) {
+        if (!runs_in(task, turn.micro_batch, micro_batches_) || !is_whole(task)) {
           continue;
         }
         const auto list = touched.of_task.empty() ? 0 : touched.of_task[t];
@@ -203,7 +216,7 @@ class Simulator {
 
   [[nodiscard]] bool does(const DeviceClass& c, std::uint32_t t, const lower::Turn& turn) const {
     return (c.takes_part.empty() || c.takes_part[t]) &&
-           runs_in(program_.tasks[t], turn.micro_batch, program_.digits.micro_batches());
+           runs_in(program_.tasks[t], turn.micro_batch, micro_batches_);
   }
 
   // What the stream has still to do follows.
@@ -476,25 +489,47 @@ class Simulator {
     out.any = covered_time(spans, out_.iteration);
     return out;
   }
+  [[nodiscard]] std::map<std::string, Seconds> serialized(std::size_t number) const {
+    std::map<std::string, Seconds> out;
+    for (const auto& span : timeline_[number]) {
+      out[std::string(kind_of(program_, program_.tasks[span.task]))] += span.end - span.start;
+    }
+    return out;
+  }
 
-  void finish() {
+  // What further micro-batches take is told by a step of fewer.
+  struct Further {
+    const Simulator* fewer = nullptr;
+    double times = 0;
+  };
+  static Seconds with(Further further, Seconds time, Seconds of_fewer) {
+    return time + further.times * (time - of_fewer);
+  }
+
+  void finish(Further further) {
     Busy most;
     std::size_t busiest = 0;
     for (std::size_t c = 0; c < timeline_.size(); ++c) {
-      const auto now = busy(timeline_[c]);
+      auto now = busy(timeline_[c]);
+      if (further.fewer != nullptr) {
+        const auto before = further.fewer->busy(further.fewer->timeline_[c]);
+        now = {with(further, now.compute, before.compute), with(further, now.any, before.any)};
+      }
       if (c > 0 && now.any <= most.any) continue;
       most = now;
       busiest = c;
     }
     out_.busiest = groups_.told(busiest)[0];
-    for (const auto& span : timeline_[busiest]) {
-      out_.serialized[std::string(kind_of(program_, program_.tasks[span.task]))] +=
-          span.end - span.start;
+    out_.serialized = serialized(busiest);
+    if (further.fewer != nullptr) {
+      out_.iteration = with(further, out_.iteration, further.fewer->out_.iteration);
+      auto before = further.fewer->serialized(busiest);
+      for (auto& [kind, time] : out_.serialized) time = with(further, time, before[kind]);
     }
     out_.compute = most.compute;
     out_.exposed_comm = most.any - most.compute;
     out_.bubble = out_.iteration - most.any;
-    out_.group_memory = memory_by_group(program_, machine_);
+    out_.group_memory = memory_by_group(program_, machine_, micro_batches_);
     for (const auto& memory : out_.group_memory) {
       if (memory.peak < out_.memory) continue;
       out_.memory = memory.peak;
@@ -504,7 +539,6 @@ class Simulator {
     out_.model_flops = durations_.model_flops();
     const Seconds at_peak = out_.model_flops / peak_of_all(machine_, dtype);
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
-    put_together();
   }
 
   // The timeline of all, or of one of those that are alike.
@@ -531,8 +565,9 @@ class Simulator {
   Seconds limit_;
   bool is_late_ = false;  // Is it certain that the iteration takes as long?
   std::size_t levels_;
+  std::int64_t micro_batches_;
   lower::Instances instances_;
-  Durations durations_;
+  const Durations& durations_;
   bool overlap_;  // of gradients' collectives with the backward pass
   std::vector<std::vector<std::uint32_t>> order_;  // by segment
   std::vector<bool> is_gradient_sync_;             // by task
@@ -582,8 +617,24 @@ Simulation simulate(const Program& program, const machine::Machine& machine, Cla
 
 std::optional<Simulation> simulate_within(Seconds limit, const Program& program,
                                           const machine::Machine& machine, Classes classes,
-                                          Operations* known) {
-  return Simulator(program, machine, classes, limit, known).run();
+                                          Operations* known, Extent extent) {
+  const Durations durations(program, machine, known);
+  const auto simulator = [&](std::int64_t micro_batches) {
+    return Simulator(program, machine, durations, classes, limit, micro_batches);
+  };
+  const auto all = program.digits.micro_batches();
+  const auto few = extent == Extent::kFew ? few_micro_batches(program) : std::nullopt;
+  if (!few) {
+    auto whole = simulator(all);
+    if (!whole.run()) return std::nullopt;
+    return whole.simulation();
+  }
+  auto fewer = simulator(few->fewer);
+  auto more = simulator(few->more);
+  if (!fewer.run() || !more.run()) return std::nullopt;
+  auto out = more.simulation_of_more(fewer, few->times(all));
+  if (out.iteration >= limit) return std::nullopt;
+  return out;
 }
 
 }  // namespace tandem::predict

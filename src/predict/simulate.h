@@ -48,7 +48,8 @@ struct Simulation {
   double mfu = 0;                    // model_flops over what the devices could do in the iteration
   // Of one iteration; where steps overlap, what starts in it.
   std::vector<Span> timeline;
-  std::uint32_t busiest = 0;  // class
+  std::uint32_t busiest = 0;     // class
+  bool is_extrapolated = false;  // Are the times told by few micro-batches?
 };
 
 // Of which classes the timeline has the spans: of all, or of one of those that do the same, among
@@ -57,10 +58,16 @@ enum class Classes : std::uint8_t { kAll, kDifferent };
 
 Simulation simulate(const lower::Program& program, const machine::Machine& machine,
                     Classes classes = Classes::kAll);
+
+// How many micro-batches are simulated: all, or of many so few that the others take what the last
+// of these take (predict/few_micro_batches.h).
+enum class Extent : std::uint8_t { kAll, kFew };
+
 // Nothing where an iteration takes `limit` or more: it is given up as soon as that is certain.
 // `known`: of Durations.
 std::optional<Simulation> simulate_within(Seconds limit, const lower::Program& program,
                                           const machine::Machine& machine, Classes classes,
-                                          Operations* known = nullptr);
+                                          Operations* known = nullptr,
+                                          Extent extent = Extent::kAll);
 
 }  // namespace tandem::predict

@@ -87,12 +87,13 @@ std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
                                      const std::vector<plan::Choice>& choices,
                                      const plan::Schedule& schedule, plan::Optimizer optimizer,
                                      const std::vector<Bytes>& limits, lower::Phase phase,
-                                     predict::Classes classes, predict::Operations* known) {
+                                     predict::Classes classes, predict::Operations* known,
+                                     predict::Extent extent) {
   check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
   const auto program = lower::lower_legal(mapped, digits, optimizer, phase);
-  auto simulation = predict::simulate_within(limit, program, machine, classes, known);
+  auto simulation = predict::simulate_within(limit, program, machine, classes, known, extent);
   if (!simulation) return std::nullopt;
   plan::check_mapped(mapped, digits);
   auto out = costed(name, std::move(*simulation), limits);

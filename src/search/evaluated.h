@@ -62,8 +62,8 @@ std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
                                      const std::vector<plan::Choice>& choices,
                                      const plan::Schedule& schedule, plan::Optimizer optimizer,
                                      const std::vector<Bytes>& limits, lower::Phase phase,
-                                     predict::Classes classes,
-                                     predict::Operations* known = nullptr);
+                                     predict::Classes classes, predict::Operations* known = nullptr,
+                                     predict::Extent extent = predict::Extent::kAll);
 
 // Makes the record of a simulation or an estimate.
 Evaluated costed(std::string name, predict::Simulation simulation,

@@ -123,8 +123,6 @@ inline constexpr std::int64_t kMixMoreDevices = 2;
 inline constexpr std::size_t kMixesTried = 2;
 // A mixture has to be predicted to take at most this times the best.
 inline constexpr double kWorthMixing = 0.997;
-// Operators times micro-batches of a mixture: some seconds for all.
-inline constexpr double kMostMixed = 4e6;
 // Corrections of the predicted memory by that of the lowered program.
 inline constexpr int kMixCorrections = 5;
 // What a mixture may take of its prediction: layers do not divide as they should.

@@ -181,6 +181,9 @@ void CandidatePool::choose() {
     result_.best = cost(candidate, kUnlimited);
     break;
   }
+  if (result_.best->simulation.is_extrapolated) {
+    result_.best = cost(*best_candidate_, kUnlimited, predict::Extent::kAll);
+  }
   const auto time = result_.best->simulation.iteration;
   find_faster(time);
   for (const auto& [name, evaluated] : by_name_) {
@@ -214,14 +217,15 @@ bool CandidatePool::is_over() {
   return over_ = true;
 }
 
-std::optional<Evaluated> CandidatePool::cost(const Candidate& candidate, Seconds limit) {
+std::optional<Evaluated> CandidatePool::cost(const Candidate& candidate, Seconds limit,
+                                             predict::Extent extent) {
   auto schedule = candidate.schedule;
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
-  auto out =
-      cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
-                  options_.optimizer, result_.limits, lower::Phase::kTraining,
-                  predict::Classes::kDifferent, options_.threads <= 1 ? &operations_ : nullptr);
+  auto out = cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
+                         options_.optimizer, result_.limits, lower::Phase::kTraining,
+                         predict::Classes::kDifferent,
+                         options_.threads <= 1 ? &operations_ : nullptr, extent);
   if (!out) return out;
   out->rewritten = candidate.rewritten;
   if (!candidate.rewritten && !candidate.is_in_part) out->setting = candidate.setting;

@@ -101,7 +101,8 @@ class CandidatePool {
                                     const std::vector<plan::Choice>& choices) const;
 
  private:
-  std::optional<Evaluated> cost(const Candidate& candidate, Seconds limit);
+  std::optional<Evaluated> cost(const Candidate& candidate, Seconds limit,
+                                predict::Extent extent = predict::Extent::kFew);
   [[nodiscard]] Seconds time_to_beat(const Candidate& candidate) const;
   [[nodiscard]] bool is_known_to_take(const Candidate& candidate, Seconds limit) const;
   void note(const Candidate& candidate, const Evaluated& costed);

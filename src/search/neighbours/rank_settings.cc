@@ -369,8 +369,7 @@ void mix_settings_by_rank(CandidatePool& pool, const strategies::Problem& proble
       is_large ? limits::kLargeMixVaried : limits::kMixVaried);
   for (const auto& setting : settings) {
     if (pool.is_over()) return;
-    const auto passes = static_cast<double>(problem.model.size() * setting.micro.value_or(1));
-    if (passes > limits::kMostMixed) continue;
+    if (setting.micro.value_or(1) > most_micro_batches(problem.model)) continue;
     auto known = estimate(settings_beside(setting, problem, batch));
     std::ranges::stable_sort(known, {}, &Evaluated::time);
     const auto fitting = std::ranges::find(known, true, &Evaluated::feasible);

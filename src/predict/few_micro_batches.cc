@@ -1,0 +1,43 @@
+#include "predict/few_micro_batches.h"
+
+namespace tandem::predict {
+
+namespace {
+
+// To settle takes a pipeline so many of its ranks' number of micro-batches.
+constexpr std::int64_t kFills = 4;
+// Then these tell what each takes, at least.
+constexpr std::int64_t kTold = 8;
+// So many times as few are many.
+constexpr std::int64_t kMany = 2;
+
+bool keeps_few(const plan::Schedule& schedule, std::int64_t ranks) {
+  switch (schedule.order) {
+    case plan::Order::kGpipe:
+      return false;
+    case plan::Order::k1F1B:
+      return schedule.stages == ranks;
+    case plan::Order::kInterleaved:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<FewMicroBatches> few_micro_batches(const lower::Program& program) {
+  const auto& schedule = program.schedule;
+  const auto ranks = program.digits.group_size(schedule.digits);
+  const bool settles = program.phase == lower::Phase::kTraining && !schedule.is_delayed() &&
+                       keeps_few(schedule, ranks);
+  if (!settles) return std::nullopt;
+  // Interleaved stages take micro-batches up in groups of as many as ranks.
+  const auto all = schedule.micro_batches;
+  const auto told = (kTold + ranks - 1) / ranks * ranks;
+  const auto fewer = kFills * ranks + told + all % ranks;
+  const auto more = fewer + told;
+  if (all < kMany * (fewer + more)) return std::nullopt;
+  return FewMicroBatches{fewer, more};
+}
+
+}  // namespace tandem::predict
