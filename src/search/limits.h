@@ -124,7 +124,7 @@ inline constexpr std::size_t kMixesTried = 2;
 // A mixture has to be predicted to take at most this times the best.
 inline constexpr double kWorthMixing = 0.997;
 // Corrections of the predicted memory by that of the lowered program.
-inline constexpr int kMixCorrections = 5;
+inline constexpr int kMixCorrections = 8;
 // What a mixture may take of its prediction: layers do not divide as they should.
 inline constexpr double kMixRounded = 1.01;
 // Part of the memory that is left free beside the prediction.

@@ -1,12 +1,12 @@
 // The times of many micro-batches, told by few, are those of simulating all of them.
 #include "predict/few_micro_batches.h"
-#include "predict/simulate.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
 #include "models/model.h"
+#include "predict/simulate.h"
 #include "strategies/wide_grid.h"
 
 namespace tandem::strategies {

@@ -115,6 +115,7 @@ class Mixer {
     const auto in_flight = micro_batches_in_flight(setting);
     const auto usable = usable_by_rank(setting.pp);
     std::vector<double> off(in_flight.size());
+    std::vector<int> times_over(in_flight.size());
     for (int i = 0; i < limits::kMixCorrections && !pool_.is_over(); ++i) {
       choose(base, in_flight, usable, off);
       const auto candidate = make(base, balances);
@@ -122,10 +123,13 @@ class Mixer {
       const auto needs = memory_by_rank(*candidate);
       bool fits = true;
       for (std::size_t r = 0; r < needs.size(); ++r) {
-        fits = fits && needs[r] <= usable[r];
+        const auto over = std::max(needs[r] - usable[r], 0.0);
+        fits = fits && over == 0;
         const auto more = needs[r] - memory(base, base.ranks[r], in_flight, r);
-        // From the second time on, what was too much once is not tried again.
-        off[r] = i == 0 ? more : std::max(off[r], more);
+        // From the second time on, what was too much once is not tried again, and steps get longer:
+        // a share of few operators changes by whole ones.
+        off[r] = i == 0 ? more : std::max(off[r], more) + times_over[r] * over;
+        if (over > 0) ++times_over[r];
       }
       if (!fits) continue;
       const auto costed = pool_.enter({*candidate})[0];

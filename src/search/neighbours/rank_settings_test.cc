@@ -124,5 +124,26 @@ TEST_F(RankSettings, StepsWithoutPipelinesRecomputeNoMoreThanTheyHaveTo) {
   EXPECT_LT(best.iteration, full.time());
 }
 
+// Ranks of one layer or two recompute whole operators more or less: what fits is found all the
+// same.
+TEST_F(RankSettings, MoreMemoryIsNeverSlowerWithFewLayersARank) {
+  parsed_ = models::parse_model("gpt2:layers=10,hidden=128,heads=8,ffn=512,vocab=512,seq=512");
+  model_ = parsed_.build(kBatch, DType::kFp32);
+  options_.memory.reset();
+  const auto none = simulate("megatron:tp=1,dp=1,pp=8,micro=16").simulation.memory;
+  const auto selective = simulate("megatron:tp=1,dp=1,pp=8,micro=16,recompute=selective");
+  const auto least = selective.simulation.memory;
+  auto best = selective.time();
+  for (int tenths = 1; tenths < 10; ++tenths) {
+    options_.memory = least + 0.1 * tenths * (none - least);
+    CandidatePool pool(model_, machine_, options_);
+    mix(pool, "megatron:tp=1,dp=1,pp=8,micro=16,recompute=selective");
+    ASSERT_TRUE(pool.result().best) << tenths;
+    const auto time = pool.result().best->time();
+    EXPECT_LE(time / best, 1.01) << tenths;
+    best = std::min(best, time);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::search
