@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@
 #include "search/stop_reason.h"
 
 namespace tandem::search {
+
+class KnownPasses;
 
 // What the graph is, where it is a network of equal layers as it is: strategies for it can be
 // estimated, and so a great many of them compared.
@@ -81,6 +84,7 @@ struct Options {
   Finder finder = {};         // of layouts
   // Only a plan that is faster than this is asked for.
   Seconds beat{std::numeric_limits<double>::infinity()};
+  std::shared_ptr<KnownPasses> passes = {};  // which searches of parts of one machine share
   Until until = {};
   unsigned threads = 1;  // the plan does not depend on it
   std::function<void(const Progress&)> progress = {};

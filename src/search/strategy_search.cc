@@ -342,10 +342,10 @@ GridOptions StrategySearch::grid_options(double beat) {
 }
 
 // None where nothing can be estimated.
-std::vector<Evaluated> StrategySearch::estimate_grid(double beat, KnownPasses* known) {
+std::vector<Evaluated> StrategySearch::estimate_grid(double beat) {
   if (!can_estimate()) return {};
   const auto on = case_to_estimate();
-  FoldedGridModel model(on, estimates(), known);
+  FoldedGridModel model(on, estimates(), options_.passes.get());
   const bool is_first = beat == kNever;
   if (const auto& best = pool_.result().best) {
     beat = std::min(beat, limits::kEstimateMargin * best->simulation.iteration.value);
@@ -410,7 +410,7 @@ GridResult StrategySearch::simulate_grid(GridOptions grid) {
   return out;
 }
 
-std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& known) {
+std::optional<double> StrategySearch::fastest_plain(double beat) {
   std::optional<double> best;
   const auto note = [&](const std::vector<Evaluated>& evaluated) {
     for (const auto& e : evaluated) {
@@ -419,7 +419,7 @@ std::optional<double> StrategySearch::fastest_plain(double beat, KnownPasses& kn
       if (time < best.value_or(beat)) best = time;
     }
   };
-  const auto estimated = estimate_grid(beat, &known);
+  const auto estimated = estimate_grid(beat);
   note(estimated);
   if (!estimated.empty() || can_estimate()) return best;
   cost_baselines();

@@ -35,8 +35,7 @@ class StrategySearch {
 
   // The step time of the fastest plain strategy that fits, if it is less than `beat`. Of a search
   // that does nothing else.
-  // `known`: what it finds on parts of the same machine.
-  std::optional<double> fastest_plain(double beat, KnownPasses& known);
+  std::optional<double> fastest_plain(double beat);
 
   // Simulates strategies that are simpler than the best candidates and may be nearly as fast.
   void try_simpler();
@@ -70,7 +69,7 @@ class StrategySearch {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   // `beat`: GridOptions::beat.
   GridOptions grid_options(double beat = kNever);
-  std::vector<Evaluated> estimate_grid(double beat = kNever, KnownPasses* known = nullptr);
+  std::vector<Evaluated> estimate_grid(double beat = kNever);
   void simulate_grid(double beat = kNever);
   void simulate_smallest();
   GridResult simulate_grid(GridOptions grid);

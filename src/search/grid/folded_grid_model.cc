@@ -114,7 +114,7 @@ std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind
                                             bool has_data_parallel, bool& is_new) {
   const auto& machine = *on.machine;
   // Experts are on all devices.
-  if (kind.ep > 1 || !machine.groups.empty()) return nullptr;
+  if (kind.ep > 1) return nullptr;
   std::vector<Digit> group;
   const auto& digits = on.problem->digits;
   for (std::size_t d = 0; d < digits.count(); ++d) {
@@ -122,14 +122,16 @@ std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind
     if (!is_context && !machine::has(kind.tensor, d)) continue;
     group.push_back({digits[d].level, digits[d].size, is_context});
   }
+  std::vector<std::string> kinds;
+  for (const auto& group : machine.groups) kinds.push_back(group.name);
   // How many units one switch joins changes nothing.
   std::vector<std::int64_t> counts;
   for (const auto& level : machine.levels) counts.push_back(level.count);
   if (!counts.empty() && machine.levels[0].network == nullptr) counts[0] = 0;
   auto without = kind;
   without.tensor = without.context = 0;
-  const auto [at, inserted] =
-      known_.try_emplace({without, std::move(group), std::move(counts), has_data_parallel});
+  const auto [at, inserted] = known_.try_emplace(
+      {without, std::move(group), std::move(counts), std::move(kinds), has_data_parallel});
   is_new = inserted;
   return &at->second;
 }

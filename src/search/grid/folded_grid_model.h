@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <tuple>
 
 #include "search/estimates.h"
@@ -24,9 +25,10 @@ class KnownPasses {
     bool is_context = false;
     auto operator<=>(const Digit&) const = default;
   };
-  // The kind without its digits, these, the counts of levels, and whether there are data parallel
-  // devices.
-  using Key = std::tuple<PassKind, std::vector<Digit>, std::vector<std::int64_t>, bool>;
+  // The kind without its digits, these, the counts of levels, the groups of devices, and whether
+  // there are data parallel devices.
+  using Key = std::tuple<PassKind, std::vector<Digit>, std::vector<std::int64_t>,
+                         std::vector<std::string>, bool>;
   std::map<Key, std::optional<PassBound>> known_;
 };
 

@@ -86,11 +86,11 @@ std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batc
 
 // The step time of the fastest plain strategy, if it is less than `beat`.
 std::optional<double> fastest_plain(const graph::Graph& model, const machine::Machine& machine,
-                                    const Options& options, double beat, KnownPasses& known) {
+                                    const Options& options, double beat) {
   try {
     CandidatePool pool(model, machine, options);
     if (!pool.may_fit()) return std::nullopt;
-    return StrategySearch(pool, true).fastest_plain(beat, known);
+    return StrategySearch(pool, true).fastest_plain(beat);
   } catch (const UserError&) {  // of a part that no strategy can use
     return std::nullopt;
   }
@@ -220,7 +220,7 @@ class Parts {
     auto part = machine::with_units(machine_, parts_[i]);
     if (!part) return true;
     options_.until.seconds = clock_.left();
-    const auto takes = is_plain_ ? fastest_plain(model_, *part, options_, most, passes_)
+    const auto takes = is_plain_ ? fastest_plain(model_, *part, options_, most)
                                  : fastest_layouts(model_, *part, options_, most, by_grid_);
     if (!takes) return true;
     found_.push_back({std::move(*part), *takes});
@@ -249,7 +249,6 @@ class Parts {
   double near_;
   // Searches a part's grid, too: the whole batch at once may not fit there.
   bool by_grid_;
-  KnownPasses passes_;
   std::vector<Units> parts_;  // the largest first
   std::vector<bool> is_searched_;
   std::vector<TimedPart> found_;
@@ -267,9 +266,10 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
     return std::nullopt;
   }
   const SearchClock clock(options.until, all.search_s);
-  auto parts = Parts(model, machine, options, all, clock).run();
-  parts.resize(std::min(parts.size(), limits::kPartsRewritten));
   auto own = options;
+  own.passes = std::make_shared<KnownPasses>();
+  auto parts = Parts(model, machine, own, all, clock).run();
+  parts.resize(std::min(parts.size(), limits::kPartsRewritten));
   auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kForever};
   std::optional<FewerDevices> fastest;
   for (auto& part : parts) {
