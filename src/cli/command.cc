@@ -546,7 +546,7 @@ search::Result find_plan_on_any_part(Setup& setup) {
     all.search_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return all;
   }
-  setup.offered = {setup.machine_text, setup.machine.devices()};
+  setup.offered = {setup.machine_text, setup.machine.devices(), all.best.has_value()};
   setup.machine = std::move(fewer->machine);
   setup.digits = machine::Digits(setup.machine);
   std::vector<std::int64_t> units;

@@ -141,6 +141,7 @@ struct Setup {
   struct Offered {
     std::string machine_text;
     std::int64_t devices = 0;
+    bool fits = true;  // Is there a plan for all of them?
   };
   std::optional<Offered> offered = {};
 

@@ -235,9 +235,10 @@ void print_comparison(const Setup& setup, const search::Result& result) {
       best.mapped.schedule.is_delayed() ? ", updates one step late (PipeDream-2BW)" : "");
   if (setup.offered) {
     std::cout << fmt::format(
-        "Uses {} of the {} devices, {} of {}: the rest is idle, as fewer are faster here.\n\n",
+        "Uses {} of the {} devices, {} of {}: the rest is idle, as {}.\n\n",
         setup.machine.devices(), setup.offered->devices, setup.machine_text,
-        setup.offered->machine_text);
+        setup.offered->machine_text,
+        setup.offered->fits ? "fewer are faster here" : "nothing was found that fits on all");
   }
   std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
   for (const auto& faster : result.faster) {
