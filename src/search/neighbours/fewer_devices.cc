@@ -173,8 +173,8 @@ class Parts {
         near_(is_plain_ ? limits::kNearPlainPart : limits::kNearPart),
         by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
     const machine::Digits digits(machine);
-    const auto batch = strategies::batch_of({model, digits}).value_or(0);
-    parts_ = list_parts(machine, batch, is_plain_);
+    batch_ = strategies::batch_of({model, digits}).value_or(0);
+    parts_ = list_parts(machine, batch_, is_plain_);
     is_searched_.resize(parts_.size());
   }
 
@@ -191,14 +191,16 @@ class Parts {
   }
 
  private:
-  // Searches about every half, for each number of units of the innermost level, then the parts next
-  // to the fastest until none of those is faster. Searching layouts on all parts takes too long.
-  // 32, 24, 16, 12, 8, 4 nodes -> 32, 16, 8, 4; if 8 are the fastest -> 12 and 4 beside them
+  // Searches about every half, for each number of units of the innermost level, of those that
+  // divide the batch and of the others, then the parts next to the fastest until none of those is
+  // faster. Searching layouts on all parts takes too long. 32, 24, 16, 12, 8, 4 nodes -> 32, 16, 8,
+  // 4; if 8 are the fastest -> 12 and 4 beside them
   void search_some() {
-    std::map<std::int64_t, double> most;  // devices, by units of the innermost level
+    std::map<std::pair<std::int64_t, bool>, double> most;  // devices, of each such family
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const auto devices = static_cast<double>(count(parts_[i]));
-      const auto [at, is_first] = most.try_emplace(parts_[i].back());
+      const bool divides = batch_ % parts_[i][0] == 0;
+      const auto [at, is_first] = most.try_emplace({parts_[i].back(), divides});
       if (!is_first && devices > at->second) continue;
       at->second = limits::kNextPart * devices;
       (void)search_part(i);
@@ -249,6 +251,7 @@ class Parts {
   double near_;
   // Searches a part's grid, too: the whole batch at once may not fit there.
   bool by_grid_;
+  std::int64_t batch_ = 0;
   std::vector<Units> parts_;  // the largest first
   std::vector<bool> is_searched_;
   std::vector<TimedPart> found_;

@@ -1,5 +1,6 @@
 #include "search/neighbours/fewer_devices.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -85,6 +86,29 @@ TEST(FewerDevices, LeaveOutANodeOfLittleMemory) {
   ASSERT_TRUE(fewer.has_value());
   EXPECT_EQ(fewer->machine.devices(), 24);
   EXPECT_TRUE(fewer->machine.groups.empty());
+}
+
+// Two of three fast nodes divide the batch, and are as fast as where there are no more.
+TEST(FewerDevices, DivideTheBatchWhereTheFastestNodesDoNot) {
+  constexpr std::int64_t kBatch = 512;
+  const auto known = models::parse_model("resnet50");
+  const auto model = known.build(kBatch, DType::kFp32);
+  const auto takes = [&](std::int64_t fast) {
+    auto machine = machine::load_machine(fmt::format("dgx_a100_40gb:{}", fast + 1));
+    auto slow = machine.device;
+    for (auto& [dtype, peak] : slow.peak) peak = 0.1 * peak;
+    machine.groups = {{"fast", machine.device, fast}, {"slow", slow, 1}};
+    machine.device = slow;
+    Options options;
+    options.algebra = Algebra::kJoint;
+    options.network = KnownNetwork{&known, kBatch, DType::kFp32};
+    const auto all = search(model, machine, options);
+    const auto fewer = search_fewer_devices(model, machine, options, all);
+    return fewer ? std::min(all.fastest, fewer->result.fastest) : all.fastest;
+  };
+  const auto with_two = takes(2);
+  const auto with_three = takes(3);
+  EXPECT_LE(with_three, 1.002 * with_two);
 }
 
 }  // namespace
