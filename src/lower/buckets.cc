@@ -7,6 +7,7 @@ namespace tandem::lower {
 
 namespace {
 
+// Rebuilds the task list of a program, with gradients in buckets.
 class Packing {
  public:
   explicit Packing(Program& program)
@@ -25,14 +26,16 @@ class Packing {
   }
 
  private:
+  // A task of the original list.
   struct Entry {
-    std::size_t was = 0;  // its number in the list as it was
+    std::size_t was = 0;  // index in the original list
     Task task;
   };
 
-  // Gradients on their way. The first entry's task stands for those to come.
+  // Gradients that share a collective. The first entry's task becomes the collective of all.
   using Bucket = std::vector<Entry>;
 
+  // Delays the entry, adds it to a bucket or emits it.
   void take(Entry entry) {
     if (waits(entry)) {
       put_off(std::move(entry));
@@ -43,7 +46,7 @@ class Packing {
     }
   }
 
-  // For a gradient that is in a bucket, or for what waits for one.
+  // Returns whether the task needs a gradient that is in a bucket, or a task that waits for one.
   [[nodiscard]] bool waits(const Entry& entry) const {
     const auto is_pending = [&](BufferId b) { return pending_.contains(b); };
     return std::ranges::any_of(entry.task.reads, is_pending) ||
@@ -63,6 +66,7 @@ class Packing {
     program_.tasks.push_back(std::move(entry.task));
   }
 
+  // Returns whether the task is a collective that sums the gradient of a weight.
   [[nodiscard]] bool is_gradient_of_weight(const Task& task) const {
     const bool sums = task.kind == TaskKind::kMove && task.backward && !task.remade &&
                       (task.step.kind == machine::Step::kAllReduce ||
@@ -74,7 +78,7 @@ class Packing {
     return is_weight(pcg.node(node));
   }
 
-  // May one collective do both?
+  // Returns whether one collective may do both tasks.
   [[nodiscard]] bool go_together(const Task& a, const Task& b) const {
     const auto& left = program_.buffer(a.reads[0]);
     const auto& right = program_.buffer(b.reads[0]);
@@ -89,6 +93,7 @@ class Packing {
     return true;
   }
 
+  // Adds a gradient to its bucket, and sends the bucket if it is full.
   void add(Entry entry) {
     pending_.insert(entry.task.writes.begin(), entry.task.writes.end());
     auto bucket = std::ranges::find_if(
@@ -111,7 +116,7 @@ class Packing {
     }
   }
 
-  // The bucket's collective, then what has waited for it.
+  // Emits the bucket's collective, then retries the tasks that waited for it.
   void send(Bucket bucket) {
     auto all = std::move(bucket[0]);
     for (std::size_t i = 1; i < bucket.size(); ++i) {
@@ -127,11 +132,11 @@ class Packing {
   }
 
   Program& program_;
-  std::vector<std::size_t> moved_to_;  // by number in the list as it was
-  std::vector<bool> put_off_;          // the same
-  std::vector<Bucket> buckets_;        // by their first gradient
+  std::vector<std::size_t> moved_to_;  // by index in the original list
+  std::vector<bool> put_off_;          // by index in the original list
+  std::vector<Bucket> buckets_;        // in the order of their first gradients
   std::vector<Entry> waiting_;
-  std::set<BufferId> pending_;  // what is still to be written by what is in buckets or waits
+  std::set<BufferId> pending_;  // buffers that tasks in buckets or waiting tasks have yet to write
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Gradients in buckets: the same training, exactly, by fewer collectives. Time and memory are
-// judged in predict/simulate_test.cc.
+// Tests that gradients in buckets give exactly the same training with fewer collectives.
+// predict/simulate_test.cc tests time and memory.
 #include "lower/buckets.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(Buckets, RandomPlansTrainLikeOneDevice) {
     const auto digits = digits_of(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
-      const bool small_batch = seed % 3 == 1;  // attention's is 2
+      const bool small_batch = seed % 3 == 1;  // the attention model has a batch of 2
       if (small_batch && c.micro_batches > 2) continue;
       const plan::Schedule schedule{
           .micro_batches = c.micro_batches,
@@ -78,7 +78,7 @@ TEST(Buckets, GoWhenTheyAreFull) {
         lower(parallelize(model, digits, choices, schedule), digits, plan::Optimizer::kSgd));
     return "\n" + text.substr(text.find("<- seed"));
   };
-  // 48 and 144 bytes, then 96.
+  // Two gradients of 48 and 144 bytes, then one of 96.
   EXPECT_EQ(collectives(100), R"(
 <- seed mse %loss
 <- backward mse %loss

@@ -7,12 +7,13 @@ namespace tandem::lower {
 
 namespace {
 
-// The order in which tasks run: a list of their numbers, grown one by one.
+// The order in which tasks run: a list of their indices that grows one by one.
 class Order {
  public:
   explicit Order(const Program& program)
       : program_(program), before_sum_(static_cast<std::size_t>(program.schedule.stages)) {}
 
+  // Inserts task `t` at its place in the order.
   void take(std::size_t t) {
     const auto& task = program_.tasks[t];
     auto& before = before_sum_[task.stage];
@@ -30,18 +31,19 @@ class Order {
   [[nodiscard]] const std::vector<std::size_t>& order() const { return order_; }
 
  private:
-  // Where a stage's last sums of gradients begin.
+  // The position of a stage's most recent gradient reductions in the order.
   struct BeforeSum {
+    // index of the first of them
     std::optional<std::size_t> at;
-    bool computes_since = false;
+    bool computes_since = false;  // whether the stage has computed gradients after it
   };
 
-  // Gathers a weight for the backward pass, or a step of that.
+  // Returns whether the task gathers a weight for the backward pass, or is a step of that.
   [[nodiscard]] bool is_again(const Task& task) const {
     return task.kind == TaskKind::kMove && task.remade &&
            comes_from_weight(program_.pcg, task.node);
   }
-  // Sums a weight's gradient up over devices.
+  // Returns whether the task reduces a weight's gradient over devices.
   [[nodiscard]] bool is_sum(const Task& task) const {
     return task.kind == TaskKind::kMove && task.backward && !task.remade &&
            !is_local(task.step.kind) && comes_from_weight(program_.pcg, task.node);

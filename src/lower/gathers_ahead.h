@@ -1,20 +1,21 @@
-// Asks for the backward pass's weights before the gradients of earlier ones are summed up.
+// A pass that gathers weights for the backward pass before earlier gradients are reduced.
 #pragma once
 
 #include "lower/program.h"
 
 namespace tandem::lower {
 
-// Collectives over the same devices run in the order of the program, and the sum of a gradient
-// waits for the operator that makes it. What comes behind it in the list, the gather of the weight
-// that the next operator wants again, would wait as well, and compute with it. So it goes in front,
-// as FSDP's backward prefetch does:
+// Moves each gather of a weight for the backward pass in front of the preceding gradient
+// collectives. Collectives over the same devices run in program order, and the reduction of a
+// gradient waits for the operator that computes it. The gather of the next operator's weight would
+// wait behind it, and so would the next operator's compute. FSDP's backward prefetch uses the same
+// order:
 //
 //   gather w2, backward 2, scatter g2, gather w1, backward 1, scatter g1
 //   gather w2, backward 2, gather w1, scatter g2, backward 1, scatter g1
 //
-// At most what is gathered between one operator's gradients and the next one's goes ahead. Of
-// programs not yet cut into segments.
+// At most the gathers between two operators' gradients are moved ahead. `program` must not be split
+// into segments yet.
 void gather_weights_ahead(Program& program);
 
 }  // namespace tandem::lower

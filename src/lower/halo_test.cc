@@ -1,5 +1,6 @@
-// Operators that read in windows, cut along rows and columns: the halos that devices exchange, by
-// hand, and random plans of random images against one device, exactly.
+// Tests operators that read windows and are partitioned along rows and columns. The expected halos
+// of the first tests are computed by hand. Then random plans of random images must train exactly
+// like one device.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -34,7 +35,8 @@ std::vector<const Task*> halos(const Program& program, Step kind) {
   return out;
 }
 
-// An image of `sizes` plus a weight, then `op` with a kernel like this, then the loss.
+// Returns a model that applies `op`, with a kernel of this shape, to the sum of an image and a
+// weight, followed by the loss.
 Graph image_model(const std::string& sizes, const std::string& kernel, const std::string& op,
                   const std::string& result) {
   return graph::parse_graph(
@@ -46,7 +48,7 @@ Graph image_model(const std::string& sizes, const std::string& kernel, const std
 
 // --- By hand -------------------------------------------------------------------------------------
 
-// A 3 x 3 convolution of 8 rows of 4: each of 2 devices gets one row of 2 channels.
+// A 3 x 3 convolution of 8 rows of 4 pixels: each of 2 devices receives one row of 2 channels.
 TEST(Halo, AConvolutionExchangesTwoRowsEachWay) {
   const auto digits = digits_of({2});
   const auto model =
@@ -64,9 +66,9 @@ TEST(Halo, AConvolutionExchangesTwoRowsEachWay) {
     EXPECT_EQ(halo.messages, 1);
     EXPECT_EQ(moved_bytes(program, *moves[0]).value, 4 * kRow);
   }
-  // The weight's all-reduce beside them.
+  // The weight's all-reduce is counted too.
   EXPECT_EQ(elements_communicated(program), 2 * 2 * kRow + 2 * (3 * 2 * 3 * 3));
-  // The shard of 4 rows with the halo of one.
+  // The shard has 4 rows, and the halo one.
   const auto& window = program.buffer(halos(program, Step::kHalo)[0]->writes[0]);
   EXPECT_EQ(window.windows[2], (Window{-1, 4, 6}));
   EXPECT_EQ(window.shard, (Shape{1, 2, 5, 4}));
@@ -95,7 +97,7 @@ TEST(Halo, IsOneStepOfTheProgram) {
 )");
 }
 
-// With one row each, a kernel of 5 needs two neighbours on either side.
+// With one row per device, a kernel of 5 needs two neighbours on either side.
 TEST(Halo, MayComeFromBeyondTheNeighbours) {
   const auto digits = digits_of({2, 3});
   const auto model =
@@ -109,7 +111,7 @@ TEST(Halo, MayComeFromBeyondTheNeighbours) {
   EXPECT_EQ(halo.together, (2 + 3 + 4 + 4 + 3 + 2) * 2);
 }
 
-// Rows and columns: corners come from the device across.
+// If rows and columns are partitioned, the corners come from the diagonal neighbour.
 TEST(Halo, OfRowsAndColumnsHasCorners) {
   const auto digits = digits_of({2, 2});
   const auto model =
@@ -122,7 +124,7 @@ TEST(Halo, OfRowsAndColumnsHasCorners) {
   EXPECT_EQ(halo.together, 4 * halo.most);
 }
 
-// Windows side by side are shards.
+// Windows that do not overlap are shards.
 TEST(Halo, NoneWhereWindowsDoNotOverlap) {
   const auto digits = digits_of({2});
   const auto model = graph::parse_graph(
@@ -135,7 +137,7 @@ TEST(Halo, NoneWhereWindowsDoNotOverlap) {
   EXPECT_TRUE(halos(program, Step::kHaloReduce).empty());
 }
 
-// Every second row is read, so the window is less than the shard and nobody sends anything.
+// Every second row is read, so the window is smaller than the shard and no device sends anything.
 TEST(Halo, AWindowMayBeLessThanTheShard) {
   const auto digits = digits_of({2});
   const auto model =
@@ -208,7 +210,7 @@ TEST(Halo, RandomImagesTrainLikeOneDevice) {
   EXPECT_GT(backward, 30);
 }
 
-// The same with micro-batches, two stages, and tensors made again.
+// Tests random images with micro-batches, two stages and recomputed tensors.
 TEST(Halo, RandomImagesInPipelinesTrainLikeOneDevice) {
   const auto digits = digits_of({2, 2}, 2);
   const plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b010};

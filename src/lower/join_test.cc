@@ -1,5 +1,5 @@
-// Joining moves nothing: tensors on devices of their own become the partial sums of one, in
-// programs, judged by the task interpreter.
+// Tests in the task interpreter that a join moves nothing. Tensors on disjoint devices become the
+// partial sums of one tensor.
 #include <gtest/gtest.h>
 
 #include "graph/text.h"
@@ -14,7 +14,7 @@ namespace {
 using plan::digits_of;
 using plan::Optimizer;
 
-// x w0 + x w1 + ... on as many devices, each with a weight.
+// Returns the model x w0 + x w1 + ..., with one device for each weight.
 std::string products(std::int64_t n) {
   std::string out = fmt::format("graph g\n%x = input() shape=[4, 6]*{}\n", n);
   std::string operands;
@@ -32,7 +32,7 @@ std::string products(std::int64_t n) {
                    operands, n);
 }
 
-// The places of the devices, two digits of them where `n` is 4.
+// Returns the layouts of the tensors by name. There are two digits if `n` is 4.
 std::map<std::string, std::string> places(std::int64_t n) {
   const auto all = [&](char role) { return std::string(n == 4 ? 2 : 1, role); };
   std::map<std::string, std::string> out = {{"x", all('r')}, {"s", all('p')},    {"r", all('.')},
@@ -55,7 +55,7 @@ TEST(Join, TrainsLikeOneDevice) {
     const auto program = lower(mapped, digits, Optimizer::kSgd);
     SCOPED_TRACE(to_text(program));
     expect_same_step(erase_parallelism(mapped.pcg), program, 3);
-    // Two all-reduces: of the sum, and of the gradient of its copies.
+    // There are two all-reduces: one of the sum, and one of the gradient of its replicas.
     EXPECT_EQ(elements_communicated(program), static_cast<double>(2 * 2 * (n - 1) * 4 * 2));
   }
 }

@@ -23,6 +23,7 @@ namespace {
 using graph::NodeId;
 using machine::DigitRole;
 
+// The lowering of one mapped graph.
 class Lowering : ProgramBuilder {
  public:
   Lowering(const plan::MappedGraph& mapped, const machine::Digits& digits,
@@ -70,14 +71,15 @@ class Lowering : ProgramBuilder {
  private:
   // --- Forward ---------------------------------------------------------------------------------
 
-  // Inside a chain of parallelization operators only the last has a tensor.
+  // Returns whether `id` is inside a chain of parallelization operators. Only the last one of a
+  // chain has a tensor.
   bool is_inside_chain(NodeId id) const {
     const auto& users = consumers_[id.index()];
     return is_parallel(pcg_.node(id)) && users.size() == 1 && is_parallel(pcg_.node(users[0])) &&
            std::ranges::find(pcg_.outputs(), id) == pcg_.outputs().end();
   }
 
-  // Where a chain that ends at `id` starts: the nearest node before it that has a tensor.
+  // Returns where a chain that ends at `id` starts: the nearest preceding node that has a tensor.
   NodeId chain_start(NodeId id) const {
     NodeId at = pcg_.inputs(id)[0];
     while (is_inside_chain(at)) at = pcg_.inputs(at)[0];
@@ -97,8 +99,9 @@ class Lowering : ProgramBuilder {
     tensor = make(id, false);
   }
 
-  // The tensor of a node that is no source, from those before it. What is made `again` is there
-  // for one micro-batch, even if it is the same in all of them.
+  // Appends the tasks that compute the tensor of a non-source node, and returns its buffer. A
+  // buffer that is recomputed (`again`) exists for one micro-batch, even if it is the same in all
+  // of them.
   BufferId make(NodeId id, bool again) {
     return is_parallel(pcg_.node(id)) ? move_along_chain(id, again) : compute(id, again);
   }
@@ -126,12 +129,13 @@ class Lowering : ProgramBuilder {
     return out;
   }
 
-  // Does the backward pass keep what this run of the operator draws?
+  // Returns whether the backward pass uses the values that this run of the operator saves.
   bool is_for_backward(NodeId id, bool again) const {
     return program_.phase == Phase::kTraining && wants_gradient_[id.index()] &&
            again == is_remade(id);
   }
 
+  // Returns the buffer that the operator saves for backward in addition to its operands, or kNone.
   BufferId kept_of(NodeId id, BufferId result) {
     const auto& node = pcg_.node(id);
     if (ops::keeps_result(node.op)) return result;
@@ -188,14 +192,15 @@ class Lowering : ProgramBuilder {
     auto wanted = dual(layout_of(start));
     const Place here{stage_of(id), true, false};
     if (!program_.schedule.reduce_each && is_summand(g) && is_summand(wanted)) g = collect(g, here);
-    // The sum over all micro-batches stays one, as that of a table of positions, which is read
-    // once.
+    // A sum over all micro-batches stays one in front of the chain. An example is the gradient of a
+    // table of position embeddings, which is read once.
     if (!is_summand(g) && is_summand(wanted)) wanted.set(0, DigitRole::kReplica);
     if (is_weight(pcg_.node(start))) reserve(g);
     add_gradient(start, move(g, wanted, id, here, stage_of(start)));
   }
 
-  // What is a partial sum forward is a replica backward: every operand takes its own, where it is.
+  // A partial sum in the forward pass corresponds to a replica in the backward pass. Every operand
+  // takes its own replica, where it is.
   void backward_join(NodeId id, BufferId g) {
     for (auto i : pcg_.inputs(id)) {
       if (!wants_gradient_[i.index()]) continue;
@@ -217,7 +222,7 @@ class Lowering : ProgramBuilder {
       if (!wants_gradient_[inputs[i].index()]) continue;
       task.operands.push_back(i);
       auto layout = dual(layout_of(inputs[i]));
-      // Of a sum over all micro-batches it makes a sum, and is the same in all of them.
+      // The gradient computed from a sum over all micro-batches is such a sum as well.
       if (!is_summand(g) && is_summand(dual(layout_of(id)))) layout.set(0, DigitRole::kReplica);
       const auto made = add_buffer(BufferKind::kGradient, inputs[i], layout);
       read_in_windows(made, windows_of(id, i));
@@ -251,10 +256,11 @@ class Lowering : ProgramBuilder {
     }
   }
 
-  // A gradient of a weight, whole, has its place all through the step where it is of a wider type
-  // than the backward pass (as Megatron has it) or is kept whole (ZeRO-1). Sums over devices are
-  // then made in that place. Not where it is scattered as soon as it is there (ZeRO-2 and -3), nor
-  // where the software frees all that is used no more.
+  // Reserves the unsharded gradient of a weight for the whole step. This is done if its type is
+  // wider than that of the backward pass (as in Megatron), or if gradients are not sharded
+  // (ZeRO-1). Reductions over devices then happen in place. Gradients that are scattered at once
+  // (ZeRO-2 and ZeRO-3) are not reserved, and neither are those of software that frees buffers at
+  // their last use.
   void reserve(BufferId g) {
     auto& buffer = program_.buffers[g.index()];
     if (program_.schedule.reduce_each || is_summand(g) || buffer.shared > Bytes{} ||
@@ -264,13 +270,14 @@ class Lowering : ProgramBuilder {
     buffer.reserved = wide || program_.schedule.whole_gradients;
   }
 
+  // Adds `g` to the gradient of the tensor of `id`.
   void add_gradient(NodeId id, BufferId g) {
     auto& sum = gradient_[id.index()];
     if (sum == Program::kNone) {
       sum = g;
       return;
     }
-    // Where one is a summand of a micro-batch and the other the sum, both become sums.
+    // If one is a micro-batch's contribution and the other the sum, both become sums.
     const Place here{stage_of(id), true, false};
     if (is_summand(sum) != is_summand(g)) {
       if (is_summand(sum)) sum = collect(sum, here);
@@ -284,9 +291,9 @@ class Lowering : ProgramBuilder {
          .writes = {sum}});
   }
 
-  // The gradient is wanted where the weight is: what was partial becomes whole on every replica.
-  // Updates come after the whole backward pass, so that none of it waits for a gradient's
-  // all-reduce.
+  // Appends the update of a weight. The gradient is resharded to the weight's layout, so partial
+  // sums are reduced on every replica. Updates come after the whole backward pass, so that no
+  // backward task waits for a gradient's all-reduce.
   void update(NodeId id, BufferId g) {
     const auto weight = program_.tensor[id.index()];
     const Place here{stage_of(id), true, false};
@@ -311,9 +318,10 @@ class Lowering : ProgramBuilder {
     updates_.push_back(std::move(task));
   }
 
-  // --- What the backward pass makes again ------------------------------------------------------
+  // --- Recomputation and regathering -----------------------------------------------------------
 
-  // What its result becomes on its way to the reader, in the same stage: the sum of its parts.
+  // Returns the end of the chain that reads the operator's result within the stage: the sum of its
+  // partial sums. Returns `id` if there is no such chain.
   NodeId end_of_chain_at(NodeId id) const {
     NodeId at = id;
     while (consumers_[at.index()].size() == 1) {
@@ -324,16 +332,17 @@ class Lowering : ProgramBuilder {
     return is_inside_chain(at) ? id : at;
   }
 
-  // An activation, or a weight gathered along a chain. What another stage has sent is kept: that
-  // one's backward pass comes later.
+  // Returns whether the backward pass recomputes an activation, or regathers a weight. A tensor
+  // that another stage has sent is saved, because that stage's backward pass comes later.
   bool is_remade(NodeId id) const {
     const auto& node = pcg_.node(id);
     return mapped_.remake[id.index()] && node.op.role() != ops::Role::kSource &&
            !(is_parallel(node) && stage_of(chain_start(id)) != stage_of(id));
   }
 
-  // Does `user` read a second version of the tensor in its backward pass? Another stage keeps the
-  // first: the second will be made after it has gone.
+  // Returns whether `user` reads a second version of the tensor in its backward pass. A reader in
+  // another stage saves the first version, because its backward pass runs before the second one
+  // exists.
   bool is_remade_for(NodeId id, NodeId user) const {
     return is_remade(id) && stage_of(id) == stage_of(user);
   }
@@ -342,21 +351,21 @@ class Lowering : ProgramBuilder {
     return again && is_remade_for(id, user) ? remade_[id.index()] : program_.tensor[id.index()];
   }
 
-  // What an operator's backward pass reads of an operand.
+  // Returns the buffer that an operator's backward pass reads for `operand`.
   BufferId kept_operand(NodeId user, std::size_t operand) {
     const auto id = pcg_.inputs(user)[operand];
     if (is_remade_for(id, user)) remake(id);
     return in_windows(tensor_for(id, user, true), user, operand, {stage_of(user), true, true});
   }
 
-  // Makes the tensor again, and first all those between it and what was kept.
+  // Recomputes the tensor, after all tensors between it and the saved ones.
   void remake(NodeId id) {
     std::vector<NodeId> missing;
     std::vector<NodeId> open;
     const auto visit = [&](NodeId input, NodeId user) {
       auto& known = remade_[input.index()];
       if (!is_remade_for(input, user) || known != Program::kNone) return;
-      known = program_.tensor[input.index()];  // not to be visited twice
+      known = program_.tensor[input.index()];  // prevents a second visit
       open.push_back(input);
     };
     visit(id, id);
@@ -376,9 +385,9 @@ class Lowering : ProgramBuilder {
 
   std::vector<std::vector<NodeId>> consumers_;
   std::vector<bool> wants_gradient_;
-  std::vector<BufferId> gradient_;  // by node: the sum so far of its tensor's gradient
-  std::vector<BufferId> remade_;    // by node: what the backward pass reads, where it is known
-  std::vector<BufferId> kept_;      // by node, of the run that the backward pass is for
+  std::vector<BufferId> gradient_;  // by node: the current sum of its tensor's gradient
+  std::vector<BufferId> remade_;    // by node: the buffer that the backward pass reads, if known
+  std::vector<BufferId> kept_;  // by node: the buffer saved by the run that the backward pass uses
   std::vector<Task> updates_;
 };
 

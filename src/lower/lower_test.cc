@@ -1,5 +1,5 @@
-// What lowering makes, judged by the task interpreter against the sequential one, by the figures
-// of Unity's Fig 2, and by golden text.
+// Tests lowering in three ways: with the task interpreter against the sequential one, with the
+// figures of Unity's Fig 2, and with golden text.
 #include "lower/lower.h"
 
 #include <gtest/gtest.h>
@@ -59,12 +59,12 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
     }
   }
   EXPECT_GT(through, 100);
-  // All kinds but mask: no legal plan makes a partial sum of a whole value.
+  // Every kind except mask occurs: no legal plan turns an unsharded value into partial sums.
   EXPECT_EQ(moves.size(), 13U) << "a kind of step was never met";
   for (const auto& [kind, count] : moves) EXPECT_GE(count, 10) << kind;
 }
 
-// Doubles go the same way; here only rounding may differ.
+// Tests random plans with doubles, where only rounding may differ.
 TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
   const auto digits = digits_of({2, 2});
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
@@ -86,7 +86,7 @@ TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
   }
 }
 
-// The interpreter must notice a wrong program: it is what the tests above rest on.
+// Tests that the interpreter notices a wrong program. The tests above rely on that.
 TEST(TaskInterpreter, NoticesAWrongCollective) {
   const auto digits = digits_of({2});
   const auto model =
@@ -100,7 +100,7 @@ TEST(TaskInterpreter, NoticesAWrongCollective) {
   int changed = 0;
   for (auto& task : bad.tasks) {
     if (task.kind != TaskKind::kMove) continue;
-    task.step.kind = machine::Step::kBroadcast;  // the all-reduce becomes rank 0's summand
+    task.step.kind = machine::Step::kBroadcast;  // replaces the all-reduce by rank 0's summand
     ++changed;
   }
   EXPECT_EQ(changed, 2);
@@ -131,7 +131,7 @@ std::vector<Choice> data_parallel(const Graph& model, const Digits& digits) {
                        {{"linear1", "d0"}, {"relu1", "d0"}, {"linear2", "d0"}, {"loss", "d0"}});
 }
 
-// Columns, then rows.
+// Returns a plan with linear1 column-parallel and linear2 row-parallel.
 std::vector<Choice> megatron(const Graph& model, const Digits& digits) {
   return named_choices(model, digits, {{"linear1", "n"}, {"relu1", "d1"}, {"linear2", "k"}});
 }
@@ -230,9 +230,8 @@ TEST(Lower, AdamKeepsTwoStatesPerWeight) {
   EXPECT_EQ(bytes_of(adam, BufferKind::kState), 2 * bytes_of(sgd, BufferKind::kWeight));
 }
 
-// Weight and velocity after two steps, against the gradients that steps of SGD have at those
-// weights: momentum's first step is one of SGD, and its second has the gradient of the first's
-// weights.
+// Compares momentum's weights after two steps with those of SGD. Momentum's first step is a step of
+// SGD; its second step adds the decayed first gradient to that of SGD.
 TEST(Lower, MomentumKeepsAVelocity) {
   const auto digits = digits_of({2});
   const auto model = small_mlp();
@@ -263,7 +262,7 @@ TEST(Lower, MomentumKeepsAVelocity) {
   }
 }
 
-// What is kept beside 16-bit weights changes no value.
+// The wider types that mixed precision stores in addition to bf16 and fp16 weights change no value.
 TEST(Lower, MixedPrecisionIsTheSameStep) {
   for (const char* dtype : {"fp16", "bf16"}) {
     const auto digits = digits_of({2});
@@ -287,7 +286,7 @@ TEST(Lower, MixedPrecisionIsTheSameStep) {
   }
 }
 
-// The model with each of its weights frozen or not.
+// Returns the model with each of its weights frozen or not, at random.
 Graph with_random_frozen(const Graph& model, std::mt19937_64& random) {
   graph::GraphBuilder builder(model.name());
   std::vector<graph::NodeId> image;
@@ -306,8 +305,8 @@ Graph with_random_frozen(const Graph& model, std::mt19937_64& random) {
   return builder.finish({image[model.outputs()[0].index()]});
 }
 
-// The sequential interpreter knows nothing of frozen weights but that they are not updated: it
-// makes all gradients. Those of the others are the same to the last bit, and nothing else is
+// The sequential interpreter computes the gradients of frozen weights too and does not apply them.
+// The gradients of the other weights must be equal to the last bit, and nothing else may be
 // computed.
 TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
   std::mt19937_64 random(20);
@@ -325,7 +324,7 @@ TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
                                graph::to_text(program.pcg), to_text(program)));
       expect_same_step(model, lowered(model, digits, choices), seed);
       if (HasFailure()) return;
-      std::set<std::string> of_trained;  // what some trained weight feeds
+      std::set<std::string> of_trained;  // nodes that depend on a trained weight
       for (auto id : program.pcg.ids()) {
         const auto& node = program.pcg.node(id);
         const auto inputs = program.pcg.inputs(id);
@@ -350,7 +349,7 @@ TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
   EXPECT_GT(fewer, 200);
 }
 
-// What only a frozen weight's gradient would read is not kept for it.
+// An operand that only a frozen weight's gradient would read is not saved for backward.
 TEST(Lower, KeepsNothingForAFrozenWeight) {
   const auto digits = digits_of({1});
   const auto reads = [&](const char* frozen) {
@@ -386,7 +385,7 @@ TEST(Lower, InferenceHasOnlyForwardTasks) {
             graph::run_forward(model, graph::feed_values<Field>(model))[2]);
 }
 
-// Where nothing else reads a table's gradient, plain SGD needs the looked-up rows only.
+// If nothing else reads a table's gradient, plain SGD needs only the looked-up rows.
 TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
   const auto digits = digits_of({2});
   const auto elements = [&](const char* table, plan::Optimizer optimizer, int batch = 4) {
@@ -404,10 +403,10 @@ TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
     return std::int64_t{-2};
   };
   EXPECT_EQ(elements("v", plan::Optimizer::kSgd), 4 * 8);  // 4 indices, rows of 8
-  EXPECT_EQ(elements("d", plan::Optimizer::kSgd), 4 * 4);  // half rows
-  EXPECT_EQ(elements("d0", plan::Optimizer::kSgd), -1);    // all-reduced: dense
-  EXPECT_EQ(elements("v", plan::Optimizer::kAdam), -1);    // moves every row
-  // As many indices as a device has rows: the whole gradient is no longer.
+  EXPECT_EQ(elements("d", plan::Optimizer::kSgd), 4 * 4);  // rows of half the width
+  EXPECT_EQ(elements("d0", plan::Optimizer::kSgd), -1);    // dense, because all-reduced
+  EXPECT_EQ(elements("v", plan::Optimizer::kAdam), -1);    // Adam changes every row
+  // With as many indices as a device has rows, row-sparse storage is not shorter.
   EXPECT_EQ(elements("v", plan::Optimizer::kSgd, 32), -1);
   EXPECT_EQ(elements("v", plan::Optimizer::kSgd, 30), 30 * 8);
 }

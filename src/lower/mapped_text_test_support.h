@@ -1,4 +1,4 @@
-// For tests: a parallel computation graph and where its tensors lie, both written out.
+// Test support: builds a mapped graph from text.
 #pragma once
 
 #include <map>
@@ -10,7 +10,8 @@
 
 namespace tandem::lower {
 
-// `layouts` by node name.
+// Returns the parallel computation graph `text` with the layout of each node from `layouts`, by
+// name.
 inline plan::MappedGraph mapped_text(const std::string& text,
                                      const std::map<std::string, std::string>& layouts) {
   plan::MappedGraph out;

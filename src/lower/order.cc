@@ -6,7 +6,7 @@ namespace tandem::lower {
 
 namespace {
 
-// The turns of one rank in steps that flow into each other: as if they were one step with more
+// The schedule slots of one rank in steps that overlap. They are treated as one step with more
 // micro-batches.
 class Flow {
  public:
@@ -39,13 +39,13 @@ class Flow {
   }
 
  private:
-  // How many forward turns the rank takes before it begins to alternate.
+  // Returns the number of forward slots before the rank begins to alternate.
   [[nodiscard]] std::int64_t warm_up() const {
     switch (s_.order) {
       case plan::Order::kGpipe:
         return all_;
       case plan::Order::k1F1B:
-        // With several stages a rank, each waits for the whole pipeline of those before it.
+        // With several stages per rank, each waits for the whole pipeline of the stages before it.
         return std::min(all_, chunks_ > 1 ? all_ : ranks_ - rank_ - 1);
       case plan::Order::kInterleaved:
         return std::min(all_, chunks_ > 1 ? (ranks_ - rank_ - 1) * 2 + (chunks_ - 1) * ranks_
@@ -54,16 +54,17 @@ class Flow {
     CHECK(false);
   }
 
-  // Which forward turn of the rank is next: `group` micro-batches of its first stage, the same ones
-  // of its second, and so on. Backward turns are the same with the stages in reverse.
+  // The position of the rank's next forward slot. A group of micro-batches runs through the rank's
+  // first stage, then the same group through its second stage, and so on. Backward slots do the
+  // same with the stages in reverse.
   struct Place {
     std::int64_t step = 0;
-    std::int64_t before = 0;    // micro-batches of the step's earlier groups
-    std::int64_t chunk = 0;     // which of the rank's stages
-    std::int64_t in_group = 0;  // which micro-batch of the group
+    std::int64_t before = 0;    // micro-batches in the step's earlier groups
+    std::int64_t chunk = 0;     // index among the rank's stages
+    std::int64_t in_group = 0;  // index of the micro-batch in its group
   };
 
-  // Is it now at a step's first turn?
+  // Advances `place` by one slot. Returns whether it is now at a step's first slot.
   bool advance(Place& place) const {
     const auto group = s_.order == plan::Order::kInterleaved ? ranks_ : s_.micro_batches;
     if (++place.in_group < group) return false;
@@ -83,7 +84,7 @@ class Flow {
     advance(place);
   }
 
-  // A step's last is followed by its updates.
+  // Appends a backward slot. The last one of a step is followed by the step's updates.
   void add_backward(Place& place, std::vector<Turn>& out) const {
     const auto step = first_step_ + place.step;
     const auto chunk = chunks_ - 1 - place.chunk;
@@ -98,9 +99,9 @@ class Flow {
 
   const plan::Schedule& s_;
   std::int64_t ranks_, rank_, chunks_;
-  std::int64_t per_step_;  // forward turns, and as many backward
+  std::int64_t per_step_;  // number of forward slots per step, equal to that of backward slots
   std::int64_t first_step_;
-  std::int64_t all_;
+  std::int64_t all_;  // number of forward slots in all steps
 };
 
 }  // namespace

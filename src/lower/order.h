@@ -1,4 +1,4 @@
-// In which order the devices of a pipeline's rank take up micro-batches.
+// The order in which each pipeline rank runs micro-batches.
 //
 //   4 micro-batches on 2 ranks, F forward, B backward:
 //   gpipe  rank 0  F0 F1 F2 F3          B0 B1 B2 B3
@@ -6,8 +6,8 @@
 //   1f1b   rank 0  F0 F1       B0 F2 B1 F3 B2    B3      at most 2 in flight
 //          rank 1     F0 B0 F1 B1 F2 B2 F3 B3            at most 1
 //
-// With delayed updates (plan::Semantics) the next step's micro-batches follow at once: the pipeline
-// is filled once and never drained. U update, ' the second step:
+// With delayed updates (plan::Semantics) the next step's micro-batches follow at once. The pipeline
+// is filled once and never drained. U is an update; ' marks the second step:
 //          rank 0  F0 F1    B0 F2 B1 F3 B2 F0' B3 U F1' B0' ...
 #pragma once
 
@@ -17,6 +17,7 @@
 
 namespace tandem::lower {
 
+// A schedule slot: one phase of one stage, for one micro-batch of one step.
 struct Turn {
   std::uint16_t stage = 0;
   Part part = Part::kForward;
@@ -25,17 +26,18 @@ struct Turn {
   bool operator==(const Turn&) const = default;
 };
 
-// The turns of a rank in one step or several, a step's updates after its backward turns. Every
-// stage takes up micro-batches in rising order, forward and backward.
+// Returns the schedule slots of `rank`, one of `ranks`, in `steps` steps. A step's updates come
+// after its backward slots. Every stage runs its micro-batches in ascending order, forward and
+// backward.
 std::vector<Turn> turns_of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t rank,
                            Phase phase = Phase::kTraining, std::int64_t steps = 1);
 
-// The same in the first micro-batches of a program, so many.
+// Like the above, for only the first `micro_batches` of the program's micro-batches.
 std::vector<Turn> turns_of(const Program& program, std::int64_t micro_batches, std::int64_t rank,
                            std::int64_t steps);
 
-// How many steps show what every further one is like, and which of them does. Where steps flow into
-// each other that is neither the first, which fills the pipeline, nor the last, which drains it.
+// Number of steps to simulate, and the one of them that represents a steady step. If steps overlap,
+// that is neither the first, which fills the pipeline, nor the last, which drains it.
 struct SteadySteps {
   std::int64_t simulated = 1;
   std::int64_t steady = 0;
@@ -45,7 +47,7 @@ inline SteadySteps steady_steps(const Program& program) {
   return flows ? SteadySteps{4, 2} : SteadySteps{};
 }
 
-// Does the task run in this micro-batch?
+// Returns whether the task runs in micro-batch `micro_batch` of `micro_batches`.
 inline bool runs_in(const Task& task, std::int64_t micro_batch, std::int64_t micro_batches) {
   switch (task.when) {
     case When::kEach:

@@ -10,7 +10,7 @@ namespace {
 
 using plan::Order;
 
-// "F0 F1 B0": of a stage beyond the rank's first "F0'1".
+// Returns slots as text: "F0 F1 B0". A stage after the rank's first one is "F0'1".
 std::string text_of(const std::vector<Turn>& turns, std::int64_t ranks) {
   std::string out;
   for (const auto& turn : turns) {
@@ -34,8 +34,7 @@ TEST(Order, OfTheUsualSchedules) {
   EXPECT_EQ(turns(Order::kInterleaved, 2, 4, 2, 1), "F0 F1 F0'1 B0'1 F1'1 B1'1 B0 B1");
 }
 
-// Steps that flow into each other: the pipeline is filled once; updates U follow a step's last
-// backward turn.
+// Overlapping steps fill the pipeline once. The updates U follow a step's last backward slot.
 TEST(Order, OfDelayedUpdatesHasNoFlush) {
   const auto turns = [](std::int64_t rank) {
     std::string out;
@@ -52,7 +51,7 @@ TEST(Order, OfDelayedUpdatesHasNoFlush) {
   EXPECT_EQ(turns(1), "F0.0 B0.0 F0.1 B0.1 U0 F1.0 B1.0 F1.1 B1.1 U1 F2.0 B2.0 F2.1 B2.1 U2");
 }
 
-// Every stage takes every micro-batch once forward and once backward, in rising order.
+// Every stage runs every micro-batch once forward and once backward, in ascending order.
 TEST(Order, IsComplete) {
   for (auto order : {Order::kGpipe, Order::k1F1B, Order::kInterleaved}) {
     for (std::int64_t ranks : {1, 2, 4}) {

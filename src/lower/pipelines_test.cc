@@ -1,5 +1,5 @@
-// Steps of micro-batches: pipelines, what the backward pass makes again, and updates that are late,
-// judged by the task interpreter against the sequential one.
+// Tests steps of micro-batches: pipelines, recomputation and delayed updates. The task interpreter
+// is compared with the sequential one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using plan::Optimizer;
 using plan::parallelize;
 using term::Field;
 
-// Of software whose recomputation runs to the end of what it makes again.
+// Returns the digits of a machine whose software recomputes a layer's whole forward pass.
 Digits digits_that_remake_whole(const std::vector<std::int64_t>& counts,
                                 std::int64_t micro_batches) {
   auto machine = plan::machine_of(counts);
@@ -29,11 +29,11 @@ Digits digits_that_remake_whole(const std::vector<std::int64_t>& counts,
   return Digits(machine, micro_batches);
 }
 
-// Of several stages a rank, and with tensors made again.
+// The cases include several stages per rank and recomputed tensors.
 TEST(LowerPipelines, TrainLikeOneDevice) {
   struct Case {
     std::vector<std::int64_t> counts;
-    machine::DigitMask ranks;  // among the digits, of which the first is time
+    machine::DigitMask ranks;  // digits of the pipeline; digit 0 is time
     std::int64_t micro_batches, stages;
     plan::Order order;
   };
@@ -58,7 +58,7 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
     for (std::uint64_t seed = 0; seed < 60; seed += kFewer) {
       const auto& digits = seed / 2 % 2 == 0 ? lazy : whole;
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
-      const bool small_batch = seed % 3 == 1;  // attention's is 2
+      const bool small_batch = seed % 3 == 1;  // the attention model has a batch of 2
       if (small_batch && c.micro_batches != 2) continue;
       const plan::Schedule schedule{.order = c.order,
                                     .micro_batches = c.micro_batches,
@@ -83,8 +83,8 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
   EXPECT_GT(again, 500 / kFewer);
 }
 
-// Two layers split by columns and rows: the second product and the sum of its parts are read by
-// nothing in the backward pass.
+// Two layers are column-parallel and row-parallel. The backward pass does not read the second
+// matmul or the sum of its partial sums.
 TEST(LowerPipelines, WhatNothingReadsIsMadeAgainWhereSoftwareRunsToTheEnd) {
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 4]\n%w = weight() shape=[8, 4]\n%y = linear(%x, %w)\n"
@@ -101,11 +101,11 @@ TEST(LowerPipelines, WhatNothingReadsIsMadeAgainWhereSoftwareRunsToTheEnd) {
         [](const Task& task) { return task.remade; });
   };
   EXPECT_EQ(again(digits_of({2})), 2);                    // y and r
-  EXPECT_EQ(again(digits_that_remake_whole({2}, 1)), 4);  // z, and the sum of its parts
+  EXPECT_EQ(again(digits_that_remake_whole({2}, 1)), 4);  // also z, and the sum of its partial sums
 }
 
-// What is made of weights alone is the same in all micro-batches, and so is its gradient once it is
-// summed over them, here because only a part of the slice is read on each device.
+// A tensor computed from weights alone is the same in all micro-batches. Its gradient is too, once
+// it is summed over them, because each device reads only a part of the slice.
 TEST(LowerPipelines, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
   const auto digits = digits_of({2}, 2);
   const auto model = graph::parse_graph(
@@ -119,12 +119,12 @@ TEST(LowerPipelines, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
   expect_same_step(model, program, 0);
 }
 
-// Steps of a pipeline that flow into each other, as one device with delayed gradients does them.
-// Every number of steps, so that every step's loss and gradients are compared.
+// Compares overlapping steps of a pipeline with one device that delays its gradients. The number of
+// steps varies, so that the loss and gradients of every step are compared.
 TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
   struct Case {
     std::vector<std::int64_t> counts;
-    machine::DigitMask ranks;  // among the digits, of which the first is time
+    machine::DigitMask ranks;  // digits of the pipeline; digit 0 is time
     std::int64_t micro_batches, stages;
   };
   const std::vector<Case> cases = {
@@ -136,7 +136,7 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
     const auto digits = digits_of(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 24; seed += kFewer) {
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
-      const bool small_batch = seed % 3 == 1;  // attention's is 2
+      const bool small_batch = seed % 3 == 1;  // the attention model has a batch of 2
       if (small_batch && c.micro_batches != 2) continue;
       const plan::Schedule schedule{.micro_batches = c.micro_batches,
                                     .stages = c.stages,
@@ -164,7 +164,7 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
   EXPECT_GT(gathered_once, 100 / kFewer);
 }
 
-// Delay is another training: the interpreter must not take one for the other.
+// Delayed updates are a different training, and the interpreter must notice the difference.
 TEST(LowerPipelines, TheInterpreterTellsDelayedUpdatesFromPromptOnes) {
   const auto digits = digits_of({2}, 2);
   const auto model = plan::random_model(4, 0);

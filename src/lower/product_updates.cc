@@ -7,7 +7,7 @@ namespace tandem::lower {
 
 namespace {
 
-// By buffer, the number of the last task that reads it, updates apart.
+// Returns for each buffer the index of the last task that reads it, other than an update.
 std::vector<std::size_t> last_reads(const Program& program) {
   std::vector<std::size_t> out(program.buffers.size());
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
@@ -20,14 +20,15 @@ std::vector<std::size_t> last_reads(const Program& program) {
   return out;
 }
 
-// Of all of the weight's shard.
+// Returns whether the update may subtract the gradient directly. The gradient must cover the
+// weight's whole shard.
 bool is_plain(const Program& program, const Task& update, const Buffer& gradient) {
   const auto& weight = program.buffer(update.reads[0]);
   return may_subtract(program.optimizer, weight.dtype) && gradient.shard == weight.shard &&
          !gradient.reserved && gradient.windows.empty();
 }
 
-// The operand whose gradient the software subtracts as it makes it.
+// Returns the operand whose gradient the software subtracts while it computes it, if any.
 std::optional<std::size_t> operand_of(const Program& program, const Task& task) {
   const auto& spec = program.pcg.node(task.node).op.spec();
   if (program.digits.updates_in_products() && spec.product_operand) return spec.product_operand;

@@ -1,19 +1,22 @@
-// A pass: where plain SGD would subtract a weight's gradient after the backward pass, and the
-// gradient is one product, the product is subtracted while it is multiplied. The gradient is never
-// in memory, and neither written nor read.
+// A pass that fuses plain SGD updates into the backward pass. If a weight's gradient is one matmul,
+// the kernel subtracts it from the weight during that matmul. The gradient is never in memory, and
+// is neither written nor read.
 //
-// So nothing else may read the gradient, and nothing the weight after that product.
+// This requires that nothing else reads the gradient, and that nothing reads the weight after that
+// matmul.
 #pragma once
 
 #include "lower/program.h"
 
 namespace tandem::lower {
 
-// Returns whether `optimizer` may subtract a gradient of a weight of this type at once. Gradients
-// of 16-bit weights may be summed in fp32, and their masters are updated.
+// Returns whether `optimizer` may subtract a gradient directly from a weight of type `weight`. It
+// may not for bf16 and fp16 weights, because their gradients may be summed in fp32 and update the
+// fp32 master weights.
 bool may_subtract(plan::Optimizer optimizer, DType weight);
 
-// Where the machine's software does so.
+// Marks the gradients that are never stored (Buffer::in_product), if the machine's software fuses
+// such updates.
 void update_in_products(Program& program);
 
 }  // namespace tandem::lower

@@ -1,4 +1,4 @@
-// Which gradients are never there, and that this changes nothing else.
+// Tests which gradients are never stored, and that nothing else changes.
 #include "lower/product_updates.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ machine::Digits digits_that_update(std::int64_t devices, std::int64_t micro_batc
   return machine::Digits(machine, micro_batches);
 }
 
-// Of the gradients that are never there, their weights.
+// Returns the names of the weights whose gradients are never stored.
 std::vector<std::string> updated(const Program& program) {
   std::vector<std::string> out;
   for (const auto& buffer : program.buffers) {
@@ -57,7 +57,7 @@ std::vector<std::string> updated(const std::map<std::string, std::string>& words
 using Names = std::vector<std::string>;
 
 TEST(ProductUpdates, AreOfWeightsThatOneDeviceHasAndOneProductReads) {
-  // w2 has two users, b1 is added.
+  // w2 has two readers, and b1 is an operand of add.
   EXPECT_EQ(updated({{"h", "n"}, {"y", "k"}, {"z", "*"}, {"out", "n"}}), (Names{"w1", "w3"}));
 }
 
@@ -87,8 +87,8 @@ TEST(ProductUpdates, AreNotOfMicroBatches) {
   EXPECT_EQ(updated(lower(mapped, digits, plan::Optimizer::kSgd)), Names{});
 }
 
-// Rows of tables change as their gradients are made, where the software does that; the products'
-// weights do not, where it does not do this.
+// Tests that rows of tables are updated while their gradients are computed, if the software does
+// that. The weights of matmuls are not, unless the software does that too.
 TEST(ProductUpdates, AreOfTablesRows) {
   const auto model = models::parse_model("dlrm:tables=2,rows=64,dim=8,dense=4,bottom=8,top=4")
                          .build(4, DType::kFp32);
@@ -107,8 +107,8 @@ TEST(ProductUpdates, AreOfTablesRows) {
   EXPECT_EQ(updated(lowered(plan::Optimizer::kAdam)), Names{});
 }
 
-// The interpreter makes the gradient and subtracts it afterwards: the same, if nobody reads the
-// weight in between. That nobody does is what this looks at.
+// The interpreter computes the gradient and subtracts it afterwards. That is equivalent only if
+// nothing reads the weight in between, which this test checks.
 TEST(ProductUpdates, NothingReadsTheWeightAfterwards) {
   int count = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {

@@ -38,7 +38,7 @@ std::string_view name(TaskKind kind) {
   CHECK(false);
 }
 
-// The largest buffer that a device has in a move: what collective costs are stated in.
+// Returns the largest buffer that a device has in a move, by which collective costs are defined.
 const Buffer& larger(const Program& p, const Task& task, std::size_t which) {
   if (task.kind == TaskKind::kSend) return p.buffer(task.reads[0]);
   if (task.kind == TaskKind::kReceive) return p.buffer(task.writes[0]);
@@ -47,7 +47,7 @@ const Buffer& larger(const Program& p, const Task& task, std::size_t which) {
   return from.shard.count() >= to.shard.count() ? from : to;
 }
 
-// How many buffers a move, send or receive moves.
+// Returns the number of buffers in a move, send or receive.
 std::size_t moved_buffers(const Task& task) {
   return std::max(task.reads.size(), task.writes.size());
 }
@@ -56,12 +56,12 @@ bool moves_halo(const Task& task) {
   return task.kind == TaskKind::kMove && is_halo(task.step.kind);
 }
 
-// Of the two buffers of a move the one in windows.
+// Returns the windowed one of a halo move's two buffers.
 const Buffer& windowed(const Program& p, const Task& task) {
   return p.buffer(task.step.kind == machine::Step::kHalo ? task.writes[0] : task.reads[0]);
 }
 
-// Elements that a group's devices send together in one move or send.
+// Returns the number of elements that the devices of one group together send in a move or send.
 double elements_sent(const Program& program, const Task& task) {
   if (moves_halo(task)) return static_cast<double>(halo_of(program, task).together);
   const auto sent = machine::bytes_sent(program.digits, task.step.kind, task.step.digits,
@@ -70,7 +70,7 @@ double elements_sent(const Program& program, const Task& task) {
          static_cast<double>(program.digits.group_size(task.step.digits));
 }
 
-// " (own block)", " (block +2)": that of the device two places further on.
+// Returns " (own block)" or, for the block of the device two positions ahead, " (block +2)".
 std::string block_text(const Buffer& part) {
   return part.turned == 0 ? " (own block)" : fmt::format(" (block +{})", part.turned);
 }
@@ -188,7 +188,7 @@ double elements_communicated(const Program& program) {
   for (const auto& task : program.tasks) {
     if (task.kind != TaskKind::kMove && task.kind != TaskKind::kSend) continue;
     const auto times = task.when == When::kEach ? program.digits.micro_batches() : 1;
-    // Of digits that stay idle only one place takes part.
+    // For digits that stay idle, only the devices at one place take part.
     const auto idle = task.step.before.idle() & ~task.step.digits;
     const auto groups =
         program.digits.group_size(program.digits.space() & ~idle & ~task.step.digits);

@@ -16,7 +16,7 @@ ProgramBuilder::ProgramBuilder(const plan::MappedGraph& mapped, Program program)
       pcg_(mapped.pcg),
       program_(std::move(program)),
       signatures_(mapped.pcg.size()) {
-  program_.buffers.reserve(4 * pcg_.size());  // about as many
+  program_.buffers.reserve(4 * pcg_.size());  // an estimate
   program_.tasks.reserve(3 * pcg_.size());
   find_parameters();
 }
@@ -200,6 +200,7 @@ Task ProgramBuilder::moving(TaskKind kind, const machine::ReshardStep& step, Nod
 
 namespace {
 
+// Returns the kind of the buffer that a move writes.
 BufferKind kind_of_moved(BufferKind from, Place place) {
   if (from == BufferKind::kGradient) return BufferKind::kGradient;
   if (from == BufferKind::kWeight || from == BufferKind::kGathered) return BufferKind::kGathered;

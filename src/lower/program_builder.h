@@ -1,5 +1,5 @@
-// A program that is being made: its buffers, and the tasks that move tensors to another layout,
-// stage or time. lower.cc says which of them a plan needs.
+// Builder of a program: adds buffers, and the tasks that move tensors to another layout, stage or
+// micro-batch. lower.cc decides which of them a plan needs.
 #pragma once
 
 #include <set>
@@ -11,87 +11,98 @@
 
 namespace tandem::lower {
 
-// Where a task that is being made belongs.
+// The stage and pass that a new task belongs to.
 struct Place {
   std::uint16_t stage = 0;
   bool backward = false;
   bool remade = false;
 };
 
+// Base class of the lowering that holds the program under construction.
 class ProgramBuilder {
  protected:
   using NodeId = graph::NodeId;
   using Layout = machine::Layout;
 
-  // `mapped` must outlive it.
+  // Stores a reference to `mapped`, which must outlive the builder.
   ProgramBuilder(const plan::MappedGraph& mapped, Program program);
   ~ProgramBuilder() = default;
 
   const Layout& layout_of(NodeId id) const { return mapped_.layouts[id.index()]; }
   std::uint16_t stage_of(NodeId id) const { return mapped_.stage[id.index()]; }
 
+  // Returns the cached signature of node `id`.
   const ops::Signature& signature(NodeId id);
+  // Returns the windows in which node `id` reads `operand`; empty if it reads shards.
   std::vector<machine::Window> windows_of(NodeId id, std::size_t operand);
 
-  // An operand as the operator reads it. What reads the same windows, the backward pass included,
-  // shares them.
+  // Returns the buffer with the windows that `user` reads of `operand`, given its `shards`. All
+  // readers of the same windows share one buffer, in the backward pass too.
   BufferId in_windows(BufferId shards, NodeId user, std::size_t operand, Place place);
 
-  // A gradient that an operator has written over what it reads.
+  // Returns a gradient as shards, after summing the overlaps if an operator wrote it over windows.
   BufferId in_shards(BufferId gradient, Place place);
 
+  // Sets the windows and the shard size of the buffer `id`.
   void read_in_windows(BufferId id, const std::vector<machine::Window>& windows);
 
   BufferId add_buffer(BufferKind kind, NodeId node, const Layout& layout);
 
+  // Returns whether a layout is one micro-batch's contribution to a sum over all of them.
   bool is_summand(const Layout& layout) const;
   bool is_summand(BufferId id) const { return is_summand(program_.buffer(id).layout); }
 
-  // A task over what is the same in all micro-batches runs in the first of them, or the last if
-  // it needs what all of them have made.
+  // Appends `task`. A task whose results are the same in all micro-batches runs in the first one,
+  // or in the last one if it needs the results of all.
   void add(Task task);
 
-  // The sum over all micro-batches.
+  // Returns the sum of `summand` over all micro-batches.
   BufferId collect(BufferId summand, Place place);
 
-  // From the devices of place.stage to those of `to_stage`.
+  // Moves `from`, on the devices of place.stage, to the layout `to` on the devices of `to_stage`.
+  // Returns the new buffer.
   BufferId move(BufferId from, const Layout& to, NodeId node, Place place, std::uint16_t to_stage);
 
   const plan::MappedGraph& mapped_;
   const graph::Graph& pcg_;
   Program program_;
-  bool each_ = false;  // buffers made now are there for one micro-batch
+  bool each_ = false;  // whether new buffers exist for each micro-batch
 
  private:
   void find_parameters();
   bool has_time() const { return program_.digits.time() != 0; }
 
-  // The same tensor in other windows, or in shards where there are none.
+  // Returns the same tensor in other windows, or in shards if `windows` is empty.
   BufferId exchange(BufferId from, const std::vector<machine::Window>& windows, machine::Step kind,
                     Place place);
 
+  // Reshards `from` to `to`, which is the same over time.
   BufferId reshard_to(BufferId from, const Layout& to, NodeId node, Place place,
                       std::uint16_t to_stage);
 
+  // Appends a move by one step and returns the buffer it writes.
   BufferId take(BufferId from, const machine::ReshardStep& step, NodeId node, Place place);
 
+  // Appends a send and its receive and returns the received buffer.
   BufferId send(BufferId from, const machine::ReshardStep& step, NodeId node, Place place,
                 std::uint16_t to_stage);
 
+  // Returns a task of this kind at `place`.
   static Task moving(TaskKind kind, const machine::ReshardStep& step, NodeId node, Place place,
                      std::vector<BufferId> reads, std::vector<BufferId> writes);
 
+  // Returns a new buffer for the result of one step.
   BufferId moved(BufferId from, const machine::ReshardStep& step, Place place);
 
-  // What is gathered for a whole step is gathered around the device's own shard, and has its place
-  // as a weight has that is stored whole.
+  // Returns whether a weight gathered at `place` stays for the whole step. It is then gathered
+  // around the device's own shard and is allocated like an unsharded weight.
   bool is_gathered_once(Place place) const;
 
-  std::vector<bool> is_parameter_;                 // by node: depends on weights alone
-  std::vector<const ops::Signature*> signatures_;  // by node; null: not looked up yet
-  // Shards, the stage that reads them, and their windows.
+  std::vector<bool> is_parameter_;                 // by node: whether it depends on weights alone
+  std::vector<const ops::Signature*> signatures_;  // by node; null if not computed yet
+  // Windows that exist so far: shards, reading stage, and windowed buffer.
   std::vector<std::tuple<BufferId, std::uint16_t, BufferId>> windowed_;
-  std::set<BufferId> lies_inside_;  // weights that lie in what is gathered around them
+  std::set<BufferId> lies_inside_;  // weights that are part of the buffer gathered around them
 };
 
 }  // namespace tandem::lower

@@ -11,7 +11,8 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-// Inputs have their extents among the attributes; weights are the same.
+// Returns whether two nodes differ only in extents. Inputs have their extents among the attributes;
+// weights must be equal.
 bool is_alike(const graph::Node& a, const graph::Node& b) {
   const bool same_op = a.op.role() == ops::Role::kSource && !is_weight(a)
                            ? &a.op.spec() == &b.op.spec()
@@ -27,6 +28,7 @@ bool are_alike(const Graph& a, const Graph& b) {
   });
 }
 
+// Returns whether two schedules are equal in all that lowering reads.
 bool are_alike(const plan::Schedule& a, const plan::Schedule& b) {
   return a.micro_batches == b.micro_batches && a.stages == b.stages && a.order == b.order &&
          a.digits == b.digits && a.semantics == b.semantics && a.precision == b.precision &&
@@ -34,7 +36,7 @@ bool are_alike(const plan::Schedule& a, const plan::Schedule& b) {
          a.ring == b.ring && a.bucket == b.bucket;
 }
 
-// Does an operator read windows of a tensor that has other extents now?
+// Returns whether an operator reads windows of a tensor whose extents have changed.
 bool reads_windows(const Graph& before, const Graph& graph) {
   const auto changes = [&](NodeId id) {
     return before.node(id).type.shape.sizes != graph.node(id).type.shape.sizes;
@@ -48,7 +50,8 @@ bool reads_windows(const Graph& before, const Graph& graph) {
   });
 }
 
-// Nothing where some of a buffer lies in another one: how much may follow from either's size.
+// Returns the new shard sizes of all buffers. Returns nullopt if a resized buffer shares memory
+// with another one, because the shared bytes may depend on either's size.
 std::optional<std::vector<Shape>> new_shards(const Program& program, const Graph& pcg) {
   std::vector<Shape> out;
   out.reserve(program.buffers.size());

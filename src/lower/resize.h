@@ -1,15 +1,15 @@
-// The program of a graph from that of another which differs in extents only, as that of another
-// batch does: the tasks are the same, and buffers have other sizes. Takes a small part of the time
-// of lowering anew.
+// Conversion of a program to a graph that differs only in extents, for example in the batch size.
+// The tasks are the same; only the sizes of buffers change. This takes a fraction of the time of a
+// lowering.
 #pragma once
 
 #include "lower/program.h"
 
 namespace tandem::lower {
 
-// `program` was lowered from `before`; makes it that of `mapped`, on the same devices. Leaves it as
-// it is, and returns false, where the graphs differ in more than extents of activations, or where
-// extents decide which tasks there are: windows and buckets.
+// Turns `program`, lowered from `before`, into the program of `mapped` on the same devices. Returns
+// false and leaves it unchanged if the graphs differ in more than extents of activations, or if
+// extents determine the tasks, as with windows and buckets.
 bool resize(Program& program, const plan::MappedGraph& before, const plan::MappedGraph& mapped);
 
 }  // namespace tandem::lower

@@ -12,6 +12,7 @@ namespace {
 
 using machine::Step;
 
+// Rebuilds the task list of a program, with rings in place of gathers.
 class Rings {
  public:
   explicit Rings(Program& program)
@@ -47,19 +48,20 @@ class Rings {
   }
 
  private:
-  // An operator's task that works block by block.
+  // The ring that turns one operator's task into a task for each block.
   struct Ring {
-    graph::NodeId node;         // that would be gathered
+    graph::NodeId node;         // node that would be gathered
     machine::ReshardStep step;  // a shift over the ring's digits
     std::size_t operand = 0;
     ops::FactorId factor = 0;
-    BufferId shards;                      // of the operand, on every device
-    std::optional<std::size_t> gradient;  // backward: which of the task's writes is the operand's
-    std::size_t scatter = 0;              // and the task that would reduce-scatter it ...
-    BufferId scattered;                   // ... into these shards
+    BufferId shards;  // shards of the operand, on every device
+    // Index of the operand's gradient in the task's writes, for the backward pass.
+    std::optional<std::size_t> gradient;
+    std::size_t scatter = 0;  // task that would reduce-scatter that gradient
+    BufferId scattered;       // shards that this task writes
   };
 
-  // Where all that read what the task gathers can do with blocks.
+  // Replaces the gather `t` by rings if all tasks that read its result can work on blocks.
   void replace_gather(std::size_t t) {
     const auto& gather = program_.tasks[t];
     if (gather.kind != TaskKind::kMove || gather.step.kind != Step::kAllGather) return;
@@ -79,6 +81,8 @@ class Rings {
     }
   }
 
+  // Returns the ring for the task `user`, which reads the result of `gather`. Returns nullopt if it
+  // cannot work on blocks.
   [[nodiscard]] std::optional<Ring> ring_for(const Task& gather, std::size_t user) const {
     const auto& task = program_.tasks[user];
     const bool computes = task.kind == TaskKind::kForward || task.kind == TaskKind::kBackward;
@@ -113,7 +117,7 @@ class Rings {
     return step;
   }
 
-  // The factor that the dimension runs over, if a contraction may be cut along it.
+  // Returns the factor that the dimension runs over, if a contraction may be partitioned along it.
   [[nodiscard]] std::optional<ops::FactorId> factor_of_blocks(const Task& task, std::size_t operand,
                                                               std::size_t dim) const {
     const auto& s = signature_of(program_.pcg, task.node);
@@ -132,8 +136,8 @@ class Rings {
     return plain ? std::optional(factor) : std::nullopt;
   }
 
-  // The task that brings the gradient of what was gathered back into shards, if nothing else reads
-  // it.
+  // Returns the task that reduce-scatters the gradient of the gathered tensor, if nothing else
+  // reads that gradient.
   [[nodiscard]] std::optional<std::size_t> reduce_scatter_of(BufferId gradient, const Task& gather,
                                                              const Task& user) const {
     const auto& users = readers_[gradient.index()];
@@ -152,7 +156,7 @@ class Rings {
     return program_.digits.group_size(ring.step.digits);
   }
 
-  // The buffer for the shards of the devices that are `turned` places further on.
+  // Returns the buffer for the shards of the devices `turned` positions ahead.
   BufferId turned(BufferId shards, const Ring& ring, std::int64_t turned) {
     if (turned == 0) return shards;
     auto buffer = program_.buffer(shards);
@@ -176,6 +180,7 @@ class Rings {
                               .writes = {to}});
   }
 
+  // Returns the task `whole`, restricted to one block.
   static Task part_of(const Task& whole, const Ring& ring, BufferId block, bool first) {
     auto task = whole;
     task.reads[ring.operand] = block;
@@ -198,7 +203,7 @@ class Rings {
     }
   }
 
-  // The own block comes last, for that is where the sum that has come round belongs.
+  // The device's own block comes last, because the sum that arrives with it is the device's own.
   void backward(const Task& whole, const Ring& ring) {
     const auto n = length(ring);
     auto block = turned(ring.shards, ring, 1);
@@ -219,8 +224,8 @@ class Rings {
   }
 
   Program& program_;
-  std::vector<std::vector<std::size_t>> readers_;  // by buffer: tasks
-  // By task of the list as it was.
+  std::vector<std::vector<std::size_t>> readers_;  // by buffer: indices of the tasks that read it
+  // The following are by index in the original task list.
   std::vector<std::optional<Ring>> ring_of_;
   std::vector<bool> dropped_;
   std::vector<std::size_t> moved_to_;

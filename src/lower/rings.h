@@ -1,24 +1,26 @@
-// A pass: instead of gathering an operand before a contraction, the devices pass their shards round
-// a ring, and each works on the block it has while the next is on its way.
+// A pass that replaces the gather of an operand before a contraction by a ring of devices. Each
+// device works on the block it has while the next one is in transit.
 //
 //   all_gather k -> K; scores = contract(q, K)
 //   for every block of k, the own one first: shift the block on; scores[.., block] = contract(q,
 //   block)
 //
-// A block is a part of one factor of the contraction. Where the result has the factor, blocks fill
-// it part by part; where it is summed over, they add up: what cutting the factor over devices would
-// give, one device after the other. Backward the blocks go round again, beside them the sums that a
-// reduce-scatter would make of their gradients, each picking up a device's share at every turn.
+// A block is a part of one factor of the contraction. If the result has the factor, blocks fill it
+// part by part. If the factor is contracted, their results are summed. This is the same as
+// partitioning the factor over devices, one device after another. In the backward pass the blocks
+// go round again. The gradients, which a reduce-scatter would sum, travel beside them and collect
+// one device's contribution at every ring step.
 //
-// As much is sent as by the collectives, and two blocks of an operand are there at a time. For
-// attention written with contractions, whose keys and values are gathered along the sequence for
-// queries that are split, this is ring attention.
+// The devices send as much as with the collectives, and hold two blocks of an operand at a time.
+// For attention written with contractions, with keys and values gathered for sequence-sharded
+// queries, this is ring attention.
 #pragma once
 
 #include "lower/program.h"
 
 namespace tandem::lower {
 
+// Replaces the all-gathers of `program` whose readers can all work block by block.
 void pass_blocks_round_rings(Program& program);
 
 }  // namespace tandem::lower

@@ -1,5 +1,5 @@
-// Blocks that go round rings: the same training, exactly, without gathering. Time and memory are
-// judged in predict/simulate_test.cc.
+// Tests that rings of blocks give exactly the same training without gathers.
+// predict/simulate_test.cc tests time and memory.
 #include "lower/rings.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(Rings, RandomPlansTrainLikeOneDevice) {
   EXPECT_GT(remade, 10 / kFewer);
 }
 
-// Attention on four devices, queries split along the sequence.
+// Returns a program of attention on four devices, with the queries sharded along the sequence.
 Program attention(bool ring) {
   const auto digits = digits_of({2, 2});
   std::mt19937_64 random(0);
@@ -84,8 +84,9 @@ Program attention(bool ring) {
   return program;
 }
 
-// Keys and values go round once forward and once backward, their gradients backward; nothing is
-// gathered. Only what goes round backward again is sent beside what the collectives send.
+// Keys and values go round once forward and once backward, and their gradients once backward.
+// Nothing is gathered. Compared with the collectives, only the blocks of the backward pass are sent
+// in addition.
 TEST(Rings, AttentionPassesKeysAndValues) {
   const auto gathered = attention(false);
   auto before = moves_of(gathered);
@@ -97,7 +98,7 @@ TEST(Rings, AttentionPassesKeysAndValues) {
   EXPECT_EQ(after[Step::kReduceScatter], 0);
   EXPECT_EQ(after[Step::kShift], 2 * 3 * 3);
   EXPECT_EQ(after[Step::kAllReduce], before[Step::kAllReduce]);
-  // [2, 4, 4, 2] keys and values: each of 4 devices sends 3 blocks of a quarter of them.
+  // Keys and values are [2, 4, 4, 2]: each of 4 devices sends 3 blocks of a quarter of them.
   EXPECT_EQ(elements_communicated(ring) - elements_communicated(gathered), 2 * 4 * 3 * 16);
 }
 
@@ -132,7 +133,7 @@ TEST(Rings, Text) {
 )");
 }
 
-// A wrong block is noticed: each of these mistakes changes the training.
+// Tests that the interpreter notices a wrong block.
 TEST(Rings, TheInterpreterNoticesAWrongBlock) {
   const auto good = attention(true);
   const auto gradients = [](const Program& program) {
@@ -142,7 +143,7 @@ TEST(Rings, TheInterpreterNoticesAWrongBlock) {
   };
   auto never_starts_anew = good;
   for (auto& task : never_starts_anew.tasks) {
-    if (task.block) task.block->first = true;  // forgets the blocks before
+    if (task.block) task.block->first = true;  // discards the blocks before
   }
   EXPECT_NE(gradients(never_starts_anew), gradients(good));
 }

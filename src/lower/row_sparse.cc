@@ -8,15 +8,16 @@ namespace {
 
 bool is_update(const Task* task) { return task != nullptr && task->kind == TaskKind::kUpdate; }
 
+// Decides which gradients of a program are stored as rows.
 class Rows {
  public:
   explicit Rows(Program& program) : program_(program), reader_(only_readers(program)) {}
 
-  // Of the gradient of a table that this task makes of what it reads.
+  // Stores the gradient of a table as rows if that is possible; `task` computes it.
   void keep(const Task& task, BufferId gradient) {
     auto& buffer = program_.buffers[gradient.index()];
     const auto elements = row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
-    // Where as many are looked up as there are, the whole table is the shorter list.
+    // If the lookups cover the whole table, rows would not be shorter.
     if (elements >= buffer.shard.count()) return;
     const auto* reader = reader_[gradient.index()];
     if (is_update(reader)) {
@@ -30,7 +31,8 @@ class Rows {
   }
 
  private:
-  // A sum of whole gradients, and nothing but that, for the update.
+  // Returns whether the task is only an all-reduce of unsharded gradients, whose result only an
+  // update reads.
   [[nodiscard]] bool may_send_rows(const Task& task) const {
     if (!program_.digits.sums_rows() || task.kind != TaskKind::kMove) return false;
     if (task.reads.size() != 1 || task.step.kind != machine::Step::kAllReduce) return false;

@@ -1,21 +1,22 @@
-// A pass: gradients of tables are kept as the rows that were looked up, where that is the same.
+// A pass that stores gradients of tables as the looked-up rows only, if that is equivalent.
 //
-// Under plain SGD a row without a gradient does not change, so nothing else needs the zeros; any
-// other optimizer moves every row. A gradient that is sent or summed is dense; but where the
-// machine's software sums rows, devices send each other theirs in place of an all-reduce, if
-// those of all of them are less than half of the table.
+// Under plain SGD a row without a gradient does not change, so nothing needs the zeros; other
+// optimizers move every row. A gradient that is sent or summed is dense. There is one exception,
+// for machines whose software sums rows: devices exchange their rows instead of an all-reduce, if
+// the rows of all devices are less than half of the table.
 #pragma once
 
 #include "lower/program.h"
 
 namespace tandem::lower {
 
-// The elements of a table's gradient that these indices can touch.
+// Returns the largest number of elements of a table's gradient that these indices can touch.
 std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
 
+// Sets Buffer::sparse_elements of the gradients that are stored as rows.
 void keep_row_sparse_gradients(Program& program);
 
-// Is this all-reduce such an exchange of rows?
+// Returns whether this all-reduce is an exchange of rows.
 bool sums_rows(const Program& program, const Task& task);
 
 }  // namespace tandem::lower

@@ -11,9 +11,9 @@ Part part_of(const Task& task) {
   return task.backward ? Part::kBackward : Part::kForward;
 }
 
-// Where in its segment a task stands. Weights that stages share are sent first, as they need not
-// wait for a micro-batch; their gradients, and what needs these, go last, as others wait for those
-// that go with a micro-batch.
+// The position of a task in its segment. Weights shared between stages are sent first, because they
+// do not depend on a micro-batch. Their gradients, and tasks that need these, go last, so that
+// transfers of a micro-batch do not wait behind them.
 enum class Rank : std::uint8_t { kFirst, kAny, kLast };
 
 std::vector<Rank> ranks_of(const Program& program) {

@@ -1,12 +1,13 @@
-// Last step of lowering: the tasks of each stage's forward pass, backward pass and update, which
-// the schedule takes up one by one. In the order of the program, but for weights that stages
-// share: they come first, and their gradients last.
+// The last step of lowering: splits the tasks into the forward, backward and update segments of
+// each stage, which the schedule runs one by one. Segments keep the program's order, except that
+// weights shared between stages come first and their gradients last.
 #pragma once
 
 #include "lower/program.h"
 
 namespace tandem::lower {
 
+// Fills `program.segments`.
 void cut_into_segments(Program& program);
 
 }  // namespace tandem::lower

@@ -1,4 +1,4 @@
-// Where in a tensor the shard of a device lies, and what two shards have in common.
+// The positions of shards in their tensors, and the overlap of two shards.
 #pragma once
 
 #include "lower/program.h"
@@ -7,13 +7,13 @@
 
 namespace tandem::lower {
 
-// The whole of a tensor.
+// Returns the box of a whole tensor.
 term::Box everything(const Shape& sizes);
 
-// What the device in `slot` holds of the buffer's tensor.
+// Returns the box of the buffer's tensor that the device in `slot` holds.
 term::Box box_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot);
 
-// Adds what `from` and `to` have in common of a tensor; returns how many elements that is.
+// Adds the overlap of two boxes of a tensor from `from` to `to`. Returns its number of elements.
 template <class T>
 std::int64_t add_overlap(const Dense<T>& from, const term::Box& from_box, Dense<T>& to,
                          const term::Box& to_box);

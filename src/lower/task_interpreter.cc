@@ -22,15 +22,15 @@ using machine::ReshardStep;
 using machine::Step;
 using term::Box;
 
-// Which devices of a group send to one of them, by rank.
+// The devices of a group that send to one of them.
 enum class Senders : std::uint8_t {
-  kSelf,        // it keeps what it has
-  kSelfIfRoot,  // the same, and the others become zero
-  kNext,        // the next one, whose shard it gets
-  kRoot,        // the root has what everyone gets, whole or a part
-  kSummands,    // everyone has a summand
-  kPieces,      // everyone has another piece
-  kWindows,     // everyone has summands of some elements
+  kSelf,        // the device keeps its own shard
+  kSelfIfRoot,  // the root keeps its shard; the others become zero
+  kNext,        // the next device, whose shard it receives
+  kRoot,        // the root, which has what all devices receive, whole or a part
+  kSummands,    // all devices; each has a summand
+  kPieces,      // all devices; each has a different piece
+  kWindows,     // all devices; each has summands of some elements
 };
 
 Senders senders(Step step) {
@@ -63,7 +63,7 @@ Senders senders(Step step) {
   CHECK(false);
 }
 
-// A value that a result cannot depend on unnoticed.
+// Returns values that no result can depend on without being noticed.
 template <class T>
 Dense<T> garbage(const Shape& shape) {
   Dense<T> out(shape);
@@ -97,8 +97,8 @@ class Interpreter {
     }
   }
 
-  // Every rank of the pipeline takes its turns; one that waits for what another has not yet sent
-  // lets the others go on.
+  // Runs all ranks through their schedule slots. A rank that waits for data which another has not
+  // sent yet lets the others proceed.
   Execution<T> run() {
     const auto ranks = digits_.group_size(program_.schedule.digits);
     std::vector<Rank> all;
@@ -115,14 +115,15 @@ class Interpreter {
   }
 
  private:
+  // The progress of one pipeline rank.
   struct Rank {
     std::int64_t rank = 0;
     std::vector<Turn> turns;
     std::size_t turn = 0;
-    std::size_t task = 0;  // of the turn's segment
+    std::size_t task = 0;  // index in the slot's segment
   };
 
-  // Runs what can be run; returns whether there was anything.
+  // Runs all tasks that can run. Returns whether there were any.
   bool advance(Rank& rank) {
     bool moved = false;
     for (; rank.turn < rank.turns.size(); ++rank.turn, rank.task = 0) {
@@ -146,7 +147,7 @@ class Interpreter {
     return moved;
   }
 
-  // A rank's first stage is the first to see a micro-batch.
+  // Feeds the inputs of a micro-batch. A rank's first stage is the first to see it.
   void feed(std::int64_t rank, const Turn& turn) {
     if (turn.part != Part::kForward || turn.stage != rank) return;
     for (auto id : program_.pcg.ids()) {
@@ -158,7 +159,8 @@ class Interpreter {
     }
   }
 
-  // What is sent goes on to be there when the sender writes over it.
+  // A message keeps the data after the sender overwrites its buffer. The key is the send task, the
+  // micro-batch and the step.
   using Message = std::tuple<std::size_t, std::int64_t, std::int64_t>;
   [[nodiscard]] Message message(std::size_t send) const { return {send, micro_batch_, step_}; }
 
@@ -194,7 +196,7 @@ class Interpreter {
         }
         return;
       case TaskKind::kSend:
-        CHECK(false);  // it is a message
+        CHECK(false);  // a send is stored as a message instead
       case TaskKind::kReceive:
         return receive(task);
       case TaskKind::kJoin:
@@ -210,7 +212,7 @@ class Interpreter {
 
   // --- Buffers -----------------------------------------------------------------------------------
 
-  // Calls visit(slot) for every slot of the micro-batch that holds a shard.
+  // Calls visit(slot) for every slot of the current micro-batch that holds a shard.
   template <class Visit>
   void for_each_holder(const Layout& layout, Visit&& visit) const {
     for (std::int64_t device = 0; device < digits_.devices(); ++device) {
@@ -228,7 +230,7 @@ class Interpreter {
     return out_.buffers[id.index()][static_cast<std::size_t>(at)];
   }
 
-  // A shard that is read: it must be there.
+  // Returns a shard that is read; CHECKs that it exists.
   const Dense<T>& shard(BufferId id, std::int64_t device) {
     const auto& out = slot(id, device);
     const auto& buffer = program_.buffer(id);
@@ -266,7 +268,7 @@ class Interpreter {
   struct Operator {
     const ops::Signature* signature = nullptr;
     std::vector<Layout> inputs;
-    std::vector<Shape> sizes;  // of the inputs
+    std::vector<Shape> sizes;  // sizes of the inputs
     Layout output;
     machine::NodeLayout uses;
   };
@@ -286,7 +288,8 @@ class Interpreter {
     return out;
   }
 
-  // Of the factors: the block's part where the task works on one block.
+  // Returns the ranges of the factors; of the block's factor only the block, if the task works on
+  // one.
   [[nodiscard]] std::vector<term::FactorRange> ranges(const Operator& op, const Task& task,
                                                       std::int64_t device) const {
     auto out = ranges_of(*op.signature, op.uses, digits_, device);
@@ -300,15 +303,16 @@ class Interpreter {
     return out;
   }
 
-  // What an operator writes starts from zero, but where blocks add to it.
+  // Returns the buffer that an operator writes, set to zero unless blocks add to it.
   Dense<T>& begun(const Task& task, BufferId id, std::int64_t device) {
     auto& into = slot(id, device);
     if (!task.block || task.block->first) into = Dense<T>(box(id, device).size);
     return into;
   }
 
-  // A block of an operand: what a device has in the buffer that is read, or that its gradient goes
-  // to; of an operand that has neither, all of it.
+  // Returns an operand with its position in the whole tensor. Its block is the device's box in
+  // `buffer`, which is the buffer that is read or the one for its gradient. An operand without a
+  // buffer is whole.
   term::Operand<T> operand(const Dense<T>& value, const Shape& whole, BufferId buffer,
                            std::int64_t device) const {
     if (buffer == Program::kNone) return term::Operand<T>(value);
@@ -390,7 +394,7 @@ class Interpreter {
     });
   }
 
-  // The gradient's layout is the dual: its partial digits are the loss's replicas.
+  // The gradient has the dual layout: its partial digits are the loss's replicas.
   void seed(const Task& task) {
     const auto& buffer = program_.buffer(task.writes[0]);
     for_each_holder(buffer.layout, [&](std::int64_t device) {
@@ -431,7 +435,7 @@ class Interpreter {
     });
   }
 
-  // Of a device, after this step's gradient. It starts at 0.
+  // Returns a device's velocity after adding this step's gradient. It starts at 0.
   const Dense<T>& velocity(const Task& task, std::int64_t device) {
     const auto& gradient = shard(task.reads[1], device);
     auto& kept = slot(task.reads[2], device);
@@ -476,7 +480,7 @@ class Interpreter {
     sent_.erase(at);
   }
 
-  // read(slot): the shard that a slot has of `from`.
+  // Moves `from` to `to` by one step; read(slot) returns the shard of `from` in that slot.
   void move(const ReshardStep& step, BufferId from, BufferId to, auto&& read) {
     CHECK(step.before == program_.buffer(from).layout);
     CHECK(step.after == program_.buffer(to).layout);
@@ -506,7 +510,7 @@ class Interpreter {
     if (kind >= Senders::kSummands) std::ranges::for_each(group, from);
     if (kind == Senders::kWindows) return;
 
-    // Did the definition make sense for these layouts?
+    // CHECKs that the definition of the step makes sense for these layouts.
     const auto all = static_cast<std::int64_t>(out.data.size());
     const auto members = static_cast<std::int64_t>(group.size());
     const auto expected = [&] {
@@ -525,7 +529,7 @@ class Interpreter {
   T learning_rate_;
   std::int64_t micro_batch_ = 0;
   std::int64_t step_ = 0;
-  std::map<Message, std::vector<Dense<T>>> sent_;  // what has not arrived
+  std::map<Message, std::vector<Dense<T>>> sent_;  // messages that have not arrived
   Execution<T> out_;
 };
 

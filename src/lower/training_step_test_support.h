@@ -1,4 +1,4 @@
-// For tests: does a program train like one device?
+// Test support: compares a program's training steps with those of one device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace tandem::lower {
 
-// Expects the program to do these steps of SGD on the model, exactly.
+// Expects that `program` computes exactly the same steps of SGD as `model`.
 inline void expect_same_steps(const graph::Graph& model, const Program& program, std::uint64_t seed,
                               std::int64_t steps) {
   SCOPED_TRACE(fmt::format("{} steps", steps));

@@ -1,5 +1,5 @@
-// The activations that linear and conv2d apply to their result, as terms; the elementwise operators
-// of the same names are these.
+// The terms of the activations that linear and conv2d apply to their results. The elementwise
+// operators of the same names use the same terms.
 #pragma once
 
 #include "ops/attributes.h"
@@ -7,10 +7,11 @@
 
 namespace tandem::ops {
 
-// x * 0.5 * (1 + erf(x / sqrt(2)))
+// Returns x * 0.5 * (1 + erf(x / sqrt(2))).
 term::Term gelu(const term::Term& x);
-// x * sigmoid(x)
+// Returns x * sigmoid(x).
 term::Term silu(const term::Term& x);
+// Returns `act` applied to x; kNone returns x itself.
 term::Term activate(Activation act, const term::Term& x);
 
 }  // namespace tandem::ops

@@ -1,5 +1,5 @@
-// Scaled dot product attention in one kernel, which never stores the scores. A head of k and v may
-// serve several heads of q: head (kv g) of q reads head kv.
+// Scaled dot product attention in one kernel, which never stores the scores. Several heads of q may
+// share one head of k and v: head (kv g) of q reads head kv.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
@@ -31,8 +31,8 @@ Term meaning(const Attention& a, std::span<const Shape>) {
   return term::sum("t", e / term::sum("t", e) * term::input(2));
 }
 
-// Two products and, for every score, its scale, difference, exp, sum and quotient. A causal kernel
-// leaves out the blocks that nobody sees: half.
+// Returns the work of two matmuls and, for every score, its scale, difference, exp, sum and
+// quotient. A causal kernel skips the masked blocks, which are half of all.
 Flops flops(const Attention& a, std::span<const Shape> in) {
   const auto size = [&](std::size_t i, std::size_t d) { return static_cast<double>(in[i][d]); };
   const double scores = size(0, 0) * size(0, 1) * size(0, 2) * size(1, 2);
@@ -58,7 +58,7 @@ const OpSpec kAttention = define_op<Attention>({
     .kernel = "attention",
     .onnx = {"Attention"},
     .pace = Pace::kAttention,
-    .backward_again = 0.5,  // the scores: one of five products (arXiv:2307.08691, section 3)
+    .backward_again = 0.5,  // the scores, one of five matmuls (arXiv:2307.08691, section 3)
     .index_text = index_text,
     .meaning = meaning,
     .flops = flops,

@@ -1,5 +1,5 @@
-// The attribute structs that other folders build operators with or look into.
-// An operator whose attributes nobody else needs keeps them in its own file.
+// Attribute structs that other directories use to build or inspect operators. An operator whose
+// attributes nobody else needs defines them in its own file.
 #pragma once
 
 #include <algorithm>
@@ -29,17 +29,17 @@ inline bool parse_attribute(std::string_view text, Activation& out) {
   return at != kActivationNames.end();
 }
 
-// input: the tensor it brings in, already laid out as its shape says.
+// Attributes of input, a tensor that the caller feeds every step. `shape` includes its layout.
 struct Input {
   ParallelShape shape;
   DType dtype = DType::kFp32;
-  std::int64_t below = 0;  // indices are in [0, below); 0 for real values
+  std::int64_t below = 0;  // exclusive upper bound of integer indices; 0 for real values
   bool operator==(const Input&) const = default;
   static constexpr auto fields = std::tuple{
       Field{"shape", &Input::shape}, Field{"dtype", &Input::dtype}, Field{"below", &Input::below}};
 };
 
-// weight: the same. A frozen one is not trained.
+// Attributes of weight, a parameter. `shape` includes its layout; a frozen weight is not trained.
 struct Weight {
   ParallelShape shape;
   DType dtype = DType::kFp32;
@@ -50,9 +50,9 @@ struct Weight {
                  Field{"frozen", &Weight::frozen}};
 };
 
-// constant: the same tensor every step. `kind` is "fill" (every element is `value`), "iota"
-// (`value` times the index along `axis`) or "eye" (`value` where the last two indices are equal,
-// else 0).
+// Attributes of constant, a tensor that is the same every step. `kind` is "fill" (every element is
+// `value`), "iota" (`value` times the index along `axis`) or "eye" (`value` where the last two
+// indices are equal, 0 elsewhere).
 struct Constant {
   ParallelShape shape;
   DType dtype = DType::kFp32;
@@ -73,14 +73,15 @@ struct Linear {
 };
 
 struct Contract {
-  std::string index;  // "b s i, h d i -> b h s d"
+  std::string index;  // for example "b s i, h d i -> b h s d"
   double scale = 1;
   bool operator==(const Contract&) const = default;
   static constexpr auto fields =
       std::tuple{Field{"index", &Contract::index}, Field{"scale", &Contract::scale}};
 };
 
-// Sizes are rows, columns; padding is that, or top, left, bottom, right.
+// Attributes of conv2d. `stride` and `dilation` are {rows, columns}. `padding` is {rows, columns}
+// or {top, left, bottom, right}.
 struct Conv2d {
   Sizes stride = {1, 1};
   Sizes padding = {0, 0};
@@ -94,8 +95,8 @@ struct Conv2d {
                  Field{"act", &Conv2d::act}};
 };
 
-// max_pool2d, avg_pool2d. `ceil` rounds the result's size up; `count_padding`: an average counts
-// the padding, too, though nothing beyond it.
+// Attributes of max_pool2d and avg_pool2d. `ceil` rounds the size of the result up. With
+// `count_padding`, an average counts padded elements, but none beyond the padding.
 struct Pool2d {
   Sizes kernel = {1, 1};
   Sizes stride = {1, 1};
@@ -109,7 +110,8 @@ struct Pool2d {
                  Field{"count_padding", &Pool2d::count_padding}};
 };
 
-// Every `group` samples are normalised together; 0 is the whole batch.
+// Attributes of batch_norm and batch_moments. Each group of `group` samples is normalised
+// separately; 0 means the whole batch.
 struct BatchNorm {
   double eps = 1e-5;
   std::int64_t group = 0;
@@ -118,14 +120,15 @@ struct BatchNorm {
       std::tuple{Field{"eps", &BatchNorm::eps}, Field{"group", &BatchNorm::group}};
 };
 
-// layer_norm, rms_norm, batch_normalize
+// Attributes of layer_norm, rms_norm and batch_normalize.
 struct Norm {
   double eps = 1e-5;
   bool operator==(const Norm&) const = default;
   static constexpr auto fields = std::tuple{Field{"eps", &Norm::eps}};
 };
 
-// `causal`: element t of row s counts only where t <= s; rows are the dimension before the last.
+// Attributes of softmax. With `causal`, element t of row s counts only if t <= s. The rows are the
+// dimension before the last.
 struct Softmax {
   std::int64_t axis = -1;
   bool causal = false;
@@ -154,28 +157,29 @@ struct EmbeddingBag {
   static constexpr auto fields = std::tuple{Field{"mode", &EmbeddingBag::mode}};
 };
 
-// top_k_gate
+// Attributes of top_k_gate.
 struct TopK {
   std::int64_t k = 1;
   bool operator==(const TopK&) const = default;
   static constexpr auto fields = std::tuple{Field{"k", &TopK::k}};
 };
 
-// moe_dispatch: the part of the tokens that an expert gets, k / experts x the stated imbalance.
+// Attributes of moe_dispatch. `density` is the fraction of the tokens that each expert gets: k /
+// experts, times the assumed imbalance.
 struct Dispatch {
   double density = 1;
   bool operator==(const Dispatch&) const = default;
   static constexpr auto fields = std::tuple{Field{"density", &Dispatch::density}};
 };
 
-// concat, append
+// Attributes of concat and append.
 struct Concat {
   std::int64_t axis = 0;
   bool operator==(const Concat&) const = default;
   static constexpr auto fields = std::tuple{Field{"axis", &Concat::axis}};
 };
 
-// Part number `part` of `parts` equal ones.
+// Attributes of split, which returns part number `part` of `parts` equal parts.
 struct Split {
   std::int64_t axis = 0;
   std::int64_t parts = 1;
@@ -194,7 +198,7 @@ struct Slice {
       Field{"axis", &Slice::axis}, Field{"begin", &Slice::begin}, Field{"size", &Slice::size}};
 };
 
-// With zeros.
+// Attributes of pad, which adds zeros `before` and `after` the input along `axis`.
 struct Pad {
   std::int64_t axis = 0;
   std::int64_t before = 0;
@@ -204,28 +208,30 @@ struct Pad {
       Field{"axis", &Pad::axis}, Field{"before", &Pad::before}, Field{"after", &Pad::after}};
 };
 
-// reshape, expand
+// Attributes of reshape and expand.
 struct Reshape {
   Sizes shape = {};
   bool operator==(const Reshape&) const = default;
   static constexpr auto fields = std::tuple{Field{"shape", &Reshape::shape}};
 };
 
-// All dimensions before `axis` become one, and all others.
+// Attributes of flatten. The dimensions before `axis` become one dimension, and the remaining ones
+// another.
 struct Flatten {
   std::int64_t axis = 1;
   bool operator==(const Flatten&) const = default;
   static constexpr auto fields = std::tuple{Field{"axis", &Flatten::axis}};
 };
 
-// Dimension d of the result is dimension perm[d] of the input.
+// Attributes of transpose. Dimension d of the result is dimension perm[d] of the input.
 struct Transpose {
   Sizes perm = {};
   bool operator==(const Transpose&) const = default;
   static constexpr auto fields = std::tuple{Field{"perm", &Transpose::perm}};
 };
 
-// reduce_sum, reduce_mean, reduce_max. `keep` leaves dimensions of size 1.
+// Attributes of reduce_sum, reduce_mean and reduce_max. `keep` retains the reduced dimensions with
+// size 1.
 struct Reduction {
   Sizes axes = {};
   bool keep = false;
@@ -234,7 +240,8 @@ struct Reduction {
       std::tuple{Field{"axes", &Reduction::axes}, Field{"keep", &Reduction::keep}};
 };
 
-// `origin` tells this node's random numbers from those of others; rewriting keeps it.
+// Attributes of dropout. `origin` distinguishes this node's random numbers from those of other
+// nodes; graph rewrites preserve it.
 struct Dropout {
   double p = 0.5;
   std::int64_t origin = 0;
@@ -255,7 +262,7 @@ struct Scale {
   static constexpr auto fields = std::tuple{Field{"factor", &Scale::factor}};
 };
 
-// leaky_relu
+// Attributes of leaky_relu.
 struct Slope {
   double slope = 0.01;
   bool operator==(const Slope&) const = default;
@@ -269,8 +276,8 @@ struct Clip {
   static constexpr auto fields = std::tuple{Field{"min", &Clip::min}, Field{"max", &Clip::max}};
 };
 
-// rope: angles are position x base^(-2i / width).
-// `first`: the position of the first row.
+// Attributes of rope. The angles are position x base^(-2i / width). `first` is the position of the
+// first row.
 struct Rope {
   double base = 10000;
   std::int64_t first = 0;
@@ -279,7 +286,7 @@ struct Rope {
       std::tuple{Field{"base", &Rope::base}, Field{"first", &Rope::first}};
 };
 
-// partition, combine
+// Attributes of partition and combine.
 struct DimDegree {
   std::int64_t dim = 0;
   std::int64_t degree = 1;
@@ -288,7 +295,7 @@ struct DimDegree {
       std::tuple{Field{"dim", &DimDegree::dim}, Field{"degree", &DimDegree::degree}};
 };
 
-// replicate, reduce, unreplicate
+// Attributes of replicate, reduce and unreplicate.
 struct Degree {
   std::int64_t degree = 1;
   bool operator==(const Degree&) const = default;

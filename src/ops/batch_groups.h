@@ -1,18 +1,21 @@
-// How a batch normalisation sees its input: what batch_norm and batch_moments share.
+// The groups of samples over which a batch normalisation takes its statistics. batch_norm and
+// batch_moments share this code.
 #pragma once
 
 #include "ops/index_text.h"
 
 namespace tandem::ops {
 
+// The groups of one input's samples.
 struct BatchGroups {
-  std::int64_t size = 1;   // samples of a group
-  std::int64_t count = 1;  // groups of the batch
-  Names space;             // the dimensions after the channels
-  std::string over;        // the factors that the statistics run over: "g h w"
+  std::int64_t size = 1;   // number of samples in a group
+  std::int64_t count = 1;  // number of groups in the batch
+  Names space;             // names of the dimensions after the channels
+  std::string over;        // factors that the statistics run over: "g h w"
 };
 
-// Of input 0, [samples, channels, ...]; `group` 0 is the whole batch.
+// Returns the groups of input 0, which is [samples, channels, ...], with `group` samples each; a
+// `group` of 0 means the whole batch. Throws UserError if `group` does not divide the batch.
 inline BatchGroups batch_groups(std::int64_t group, std::span<const Shape> in) {
   check_rank(in, 0, 2, 5);
   const auto samples = in[0][0];

@@ -1,4 +1,4 @@
-// A product of matrices for every element of a batch.
+// A matmul for every element of a batch.
 #include "ops/registry.h"
 
 namespace tandem::ops {

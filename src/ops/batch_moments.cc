@@ -1,5 +1,6 @@
-// The first step of a batch normalisation whose groups are cut: the mean of x and of x * x. Each
-// device divides its sums by the global count, so that parts of the batch or of the image add up.
+// The first step of a batch normalisation whose groups are partitioned: the mean of x and of x * x.
+// Each device divides its sums by the global count, so that the results of parts of the batch or
+// the image can be summed.
 #include "ops/attributes.h"
 #include "ops/batch_groups.h"
 #include "ops/registry.h"

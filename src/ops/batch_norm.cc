@@ -1,6 +1,6 @@
-// Batch normalisation with the statistics of the batch at hand, over groups of samples: every
-// `group` of them are normalised together, wherever they are. What it keeps whole, batch_moments
-// and batch_normalize leave partial: they are this operator in two steps.
+// Batch normalisation with the statistics of the current batch. Each group of `group` samples is
+// normalised separately. The dimensions that the statistics run over cannot be partitioned here.
+// batch_moments and batch_normalize, the same computation in two steps, allow that.
 #include "ops/attributes.h"
 #include "ops/batch_groups.h"
 #include "ops/index_text.h"

@@ -1,4 +1,5 @@
-// The second step of a batch normalisation whose groups are cut: applies what batch_moments found.
+// The second step of a batch normalisation whose groups are partitioned. It applies the moments
+// that batch_moments computed.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

@@ -1,6 +1,6 @@
-// Functions of two tensors, element by element. Shapes are matched from the last dimension on, as
-// in numpy: an operand is read at 0 along a dimension of size 1, and need not have the leading
-// ones.
+// Elementwise functions of two tensors. Shapes are broadcast from the last dimension on, as in
+// numpy. An operand is read at index 0 along a dimension of size 1, and may lack leading
+// dimensions.
 #include "ops/index_text.h"
 #include "ops/registry.h"
 

@@ -1,4 +1,4 @@
-// The same values in another element type.
+// Conversion of a tensor to another element type.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

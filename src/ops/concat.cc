@@ -1,7 +1,7 @@
-// Concatenation along one axis: each input is read at an index lowered by the sizes before it, and
-// is zero outside. A device that makes a part of the axis reads the inputs in windows. `append`
-// means the same for two, and costs what is added: the result takes the place of what it is added
-// to.
+// Concatenation along one axis. Each input is read at an index lowered by the sizes before it, and
+// is zero outside. A device that computes a part of the axis reads windows of the inputs. `append`
+// has the same meaning for two inputs, but the result reuses the first one's memory, so that only
+// the second is moved.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/rank_error.h"
@@ -11,7 +11,7 @@ namespace tandem::ops {
 
 namespace {
 
-// The factors of one tensor, with `axis_name` at the axis: "a0 c1 a2".
+// Returns the factors of one tensor, with `axis_name` at the axis: "a0 c1 a2".
 std::string dims(std::size_t axis, std::size_t rank, const std::string& axis_name) {
   std::vector<std::string> names;
   for (std::size_t d = 0; d < rank; ++d) {

@@ -1,6 +1,6 @@
-// General contraction: the inputs' product, with every factor that the output lacks summed over.
-// Attention is written with it, so that heads are a factor of their own; a dimension may run over
-// several factors: "b (kv g) s d, b kv t d -> b kv g s t".
+// General contraction: the product of the inputs, summed over every factor that the output lacks.
+// Attention uses it so that the heads are a factor of their own. A dimension may run over several
+// factors: "b (kv g) s d, b kv t d -> b kv g s t".
 #include <map>
 #include <set>
 
@@ -14,14 +14,15 @@ namespace {
 
 constexpr std::size_t kMostInputs = 8;
 
-// A factor as written: "g" or "g:4".
+// Returns the name of a factor in index text: "g" -> "g", "g:4" -> "g".
 std::string_view factor_name(std::string_view written) {
   return written.substr(0, written.find(':'));
 }
 
 bool has_size(std::string_view written) { return written.find(':') != std::string_view::npos; }
 
-// "(kv g) s" = {{kv, g}, {s}}. Parentheses are known to match.
+// Splits a tensor's index text into the factors of each dimension: "(kv g) s" -> {{kv, g}, {s}}.
+// The parentheses must match.
 std::vector<std::vector<std::string_view>> dims_of(std::string_view tensor) {
   std::vector<std::vector<std::string_view>> out;
   bool inside = false;
@@ -47,7 +48,7 @@ Sides sides_of(std::string_view index) {
   return {split(index.substr(0, arrow), ','), index.substr(arrow + 2)};
 }
 
-// The factors of the inputs that the output lacks: "b s i, h d i -> b h s d" contracts i.
+// Returns the factors of the inputs that the output lacks: "b s i, h d i -> b h s d" -> "i".
 std::string contracted(const std::string& index) {
   const auto sides = sides_of(index);
   std::set<std::string_view> kept;
@@ -65,7 +66,7 @@ std::string contracted(const std::string& index) {
   return fmt::format("{}", fmt::join(out, " "));
 }
 
-// What a user writes is checked here, once: resolve_index takes correct text for granted.
+// Checks a user's index text, because resolve_index requires correct text.
 class Checker {
  public:
   Checker(const std::string& index, std::span<const Shape> in) : index_(index), shapes_(in) {}
@@ -87,7 +88,7 @@ class Checker {
            "write it like index=\"b s i, h d i -> b h s d\"");
   }
 
-  // "(a b)" with at least one factor, not nested, blanks outside.
+  // Accepts "(a b)" with at least one factor, not nested, and with blanks outside.
   void check_parentheses(std::string_view side) const {
     bool inside = false;
     for (std::size_t i = 0; i < side.size(); ++i) {
@@ -116,7 +117,7 @@ class Checker {
     }
   }
 
-  // As written; 0 where that is no size.
+  // Returns the size in "g:4", or 0 if it is not a valid size.
   static std::int64_t size_of(std::string_view written) {
     const auto size = parse_int(written.substr(factor_name(written).size() + 1)).value_or(0);
     return size <= kLargestSize ? size : 0;
@@ -137,8 +138,8 @@ class Checker {
     known_.merge(here);
   }
 
-  // A dimension says the size of one factor, once those of the others are known. Only sizes that
-  // fit are looked for here: resolve_index words what does not.
+  // Finds the sizes of all factors. A dimension determines the size of one factor once those of its
+  // other factors are known. resolve_index reports sizes that do not fit.
   void find_sizes(const Sides& sides) {
     for (bool changed = true; changed;) {
       changed = false;
@@ -159,6 +160,8 @@ class Checker {
     for (const auto& dim : dims_of(sides.output)) check_product(dim);
   }
 
+  // Sets the size of the only unknown factor of `dim`, which has `size` elements. Returns whether
+  // it did.
   bool say_size(const std::vector<std::string_view>& dim, std::int64_t size) {
     std::string_view unknown;
     for (auto written : dim) {
@@ -173,6 +176,7 @@ class Checker {
     return !unknown.empty() && sizes_.emplace(unknown, size).second;
   }
 
+  // Rejects a dimension with more than kLargestSize elements.
   void check_product(const std::vector<std::string_view>& dim) const {
     double size = 1;
     for (auto written : dim) size *= static_cast<double>(sizes_.at(factor_name(written)));
@@ -182,7 +186,7 @@ class Checker {
   const std::string& index_;
   std::span<const Shape> shapes_;
   std::set<std::string_view> known_;
-  std::map<std::string_view, std::int64_t> sizes_;  // as far as they are known
+  std::map<std::string_view, std::int64_t> sizes_;  // sizes known so far
 };
 
 Term meaning(const Contract& a, std::span<const Shape> in) {

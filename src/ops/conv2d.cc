@@ -1,6 +1,6 @@
-// Convolution of an image, in groups of channels. A device that makes a part of the rows or columns
-// reads a window that reaches into the shards beside it. As in linear, a bias or an activation
-// keeps the contracted channels whole.
+// Convolution of an image, in groups of channels. A device that computes a part of the rows or
+// columns reads a window that reaches into the neighbouring shards. With a bias or an activation,
+// the contracted channels cannot be partitioned, as in linear.
 #include "ops/activation.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

@@ -1,6 +1,6 @@
-// Cross entropy of logits and the indices of the right answers. Its sum of exponents must be whole;
-// a split vocabulary is row_max, exp, reduce_sum, pick and so on, each of which leaves partial
-// values.
+// Cross entropy of logits and target indices. Its sum of exponentials cannot be partitioned. For a
+// sharded vocabulary it is rewritten as row_max, exp, reduce_sum, pick and others, each of which
+// leaves partial values.
 #include "ops/registry.h"
 
 namespace tandem::ops {

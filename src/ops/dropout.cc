@@ -1,5 +1,5 @@
-// Dropout: which elements stay is a function of seed, step, origin and global index alone, so every
-// plan drops the same ones.
+// Dropout. The dropped elements depend only on seed, step, origin and global index, so every plan
+// drops the same ones.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

@@ -1,5 +1,5 @@
-// Embedding lookup: the row of a table that each index names. A device that holds only some rows
-// makes those and leaves a partial sum; the row offset is known to the kernel.
+// Embedding lookup: one table row for each index. A device that holds only some rows looks those up
+// and leaves a partial sum; the kernel knows the row offset.
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -26,7 +26,7 @@ const OpSpec kEmbedding = define_op<NoAttributes>({
           const auto hit = term::equal(term::input(0), term::index_of("v"));
           return term::sum("v", hit * term::input(1));
         },
-    // The rows that are named are read and written; the others are not touched.
+    // The kernel reads and writes only the rows that the indices name.
     .flops = [](const auto&,
                 std::span<const Shape> in) { return Flops{looked_up(in[0].count(), in[1])}; },
     .bytes =

@@ -1,6 +1,7 @@
-// Embedding lookup: the sum or the mean of the rows a bag of indices names, in one table
-// (embedding_bag) or in one of several equal tables for each bag (embedding_bags). A device that
-// holds only some rows adds up those and leaves a partial sum; the kernel knows the row offset.
+// Embedding lookup with pooling: the sum or the mean of the rows that a bag of indices names. There
+// is one table (embedding_bag), or one of several equal tables for each bag (embedding_bags). A
+// device that holds only some rows sums those and leaves a partial sum; the kernel knows the row
+// offset.
 #include "ops/attributes.h"
 #include "ops/registry.h"
 
@@ -8,7 +9,7 @@ namespace tandem::ops {
 
 namespace {
 
-// What is really read: one row per index.
+// Returns the number of table elements that the lookup reads, one row per index.
 double elements_read(const Shape& indices, const Shape& table) {
   return static_cast<double>(indices.count()) * static_cast<double>(table[table.rank() - 1]);
 }
@@ -23,7 +24,7 @@ Flops bag_flops(const EmbeddingBag&, std::span<const Shape> in) {
   return Flops{elements_read(in[0], in[1])};
 }
 
-// The indices, the rows they name, and the result.
+// Returns the bytes of the indices, the rows they name, and the result.
 Bytes bag_bytes(const EmbeddingBag&, std::span<const TensorType> in) {
   const Shape indices = in[0].shape.shard();
   const double read = elements_read(indices, in[1].shape.shard());

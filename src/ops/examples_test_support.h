@@ -1,6 +1,6 @@
-// Uses of every compute operator, small enough to run in every legal way: what the property tests
-// of meaning, signature and sharding run over. Sizes have small divisors, so that factors can be
-// cut, and differ within an example where they may.
+// Examples of every compute operator, small enough to run with every legal partitioning. The
+// property tests of meaning, signature and sharding use them. Sizes have small divisors, so that
+// factors can be partitioned, and differ within an example if possible.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,9 +20,9 @@ struct Example {
   std::string op;
   AttributeList attributes = {};
   std::vector<Shape> inputs = {};
-  std::int64_t below = 0;  // index operands are in [0, below)
-  bool sparse = false;     // some real operands are zero in the field: gates that are shut
-  bool positive = false;   // real operands are in [0.5, 1.5): for logarithms, roots and divisors
+  std::int64_t below = 0;  // exclusive upper bound of the index operands
+  bool sparse = false;     // some real operands are zero in the field: closed gates
+  bool positive = false;   // real operands are in [0.5, 1.5), for logarithms, roots and divisors
 };
 
 inline std::vector<Example> examples() {

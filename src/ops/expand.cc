@@ -1,4 +1,4 @@
-// Copies along dimensions of size 1, and along new ones in front.
+// Broadcast along dimensions of size 1 and along new leading dimensions.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

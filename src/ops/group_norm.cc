@@ -1,5 +1,6 @@
 // Normalisation of each sample over groups of channels and all dimensions after them, then scale
-// and shift for each channel. Samples and groups may be cut, what a group normalises over may not.
+// and shift for each channel. Samples and groups may be partitioned, the elements of a group may
+// not.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

@@ -1,5 +1,5 @@
-// What operator files share: names for the factors they write into index text, and the checks that
-// tell a user what is wrong with the attributes or operands of one operator.
+// Helpers that operator files share: names for the factors in index text, and checks that report
+// what is wrong with one operator's attributes or operands.
 #pragma once
 
 #include <cstdint>
@@ -16,38 +16,43 @@ namespace tandem::ops {
 
 using Names = std::vector<std::string>;
 
-// d0 d1 ...: as `...` names them.
+// Returns the names d0, d1, ... that `...` gives to `rank` dimensions.
 Names dim_names(std::size_t rank);
 
-// Names of a convolution's dimensions after the channels: {}, w, h w, d h w.
+// Returns the names of the `count` dimensions after the channels: {}, {w}, {h, w} or {d, h, w}.
 Names space_names(std::size_t count);
 
-// The dimensions of one operand of two, matched from the last on as in numpy: named like the
-// result's, but read at 0 where its size of 1 is stretched. [1, 4] beside [2, 3, 4]: {0, d2}.
+// Returns the names of `own`'s dimensions, broadcast against `other` from the last dimension on, as
+// in numpy. A dimension of size 1 that is stretched is read at index 0. [1, 4] with [2, 3, 4] ->
+// {0, d2}.
 Names broadcast_dims(const Shape& own, const Shape& other);
 
-// No size, stride or offset that a user writes is larger; so sums of a few do not overflow.
+// Largest size, stride or offset that a user may write. Sums of a few such numbers do not overflow.
 inline constexpr std::int64_t kLargestSize = std::int64_t{1} << 50U;
 
-// Throws UserError without a place: the caller of the operator knows the node.
+// Throws UserError without a location; the caller of the operator knows the node.
 [[noreturn]] void reject(std::string message, std::string hint = "");
 
-// The same where no sizes of operands of these ranks would fit: RankError (ops/rank_error.h).
+// Throws RankError (ops/rank_error.h): operands of these ranks do not fit, whatever their sizes.
 [[noreturn]] void reject_ranks(std::string message, std::string hint = "");
 
+// Throws RankError unless there are `least` to `most` inputs.
 void check_inputs(std::span<const Shape> in, std::size_t least, std::size_t most);
+// Throws RankError unless input number `input` has `least` to `most` dimensions.
 void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least, std::size_t most);
-// "group -1 is not in 0..4", which may be because of the operands' sizes.
+// Throws UserError unless `value` is in least..most: "group -1 is not in 0..4". The bounds may
+// depend on the operands' sizes.
 void check_between(std::string_view what, std::int64_t value, std::int64_t least,
                    std::int64_t most);
-// The same of what the attributes alone say.
+// Throws RankError unless `value` is in least..most. The bounds depend only on the attributes.
 void check_attribute(std::string_view what, std::int64_t value, std::int64_t least,
                      std::int64_t most);
 void check_finite(std::string_view what, double value);
-// The epsilon of a normalisation.
+// Throws UserError unless `eps`, the epsilon of a normalisation, is finite and not negative.
 void check_eps(double eps);
 
-// Counted from the front; -1 is the last.
+// Returns `axis` counted from the front; -1 is the last axis. Throws RankError if it is out of
+// range.
 std::size_t checked_axis(std::int64_t axis, std::size_t rank);
 
 }  // namespace tandem::ops

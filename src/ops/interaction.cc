@@ -1,5 +1,5 @@
-// Dot products of all pairs of a sample's vectors, as DLRM takes them: pair number i(i-1)/2 + j is
-// (i, j), j < i.
+// Dot products of all pairs of a sample's vectors, as in DLRM. Pair number i(i-1)/2 + j is (i, j),
+// with j < i.
 #include "ops/index_text.h"
 #include "ops/registry.h"
 

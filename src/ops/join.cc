@@ -1,14 +1,14 @@
-// join: tensors of one shape become one, each a partial sum of it. Where they lie on devices of
-// their own nothing moves: add(x, y) = reduce(join(x, y)), and what is communicated is an
-// all-reduce instead of a tensor sent to where the other is (Unity's concat along the partial
+// join turns tensors of one shape into the partial sums of one tensor. If they are on different
+// devices, nothing moves: add(x, y) = reduce(join(x, y)). The communication is an all-reduce
+// instead of a transfer of one tensor to the other's devices (Unity's concat along the partial
 // dimension).
 //
-//   join()   [n]+p, [n]+p -> [n]+2p      backward: each takes the replica of the gradient that is
-//   its
-//                                        own, [n]*2p -> [n]*p
 //
-// It adds the minor digit of the partial sums, as the parallelization operators do. It is none of
-// them: they keep the meaning of one tensor, this adds several.
+//   join()   [n]+p, [n]+p -> [n]+2p
+//   backward: each input takes its own replica of the gradient, [n]*2p -> [n]*p
+//
+// join adds the minor digit of the partial sums, as the parallelization operators do. It is not one
+// of them: they preserve the meaning of one tensor, and join adds several.
 #include "ops/attributes.h"
 #include "ops/registry.h"
 

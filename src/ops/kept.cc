@@ -7,7 +7,8 @@ namespace tandem::ops {
 
 namespace {
 
-// x * something that grows with x: two arguments may have the same result.
+// Returns whether `act` is x times a function that grows with x, so that two arguments may have the
+// same result.
 bool hides_argument(Activation act) { return act == Activation::kGelu || act == Activation::kSilu; }
 
 Activation activation_of(const Op& op) {

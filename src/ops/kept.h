@@ -1,6 +1,6 @@
-// What kernels keep of an operator's forward pass for the backward pass, beside its operands and
-// its result, which would else be made again: what an activation inside the operator was applied
-// to, where the result does not tell it, and the places of maxima.
+// The values that kernels save for the backward pass in addition to an operator's operands and
+// result. Without them the backward pass would have to recompute them. They are the argument of a
+// fused activation, if the result does not determine it, and the positions of maxima.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,13 @@
 
 namespace tandem::ops {
 
-// Of what type, an element for each of the result's, which is of type `result`; nullopt: nothing
-// that counts. (A norm's statistics are a number or two for a row.)
+// Returns the element type of the values that `op` saves for backward, one for each element of its
+// result, which has type `result`. Returns nullopt if it saves nothing of that size. (A norm's
+// statistics, one or two numbers per row, are not counted.)
 std::optional<DType> kept_for_backward(const Op& op, DType result);
 
-// Is it the result, from which the gradient of an activation inside the operator is made?
+// Returns whether the backward pass computes the gradient of `op`'s fused activation from the
+// result, so that the result is saved for backward.
 bool keeps_result(const Op& op);
 
 }  // namespace tandem::ops

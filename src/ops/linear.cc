@@ -1,5 +1,5 @@
-// Fully connected layer. A bias or an activation must see the whole sum, so with either of them the
-// contracted factor k cannot be partitioned; that follows from the meaning below.
+// Fully connected layer. A bias or an activation needs the whole sum, so with either of them the
+// contracted factor k cannot be partitioned. That follows from the meaning below.
 #include "ops/activation.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

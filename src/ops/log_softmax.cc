@@ -1,5 +1,4 @@
-// The logarithm of a softmax along one dimension, which never takes the logarithm of a small
-// number.
+// The logarithm of a softmax along one dimension, computed without the logarithm of a small number.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

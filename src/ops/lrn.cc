@@ -1,4 +1,4 @@
-// Local response normalisation: every channel divided by a power of the squares around it.
+// Local response normalisation: divides every channel by a power of the sum of squares around it.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
@@ -8,7 +8,7 @@ namespace tandem::ops {
 namespace {
 
 struct Lrn {
-  std::int64_t size = 5;  // channels that are summed
+  std::int64_t size = 5;  // channels in the sum
   double alpha = 1e-4;
   double beta = 0.75;
   double bias = 1;

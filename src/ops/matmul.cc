@@ -1,4 +1,4 @@
-// Matrix product, batched over the leading dimensions, which are matched as in binary.cc.
+// Matmul, batched over the leading dimensions, which are broadcast as in binary.cc.
 #include "ops/index_text.h"
 #include "ops/registry.h"
 

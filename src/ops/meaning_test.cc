@@ -12,8 +12,7 @@ namespace {
 using term::Evaluation;
 using term::random_value;
 
-// --- Forward, against loops
-// -----------------------------------------------------------------------
+// --- Forward, against loops ---------------------------------------------------------------------
 
 using Values = std::vector<Dense<double>>;
 using Loops = Dense<double> (*)(const Values& in);
@@ -218,17 +217,17 @@ TEST(Meaning, ForwardEqualsLoops) {
   }
 }
 
-// --- Backward, against central differences
-// --------------------------------------------------------
+// --- Backward, against central differences ------------------------------------------------------
 
 TEST(Meaning, BackwardEqualsFiniteDifferences) {
   std::mt19937_64 random(2);
   for (const auto& e : examples()) {
-    if (e.op == "row_max") continue;  // a constant in the backward pass, by definition
+    if (e.op == "row_max") continue;  // by definition a constant in the backward pass
     SCOPED_TRACE(name_of(e));
     auto in = random_inputs<double>(e, random);
     const auto s = signature(make(e), e.inputs);
-    Dense<double> weights(term::shape_of(s.map.output));  // the scalar is weights . output
+    // The scalar is the dot product of weights and output.
+    Dense<double> weights(term::shape_of(s.map.output));
     for (auto& w : weights.data) w = random_value<double>(random);
     const auto scalar = [&] {
       double total = 0;
@@ -259,8 +258,7 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
   }
 }
 
-// --- Errors
-// ---------------------------------------------------------------------------------------
+// --- Errors -------------------------------------------------------------------------------------
 
 TEST(Operators, ErrorsAreWordedForTheUser) {
   struct Case {

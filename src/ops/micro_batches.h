@@ -1,7 +1,8 @@
-// Micro-batches as operators: pipeline(dim, count) passes on one of `count` parts along `dim` after
-// the other, batch(dim, count) puts the parts together again. Micro-batches are a digit of time
-// (docs/decisions/0013-micro-batches-are-a-digit-of-time.md), so types count them like devices:
-// what they do to types is what partition and combine do.
+// Micro-batches as operators: pipeline(dim, count) splits a batch along `dim` into `count` parts
+// that pass one after another, and batch(dim, count) puts the parts together again. Types count
+// micro-batches like devices, as a mesh axis factor over time
+// (docs/internals/decisions/0013-micro-batches-are-a-digit-of-time.md). The two operators
+// therefore change types as partition and combine do.
 #pragma once
 
 #include "ops/attributes.h"

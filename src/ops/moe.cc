@@ -1,7 +1,7 @@
-// A mixture of experts, dense and without drops: moe_dispatch gives every expert the tokens that
-// its gate lets through, and zeros for the others; moe_combine adds up what the experts made of
-// them. The zeros are not stored (TensorType::density), which the planner and the kernels make use
-// of.
+// A dense mixture of experts without dropped tokens. moe_dispatch gives every expert the tokens
+// that its gate selects, and zeros for the others. moe_combine sums the experts' results, weighted
+// by the gates. The zeros are not stored (TensorType::density); the planner and the kernels rely on
+// that.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
@@ -10,7 +10,7 @@ namespace tandem::ops {
 
 namespace {
 
-// The dimensions of the tokens, for a tensor that has one more.
+// Returns the factors of the tokens, for a tensor with one more dimension.
 std::string token_dims(const Shape& shape) { return shape.rank() == 2 ? "b" : "b s"; }
 
 std::string dispatch_index(const Dispatch& a, std::span<const Shape> in) {
@@ -44,7 +44,7 @@ const OpSpec kMoeDispatch = define_op<Dispatch>({
           return (term::constant(1) - closed) * term::input(0);
         },
     .density = [](const Dispatch& a) { return a.density; },
-    // It copies the tokens that an expert gets.
+    // The kernel copies only the tokens that an expert gets.
     .flops =
         [](const Dispatch& a, std::span<const Shape> in) {
           const auto experts = static_cast<double>(in[1][in[1].rank() - 1]);

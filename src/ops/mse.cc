@@ -1,5 +1,5 @@
-// Mean squared error. The mean is a sum times one over the global count, so every part of the batch
-// contributes its share of the same number.
+// Mean squared error. The mean is a sum divided by the global count, so the results of the parts of
+// a batch can be summed.
 #include "ops/registry.h"
 
 namespace tandem::ops {

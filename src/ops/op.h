@@ -1,6 +1,7 @@
-// Operators: OpSpec is what one file in this folder says about one operator; Op is an operator with
-// its attributes, interned, so that equality is a pointer comparison and text and hash are computed
-// once. An operator file looks like ops/matmul.cc; the list of all of them is ops/registry.cc.
+// Operators. OpSpec is the definition of one operator, written in one file of this directory. Op is
+// an operator with its attributes. Ops are interned: equality is a pointer comparison, and text and
+// hash are computed once. ops/matmul.cc is an example of an operator file; ops/registry.cc lists
+// all operators.
 #pragma once
 
 #include <functional>
@@ -23,80 +24,84 @@ namespace tandem::ops {
 using term::Term;
 
 enum class Role : std::uint8_t {
-  kSource,    // input, weight: no operands
+  kSource,    // input, weight, constant: no operands
   kCompute,   // has a meaning per element and a kernel
-  kParallel,  // Partition, Combine, Replicate, Reduce, Unreplicate, Send: the identity on meaning
-  kJoin,      // adds tensors as the partial sums of one
+  kParallel,  // Partition, Combine, Replicate, Reduce, Unreplicate, Send: change the layout alone
+  kJoin,      // turns several tensors into the partial sums of one
 };
 
-// What limits an operator, where its index text and meaning do not tell.
+// Limit of an operator's speed, if its index text and meaning do not determine it.
 enum class Pace : std::uint8_t {
-  kDerived,    // products by what they contract, the rest by the bytes it moves
-  kAttention,  // products whose intermediate result stays on the chip
-  kLookup,     // rows that are read, and whose gradients are written, anywhere in a table
+  kDerived,    // matmuls: the contracted work; all others: the bytes that they move
+  kAttention,  // matmuls whose intermediate result stays on the chip
+  kLookup,     // reads, and gradient writes, of arbitrary rows of a table
 };
 
-// name=value pairs as written in a graph's text.
+// name=value pairs, as in a graph's text.
 using AttributeList = std::vector<std::pair<std::string, std::string>>;
 
-// An operator's attributes behind one pointer; each spec knows the real type.
+// Type-erased attributes of an operator; each spec knows the real type.
 using AnyAttributes = std::shared_ptr<const void>;
 
+// The definition of one operator.
 struct OpSpec {
   std::string name;
   std::string doc;
-  std::string index;   // as documented; attribute-dependent operators show their general form
-  std::string kernel;  // what the runtime executes; empty when there is nothing to execute
+  std::string index;   // as documented; the general form if the attributes change it
+  std::string kernel;  // name of the kernel that the runtime executes; empty if there is none
   std::vector<std::string> onnx;
   Role role = Role::kCompute;
-  term::InputMask index_inputs = 0;  // operands that hold integer indices; they have no gradient
-  // A table whose gradient is zero but in the rows that the first operand names.
+  term::InputMask index_inputs = 0;  // operands that hold integer indices and have no gradient
+  // Table operand whose gradient is zero outside the rows that the first operand names.
   std::optional<std::size_t> row_sparse_operand = {};
-  // A matrix whose gradient is one product, so that it may be subtracted while it is multiplied.
+  // Matrix operand whose gradient is one matmul. The kernel may subtract it from the weight during
+  // that matmul.
   std::optional<std::size_t> product_operand = {};
   Pace pace = Pace::kDerived;
-  // What the backward pass computes, relative to the forward pass, beyond the gradients: a kernel
-  // that keeps no intermediate result makes it again.
+  // Extra work of the backward pass beyond the gradients, relative to the forward pass. A kernel
+  // that stores no intermediate result has to recompute it.
   double backward_again = 0;
 
-  // Is a byte for every element kept for the backward pass, as of which elements stayed?
+  // Whether the operator saves one byte per element for backward, a mask of the retained elements.
   bool keeps_mask = false;
 
-  // Filled in by define_op from the typed definition.
-  AttributeList attributes;  // all of them, with their defaults
+  // The members below are filled in by define_op from the typed definition.
+  AttributeList attributes;  // all attributes with their defaults
   const void* attributes_type = nullptr;
   std::function<AnyAttributes(const AttributeList&)> parse;
   std::function<std::string(const void*)> print;
   std::function<std::string(const void*, std::span<const Shape>)> index_text;
   std::function<Term(const void*, std::span<const Shape>)> meaning;
-  // Of an operator with one operand: its gradient as a term of the result, input 0, and the
-  // result's gradient, input 1, where these two say it. Then the operand need not be kept.
+  // The gradient of an operator with one operand, as a term of the result (input 0) and the
+  // result's gradient (input 1), if these two determine it. The operand then need not be saved for
+  // backward.
   std::function<Term()> gradient_from_result;
-  // Only sources and parallelization operators say their type themselves.
+  // Result type; only sources and parallelization operators define it themselves.
   std::function<TensorType(const void*, std::span<const TensorType>)> type;
-  // The element type of the result where it is not that of the real operands.
+  // Element type of the result, if it differs from that of the real operands.
   std::function<std::optional<DType>(const void*)> dtype;
-  // The part of the result's elements that is stored, where the meaning does not tell.
+  // Fraction of the result's elements that is stored, if the meaning does not determine it.
   std::function<std::optional<double>(const void*)> density;
-  // Real work where it is not what the meaning counts (an embedding reads few of its rows).
+  // Work, if it differs from what the meaning counts (an embedding reads few of its rows).
   std::function<std::optional<Flops>(const void*, std::span<const Shape>)> flops;
   std::function<std::optional<Bytes>(const void*, std::span<const TensorType>)> bytes;
 };
 
+// An operator with its attributes. Copying it copies a pointer.
 class Op {
  public:
   Op() = default;
 
   [[nodiscard]] const OpSpec& spec() const { return *instance_->spec; }
   [[nodiscard]] const std::string& name() const { return instance_->spec->name; }
-  // "act=relu"; empty when every attribute has its default.
+  // Returns the attributes that differ from their defaults: "act=relu".
   [[nodiscard]] const std::string& attribute_text() const { return instance_->text; }
   [[nodiscard]] Hash hash() const { return instance_->hash; }
   [[nodiscard]] Role role() const { return instance_->spec->role; }
   [[nodiscard]] bool is(const OpSpec& spec) const { return instance_->spec == &spec; }
   [[nodiscard]] const void* raw() const { return instance_->attributes.get(); }
 
-  // The attributes, known to be of the operator's type.
+  // Returns the attributes, which must be of type Attributes.
   template <class Attributes>
   [[nodiscard]] const Attributes& get() const {
     return *static_cast<const Attributes*>(raw());
@@ -115,24 +120,27 @@ class Op {
   const Instance* instance_ = nullptr;
 };
 
-// The one Op of this spec with these attributes. Thread-safe.
+// Returns the unique Op of this spec with these attributes. Thread-safe.
 Op intern(const OpSpec& spec, AnyAttributes attributes);
 
-// Its address tells types of attributes apart.
+// Variable whose address identifies a type of attributes.
 template <class Attributes>
 inline constexpr char kAttributesType = 0;
 
+// Returns the operator of `spec` with `attributes`, which must be of the spec's type.
 template <class Attributes>
 Op make_op(const OpSpec& spec, Attributes attributes) {
   CHECK(spec.attributes_type == &kAttributesType<Attributes>, spec.name, "has other attributes");
   return intern(spec, std::make_shared<const Attributes>(std::move(attributes)));
 }
 
-// From text; throws UserError on an unknown attribute or a bad value.
+// Returns the operator that `attributes` describe as text. Throws UserError on an unknown attribute
+// or a bad value.
 Op parse_op(const OpSpec& spec, const AttributeList& attributes);
 
-// A function that may also be named where several have the name: its parameters tell which. Files
-// of operators call theirs `meaning` and `index_text`, and several are compiled together.
+// A std::function that can be initialised from an overloaded function name; its signature selects
+// the overload. Operator files all call their functions `meaning` and `index_text`, and several
+// files are compiled as one.
 template <class Signature>
 class Says;
 template <class Result, class... Arguments>
@@ -143,7 +151,8 @@ class Says<Result(Arguments...)> : public std::function<Result(Arguments...)> {
   Says(Result (*f)(Arguments...)) : std::function<Result(Arguments...)>(f) {}
 };
 
-// What an operator's file writes. Members that stay empty take the derived behaviour.
+// The definition that an operator's file writes. Members left empty take the derived behaviour; see
+// OpSpec for their meaning.
 template <class Attributes>
 struct OpDefinition {
   std::string name;
@@ -240,7 +249,7 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   return spec;
 }
 
-// For operators without attributes.
+// Attributes of operators that have none.
 struct NoAttributes {
   bool operator==(const NoAttributes&) const = default;
   static constexpr auto fields = std::tuple{};

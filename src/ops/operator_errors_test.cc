@@ -1,4 +1,4 @@
-// The wording of the errors of every operator's bad attributes and operands.
+// Tests the wording of the errors for every operator's bad attributes and operands.
 #include <gtest/gtest.h>
 
 #include "ops/signature.h"
@@ -237,7 +237,7 @@ TEST(EveryOperator, ErrorsSayWhatDoesNotFit) {
        "contract: index \"(a:1125899906842624 b:1125899906842624 c) -> a b c\": a dimension has "
        "more than 2^50 elements (write it like index=\"b s i, h d i -> b h s d\")"},
       {{"linear", {}, {{2, 4}}}, "takes 2 to 3 inputs and has 1"},
-      // Found by fuzzing: their product is no 64-bit number.
+      // Found by fuzzing: the element count does not fit into an int64.
       {{"pad", {"axis=1", "after=77309411329"}, {{1 << 30, 1}}},
        "[1073741824, 77309411330] has more than 2^50 elements"},
   };

@@ -1,5 +1,5 @@
-// Values worked out by hand where an operator's meaning is intricate, and what operators state
-// beside their meaning: costs, densities, constants.
+// Values computed by hand for operators with an intricate meaning, and properties that operators
+// define beside their meaning: costs, densities, constants.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -105,7 +105,7 @@ TEST(Values, Conv2d) {
        {{{1, 2, 1, 2}, {1, 2, 3, 4}}, {{2, 1, 1, 1}, {10, 100}}, {{2}, {1, 2}}},
        {11, 21, 302, 402}},
       {"conv2d", {"act=relu"}, {{{1, 1, 1, 2}, {1, -1}}, {{1, 1, 1, 1}, {2}}}, {2, 0}},
-      // Two channels in, weights [k, c]: a product of matrices at every place.
+      // Two input channels and weights [k, c] make a matmul at every position.
       {"conv2d", {}, {{{1, 2, 1, 2}, {1, 2, 3, 4}}, {{2, 2, 1, 1}, {1, 10, 0, 1}}}, {31, 42, 3, 4}},
   });
 }
@@ -121,9 +121,9 @@ TEST(Values, Pooling) {
   expect_all({
       {"max_pool2d", halves, {image}, {5}},
       {"max_pool2d", with({"ceil=true"}), {image}, {5, 6, 8, 9}},
-      // Padding is not a maximum, although it is more than every element.
+      // Padding is never the maximum, although it exceeds every element.
       {"max_pool2d", with({"padding=[1, 1]"}), {{{1, 1, 3, 3}, kMinusOneToNine}}, {-1, -2, -4, -5}},
-      // Rounded up there would be a window that starts in the padding on the right.
+      // Without the limit, a rounded-up window would start in the padding on the right.
       {"max_pool2d",
        {"kernel=[1, 2]", "stride=[1, 3]", "padding=[0, 1]", "ceil=true"},
        {{{1, 1, 1, 2}, {3, 7}}},
@@ -131,7 +131,7 @@ TEST(Values, Pooling) {
       {"avg_pool2d", halves, {image}, {3}},
       {"avg_pool2d", with({"padding=[1, 1]"}), {image}, {0.25, 1.25, 2.75, 7}},
       {"avg_pool2d", with({"padding=[1, 1]", "count_padding=false"}), {image}, {1, 2.5, 5.5, 7}},
-      // What is beyond the padding is no part of a window.
+      // Elements beyond the padding are not part of a window.
       {"avg_pool2d", with({"ceil=true"}), {image}, {3, 4.5, 7.5, 9}},
       {"avg_pool2d", with({"ceil=true", "count_padding=false"}), {image}, {3, 4.5, 7.5, 9}},
       {"global_avg_pool", {}, {{{1, 2, 1, 2}, {1, 2, 3, 5}}}, {1.5, 4}},
@@ -146,7 +146,7 @@ TEST(Values, BatchNormInGroups) {
       {"batch_norm", {"eps=0", "group=2"}, {x, one, zero}, {-1, 1, -1, 1}},
       {"batch_norm", {"eps=0", "group=2"}, {x, {{1}, {2}}, one}, {-1, 3, -1, 3}},
       {"batch_norm", {"eps=0"}, {{{4, 1}, {1, 3, 1, 3}}, one, zero}, {-1, 1, -1, 1}},
-      // The statistics run over the image, too: samples {1, 1} and {3, 3}.
+      // The statistics also run over the image: samples {1, 1} and {3, 3}.
       {"batch_norm", {"eps=0"}, {{{2, 1, 2}, {1, 1, 3, 3}}, one, zero}, {-1, -1, 1, 1}},
       {"batch_moments", {"group=2"}, {x}, {2, 5, 20, 500}},
       {"batch_moments", {}, {{{2, 1, 2}, {1, 1, 3, 3}}}, {2, 5}},
@@ -168,9 +168,9 @@ TEST(Values, SoftmaxAndAttention) {
   expect_all({
       {"softmax", {}, {{{1, 2}, {0, log3}}}, {0.25, 0.75}},
       {"softmax", {"axis=0"}, {{{2, 2}, {0, 5, log3, 5}}}, {0.25, 0.5, 0.75, 0.5}},
-      // What is masked is 0, however large its score.
+      // A masked element is 0, however large its score.
       {"softmax", {"causal=true"}, {{{2, 2}, {5, 5000, 0, 0}}}, {1, 0, 0.5, 0.5}},
-      // Two heads of q read one of k and v.
+      // Two heads of q share one head of k and v.
       {"attention",
        {},
        {{{1, 2, 1, 1}, {1, 0}}, {{1, 1, 2, 1}, {0, log3}}, {{1, 1, 2, 1}, {4, 8}}},
@@ -183,7 +183,7 @@ TEST(Values, SoftmaxAndAttention) {
        {"causal=true"},
        {{{1, 1, 2, 1}, {1, 1}}, {{1, 1, 2, 1}, {0, log3}}, {{1, 1, 2, 1}, {4, 8}}},
        {4, 7}},
-      // Heads of q in fours read heads of k and v in twos: 0 0 1 1.
+      // Four heads of q read two heads of k and v: 0 0 1 1.
       {"attention",
        {},
        {{{1, 4, 1, 1}, {1, 2, 3, 4}}, {{1, 2, 1, 1}, {1, 1}}, {{1, 2, 1, 1}, {10, 20}}},
@@ -208,7 +208,7 @@ TEST(Values, Lookups) {
 
 TEST(Values, Experts) {
   expect_all({
-      // Of three equals the first two.
+      // The gate chooses the first two of three equal scores.
       {"top_k_gate", {"k=2"}, {{{1, 4}, {1, 3, 3, 3}}}, {0, 0.5, 0.5, 0}},
       {"top_k_gate", {"k=1"}, {{{2, 2}, {2, 2, 1, 2}}}, {1, 0, 0, 1}},
       {"top_k_gate", {"k=2"}, {{{3}, {0, -5, std::log(3)}}}, {0.25, 0, 0.75}},
@@ -238,7 +238,7 @@ TEST(Values, ShapesAndParts) {
 }
 
 TEST(Values, Interaction) {
-  // (1, 0), (2, 0), (2, 1)
+  // The pairs are (1, 0), (2, 0) and (2, 1).
   expect_all({{"interaction", {}, {{{1, 3, 2}, {1, 2, 3, 4, 5, 6}}}, {11, 17, 39}}});
 }
 
@@ -246,7 +246,7 @@ TEST(Values, RopeTurnsPairsHalfAWidthApart) {
   const Values x = {1, 2, 3, 4};
   const double fast = 1;     // position 1, i = 0
   const double slow = 0.01;  // 10000^(-2 / 4)
-  Values out = x;            // position 0 does not turn
+  Values out = x;            // position 0 is not rotated
   out.push_back(x[0] * std::cos(fast) - x[2] * std::sin(fast));
   out.push_back(x[1] * std::cos(slow) - x[3] * std::sin(slow));
   out.push_back(x[2] * std::cos(fast) + x[0] * std::sin(fast));
@@ -281,7 +281,7 @@ TEST(Cost, StatedWhereTheMeaningCountsWrongly) {
   EXPECT_DOUBLE_EQ(flops({"interaction", {}, {{2, 4, 8}}}), 2 * 2 * 6 * 8);
   EXPECT_DOUBLE_EQ(flops({"moe_dispatch", {"density=0.5"}, {{2, 3}, {2, 4}}}), 0.5 * 4 * 2 * 3);
   EXPECT_DOUBLE_EQ(flops({"top_k_gate", {"k=2"}, {{3, 8}}}), 3 * 8 * (2 + 5));
-  // A convolution counts a product and a sum for every weight at every place.
+  // A convolution counts a multiplication and an addition for every weight at every position.
   EXPECT_DOUBLE_EQ(flops({"conv2d", {}, {{2, 3, 8, 8}, {4, 3, 1, 1}}}), 2.0 * 2 * 4 * 8 * 8 * 3);
 
   const auto bytes = [](const Use& use, const std::vector<TensorType>& in) {

@@ -1,5 +1,5 @@
-// Every operator by table: the index text, the result's shape and the legal partitionings of some
-// of its uses. Properties of all of them are tested in meaning_test.cc and signature_test.cc.
+// Tests of every operator by table: the index text, the result's shape and the legal partitionings
+// of some examples. meaning_test.cc and signature_test.cc test properties of all operators.
 #include <gtest/gtest.h>
 
 #include "ops/registry.h"
@@ -9,8 +9,8 @@
 namespace tandem::ops {
 namespace {
 
-// What each factor may do, and through which operands partial sums pass: "parallel b n, windowed y,
-// reducing k, whole h, partial 0, partial 1+2".
+// Returns how each factor may be partitioned, and through which operands partial sums pass:
+// "parallel b n, windowed y, reducing k, whole h, partial 0, partial 1+2".
 std::string uses_text(const Signature& s) {
   std::vector<std::string> out;
   const auto list = [&](FactorUse use, std::string text) {

@@ -1,13 +1,14 @@
-// The parallelization operators. All are the identity on meaning; they change where values are.
-// The backward of one is the other of its pair, on the gradient's dual type.
+// The parallelization operators. They do not change the meaning of a tensor, only its layout. Each
+// one's backward is the other operator of its pair, on the gradient's dual type.
 //
 //   partition(dim, d)  [n]     -> [n/d]     combine(dim, d)  [n/d]   -> [n]
 //   replicate(d)       [n]     -> [n]*d     reduce(d)        [n]+d   -> [n]   (adds the summands)
 //                                           unreplicate(d)   [n]*d   -> [n]   (keeps replica 0)
-//   send()             [n]     -> [n]       the same shards on other devices; its own pair
-//   pipeline(dim, n)   [m]     -> [m/n]     batch(dim, n)    [m/n]   -> [m]   the same over time
 //
-// Each but send adds or removes the minor digit of what it changes.
+//   send()             [n]     -> [n]       the same shards on other devices; its own pair
+//   pipeline(dim, n)   [m]     -> [m/n]     batch(dim, n)    [m/n]   -> [m]   micro-batches
+//
+// Each operator except send adds or removes the minor digit of the degree that it changes.
 #include "base/divisor.h"
 #include "ops/attributes.h"
 #include "ops/micro_batches.h"
@@ -83,7 +84,7 @@ ParallelShape replicate(const Degree& a, ParallelShape shape) {
   return shape;
 }
 
-// `count` of the tensor's replicas or partial sums, without `degree` of them.
+// Returns `count` / `degree`, the number of replicas or partial sums that remain.
 std::int64_t remove(std::int64_t count, std::int64_t degree, std::string_view what) {
   if (count % degree == 0) return count / degree;
   throw UserError("graph", "",

@@ -1,4 +1,4 @@
-// One element of each row, named by an index.
+// Selection of one element of each row by an index.
 #include "ops/registry.h"
 
 namespace tandem::ops {
@@ -14,7 +14,7 @@ const OpSpec kPick = define_op<NoAttributes>({
           const auto hit = term::equal(term::input(1), term::index_of("v"));
           return term::sum("v", hit * term::input(0));
         },
-    // One element of each row is read.
+    // The kernel reads one element of each row.
     .flops = [](const auto&,
                 std::span<const Shape> in) { return Flops{static_cast<double>(in[1].count())}; },
     .bytes =

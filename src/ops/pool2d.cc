@@ -1,4 +1,4 @@
-// Pooling of an image's rows and columns. Devices may make parts of them, reading windows.
+// Pooling over an image's rows and columns. A device may compute a part of them and reads windows.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
@@ -15,7 +15,7 @@ std::array<Windows, 2> pool_windows(const Pool2d& a, const Shape& x) {
   const auto out = windows_of(
       {.image = x, .kernel = a.kernel, .stride = a.stride, .padding = a.padding, .ceil = a.ceil});
   for (const auto& w : out) {
-    // Then every window has an element of the image.
+    // With smaller padding, every window contains an element of the image.
     if (std::max(w.before, w.after) >= w.kernel) {
       reject_ranks(fmt::format("padding {} must be less than the kernel, which is {}",
                                std::max(w.before, w.after), w.kernel));
@@ -47,7 +47,8 @@ OpSpec pool(const std::string& name, const std::string& doc, const std::string& 
   });
 }
 
-// 1 where the window reads the image or its padding, as opposed to beyond both.
+// Returns a term that is 1 if the element of the window is in the image or its padding, and 0
+// beyond.
 Term in_padding(const Windows& w, const std::string& window, const std::string& element) {
   if (!w.overhangs()) return constant(1);
   const auto at =

@@ -1,5 +1,5 @@
-// A constant power. Whole and half exponents are products and a root; others go by the logarithm,
-// and their operand must be positive.
+// A constant power. Integer and half-integer exponents are products and a square root. Other
+// exponents use the logarithm, so their operand must be positive.
 #include <cmath>
 
 #include "ops/attributes.h"

@@ -1,4 +1,5 @@
-// An operator that operands of these ranks fit at no size. Who tries many sizes need not ask again.
+// The error for operands whose ranks do not fit an operator, whatever their sizes. A caller that
+// tries many sizes need not ask again.
 #pragma once
 
 #include "base/error.h"

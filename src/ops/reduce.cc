@@ -7,7 +7,7 @@ namespace tandem::ops {
 
 namespace {
 
-// By dimension: is it reduced? No axes are all of them.
+// Returns for each dimension whether it is reduced. No axes means all dimensions.
 std::vector<bool> reduced_dims(const Reduction& a, const Shape& shape) {
   std::vector<bool> out(shape.rank(), a.axes.empty());
   for (auto axis : a.axes) {

@@ -7,7 +7,7 @@
 namespace tandem::ops {
 
 std::span<const OpSpec* const> all_ops() {
-  // One a line, so that a new one changes one line.
+  // clang-format would spread this list over many lines.
   // clang-format off
   static constexpr std::array kAll = {
 &kAbs, &kAdd, &kAppend, &kAttention, &kAvgPool2d, &kBatch, &kBatchMatMul, &kBatchMoments, &kBatchNorm, &kBatchNormalize, &kCast, &kClip, &kCombine, &kConcat, &kConstant, &kContract, &kConv2d, &kCos, &kCrossEntropy, &kDiv, &kDropout, &kEmbedding, &kEmbeddingBag, &kEmbeddingBags, &kErf, &kExp, &kExpand, &kFlatten, &kGelu, &kGeluTanh, &kGlobalAvgPool, &kGroupNorm, &kHardSigmoid, &kHardSwish, &kIdentity, &kInput, &kInteraction, &kJoin, &kLayerNorm, &kLeakyRelu, &kLinear, &kLog, &kLogSoftmax, &kLrn, &kMatMul, &kMax, &kMaxPool2d, &kMin, &kMoeCombine, &kMoeDispatch, &kMse, &kMul, &kNeg, &kPad, &kPartition, &kPick, &kPipeline, &kPow, &kPrelu, &kReciprocal, &kReduce, &kReduceMax, &kReduceMean, &kReduceSum, &kRelu, &kReplicate, &kReshape, &kRmsNorm, &kRope, &kRowMax, &kRsqrt, &kScale, &kSend, &kSigmoid, &kSilu, &kSin, &kSlice, &kSoftmax, &kSoftplus, &kSplit, &kSqrt, &kSquare, &kSub, &kTanh, &kTopKGate, &kTranspose, &kUnreplicate, &kWeight, &kWhere,

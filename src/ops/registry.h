@@ -1,5 +1,5 @@
-// All operators, in alphabetical order. A new one is a file in this folder and a line in
-// registry.cc and here.
+// All operators, in alphabetical order. A new operator needs a file in this directory, a
+// declaration here and an entry in registry.cc.
 #pragma once
 
 #include <span>
@@ -11,7 +11,8 @@ namespace tandem::ops {
 
 std::span<const OpSpec* const> all_ops();
 
-// Throws UserError naming the nearest operator when there is none of that name.
+// Returns the operator called `name`. Throws UserError if there is none and suggests the nearest
+// name.
 const OpSpec& find_op(std::string_view name);
 
 extern const OpSpec kAbs;

@@ -1,6 +1,6 @@
-// Other shapes of the same elements, in the same order. Both shapes are cut where either has a
-// boundary between dimensions; the pieces are the factors: [6, 4] -> [2, 3, 4] is "(a:2 b) c -> a b
-// c".
+// Other shapes of the same elements in the same order. Both shapes are split at every boundary
+// between dimensions of either, and the pieces are the factors:
+//   [6, 4] -> [2, 3, 4] is "(a:2 b) c -> a b c"
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
@@ -10,21 +10,23 @@ namespace tandem::ops {
 
 namespace {
 
-// How many elements stand behind each boundary of a shape, from the end on: [2, 3, 4] has 4,
-// 12, 24.
+// Returns the number of elements behind each boundary of a shape, from the last dimension on: [2,
+// 3, 4] -> {1, 4, 12, 24}.
 std::vector<std::int64_t> boundaries(const Shape& shape) {
   std::vector<std::int64_t> out = {1};
   for (std::size_t d = shape.rank(); d-- > 0;) out.push_back(out.back() * shape[d]);
   return out;
 }
 
+// A factor that both shapes share.
 struct Piece {
   std::string name;
   std::int64_t size = 1;
-  std::int64_t behind = 1;  // elements behind the piece
+  std::int64_t behind = 1;  // number of elements behind the piece
 };
 
-// The major one first; none in a trial where they do not fit.
+// Returns the pieces of both shapes, the major one first. Returns nullopt in a trial if they do not
+// fit.
 std::optional<std::vector<Piece>> common_pieces(const Shape& from, const Shape& to) {
   auto cuts = boundaries(from);
   const auto others = boundaries(to);
@@ -46,7 +48,8 @@ std::optional<std::vector<Piece>> common_pieces(const Shape& from, const Shape& 
   return out;
 }
 
-// "(a:2 b) c"; sizes are said where the other shape's dimensions would not tell.
+// Returns the index text of `shape`: "(a:2 b) c". With `with_sizes`, it includes the sizes that the
+// shape's dimensions do not determine.
 std::string dims_text(const Shape& shape, const std::vector<Piece>& pieces, bool with_sizes) {
   Names out;
   std::int64_t behind = shape.count();
@@ -74,7 +77,8 @@ std::string regroup(const Shape& from, const Shape& to) {
   return fmt::format("{} -> {}", dims_text(from, *pieces, true), dims_text(to, *pieces, false));
 }
 
-// `sizes` with a -1 replaced by what is left of `from`; none in a trial where that does not fit.
+// Returns `sizes` with a -1 replaced by the remaining size of `from`. Returns nullopt in a trial if
+// that does not fit.
 std::optional<Shape> wanted_shape(const Sizes& sizes, const Shape& from) {
   const auto count = from.count();
   const auto bad = [&](const std::string& why) {
@@ -88,7 +92,7 @@ std::optional<Shape> wanted_shape(const Sizes& sizes, const Shape& from) {
   for (auto size : sizes) {
     if (size == -1) continue;
     if (size < 1) bad(fmt::format("has a size of {}", size));
-    if (known > count / size) known = 0;  // 0: too many elements
+    if (known > count / size) known = 0;  // 0 marks too many elements
     known *= size;
   }
   const bool open = std::ranges::count(sizes, -1) == 1;

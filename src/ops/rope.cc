@@ -1,5 +1,5 @@
-// Rotary position embedding: the pair of elements i and i + d/2 turns by position x base^(-2i/d).
-// The two halves are a factor of their own, `two`; the other half is read at i - half x two + half.
+// Rotary position embedding. The pair of elements i and i + d/2 is rotated by position x
+// base^(-2i/d). The two halves are a factor `two`; the other half is read at i - half x two + half.
 #include <cmath>
 
 #include "ops/attributes.h"

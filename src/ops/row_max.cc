@@ -1,5 +1,5 @@
-// The maximum over the last dimension that softmax and cross entropy shift exponents by. It counts
-// as a constant in the backward pass, so devices may each take the maximum of their part.
+// The maximum over the last dimension that softmax and cross entropy subtract before exp. The
+// backward pass treats it as a constant, so each device may take the maximum of its part.
 #include "ops/registry.h"
 
 namespace tandem::ops {

@@ -12,7 +12,8 @@ namespace tandem::ops {
 
 namespace {
 
-// A degree is read off the operands: what none of them shows cannot have one.
+// Returns whether some operand carries factor f. Degrees are inferred from the operands, so other
+// factors cannot have one.
 bool is_carried(const IndexMap& map, FactorId f) {
   for (std::size_t i = 0; i < map.inputs.size(); ++i) {
     if (map.input_dim(i, f) >= 0) return true;
@@ -38,8 +39,9 @@ FactorUse use_of(const IndexMap& map, const term::BoundTerm& meaning, FactorId f
              : FactorUse::kWhole;
 }
 
-// The minimal sets of operands that the operator is linear in together: singles first, then larger
-// ones. Beyond a few operands only singles and all of them are tried (concat has hundreds).
+// Returns the minimal sets of operands in which the operator is jointly linear: first single
+// operands, then larger sets. For more than four operands it tries only single ones and all of
+// them, since concat may have hundreds.
 std::vector<InputMask> partial_inputs(const term::BoundTerm& meaning, std::size_t inputs) {
   std::vector<InputMask> candidates;
   if (inputs <= 4) {
@@ -65,8 +67,8 @@ term::FactorMask factors_of(const term::Dims& dims) {
   return out;
 }
 
-// Of the two operands that have factors which the output lacks; none where it is another number, or
-// where no tile of the output has both rows and columns.
+// Returns the contraction of the two operands that have factors which the output lacks. Returns
+// nullopt if there are not two of them, or if the output lacks rows or columns.
 std::optional<Contraction> contraction_of(const IndexMap& map) {
   const auto output = factors_of(map.output);
   std::vector<std::size_t> multiplied;
@@ -109,7 +111,7 @@ bool is_elementwise(const IndexMap& map, const term::BoundTerm& meaning) {
   });
 }
 
-// Before anything counts them: more would not be a 64-bit number.
+// Rejects a shape whose element count may not fit into an int64, before anything computes it.
 void check_count(const Shape& shape) {
   double count = 1;
   for (auto size : shape) count *= static_cast<double>(size);
@@ -132,7 +134,7 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   out.added_inputs = term::added_inputs(out.meaning);
   if (!op.spec().flops(op.raw(), inputs)) out.contraction = contraction_of(out.map);
   out.elementwise = is_elementwise(out.map, out.meaning);
-  // Where an operator's file says nothing, the function holds one that says nothing (`Says`).
+  // If an operator's file defines no gradient, the function holds an empty `Says`.
   const auto& from_result = op.spec().gradient_from_result;
   const auto* said = from_result.target<Says<Term()>>();
   if (from_result && (said == nullptr || *said)) {
@@ -152,7 +154,7 @@ struct Key {
   Op op;
   std::vector<Shape> inputs;
 };
-// To look one up nothing is copied.
+// Key for lookups without copies.
 struct KeyView {
   const Op& op;
   std::span<const Shape> inputs;

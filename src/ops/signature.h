@@ -1,5 +1,6 @@
-// What an operator's index text and meaning say once its operands' sizes are known: the factors,
-// which of them may be partitioned, and through which operands a partial sum passes.
+// The properties of an operator that follow from its index text and meaning once its operands'
+// sizes are known. A signature says what the factors are, which of them may be partitioned, and
+// through which operands a partial sum passes.
 #pragma once
 
 #include <optional>
@@ -17,15 +18,17 @@ using term::FactorId;
 using term::IndexMap;
 using term::InputMask;
 
+// Ways in which a factor may be partitioned.
 enum class FactorUse : std::uint8_t {
-  kWhole,     // every device needs all of it
+  kWhole,     // not partitioned; every device needs all of it
   kParallel,  // partitions the output
-  kWindowed,  // partitions the output; some operand is read in windows beyond the shard (a halo)
+  kWindowed,  // partitions the output; devices read windows beyond their shards (halos)
   kReducing,  // contracted: partitioning it leaves partial sums, or partial maxima
 };
 
-// The factors of a product of two operands, by where they stand: rows in the first operand and the
-// output, columns in the second and the output, depth not in the output, batch in all three.
+// The factors of a matmul of two operands, by the tensors that contain them. `rows` are in the
+// first operand and the output, `columns` in the second and the output. `depth` factors are not in
+// the output, and `batch` factors are in all three.
 struct Contraction {
   std::size_t lhs = 0;
   std::size_t rhs = 0;
@@ -35,23 +38,26 @@ struct Contraction {
   term::FactorMask batch = 0;
 };
 
+// The properties of one operator for given operand sizes.
 struct Signature {
   IndexMap map;
   term::BoundTerm meaning;
-  std::vector<FactorUse> use;              // by factor
-  std::vector<InputMask> partial_inputs;   // minimal sets that may be partial together
-  Monoid monoid = Monoid::kSum;            // of what partitioning contracted factors leaves
-  InputMask added_inputs = 0;              // operands to whose gradient the result's is handed on
-  std::optional<Contraction> contraction;  // where the meaning counts the work
-  bool elementwise = false;      // reads every operand at the result's own index, or broadcasts it
+  std::vector<FactorUse> use;             // by factor
+  std::vector<InputMask> partial_inputs;  // minimal sets of inputs that may be partial together
+  Monoid monoid = Monoid::kSum;  // how to combine the parts of a partitioned contracted factor
+  InputMask added_inputs = 0;    // operands whose gradient is the result's gradient, passed on
+  std::optional<Contraction> contraction;  // only if the work is counted from the meaning
+  // Whether the operator reads every operand at the result's own index, or broadcasts it.
+  bool elementwise = false;
   InputMask backward_reads = 0;  // operands whose values the backward pass needs
-  // The operand's gradient, of the result and the result's gradient: what is needed instead.
+  // Gradient of the operand, computed from the result and the result's gradient instead.
   std::optional<term::BoundTerm> gradient_from_result = {};
-  Flops flops;  // of one forward evaluation
+  Flops flops;  // work of one forward evaluation
 };
 
-// Of a compute operator. Throws UserError (without a place) when the operands do not fit.
-// Interned: made once for an operator and operand sizes, and kept. Thread-safe.
+// Returns the signature of the compute operator `op` for operands of these sizes. Throws UserError
+// without a location if the operands do not fit. The signature is computed once for each operator
+// and operand sizes, and cached. Thread-safe.
 const Signature& signature(const Op& op, std::span<const Shape> inputs);
 
 }  // namespace tandem::ops

@@ -1,4 +1,4 @@
-// What is derived from an operator's meaning, against numbers in the prime field.
+// Tests the properties derived from an operator's meaning against numbers in the prime field.
 #include "ops/signature.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(Signature, ExamplesCoverEveryComputeOperator) {
   }
 }
 
-// "d0:parallel k:reducing c:whole | {0} {0,1}"
+// Returns a signature as text: "d0:parallel k:reducing c:whole | {0} {0,1}".
 std::string describe(const Signature& s) {
   std::string out;
   constexpr const char* kUse[] = {"whole", "parallel", "windowed", "reducing"};
@@ -73,7 +73,7 @@ TEST(Signature, FactorUsesAndPartialInputs) {
   }
 }
 
-// Is the operator linear, jointly, in these inputs? By trying random values.
+// Returns whether the operator seems jointly linear in these inputs, by one try with random values.
 bool seems_linear(const Example& e, InputMask set, std::mt19937_64& random) {
   const auto a = random_inputs<Field>(e, random);
   auto b = a;
@@ -94,7 +94,8 @@ bool seems_linear(const Example& e, InputMask set, std::mt19937_64& random) {
   return forward(e, sum) == expected && forward(e, zero) == Dense<Field>(expected.shape);
 }
 
-// One try may look linear by chance, as where the condition holds nowhere.
+// Returns whether all of several tries look linear. A single try may do so by chance, for example
+// if the condition holds nowhere.
 bool is_linear_whenever_tried(const Example& e, InputMask set, std::mt19937_64& random) {
   for (int trial = 0; trial < 8; ++trial) {
     if (!seems_linear(e, set, random)) return false;
@@ -110,7 +111,7 @@ TEST(Signature, LinearityClaimsHoldInTheField) {
     for (const auto set : s.partial_inputs) {
       covered |= set;
       EXPECT_TRUE(is_linear_whenever_tried(e, set, random)) << name_of(e) << " in inputs " << set;
-      // Minimal: no smaller set will do.
+      // The set is minimal: the operator is not linear in a smaller one.
       for (InputMask part = (set - 1) & set; part != 0; part = (part - 1) & set) {
         EXPECT_FALSE(is_linear_whenever_tried(e, part, random))
             << name_of(e) << " in inputs " << part;
@@ -124,8 +125,8 @@ TEST(Signature, LinearityClaimsHoldInTheField) {
   }
 }
 
-// What backward_reads leaves out changes no wanted gradient; what it names changes some. For all
-// gradients together and for each alone.
+// Checks that an operand outside backward_reads changes no wanted gradient, and that an operand in
+// it changes some. The wanted gradients are all of them together, then each alone.
 TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
   std::mt19937_64 random(6);
   for (const auto& e : examples()) {
@@ -144,11 +145,12 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
           .backward(s.map.output, seed, into);
       return grads;
     };
-    // Nothing of the field lies between 0 and 1, where alone this one has a slope.
+    // This operator has a slope only between 0 and 1, and no element of the field lies there.
     if (e.op == "hard_sigmoid") continue;
     std::vector<InputMask> masks = {(InputMask{1} << in.size()) - 1};
     for (std::size_t i = 0; i < in.size(); ++i) masks.push_back(InputMask{1} << i);
-    // Where only the order of values counts, a change of them may not matter: try several.
+    // If only the order of values matters, one change may have no effect, so the test tries
+    // several.
     for (const auto wanted : masks) {
       const auto reads = term::backward_reads(s.meaning, wanted);
       for (std::size_t i = 0; i < in.size(); ++i) {
@@ -165,8 +167,8 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
   }
 }
 
-// Said of the result, a gradient is what it is of the operand. Causal softmax has rows of zeros; a
-// rectifier some zeros.
+// Checks that a gradient computed from the result equals the one computed from the operand. Causal
+// softmax has rows of zeros, and a ReLU some zeros.
 TEST(Signature, GradientsFromResultsAreThoseFromOperands) {
   std::mt19937_64 random(7);
   int found = 0;
@@ -186,10 +188,10 @@ TEST(Signature, GradientsFromResultsAreThoseFromOperands) {
               expected)
         << name_of(e);
   }
-  EXPECT_GE(found, 4);  // softmax in its three examples, relu
+  EXPECT_GE(found, 4);  // three examples of softmax, and relu
 }
 
-// The block of `value` at `box`.
+// Returns the block of `value` at `box`.
 Dense<Field> block(const Dense<Field>& value, const term::Box& box) {
   Dense<Field> out(box.size);
   std::size_t n = 0;
@@ -206,8 +208,8 @@ std::int64_t smallest_divisor(std::int64_t n) {
   return d;
 }
 
-// Do devices that each have one part of factor `f` compute the parts of the whole, or what makes it
-// up? Each reads no more of its operands than its ranges mean.
+// Returns whether devices with one part of factor `f` each compute the parts of the whole, or
+// summands of it. Each reads no more of its operands than its ranges cover.
 bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<Dense<Field>>& in) {
   const auto whole = forward(e, in);
   const auto size = s.map.factors[f].size;
@@ -242,8 +244,8 @@ bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<
   return shows || total == whole;
 }
 
-// Can operands be cut along this factor alone? Not if no operand is cut along it, and not if it
-// stands in a product behind others.
+// Returns whether operands can be partitioned along this factor alone. That needs an operand that
+// carries the factor, and no dimension in which it follows other factors.
 bool stands_alone(const Signature& s, FactorId f) {
   bool found = false;
   bool inside = false;
@@ -260,8 +262,8 @@ bool stands_alone(const Signature& s, FactorId f) {
   return found && !inside;
 }
 
-// Does the meaning read an operand along `f` elsewhere than its index text says? A device with one
-// part of the factor would not have what it reads.
+// Returns whether the meaning reads an operand along `f` at another index than its index text. A
+// device with one part of the factor would then lack elements.
 bool is_read_elsewhere(const Signature& s, FactorId f) {
   const auto same = [](const term::Affine& a, const term::Affine& b) {
     return a.constant == b.constant &&
@@ -280,8 +282,8 @@ bool is_read_elsewhere(const Signature& s, FactorId f) {
   });
 }
 
-// Both ways: what may be split gives the right values, and what is called whole (by '!' or by
-// derivation) could not be split.
+// Checks both directions: factors that may be partitioned give the right values, and factors that
+// are whole (by '!' or by derivation) would not.
 TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
   std::mt19937_64 random(4);
   for (const auto& e : examples()) {
@@ -296,8 +298,8 @@ TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
   }
 }
 
-// What has no sums and reads nothing elsewhere: one element decides about one element. And where it
-// only adds an operand, that one's gradient is the result's.
+// Checks elementwise operators: one element of an operand affects only one element of the result.
+// If the operator only adds an operand, that operand's gradient is the result's.
 TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
   std::mt19937_64 random(8);
   std::set<std::string> elementwise;
@@ -312,7 +314,7 @@ TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
     for (auto& v : seed.data) v = Field(random());
     std::vector<Dense<Field>> grads;
     for (const auto& shape : e.inputs) grads.emplace_back(shape);
-    // The gradient of one element of the result is zero but at that element.
+    // The gradient of one element of the result is zero except at that element.
     Dense<Field> one(size);
     const auto at = random() % one.data.size();
     one.data[at] = Field(random());

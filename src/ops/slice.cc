@@ -1,6 +1,6 @@
-// Parts of a tensor along one dimension (split, slice), and a tensor with zeros around it (pad).
-// All read the input at a shifted index; what is outside is zero. A device that makes a part of the
-// dimension reads a window.
+// Parts of a tensor along one dimension (split, slice), and a tensor surrounded by zeros (pad). All
+// read the input at a shifted index, and elements outside it are zero. A device that computes a
+// part of the dimension reads a window.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
@@ -10,7 +10,7 @@ namespace tandem::ops {
 
 namespace {
 
-// "a0 c+4 -> a0 c:8": `size` elements of the result, the first at `begin` of the input.
+// Returns the index text of `size` elements, the first at `begin` of the input: "a0 c+4 -> a0 c:8".
 std::string shifted(std::size_t axis, std::size_t rank, std::int64_t begin, std::int64_t size) {
   Names from;
   for (std::size_t d = 0; d < rank; ++d) from.push_back(fmt::format("a{}", d));

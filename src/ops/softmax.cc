@@ -31,7 +31,7 @@ Term meaning(const Softmax& a, std::span<const Shape>) {
     return e / term::sum("c", e);
   }
   const auto seen = term::less(term::index_of("c"), term::index_of("s") + term::constant(1));
-  // What is not seen may be larger than the maximum of the rest: the exponent is masked, too.
+  // The exponent is masked too, because masked elements may exceed the maximum of the others.
   const auto e = seen * term::exp(seen * (x - term::max_over("c", x, seen)));
   return e / term::sum("c", e);
 }

@@ -1,6 +1,6 @@
-// Inputs, weights and constants: tensors that come from outside, already laid out as their shape
-// attribute says. A weight is trained unless it is frozen; an input is fed; a constant is written
-// down.
+// Inputs, weights and constants: tensors from outside, with the layout in their shape attribute. An
+// input is fed every step. A weight is trained unless it is frozen. A constant has values given by
+// its attributes.
 #include "ops/sources.h"
 
 #include <cmath>

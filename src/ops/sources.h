@@ -1,4 +1,4 @@
-// What other folders ask about sources beside their attributes.
+// Functions on source operators (input, weight, constant) that other directories need.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace tandem::ops {
 
-// The same source, laid out as `shape` says.
+// Returns the same source with the shape and layout `shape`.
 Op with_shape(const Op& source, const ParallelShape& shape);
 
-// The element of a constant at a global row-major index.
+// Returns the element of the constant `a` at the global row-major index `index`.
 double constant_element(const Constant& a, std::int64_t index);
 
 }  // namespace tandem::ops

@@ -15,7 +15,7 @@ bool carries(const TaskGrid& grid, std::size_t input) {
   return ((grid.through_inputs >> input) & 1U) != 0;
 }
 
-// Builds a mixed-radix number digit by digit.
+// A mixed-radix number that is built digit by digit.
 struct MixedRadix {
   std::int64_t value = 0;
   void append(std::int64_t digit, std::int64_t radix) { value = value * radix + digit; }
@@ -27,7 +27,7 @@ bool is_carrier(const Dims& dims, FactorId f) {
   });
 }
 
-// The factors that a tensor lacks, contracted ones included.
+// Visits the factors that a tensor lacks, contracted ones included.
 template <class Visit>
 void for_each_lacking(const Signature& s, const Dims& dims, Visit&& visit) {
   for (FactorId f = 0; f < s.map.factors.size(); ++f) {
@@ -69,7 +69,7 @@ std::string names_of(const Signature& s, const term::Dim& dim) {
   return join(out, " ");
 }
 
-// Reads the degree of every factor off the operands; operands that share one must agree.
+// Infers the degree of every factor from the operands; operands that share a factor must agree.
 class DegreeReader {
  public:
   DegreeReader(const Signature& s, TaskGrid& grid)
@@ -77,7 +77,7 @@ class DegreeReader {
     degrees_.assign(s.map.factors.size(), 0);
   }
 
-  // False where they do not fit, in a trial.
+  // Reads the degrees of all inputs. Returns false within a Trial if they do not fit.
   bool read(std::span<const ParallelShape> inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       for (std::size_t d = 0; d < s_.map.inputs[i].size(); ++d) {
@@ -85,7 +85,7 @@ class DegreeReader {
       }
     }
     for (auto& degree : degrees_) {
-      if (degree == 0) degree = 1;  // made by the operator itself, or inside it
+      if (degree == 0) degree = 1;  // a factor that no operand carries
     }
     return check_factors() && check_output();
   }
@@ -94,7 +94,7 @@ class DegreeReader {
   bool read_dim(const term::Dim& dim, std::int64_t degree, std::size_t input, std::size_t d) {
     auto left = degree;
     for (auto f : dim.carriers) {
-      // A window's degree need not divide the factor; that is checked for all factors.
+      // A window's degree need not divide the factor here; check_factors checks it for all factors.
       const auto size = dim.exact ? s_.map.factors[f].size : left;
       const auto take = size % left == 0 ? left : size;
       if (left % take != 0) break;
@@ -161,7 +161,7 @@ class DegreeReader {
     return true;
   }
 
-  // A minor factor may be cut only where those before it are used up.
+  // Checks that a minor factor is partitioned only if the factors before it are used up.
   [[nodiscard]] bool check_output() const {
     for (const auto& dim : s_.map.output) {
       for (std::size_t c = 1; c < dim.carriers.size(); ++c) {
@@ -185,7 +185,7 @@ class DegreeReader {
   std::vector<std::size_t> seen_;
 };
 
-// Which operands are partial, and whether the operator is linear in them together.
+// Sets the operands that are partial, and checks that the operator is jointly linear in them.
 bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto partial = inputs[i].partial;
@@ -222,6 +222,7 @@ bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, Ta
   return true;
 }
 
+// Sets the number of redundant replicas, on which all operands must agree.
 bool read_replicas(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto needed =
@@ -247,7 +248,7 @@ bool read_replicas(const Signature& s, std::span<const ParallelShape> inputs, Ta
   return true;
 }
 
-// False where there is none, in a trial.
+// Sets `grid` from the operands. Returns false within a Trial if there is none.
 bool read_grid(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
   return DegreeReader(s, grid).read(inputs) && read_partials(s, inputs, grid) &&
          read_replicas(s, inputs, grid);

@@ -25,10 +25,11 @@ struct Case {
   std::string_view op;
   AttributeList attributes;
   std::vector<std::string_view> inputs;
-  std::string_view output;  // or the error
+  std::string_view output;  // or the text of the error
 };
 
-// The output's type or the error's text; when legal, the grid must also mean these input types.
+// Returns the output's type, or the error's text. For a legal case it also checks that the grid
+// implies these input types.
 std::string run(const Case& c) {
   std::vector<ParallelShape> inputs;
   for (auto in : c.inputs) inputs.push_back(shape(in));
@@ -51,18 +52,19 @@ TEST(TaskGrid, TypesOfLegalOperands) {
   const Case cases[] = {
       // linear [b k],[n k]
       {"linear", {}, {"[8, 4]", "[6, 4]"}, "[8, 6]"},
-      {"linear", {}, {"[8/2, 4]", "[6, 4]*2"}, "[8/2, 6]"},              // data parallel
-      {"linear", {}, {"[8, 4]*3", "[6/3, 4]"}, "[8, 6/3]"},              // out features
-      {"linear", {}, {"[8, 4/2]", "[6, 4/2]"}, "[8, 6]+2"},              // reduction
-      {"linear", {}, {"[8/2, 4]*3", "[6/3, 4]*2"}, "[8/2, 6/3]"},        // two ways
-      {"linear", {}, {"[8/2, 4/2]*3", "[6/3, 4/2]*2"}, "[8/2, 6/3]+2"},  // three ways
-      {"linear", {}, {"[8, 4]*2", "[6, 4]*2"}, "[8, 6]*2"},              // redundant
-      {"linear", {}, {"[8/2, 4]*2", "[6, 4]*4"}, "[8/2, 6]*2"},          // and data parallel
-      {"linear", {}, {"[8, 4]+2", "[6, 4]*2"}, "[8, 6]+2"},              // partial input
-      {"linear", {}, {"[8, 4]*2", "[6, 4]+2"}, "[8, 6]+2"},              // partial weight
-      {"linear", {}, {"[8, 4/2]+3", "[6, 4/2]*3"}, "[8, 6]+6"},          // both kinds of partial
-      {"linear", {}, {"[8/2, 3/3, 4]", "[6, 4]*6"}, "[8/2, 3/3, 6]"},    // leading dimensions
-      {"linear", {}, {"[8/2, 4]", "[6, 4]*2", "[6]*2"}, "[8/2, 6]"},     // with bias
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*2"}, "[8/2, 6]"},        // data parallel
+      {"linear", {}, {"[8, 4]*3", "[6/3, 4]"}, "[8, 6/3]"},        // column parallel
+      {"linear", {}, {"[8, 4/2]", "[6, 4/2]"}, "[8, 6]+2"},        // row parallel
+      {"linear", {}, {"[8/2, 4]*3", "[6/3, 4]*2"}, "[8/2, 6/3]"},  // data and column parallel
+      // Data, column and row parallel.
+      {"linear", {}, {"[8/2, 4/2]*3", "[6/3, 4/2]*2"}, "[8/2, 6/3]+2"},
+      {"linear", {}, {"[8, 4]*2", "[6, 4]*2"}, "[8, 6]*2"},      // redundant
+      {"linear", {}, {"[8/2, 4]*2", "[6, 4]*4"}, "[8/2, 6]*2"},  // redundant and data parallel
+      {"linear", {}, {"[8, 4]+2", "[6, 4]*2"}, "[8, 6]+2"},      // partial input
+      {"linear", {}, {"[8, 4]*2", "[6, 4]+2"}, "[8, 6]+2"},      // partial weight
+      {"linear", {}, {"[8, 4/2]+3", "[6, 4/2]*3"}, "[8, 6]+6"},  // contraction and partial input
+      {"linear", {}, {"[8/2, 3/3, 4]", "[6, 4]*6"}, "[8/2, 3/3, 6]"},  // leading dimensions
+      {"linear", {}, {"[8/2, 4]", "[6, 4]*2", "[6]*2"}, "[8/2, 6]"},   // with bias
       {"linear", kRelued, {"[8, 4]*3", "[6/3, 4]", "[6/3]"}, "[8, 6/3]"},
       {"linear", kRelued, {"[8/2, 4]*3", "[6/3, 4]*2", "[6/3]*2"}, "[8/2, 6/3]"},
       {"relu", {}, {"[8/2, 4/2]*3"}, "[8/2, 4/2]*3"},
@@ -76,22 +78,24 @@ TEST(TaskGrid, TypesOfLegalOperands) {
       {"contract",
        kProject,
        {"[2/2, 4, 6]*2", "[2/2, 3, 6]*2"},
-       "[2/2, 2/2, 4, 3]"},  // heads and data
+       "[2/2, 2/2, 4, 3]"},  // head and data parallel
       {"contract", kProject, {"[2, 4/4, 6/2]", "[2, 3, 6/2]*4"}, "[2, 2, 4/4, 3]+2"},
       {"embedding_bag", {}, {"[8/2, 5]", "[6, 4]*2"}, "[8/2, 4]"},
-      {"embedding_bag", {}, {"[8, 5]*3", "[6/3, 4]"}, "[8, 4]+3"},  // rows: a partial sum
-      {"embedding_bag", {}, {"[8, 5]*2", "[6, 4/2]"}, "[8, 4/2]"},  // columns
+      // Table sharded by rows: a partial sum.
+      {"embedding_bag", {}, {"[8, 5]*3", "[6/3, 4]"}, "[8, 4]+3"},
+      {"embedding_bag", {}, {"[8, 5]*2", "[6, 4/2]"}, "[8, 4/2]"},  // table sharded by columns
       {"embedding_bag", {}, {"[8, 5]*2", "[6, 4]+2"}, "[8, 4]+2"},
       {"softmax", {}, {"[8/2, 4]*3"}, "[8/2, 4]*3"},
       {"layer_norm", {}, {"[8/2, 4]", "[4]*2", "[4]*2"}, "[8/2, 4]"},
       {"concat", {{"axis", "1"}}, {"[8/2, 4]", "[8/2, 6]"}, "[8/2, 10]"},
       {"concat", {{"axis", "1"}}, {"[8/2, 4]+3", "[8/2, 6]+3"}, "[8/2, 10]+3"},
-      // Along the axis: the devices read windows of the operands.
+      // If the axis is partitioned, the devices read windows of the operands.
       {"concat", {{"axis", "1"}}, {"[8, 4/2]", "[8, 6/2]"}, "[8, 10/2]"},
-      // A product is cut along its first factor, then along the next, whose other users copy.
+      // A dimension of two factors is partitioned along the first, then along the second. Operands
+      // without the second factor are replicated.
       {"contract", kGrouped, {"[2, 12/4, 5]", "[2, 4/4, 6]"}, "[2, 12/4, 5, 6]"},
       {"contract", kGrouped, {"[2, 12/12, 5]", "[2, 4/4, 6]*3"}, "[2, 12/12, 5, 6]"},
-      // A convolution: rows of the image, channels in and out, the rows of the kernel.
+      // For a convolution: rows of the image, input and output channels, rows of the kernel.
       {"conv2d", kPadded, {"[2, 3, 8/2, 4]", "[5, 3, 3, 1]*2"}, "[2, 5, 8/2, 4]"},
       {"conv2d", kPadded, {"[2, 3/3, 8, 4]", "[5, 3/3, 3, 1]"}, "[2, 5, 8, 4]+3"},
       {"conv2d", kPadded, {"[2, 3, 8, 4]*5", "[5/5, 3, 3, 1]"}, "[2, 5/5, 8, 4]"},
@@ -129,7 +133,7 @@ TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
        {},
        {"[8, 4]*2", "[6, 4]"},
        "input 1 means 1 redundant replicas and input 0 means 2"},
-      // A bias or an activation must see the whole sum.
+      // A bias or an activation needs the whole sum.
       {"linear",
        {},
        {"[8, 4/2]", "[6, 4/2]", "[6]*2"},
@@ -219,7 +223,7 @@ TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
   for (const auto& c : cases) EXPECT_EQ(run(c), c.output) << c.op << " of " << c.inputs[0];
 }
 
-// The header's example: linear [b/2 k],[n/3 k].
+// The example in the header: linear [b/2 k],[n/3 k].
 TEST(TaskGrid, EveryTaskNamesTheShardsItReads) {
   const std::vector<ParallelShape> inputs = {shape("[4/2, 5]*3"), shape("[6/3, 5]*2")};
   const auto s = signature_of(parse_op(kLinear, {}), inputs);
@@ -235,7 +239,7 @@ TEST(TaskGrid, EveryTaskNamesTheShardsItReads) {
   }
 }
 
-// Contracted degrees 2, then 3 partial sums passing through, then 2 redundant replicas.
+// The degrees are: contracted 2, partial sums passing through 3, redundant replicas 2.
 TEST(TaskGrid, CoordinatesAreMixedRadixInTheDocumentedOrder) {
   const std::vector<ParallelShape> inputs = {shape("[4, 6/2]*2+3"), shape("[5, 6/2]*6")};
   const auto s = signature_of(parse_op(kLinear, {}), inputs);

@@ -1,5 +1,5 @@
-// Which experts a token goes to, and with what weight. An expert's rank is the number of experts
-// before it: those with more, and those with as much and a lower index.
+// Selection of the experts of each token and their weights. An expert's rank is the number of
+// experts before it: those with a larger score, and those with an equal score and a lower index.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"
@@ -35,7 +35,7 @@ const OpSpec kTopKGate = define_op<TopK>({
     .kernel = "top_k_gate",
     .index_text = index_text,
     .meaning = meaning,
-    // A pass over the experts for each that is chosen, and a softmax.
+    // The kernel passes over the experts once for each chosen one, and computes a softmax.
     .flops =
         [](const TopK& a, std::span<const Shape> in) {
           return Flops{static_cast<double>(in[0].count()) * (static_cast<double>(a.k) + 5)};

@@ -1,4 +1,4 @@
-// The dimensions in another order.
+// A permutation of the dimensions.
 #include "ops/attributes.h"
 #include "ops/index_text.h"
 #include "ops/registry.h"

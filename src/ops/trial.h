@@ -1,6 +1,6 @@
-// Operators are asked for their index text with operands by the thousand, of which most do not fit.
-// Who only wants to know whether they do says so by a trial: while one lives in a thread, sizes
-// that do not fit are answered by an empty text, without a reason and without an exception.
+// A mode in which index-text functions report misfits without exceptions. The planner asks
+// operators for their index text with thousands of operands, most of which do not fit. While a
+// Trial object lives in a thread, sizes that do not fit give an empty text, without a reason.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 
 namespace tandem::ops {
 
+// Turns the mode on for this thread during its lifetime. Trials may be nested.
 class Trial {
  public:
   Trial() : outer_(is_on_) { is_on_ = true; }
@@ -24,13 +25,13 @@ class Trial {
   bool outer_;
 };
 
-// What an operator's file returns where sizes do not fit: an empty text, or false.
+// The value that an operator's file returns if sizes do not fit: an empty text, or false.
 struct Misfit {
   operator std::string() const { return {}; }  // NOLINT(google-explicit-constructor)
   operator bool() const { return false; }      // NOLINT(google-explicit-constructor)
 };
 
-// Throws what why() says, as reject does, but in a trial.
+// Throws UserError with the message why(), as reject does. Within a Trial, returns Misfit instead.
 template <class Why>
 [[nodiscard]] Misfit misfit(Why&& why, std::string hint = "") {
   if (!Trial::is_on()) reject(std::forward<Why>(why)(), std::move(hint));

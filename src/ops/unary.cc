@@ -1,4 +1,4 @@
-// Functions of one tensor, element by element.
+// Elementwise functions of one tensor.
 #include <cmath>
 #include <numbers>
 
@@ -32,7 +32,7 @@ OpSpec function(const std::string& onnx) {
   return unary(name, name + "(x)", {onnx}, [](const Term& x) { return term::apply(kFunction, x); });
 }
 
-// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as GPT-2 has it.
+// Returns 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in GPT-2.
 Term gelu_tanh(const Term& x) {
   const auto inner = x + constant(0.044715) * x * x * x;
   const auto tanh = term::apply(Function::kTanh,
@@ -108,7 +108,7 @@ const OpSpec kRelu = define_op<NoAttributes>({
 const OpSpec kRsqrt =
     unary("rsqrt", "1 / sqrt(x)", {}, [](const Term& x) { return constant(1) / term::sqrt(x); });
 const OpSpec kSilu = unary("silu", "x * sigmoid(x)", {}, silu);
-// As log(1 + exp(x)), without exp of anything large.
+// Computes log(1 + exp(x)) without exp of large numbers.
 const OpSpec kSoftplus = unary("softplus", "log(1 + exp(x))", {"Softplus"}, [](const Term& x) {
   const auto small = term::apply(Function::kAbs, x);
   return relu(x) + term::apply(Function::kLog, constant(1) + term::exp(constant(-1) * small));

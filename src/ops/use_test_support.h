@@ -1,4 +1,4 @@
-// An operator as a test writes it: its attributes as "name=value", and the shapes of its operands.
+// An operator as tests write it: attributes as "name=value" and the shapes of the operands.
 #pragma once
 
 #include <string>

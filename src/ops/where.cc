@@ -1,5 +1,5 @@
-// A choice between two tensors, element by element, by numbers that are 1 or 0; shapes are matched
-// as in binary.cc. Between 0 and 1 it mixes, so that it is linear in each operand.
+// An elementwise choice between two tensors by numbers that are 1 or 0. Shapes are broadcast as in
+// binary.cc. A number between 0 and 1 mixes both, so that the operator is linear in each operand.
 #include "ops/index_text.h"
 #include "ops/registry.h"
 
@@ -7,8 +7,8 @@ namespace tandem::ops {
 
 namespace {
 
-// What the other operands' sizes are once they are matched with each other. Where they do not
-// fit, resolving the index text says so.
+// Returns the broadcast shape of the other two operands. If they do not fit, resolve_index reports
+// it.
 Shape matched(const Shape& a, const Shape& b) {
   Shape out = a.rank() < b.rank() ? b : a;
   const Shape& shorter = a.rank() < b.rank() ? a : b;

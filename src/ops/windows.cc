@@ -18,6 +18,7 @@ void check_numbers(std::string_view what, const Sizes& numbers, bool four, std::
   for (auto n : numbers) check_attribute(what, n, least, kLargest);
 }
 
+// Returns the number of windows, rounded up with `ceil`. Returns 0 within a Trial if none fits.
 std::int64_t count_windows(const Windows& w, bool ceil) {
   const auto room = w.image + w.before + w.after - w.dilation * (w.kernel - 1) - 1;
   if (room < 0) {

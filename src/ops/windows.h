@@ -1,4 +1,4 @@
-// The windows of an image that convolution and pooling read: along each of its two dimensions,
+// The windows of an image that convolution and pooling read. Along each of the two dimensions,
 // window number y reads at stride * y + dilation * r - before for r in [0, kernel).
 #pragma once
 
@@ -11,25 +11,29 @@
 
 namespace tandem::ops {
 
+// The windows along one dimension of an image.
 struct Windows {
-  std::int64_t image = 0;  // size of the dimension that is read
+  std::int64_t image = 0;  // size of the dimension
   std::int64_t kernel = 1;
   std::int64_t stride = 1;
   std::int64_t dilation = 1;
-  std::int64_t before = 0;  // padding
-  std::int64_t after = 0;
-  std::int64_t count = 0;  // of windows: the size of the result
+  std::int64_t before = 0;  // padding before the first element
+  std::int64_t after = 0;   // padding after the last element
+  std::int64_t count = 0;   // number of windows, which is the size of the result
 
-  // False in a trial alone.
+  // Returns whether a window fits. It returns false only within a Trial; otherwise windows_of
+  // throws.
   [[nodiscard]] bool fits() const { return count > 0; }
-  // In index text, with the factors that count windows and a window's elements: "2y+r-1".
+  // Returns the index text of an element, given the factors that count the windows and the elements
+  // of a window: ("y", "r") -> "2y+r-1".
   [[nodiscard]] std::string read(std::string_view window, std::string_view element) const;
-  // Does the last window reach beyond the padding? Only where the result's size is rounded up.
+  // Returns whether the last window reaches beyond the padding, which happens only if the result's
+  // size is rounded up.
   [[nodiscard]] bool overhangs() const;
 };
 
-// What a user says about them: `kernel`, `stride` and `dilation` are rows, columns; `padding` is
-// that, or top, left, bottom, right.
+// The window attributes that a user writes. `kernel`, `stride` and `dilation` are {rows, columns};
+// `padding` is {rows, columns} or {top, left, bottom, right}.
 struct WindowAttributes {
   Shape image;  // [batch, channels, rows, columns]
   Sizes kernel;
@@ -39,8 +43,8 @@ struct WindowAttributes {
   bool ceil = false;
 };
 
-// Of rows and of columns. Where no window fits: throws UserError, or is none in a trial
-// (ops/trial.h).
+// Returns the windows along the rows and along the columns. If no window fits, throws UserError, or
+// returns a `count` of 0 within a Trial (ops/trial.h).
 std::array<Windows, 2> windows_of(const WindowAttributes& a);
 
 }  // namespace tandem::ops

@@ -25,18 +25,19 @@ bool is_split(const ChainLink& link) {
   return link.kind == &ops::kPartition || link.kind == &ops::kReplicate;
 }
 
-// Does `split` make what `merge` ends?
+// Returns whether `merge` undoes `split`.
 bool are_inverse(const ChainLink& split, const ChainLink& merge) {
   return (split.kind == &ops::kPartition && merge.kind == &ops::kCombine &&
           split.dim == merge.dim) ||
          (split.kind == &ops::kReplicate && merge.kind == &ops::kUnreplicate);
 }
 
+// Returns whether two links differ only in their degrees.
 bool are_alike(const ChainLink& a, const ChainLink& b) {
   return a.kind == b.kind && a.dim == b.dim;
 }
 
-// Where it stands in the normal form.
+// Returns the link's position in the normal form.
 std::int64_t rank_of(const ChainLink& link) {
   constexpr std::int64_t kDims = 100;
   if (link.kind == &ops::kReduce) return -2;
@@ -45,13 +46,15 @@ std::int64_t rank_of(const ChainLink& link) {
   return link.kind == &ops::kPartition ? kDims + link.dim : 2 * kDims;
 }
 
+// Returns the name of the reversed rule.
 std::string reversed(const std::string& rule) {
   constexpr std::string_view kReversed = "-reversed";
   if (rule.ends_with(kReversed)) return rule.substr(0, rule.size() - kReversed.size());
   return rule + std::string(kReversed);
 }
 
-// The rule that changes two about, the first being inside the second.
+// Returns the name of the rule that swaps two links, where `inner` is applied first. Returns
+// nullopt if there is none.
 std::optional<std::string> swap_rule(const ChainLink& inner, const ChainLink& outer) {
   static const std::map<std::pair<Kind, Kind>, std::string> rules = {
       {{&ops::kReplicate, &ops::kPartition}, "swap-partition-replicate"},
@@ -76,12 +79,12 @@ std::optional<std::string> swap_rule(const ChainLink& inner, const ChainLink& ou
 
 std::string fuse_rule(const ChainLink& link) { return fmt::format("fuse-{}s", link.kind->name); }
 
-// Turns a list into its normal form, and keeps how, forwards and backwards.
+// Turns a chain into its normal form and records the rule steps in both directions.
 class Normalizer {
  public:
   explicit Normalizer(Chain chain) : chain_(std::move(chain)) {}
 
-  // False where two are in the way of one another.
+  // Returns false if two links can neither be swapped nor cancelled.
   bool run() {
     drop_sends();
     do {
@@ -95,6 +98,7 @@ class Normalizer {
   [[nodiscard]] RuleSteps backwards() const { return {backwards_.rbegin(), backwards_.rend()}; }
 
  private:
+  // Records a step and its inverse.
   void note(RuleStep forwards, RuleStep backwards) {
     forwards_.push_back(std::move(forwards));
     backwards_.push_back(std::move(backwards));
@@ -113,7 +117,8 @@ class Normalizer {
     }
   }
 
-  // Two that are alike become one.
+  // Fuses two equal kinds of links into one: partition 0 by 2, partition 0 by 3 -> partition 0 by
+  // 6.
   void fuse(std::size_t i) {
     const auto rule = fuse_rule(chain_[i]);
     note({rule, i + 2}, {reversed(rule), i + 1, {chain_[i].degree, chain_[i + 1].degree}});
@@ -121,7 +126,7 @@ class Normalizer {
     chain_.erase(at(i + 1));
   }
 
-  // One becomes two, the inner of this degree.
+  // Splits a link into two, the inner one of degree `inner`.
   void split(std::size_t i, std::int64_t inner) {
     const auto rule = fuse_rule(chain_[i]);
     auto outer = chain_[i];
@@ -131,6 +136,7 @@ class Normalizer {
     chain_.insert(at(i + 1), outer);
   }
 
+  // Swaps links i and i + 1. Returns false if no rule does that.
   bool swap(std::size_t i) {
     const auto& inner = chain_[i];
     const auto& outer = chain_[i + 1];
@@ -142,7 +148,7 @@ class Normalizer {
     return true;
   }
 
-  // One undoes what the other does, of the same degree.
+  // Removes two links of equal degree that undo each other.
   void cancel(std::size_t i) {
     const auto& inner = chain_[i];
     const auto rule = fmt::format("{}-of-{}", chain_[i + 1].kind->name, inner.kind->name);
@@ -153,7 +159,7 @@ class Normalizer {
     chain_.erase(at(i), at(i + 2));
   }
 
-  // What two that are inverse have in common goes; false where that is nothing.
+  // Removes the common degree of two inverse links. Returns false if there is none.
   bool cancel_common(std::size_t i) {
     const auto common = std::gcd(chain_[i].degree, chain_[i + 1].degree);
     if (common == 1) return false;
@@ -166,7 +172,7 @@ class Normalizer {
     return true;
   }
 
-  // By rank, what is alike as one. False where that is not possible.
+  // Sorts the links by rank and fuses equal kinds. Returns false if that is not possible.
   bool sort() {
     for (std::size_t i = 0; i + 1 < chain_.size();) {
       const auto& inner = chain_[i];
@@ -186,7 +192,8 @@ class Normalizer {
     return true;
   }
 
-  // What is put together and then cut again, of a list that is sorted: does any of it go?
+  // Cancels one pair of links that make a dimension whole and partition it again, in a sorted
+  // chain. Returns whether there was one.
   bool cancel_across() {
     for (std::size_t i = 0; i < chain_.size(); ++i) {
       for (std::size_t j = i + 1; j < chain_.size(); ++j) {
@@ -203,7 +210,7 @@ class Normalizer {
 
   Chain chain_;
   RuleSteps forwards_;
-  RuleSteps backwards_;  // in the order of the forward ones
+  RuleSteps backwards_;  // in the order of the forward steps
 };
 
 ops::Op op_of(const ChainLink& link) {
@@ -215,7 +222,7 @@ ops::Op op_of(const ChainLink& link) {
   return ops::make_op(*link.kind, ops::DimDegree{link.dim, link.degree});
 }
 
-// The nodes of a list's graph: what it begins at, then one for each of its operators.
+// Returns the nodes of a chain's graph: the input, then one node for each link.
 std::vector<graph::NodeId> nodes_of(const graph::Graph& graph) {
   std::vector<graph::NodeId> out = {graph.outputs()[0]};
   while (graph.node(out.back()).op.role() == ops::Role::kParallel) {
@@ -225,6 +232,7 @@ std::vector<graph::NodeId> nodes_of(const graph::Graph& graph) {
   return out;
 }
 
+// Returns a graph that applies `chain` to an input of type `type`.
 graph::Graph graph_of(const TensorType& type, const Chain& chain) {
   graph::GraphBuilder builder("way");
   auto now = builder.input("tensor", type.shape, type.dtype, is_integer(type.dtype) ? 2 : 0);

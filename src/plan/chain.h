@@ -1,9 +1,9 @@
-// The parallelization operators on a way from one operator to another, innermost first, and how the
-// rules about such operators alone turn one list of them into another.
+// Chains: the parallelization operators between two operators, innermost first. Rules about such
+// operators alone turn one chain into another.
 //
-// Every list has a normal form that its types determine: sums, then copies ended, then dimensions
-// put together, then dimensions cut, then copies made, and nothing that is done and undone. Two
-// lists between the same types have the same, so the one is turned into it, and it into the other.
+// Every chain has a normal form that its types determine: reduce, unreplicate, combine, partition,
+// replicate, without pairs that cancel. Chains between the same types have the same normal form.
+// One chain is turned into another through that form.
 #pragma once
 
 #include <optional>
@@ -16,27 +16,32 @@
 
 namespace tandem::plan {
 
+// One parallelization operator of a chain.
 struct ChainLink {
   const ops::OpSpec* kind = nullptr;
-  std::int64_t dim = -1;    // of partition and combine
-  std::int64_t degree = 1;  // of all but send
+  std::int64_t dim = -1;    // for partition and combine
+  std::int64_t degree = 1;  // for all operators except send
   bool operator==(const ChainLink&) const = default;
 };
 using Chain = std::vector<ChainLink>;
 
+// Returns the chain link for a parallelization operator.
 ChainLink link_of(const ops::Op& op);
-std::string to_text(const Chain& chain);  // "reduce 2, partition 0 by 2"
+// Returns a chain as text: "reduce 2, partition 0 by 2".
+std::string to_text(const Chain& chain);
 
-// What puts a tensor of the shape together, and what cuts a whole one so: sums are not made from
-// anything whole.
+// Returns the chain that makes a tensor of this shape whole.
 Chain merging(const ParallelShape& shape);
+// Returns the chain that gives a whole tensor this shape. Returns nullopt for partial sums, because
+// no operator makes them from a whole tensor.
 std::optional<Chain> splitting(const ParallelShape& shape);
 
-// Nothing where the lists do not do the same, or rules do not say so.
+// Returns rule steps that turn `from` into `to`. Returns nullopt if the chains differ in effect or
+// if the rules do not suffice.
 std::optional<RuleSteps> steps_between(const Chain& from, const Chain& to);
 
-// What the steps make of the list on a tensor of the type, by rules that are shipped and proved.
-// Throws UserError("derivation") where one is not, or does not apply.
+// Returns the chain that `steps` make of `chain`, applied to a tensor of type `type`. Throws
+// UserError("derivation") if a step does not apply, or if its rule is not a shipped and proved one.
 Chain replay(const TensorType& type, const Chain& chain, const RuleSteps& steps);
 
 }  // namespace tandem::plan

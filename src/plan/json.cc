@@ -22,14 +22,15 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kVersion = 4;
-// Its files do not say by which steps the plan is parallel.
+// Files of version 3 do not have the steps of the parallelization.
 constexpr int kVersionWithPipelines = 3;
-// Its graphs have no pipeline nodes either.
+// Files of version 2 have no pipeline nodes either.
 constexpr int kOldestVersion = 2;
 constexpr int kLargestVersion = 1'000'000;
 
 std::string hex(Hash h) { return fmt::format("{:016x}", h); }
 
+// Reads keys of a JSON object and reports errors with the file and the key.
 class Reader {
  public:
   Reader(const Json& json, const std::string& source) : json_(json), source_(source) {}
@@ -38,7 +39,7 @@ class Reader {
   T get(const char* key) const {
     const auto at = json_.find(key);
     if (at == json_.end()) fail(key, "is missing");
-    // A conversion from a number that is no int is not defined.
+    // The conversion of a number outside the range of int is undefined.
     constexpr bool kWhole = std::is_same_v<T, int>;
     if (kWhole && (!at->is_number_integer() || *at < 0 || *at > kLargestVersion)) {
       fail(key, "has the wrong type");
@@ -50,11 +51,11 @@ class Reader {
     }
   }
 
-  // Of an object within the plan, all keys that there are: a misspelt one must not be taken for one
-  // that is left out.
+  // Throws UserError for a key of an object in the plan that is not in `known`. Otherwise a
+  // misspelt optional key would be taken for a missing one.
   void check_keys(const Json& object, const std::string& within,
                   std::initializer_list<std::string_view> known) const {
-    if (!object.is_object()) return;  // is refused where it is read
+    if (!object.is_object()) return;  // the reader of this key reports it
     for (const auto& [key, value] : object.items()) {
       if (std::ranges::find(known, key) == known.end()) {
         fail(within + key, "is not one that plans have");
@@ -108,7 +109,7 @@ std::int64_t read_count(const Reader& reader, const Json& json, const char* key,
   return at->get<std::int64_t>();
 }
 
-// "-ss--": the digits whose places are the pipeline's ranks.
+// Returns the digits whose places are the pipeline's ranks: "-ss--".
 std::string ranks_text(machine::DigitMask ranks, std::size_t digits) {
   std::string out(digits, '-');
   for (std::size_t i = 0; i < digits; ++i) {
@@ -161,7 +162,7 @@ Schedule read_schedule(const Reader& reader) {
   if (each == json.end() || !each->is_boolean())
     reader.fail("reduce_each", "must be true or false");
   out.reduce_each = each->get<bool>();
-  // Plans of before there was a choice lack it.
+  // Plans older than this key lack it.
   const auto semantics =
       json.contains("semantics") ? parse_semantics(text("semantics")) : Semantics::kSynchronous;
   if (!semantics) reader.fail("semantics", "must be synchronous or delayed-1");
@@ -174,7 +175,7 @@ Schedule read_schedule(const Reader& reader) {
   };
   flag("ring", out.ring);
   flag("whole_gradients", out.whole_gradients);
-  // Is it the first of two words, and not the second, as where it is missing?
+  // Returns whether the key's word is `first`, not `second`. Returns false if the key is missing.
   const auto is_first = [&](const char* key, std::string_view first, std::string_view second) {
     if (!json.contains(key)) return false;
     const auto word = text(key);
@@ -200,7 +201,7 @@ void check_stages(const Reader& reader, const MappedGraph& mapped) {
                                              mapped.schedule.stages, idle - is_used.begin()));
 }
 
-// A step's samples are a dimension of what it reads.
+// Checks that some input has a dimension of the batch's size.
 void check_batch(const Reader& reader, const Plan& plan) {
   std::optional<std::int64_t> first;
   for (auto id : plan.mapped.pcg.ids()) {
@@ -216,7 +217,7 @@ void check_batch(const Reader& reader, const Plan& plan) {
   }
 }
 
-// The nodes named, by node.
+// Reads the stages and the recomputed nodes, which the file lists by name.
 void read_stages_and_remade(const Reader& reader, MappedGraph& mapped) {
   std::unordered_map<std::string, std::size_t> index;
   for (auto id : mapped.pcg.ids()) index[mapped.pcg.node(id).name] = id.index();
@@ -260,7 +261,7 @@ Json parse_object(std::string_view text, const std::string& source) {
   return json;
 }
 
-// All but the mapped graph and the prediction.
+// Reads all but the mapped graph and the prediction.
 Plan read_origin(const Reader& reader, const Json& json) {
   if (const int version = reader.get<int>("tandem_plan");
       version < kOldestVersion || version > kVersion) {
@@ -342,7 +343,7 @@ Parallelization read_parallelization(const Reader& reader) {
   return out;
 }
 
-// A plan of the model as it is needs neither.
+// Reads the derivation and its rules. They are absent if the model's graph is not rewritten.
 void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
   const auto version = reader.get<int>("tandem_plan");
   if (version == kVersion) plan.parallelization = read_parallelization(reader);

@@ -1,4 +1,4 @@
-// The plan file: one JSON document, version 4; versions 2 and 3 are read as well.
+// The plan file: one JSON document in version 4. Versions 2 and 3 remain readable.
 //
 //   {"tandem_plan": 4, "model", "machine", "strategy", "batch", "optimizer", "dtype",
 //    "graph": the PCG's text, "layouts": {node: "000r."}, "derivation": [],
@@ -12,17 +12,19 @@
 
 namespace tandem::plan {
 
+// Returns the plan file of `plan`. Loads the machine that the plan names.
 std::string to_json(const Plan& plan);
 
-// Does the text look like a plan file, whole or not?
+// Returns whether the text looks like a plan file, complete or not.
 bool is_plan(std::string_view text);
 
-// Throws UserError naming `source` and the key. Loads the machine the plan names and checks the
-// plan against it, so that what it returns can be lowered.
+// Returns the plan in `text`. Loads the machine that the plan names and checks the plan against it,
+// so that the result can be lowered. Throws UserError with `source` and the key if the file is
+// invalid.
 Plan parse_plan(std::string_view text, const std::string& source);
 
-// What a plan says it was made from, of a file whose graph or layouts may be wrong: all but the
-// mapped graph and the prediction. Throws UserError where the file is no plan.
+// Returns the origin of a plan (model, machine, strategy, batch, optimizer and dtype), even if its
+// graph or layouts are invalid. Throws UserError if the file is not a plan.
 Plan parse_origin(std::string_view text, const std::string& source);
 
 }  // namespace tandem::plan

@@ -26,6 +26,7 @@ constexpr std::string_view kStep = "batch-of-pipeline-reversed";
   throw UserError("plan", fmt::format("%{}", node.name), message);
 }
 
+// Returns how an input is split into micro-batches, or nullopt if the node is not split.
 std::optional<MicroBatches> cut_of(const MappedGraph& mapped, NodeId id) {
   if (mapped.schedule.micro_batches == 1) return std::nullopt;
   if (mapped.pcg.node(id).op.role() != ops::Role::kSource) return std::nullopt;
@@ -34,7 +35,7 @@ std::optional<MicroBatches> cut_of(const MappedGraph& mapped, NodeId id) {
   return MicroBatches{static_cast<std::int64_t>(role.dim()), mapped.schedule.micro_batches};
 }
 
-// Nodes that are written anew one after another, with what is known of them beside the graph.
+// Copies a mapped graph node by node, with its layouts, stages and recomputation.
 class Rewriter {
  public:
   explicit Rewriter(const MappedGraph& from)
@@ -76,6 +77,7 @@ class Rewriter {
   MappedGraph out_;
 };
 
+// Returns `shape` before the split into micro-batches.
 ParallelShape without(ParallelShape shape, const MicroBatches& cut) {
   shape.degrees[static_cast<std::size_t>(cut.dim)] /= cut.count;
   return shape;
@@ -89,7 +91,8 @@ std::string unused_name(std::string name, const graph::Graph& graph) {
   return name;
 }
 
-// The source that a pipeline node cuts, where both are as the schedule and the layouts say.
+// Returns the source that a pipeline node splits. Throws UserError if they do not agree with the
+// schedule and the layouts.
 NodeId checked_source(const MappedGraph& written, NodeId id) {
   const auto& node = written.pcg.node(id);
   const auto source = written.pcg.inputs(id)[0];
@@ -117,7 +120,7 @@ NodeId checked_source(const MappedGraph& written, NodeId id) {
   return source;
 }
 
-// batch(pipeline(x)) in place of all that computes `place`.
+// Returns the graph with batch(pipeline(x)) behind every node whose hash is `place`.
 graph::Graph with_pair(const graph::Graph& graph, Hash place, const MicroBatches& cut) {
   const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
   graph::GraphBuilder builder(graph.name());

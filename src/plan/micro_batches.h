@@ -1,12 +1,13 @@
-// Micro-batches in the graph of a plan, as its file has it. A program counts them as a digit of
-// time, the first of every layout; in the file they are operators: what a step reads passes a
-// `pipeline` node, whose `count` is the number of micro-batches. Before it the first digit is idle.
+// Micro-batches in the graph of a plan file. A program represents micro-batches as a digit of time,
+// the first of every layout. The file represents them as operators: each fed input passes a
+// `pipeline` node, whose `count` is the number of micro-batches. Before that node, the first digit
+// is idle.
 //
 //   %x = input() shape=[64/4, 512]              "." + the devices' digits
 //   %x.pipeline = pipeline(%x) count=16         "0" + the same
 //
-// The batch operators that end what the pipeline nodes begin are not there: layouts say where parts
-// are put together, in the loss and in gradients of weights, as partial sums over time.
+// The file has no batch operators to match the pipeline nodes. Layouts show where micro-batches are
+// put together: partial sums over time, in the loss and in gradients of weights.
 #pragma once
 
 #include <map>
@@ -17,23 +18,25 @@
 
 namespace tandem::plan {
 
-// What is read a micro-batch at a time, and how it is cut.
+// Sources that are read one micro-batch at a time, by name, and how they are split.
 using MicroBatched = std::map<std::string, ops::MicroBatches>;
+// Returns the split sources of a mapped graph.
 MicroBatched micro_batched(const MappedGraph& mapped);
-// Of a graph with pipeline nodes; those on sources count.
+// Returns the split sources of a graph with pipeline nodes; only pipeline nodes on sources count.
 MicroBatched micro_batched(const graph::Graph& graph);
 
+// Returns `mapped` with a pipeline node behind every split source.
 MappedGraph with_pipeline_nodes(const MappedGraph& mapped);
-// The reverse. Throws UserError where a node does not agree with the schedule or the layouts, or
-// where one is missing.
+// The inverse of with_pipeline_nodes. Throws UserError if a pipeline node is missing, or does not
+// agree with the schedule or the layouts.
 MappedGraph without_pipeline_nodes(const MappedGraph& written);
 
-// The steps that put batch(pipeline(x)) at all of these, by batch-of-pipeline read backwards.
-// `model` is what the plan makes parallel.
+// Returns the steps that insert batch(pipeline(x)) behind all inputs in `cut`, by the rule
+// batch-of-pipeline applied in reverse. `model` is the graph that the plan makes parallel.
 rewrite::Derivation pipeline_steps(const graph::Graph& model, const MicroBatched& cut);
-// Is it one of those?
+// Returns whether `step` is one of those.
 bool is_pipeline_step(const rewrite::Step& step);
-// The rule, as text.
+// Returns the rule batch-of-pipeline as text.
 const std::string& pipeline_rule();
 
 }  // namespace tandem::plan

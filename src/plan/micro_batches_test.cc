@@ -1,4 +1,4 @@
-// Micro-batches as operators: a plan's file has them, and what does not agree is refused.
+// Tests micro-batches as operators: plan files contain them, and inconsistent ones are rejected.
 #include "plan/micro_batches.h"
 
 #include <gtest/gtest.h>
@@ -53,8 +53,7 @@ TEST(MicroBatches, AreDerivedByTheShippedRule) {
   for (const auto& step : steps) EXPECT_TRUE(is_pipeline_step(step));
 }
 
-// The graph text with `from` made `to`, and a schedule of so many micro-batches: what is said of
-// it.
+// Returns the error for the graph with `from` replaced by `to` and `count` micro-batches.
 std::string complaint(const std::string& from, const std::string& to, std::int64_t count = 2) {
   std::string text =
       "graph m\n%x = input() shape=[8, 4]\n%x.pipeline = pipeline(%x) count=2\n"

@@ -23,7 +23,7 @@ using rewrite::Draft;
 using rewrite::Rule;
 using rewrite::Slot;
 
-// Rules that cut one operator, in a way to be chosen; by operator.
+// Returns the rules that partition one operator of this kind, with choices.
 const std::vector<Rule>& cutting_rules(const ops::OpSpec& spec) {
   static const auto all = [] {
     std::map<const ops::OpSpec*, std::vector<Rule>> out;
@@ -39,7 +39,8 @@ const std::vector<Rule>& cutting_rules(const ops::OpSpec& spec) {
   return at == all.end() ? none : at->second;
 }
 
-// The uses that need a rule, a factor that stands before another one in some dimension first.
+// Returns the uses that need a rule, each of them once. A factor that precedes another one in some
+// dimension comes first.
 std::vector<DigitUse> cutting_uses(const NodeLayout& layout, const Digits& digits) {
   std::vector<DigitUse> out;
   for (std::size_t i = 0; i < digits.count(); ++i) {
@@ -58,7 +59,7 @@ std::int64_t degree_of(const NodeLayout& layout, const Digits& digits, DigitUse 
   return out;
 }
 
-// The operator on whole operands.
+// Returns a graph of the operator alone, on whole operands.
 graph::Graph alone(const graph::Graph& pcg, NodeId id) {
   graph::GraphBuilder builder("alone");
   std::vector<NodeId> inputs;
@@ -71,7 +72,7 @@ graph::Graph alone(const graph::Graph& pcg, NodeId id) {
   return builder.finish({result});
 }
 
-// Rewrites it a factor at a time.
+// Rewrites an operator, one factor at a time.
 class Cutter {
  public:
   Cutter(const graph::Graph& pcg, NodeId id, const Digits& digits)
@@ -109,7 +110,7 @@ class Cutter {
     return *std::ranges::find_if(draft.order(), is_it);
   }
 
-  // The first rule after which the operands are cut so.
+  // Applies the first rule that gives the operands the shapes of `layout`. Returns its match.
   std::optional<rewrite::Match> cut(Draft& draft, const NodeLayout& layout,
                                     const rewrite::RuleSet& rules) const {
     std::vector<rewrite::Match> matches;
@@ -125,6 +126,7 @@ class Cutter {
     return std::nullopt;
   }
 
+  // Returns whether the operator in `draft` has the operand shapes of `layout`.
   [[nodiscard]] bool is_cut_so(const Draft& draft, const NodeLayout& layout) const {
     const auto slot = slot_in(draft);
     if (dictionary_.op(draft.node(slot).op) != op_) return false;
@@ -150,7 +152,7 @@ NodeId operator_in(const graph::Graph& graph) {
   return at;
 }
 
-// From `top` down to what is no parallelization operator, innermost first.
+// Returns the chain from the nearest compute or source node up to `top`, innermost first.
 Chain chain_below(const graph::Graph& graph, NodeId top) {
   Chain out;
   for (; graph.node(top).op.role() == ops::Role::kParallel; top = graph.inputs(top)[0]) {

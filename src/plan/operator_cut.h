@@ -1,5 +1,6 @@
-// How rules cut one operator: taken alone, on whole operands, it is rewritten by rules that choose
-// a factor and a degree, until its operands have the degrees, replicas and partial sums wanted.
+// Partitioning of one operator by rules. The operator alone, on whole operands, is rewritten by
+// rules that choose a factor and a degree. The result has the wanted degrees, replicas and partial
+// sums of its operands.
 #pragma once
 
 #include <optional>
@@ -11,24 +12,25 @@
 
 namespace tandem::plan {
 
-// What the rules that were applied have made of the operator.
+// The operator after such rules.
 struct OperatorCut {
   std::vector<ParallelShape> operands;
   ParallelShape result;
-  std::vector<Chain> splits;  // by operand, from a whole tensor
-  Chain merge;                // to a whole tensor
+  std::vector<Chain> splits;  // by operand: the chain from a whole tensor
+  Chain merge;                // the chain to a whole tensor
 };
 
-// Does the layout do more with the operator than compute it several times?
+// Returns whether the layout partitions the operator, rather than only replicating its computation.
 bool is_cut(const machine::NodeLayout& layout, const machine::Digits& digits);
 
-// The steps that cut `id` of the graph as the layout does, by rules that are shipped and proved;
-// nothing where there are none.
+// Returns the steps that partition node `id` as `layout` does, by shipped and proved rules. Returns
+// nullopt if there are none.
 std::optional<RuleSteps> cutting_steps(const graph::Graph& pcg, graph::NodeId id,
                                        const machine::NodeLayout& layout,
                                        const machine::Digits& digits);
 
-// What these steps make of it. Throws UserError("derivation") where one does not apply.
+// Returns the result of applying `steps` to node `id`. Throws UserError("derivation") if one does
+// not apply.
 OperatorCut replay_cut(const graph::Graph& pcg, graph::NodeId id, const RuleSteps& steps);
 
 }  // namespace tandem::plan

@@ -19,7 +19,7 @@ using machine::Digits;
 using machine::DigitUse;
 using machine::NodeLayout;
 
-// What operators that the same steps cut in the same way have in common.
+// Returns a key that is equal for operators that the same steps partition in the same way.
 std::string key_of(const graph::Graph& pcg, NodeId id) {
   auto out = pcg.node(id).op.name() + " " + pcg.node(id).op.attribute_text();
   for (auto i : pcg.inputs(id)) out += " " + to_text(pcg.node(i).type.shape.sizes);
@@ -32,11 +32,12 @@ std::string text_of(const RuleSteps& steps) {
   return out;
 }
 
+// Returns whether a shape is partitioned or partial.
 bool is_cut_type(const ParallelShape& shape) {
   return shape.partial > 1 || shape.degrees.count() > 1;
 }
 
-// Does it compute on whole operands, everywhere the same?
+// Returns whether the operator computes on whole operands, the same on every replica.
 bool is_whole(const graph::Graph& pcg, NodeId id) {
   const auto& result = pcg.node(id).type.shape;
   return !is_cut_type(result) && std::ranges::all_of(pcg.inputs(id), [&](NodeId i) {
@@ -53,7 +54,7 @@ std::int64_t copies_of(const NodeLayout& layout, const Digits& digits) {
   return out;
 }
 
-// What steps make of operators, those that are alike asked once.
+// Caches the results of steps on operators, once for equal operators.
 class Replays {
  public:
   explicit Replays(const graph::Graph& pcg) : pcg_(pcg) {}
@@ -72,7 +73,7 @@ class Replays {
   std::map<std::string, CutInCopies> known_;
 };
 
-// Equal steps gather their places.
+// Collects the places of equal steps.
 class Gathered {
  public:
   void add(const RuleSteps& steps, std::int64_t copies, std::string place) {
@@ -104,6 +105,7 @@ class Finder {
   }
 
  private:
+  // Finds the steps that partition operator `id`.
   void cut(NodeId id) {
     std::vector<machine::Layout> operands;
     for (auto i : pcg_.inputs(id)) operands.push_back(mapped_.layouts[i.index()]);
@@ -129,9 +131,10 @@ class Finder {
   static std::int64_t code_of(DigitUse use) {
     if (use.is_factor()) return use.factor();
     if (use.is_through()) return -2 - static_cast<std::int64_t>(use.through_set());
-    return -1;  // the same everywhere, or nothing
+    return -1;  // replicated or idle
   }
 
+  // Finds the steps that lead to the chain of `way`.
   void lead(const Way& way) {
     const auto whole = whole_between(pcg_, way, cut_operators_);
     std::optional<RuleSteps> steps;
@@ -198,6 +201,7 @@ class Replayer {
     return out;
   }
 
+  // Reports a derived place that the plan lacks or that needs no rule.
   void refuse_unknown(const ByPlace& all) const {
     std::set<std::string> known;
     for (auto id : pcg_.ids()) {

@@ -1,10 +1,11 @@
-// How a plan's graph is made of the model's, beside the algebra: as a derivation by shipped rules
-// that are proved. They cut each operator, taken alone, a factor at a time; what then stands on the
-// way from one operator to the next, a tensor put together and cut again, is turned by rules about
-// such operators alone into what the plan has there.
+// The parallelization of a model's graph as a derivation by shipped and proved rules. Rules first
+// partition each operator alone, one factor at a time. Between two operators, a tensor is then made
+// whole and partitioned again. Rules about parallelization operators alone turn that chain into the
+// plan's chain.
 //
-// Operators that are cut by the same steps are one derivation at several places, and so are ways.
-// What no rule leads to is named: that it is right is seen by values alone.
+// Operators with equal steps share one derivation with several places, and so do equal paths
+// between operators. Places that no rules lead to are listed. Their correctness is checked by
+// values only.
 #pragma once
 
 #include <set>
@@ -16,24 +17,26 @@
 
 namespace tandem::plan {
 
+// Returns the number of steps, counted at every place.
 std::size_t step_count(const Parallelization& of);
 
+// Returns the steps that lead to `mapped`.
 Parallelization parallelization_of(const MappedGraph& mapped, const machine::Digits& digits);
 
-// What replaying one has shown.
+// The result of replaying a parallelization.
 struct Replayed {
   struct Part {
-    std::size_t places = 0;  // that the steps lead to
-    std::size_t steps = 0;   // at all of them
+    std::size_t places = 0;  // places that the steps lead to
+    std::size_t steps = 0;   // steps at all of them
     std::set<std::string> rules = {};
-    std::vector<std::string> without = {};  // places that no steps lead to
+    std::vector<std::string> without = {};  // places without steps
   };
   Part cuts = {};
   Part ways = {};
 };
 
-// Throws UserError("derivation", place, ...) where the steps do not lead to the graph, or there are
-// none where it is cut.
+// Replays `steps` on the graph and returns what they cover. Throws UserError("derivation", place,
+// ...) if they do not lead to the graph, or if a partitioned place has none.
 Replayed replay(const graph::Graph& pcg, const Parallelization& steps);
 
 }  // namespace tandem::plan

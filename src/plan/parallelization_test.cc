@@ -1,5 +1,5 @@
-// A plan is made parallel by steps of rules; what no rule speaks of is named, and steps that were
-// changed lead elsewhere.
+// Tests that rule steps make a plan parallel, that places without rules are listed, and that
+// changed steps lead to other graphs.
 #include "plan/parallelization.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(Parallelization, ARuleForEveryFactorThatIsCut) {
   EXPECT_EQ(shown.cuts.steps + shown.ways.steps, step_count(steps));
 }
 
-// A loss has no dimensions of its own to be cut along.
+// A loss has no dimensions of its own that could be partitioned.
 TEST(Parallelization, ALossIsCutAlongWhatItIsMadeFrom) {
   const auto digits = digits_of({2});
   const auto model = graph::parse_graph(
@@ -65,7 +65,7 @@ TEST(Parallelization, ALossIsCutAlongWhatItIsMadeFrom) {
   EXPECT_TRUE(shown.cuts.rules.contains("parallelize-mse"));
 }
 
-// No rule cuts tanh, so far.
+// No rule partitions tanh yet.
 TEST(Parallelization, WhatNoRuleCutsIsNamed) {
   const auto digits = digits_of({2});
   const auto model = graph::parse_graph(
@@ -81,7 +81,7 @@ TEST(Parallelization, WhatNoRuleCutsIsNamed) {
   EXPECT_TRUE(shown.cuts.rules.contains("parallelize-mul"));
 }
 
-// --- Networks that are built in: every operator, cut along each of its factors -------------------
+// --- Built-in networks: every operator, partitioned along each of its factors --------------------
 
 std::string shapes_text(const graph::Graph& model, graph::NodeId id) {
   const auto& op = model.node(id).op;
@@ -90,7 +90,7 @@ std::string shapes_text(const graph::Graph& model, graph::NodeId id) {
   return out;
 }
 
-// "split axis=1 parts=2 [4, 8] over c"; those that no rule cuts so.
+// Adds the operators and factors that no rule partitions: "split axis=1 parts=2 [4, 8] over c".
 void add_uncut(const graph::Graph& model, std::set<std::string>& seen, std::set<std::string>& out) {
   for (auto id : model.ids()) {
     if (model.node(id).op.role() != ops::Role::kCompute) continue;
@@ -171,8 +171,8 @@ TEST(Parallelization, RandomPlansAreDerived) {
       const auto steps = parallelization_of(mapped, digits);
       const auto shown = replay(mapped.pcg, steps);
       EXPECT_EQ(shown.cuts.without.size() + shown.ways.without.size(), steps.without.size());
-      // No rule changes a cut by 3 and the end of one by 2 about; other ways lack steps only where
-      // partial sums pass through an operator.
+      // No rule swaps a partition by 3 with a combine by 2. Other paths lack steps only if partial
+      // sums pass through an operator.
       if (counts == std::vector<std::int64_t>{2, 3}) continue;
       for (const auto& place : shown.ways.without) {
         const auto name = place.substr(0, place.find(':'));
@@ -184,7 +184,7 @@ TEST(Parallelization, RandomPlansAreDerived) {
   }
 }
 
-// --- Steps that were changed ---------------------------------------------------------------------
+// --- Changed steps -------------------------------------------------------------------------------
 
 std::string refusal(const MappedGraph& mapped, const Parallelization& steps) {
   try {

@@ -77,7 +77,8 @@ class Parallelizer {
     return made;
   }
 
-  // `producer`'s tensor in the layout wanted, through new parallelization operators if need be.
+  // Returns `producer`'s tensor in the layout `wanted`, after new parallelization operators if
+  // necessary.
   NodeId bring(NodeId producer, const Layout& wanted, std::uint16_t stage) {
     const Layout has = out_.layouts[producer.index()];
     if (has == wanted) return producer;
@@ -96,7 +97,8 @@ class Parallelizer {
     return at->second = now;
   }
 
-  // The pair of parallelization operators that a step stands for; between them its digits are idle.
+  // Adds the pair of parallelization operators for one reshard step. Between them, the step's
+  // digits are idle.
   NodeId add_step(NodeId now, const ReshardStep& step) {
     const auto degree = digits_.group_size(step.digits);
     const auto first = static_cast<std::size_t>(std::countr_zero(step.digits));
@@ -146,12 +148,12 @@ class Parallelizer {
   const std::vector<Choice>& choices_;
   graph::GraphBuilder builder_;
   MappedGraph out_;
-  std::uint16_t stage_ = 0;  // of the parallelization operators that are being added
+  std::uint16_t stage_ = 0;  // stage of the parallelization operators that are being added
   bool remake_ = false;
-  std::vector<bool> gather_again_;  // by node of the PCG: its choice's
+  std::vector<bool> gather_again_;  // by node of the PCG, from its choice
   std::vector<NodeId> image_;
   std::map<std::pair<NodeId, Layout>, NodeId> brought_;
-  // Made so far, by what they are made of: making one prints it.
+  // Cached operators, by their attributes, because interning one prints it.
   std::unordered_map<Hash, std::optional<ops::Op>> sources_;
   std::map<std::tuple<const ops::OpSpec*, std::int64_t, std::int64_t>, std::optional<ops::Op>>
       parallel_;

@@ -1,5 +1,5 @@
-// From choices to a parallel computation graph: given what each operator's digits do, inserts the
-// parallelization operators that every edge needs.
+// Turns choices into a parallel computation graph. Given the use of each digit by every operator,
+// it inserts the parallelization operators that the edges need.
 #pragma once
 
 #include <vector>
@@ -10,19 +10,19 @@
 
 namespace tandem::plan {
 
-// For one node of the model's graph: how an operator is spread, or how a source is stored.
+// The choice for one node of the model's graph: an operator's partitioning or a source's layout.
 struct Choice {
-  machine::NodeLayout node;   // compute
-  machine::Layout source;     // input, weight
-  std::uint16_t stage = 0;    // of the pipeline
-  bool remake = false;        // MappedGraph's; of a source: what is gathered of it
-  bool gather_again = false;  // of an operator: the same for what is gathered of its result
+  machine::NodeLayout node;  // for operators
+  machine::Layout source;    // for sources (input, weight, constant)
+  std::uint16_t stage = 0;   // pipeline stage
+  bool remake = false;  // see MappedGraph; for a source: applies to the tensors gathered from it
+  bool gather_again = false;  // for an operator: applies to the tensors gathered from its result
   bool operator==(const Choice&) const = default;
 };
 
-// A tensor that several operators want in the same layout is brought there once.
-// Edges may not need what no forward operator does (a partial sum made from a whole value):
-// CHECKed.
+// Returns the mapped graph of `model` under `choices`, one for each node. A tensor that several
+// operators need in the same layout is resharded once. CHECKs that no edge turns a whole value into
+// partial sums, since no forward operator does that.
 MappedGraph parallelize(const graph::Graph& model, const machine::Digits& digits,
                         const std::vector<Choice>& choices, const Schedule& schedule = {});
 

@@ -1,5 +1,5 @@
-// Random models under random choices: the parallel graph is the model (its erasure has the same
-// identity), is legally mapped, and computes the same loss and weight gradients, exactly.
+// Tests random models under random choices. The parallel graph's erasure has the same identity as
+// the model. The graph is legally mapped, and computes exactly the same loss and weight gradients.
 #include "plan/parallelize.h"
 
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ Graph one_linear() {
       "%a = relu(%y)\n%b = relu(%y)\nreturn %a, %b\n");
 }
 
-// d0, k, n are linear's factors 0, 1, 2.
+// d0, k and n are factors 0, 1 and 2 of linear.
 std::vector<Choice> choices(DigitUse linear, DigitUse relu, std::string_view x,
                             std::string_view w) {
   std::vector<Choice> out(5);
@@ -155,7 +155,7 @@ TEST(CheckMapped, SaysWhatDoesNotFit) {
   EXPECT_EQ(error(2, "r"), "linear %y: layout 'r' does not mean the type [4/2, 6]");
 }
 
-// The types fit and the places do not: x's rows lie along one digit, the result's along another.
+// The types agree but the devices do not: one digit partitions x's rows, another one the result's.
 TEST(CheckMapped, DigitsMustAgreeAcrossAnOperator) {
   const auto digits = digits_of({2, 2});
   auto all = choices(DigitUse::factor(0), DigitUse::factor(0), "0r", "rr");

@@ -52,8 +52,9 @@ void check_operands(const MappedGraph& mapped, graph::NodeId id, const Digits& d
   }
 }
 
-// A step may begin before the one before it has ended, but only where every micro-batch has come
-// back when the same one of the next step begins: there is one buffer for both.
+// Checks that delayed updates are possible. A step may begin before the previous one has ended, but
+// each micro-batch has one buffer. The backward pass of a micro-batch must have ended when the same
+// micro-batch of the next step begins.
 void check_delay(const Schedule& s, std::int64_t ranks) {
   if (!s.is_delayed()) return;
   const auto fail = [](const std::string& message, const std::string& hint) {
@@ -69,8 +70,8 @@ void check_delay(const Schedule& s, std::int64_t ranks) {
   }
 }
 
-// An operand lies where it will be a partial sum: operand i at place i of the digits over which the
-// result is one.
+// Checks that each operand of a join is where its partial sum will be: operand i is at place i of
+// the digits over which the result is partial.
 void check_join(const MappedGraph& mapped, graph::NodeId id, const Digits& digits) {
   const auto inputs = mapped.pcg.inputs(id);
   const auto& joined = mapped.layouts[id.index()];

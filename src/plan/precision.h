@@ -1,25 +1,29 @@
-// Element types of what training keeps beside 16-bit weights. Weights of other types need nothing:
-// their gradients and their optimizer state are of their own type.
+// Element types of the tensors that mixed-precision training stores in addition to bf16 and fp16
+// weights. Weights of other types need nothing: their gradients and optimizer state have their own
+// type.
 #pragma once
 
 #include "tensor/dtype.h"
 
 namespace tandem::plan {
 
+// The mixed-precision settings of a plan.
 struct Precision {
-  // What is updated is a copy of a 16-bit weight in fp32, stored as the weight is. The optimizer's
-  // state is then in fp32, too.
+  // Whether there are fp32 master weights, sharded like the bf16 or fp16 weights. The optimizer
+  // state is then in fp32 too.
   bool master = false;
-  // Gradients of 16-bit weights are added up, and summed over devices, in fp32.
+  // Whether gradients of bf16 and fp16 weights are accumulated and reduced over devices in fp32.
   bool wide_gradients = false;
 
   bool operator==(const Precision&) const = default;
 
+  // Returns whether a weight of type `weight` has a master copy.
   [[nodiscard]] bool has_master(DType weight) const { return master && is_half(weight); }
+  // Returns the type of the optimizer state.
   [[nodiscard]] DType state(DType weight) const {
     return has_master(weight) ? DType::kFp32 : weight;
   }
-  // Of the sum over micro-batches and devices.
+  // Returns the type of the gradient, summed over micro-batches and devices.
   [[nodiscard]] DType gradient(DType weight) const {
     return wide_gradients && is_half(weight) ? DType::kFp32 : weight;
   }

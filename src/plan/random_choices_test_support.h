@@ -1,5 +1,5 @@
-// For tests: small random models, random legal choices for them, and choices written out by the
-// names of factors.
+// Test support: small random models, random legal choices for them, and choices by the names of
+// factors.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 
 namespace tandem::plan {
 
-// One level for each count, without any figures.
+// Returns a machine with one level for each count, and no performance figures.
 inline machine::Machine machine_of(const std::vector<std::int64_t>& counts) {
   machine::Machine out;
   for (auto count : counts) out.levels.emplace_back().count = count;
@@ -69,7 +69,7 @@ inline graph::Graph random_attention(std::int64_t n, std::mt19937_64& random) {
   const auto scale = b.weight("scale", {e}, DType::kFp32);
   const auto shift = b.weight("shift", {e}, DType::kFp32);
   const auto normal = b.add(ops::kLayerNorm, {x, scale, shift});
-  // A head of keys and values for each head of queries, or for a group of them.
+  // There is one head of keys and values for each head of queries, or one for each group of them.
   const bool grouped = random() % 2 == 0;
   const std::int64_t kv = grouped && n % 2 == 0 ? 2 : n;
   const std::int64_t heads = grouped ? kv * std::max<std::int64_t>(n / kv, 2) : n;
@@ -108,7 +108,7 @@ inline graph::Graph random_tables(std::int64_t n, std::mt19937_64& random) {
   return b.finish({b.add(ops::kMse, {y, b.input("target", {2 * n, n}, DType::kFp32)}, "loss")});
 }
 
-// Convolutions and pooling of images; `n` divides most of their sides.
+// Returns a random network of convolutions and pooling; `n` divides most sides of its images.
 inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random,
                                  DType type = DType::kFp32) {
   graph::GraphBuilder b("image");
@@ -119,7 +119,7 @@ inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random,
   const auto shape = [&] { return b.node(h).type.shape; };
   const auto layers = 1 + random() % 3;
   for (std::uint64_t l = 0; l < layers; ++l) {
-    // Most kernels do not fit, or leave sides that nobody could cut.
+    // Most kernels do not fit, or leave sides that cannot be partitioned.
     for (int attempt = 0; attempt < 40; ++attempt) {
       const bool pools = random() % 3 == 0;
       const ops::Sizes kernel = {pick({1, 2, 3, 5}), pick({1, 3})};
@@ -149,7 +149,7 @@ inline graph::Graph random_image(std::int64_t n, std::mt19937_64& random,
   return b.finish({b.add(ops::kMse, {h, b.input("target", shape(), type)}, "loss")});
 }
 
-// One of the first three.
+// Returns one of the first three models.
 inline graph::Graph random_model(std::int64_t n, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   switch (seed % 3) {
@@ -164,6 +164,7 @@ inline graph::Graph random_model(std::int64_t n, std::uint64_t seed) {
 
 // --- Random legal choices ------------------------------------------------------------------------
 
+// Chooses a random legal layout for every node of a model.
 class Chooser {
  public:
   Chooser(const graph::Graph& model, const machine::Digits& digits, std::uint64_t seed,
@@ -181,7 +182,7 @@ class Chooser {
     }
     return choices_;
   }
-  // How many digits carry partial sums through an operator.
+  // Returns the number of digits that carry partial sums through an operator.
   [[nodiscard]] int through_count() const { return through_count_; }
 
  private:
@@ -191,7 +192,8 @@ class Chooser {
     return from[random_() % from.size()];
   }
 
-  // None before one of what it reads; a source not after its first user.
+  // Chooses stages such that no operator is in an earlier stage than its inputs. A source is in the
+  // stage of its first user.
   void choose_stages() {
     const auto last = static_cast<std::uint16_t>(schedule_.stages - 1);
     stage_.assign(model_.size(), last);
@@ -217,7 +219,8 @@ class Chooser {
     return machine::DigitRole::idle(digits_.coordinate_of_rank(rank, schedule_.digits, digit));
   }
 
-  // Micro-batches are cut along the factor along which the operands are.
+  // Returns the use of the time digit: micro-batches split the factor along which the operands are
+  // split.
   [[nodiscard]] machine::DigitUse time_use(graph::NodeId id, const ops::Signature& s) const {
     for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
       const auto role = layouts_[model_.inputs(id)[i].index()][0];
@@ -290,7 +293,8 @@ class Chooser {
     return out;
   }
 
-  // Nothing makes a partial sum of a whole value, so the operands must come with one.
+  // Returns whether partial sums may pass through the operands in `set`. They must be partial
+  // already, because no operator makes a partial sum from a whole value.
   [[nodiscard]] bool can_pass(graph::NodeId id, const ops::Signature& s, std::size_t set,
                               std::size_t digit) const {
     if (s.partial_inputs.empty()) return false;
@@ -319,8 +323,9 @@ inline std::vector<Choice> random_choices(const graph::Graph& model, const machi
 
 // --- Choices written out -------------------------------------------------------------------------
 
-// By node name, a word a digit: a factor of the operator, "*" for redundant, "-" for idle.
-// Operators left out compute redundantly; sources lie as their first user wants them.
+// Returns choices by node name, with one word for each digit: a factor of the operator, "*" for
+// redundant, or "-" for idle. Operators not named compute redundantly. Sources have the layout that
+// their first user needs.
 inline std::vector<Choice> named_choices(const graph::Graph& model, const machine::Digits& digits,
                                          const std::map<std::string, std::string>& words_of) {
   std::vector<Choice> out(model.size());

@@ -1,5 +1,5 @@
-// Steps of rules that put parallelization operators into a graph, where it is known which part of
-// it is meant: an operator with what cuts its operands, or the way between two operators.
+// Rule steps that insert parallelization operators into a known part of a graph. The part is an
+// operator with the chains of its operands, or the path between two operators.
 //
 //   parallelize-linear-over-n choose 2
 //   fuse-combines-reversed at 1 choose 2,3
@@ -14,36 +14,41 @@
 
 namespace tandem::plan {
 
+// One application of a rule.
 struct RuleStep {
-  std::string rule;                        // shipped, or one with "-reversed" after it
-  std::size_t at = 0;                      // of a way: after so many of its operators
-  std::vector<std::int64_t> choices = {};  // of the rule's
+  std::string rule;    // a shipped rule, or one with "-reversed" appended
+  std::size_t at = 0;  // on a path: the number of operators before the rule's position
+  std::vector<std::int64_t> choices = {};  // the rule's choices
   bool operator==(const RuleStep&) const = default;
 };
 using RuleSteps = std::vector<RuleStep>;
 
-// The same steps at several places.
+// Rule steps that apply at several places.
 struct Derived {
   RuleSteps steps;
-  // Devices that compute the same, beside what the steps cut: any one of them is right.
+  // Number of devices that redundantly compute the same, in addition to the partitioning by
+  // `steps`.
   std::int64_t copies = 1;
-  std::vector<std::string> places = {};  // operators, or what they read: "linear2:0"
+  // Names of operators, or operands of operators: "linear2:0"
+  std::vector<std::string> places = {};
   bool operator==(const Derived&) const = default;
 };
 
-// How a plan is made parallel: plan/parallelization.h.
+// The steps that make a plan parallel (plan/parallelization.h).
 struct Parallelization {
-  std::vector<Derived> cuts = {};  // of operators
-  std::vector<Derived> ways = {};  // to them
+  std::vector<Derived> cuts = {};  // steps that partition operators
+  std::vector<Derived> ways = {};  // steps on the paths to operators
+  // Places that no steps lead to.
   std::vector<std::string> without = {};
   bool operator==(const Parallelization&) const = default;
 };
 
 std::string to_text(const RuleStep& step);
-// Throws UserError("derivation").
+// Returns the step that `text` describes. Throws UserError("derivation") if it is not valid.
 RuleStep parse_rule_step(std::string_view text);
 
-// A shipped rule that is proved, with the condition of its proof; null where there is none.
+// Returns the shipped and proved rule called `name`, with the condition of its proof. Returns null
+// if there is none.
 const rewrite::Rule* usable_rule(const std::string& name);
 
 }  // namespace tandem::plan

@@ -1,5 +1,5 @@
-// The ways to the operators of a plan's graph: what each of them reads, from where, and through
-// which parallelization operators.
+// Ways: the paths to the operators of a plan's graph. A way says what an operator reads, from which
+// node, and through which parallelization operators.
 #pragma once
 
 #include <map>
@@ -10,27 +10,29 @@
 
 namespace tandem::plan {
 
+// The path of one operand.
 struct Way {
-  graph::NodeId from;  // an operator, input or weight
+  graph::NodeId from;  // an operator or a source
   graph::NodeId to;
-  std::size_t operand = 0;  // of `to`
-  Chain chain;              // what stands between
+  std::size_t operand = 0;  // operand number of `to`
+  Chain chain;              // parallelization operators between `from` and `to`
 };
 
-// Those to operators that compute, in the graph's order.
+// Returns the ways to all compute operators, in the graph's order.
 std::vector<Way> ways_of(const graph::Graph& pcg);
-std::string place_of(const graph::Graph& pcg, const Way& way);  // "linear2:0"
+// Returns a way's name: "linear2:0".
+std::string place_of(const graph::Graph& pcg, const Way& way);
 
-// Of operators that steps cut, what they make of them; and with how many copies.
+// Operators that rule steps partitioned, with their results and numbers of copies.
 struct CutInCopies {
   OperatorCut cut;
   std::int64_t copies = 1;
 };
 using CutOperators = std::map<graph::NodeId, const CutInCopies*>;
 
-// What stands on a way before anything is taken together: the tensor is put together as the
-// operator it comes from was cut, and cut as the one it leads to. Nothing where a sum would be made
-// of it.
+// Returns the chain on a way before any simplification. It makes the tensor whole, as the source
+// operator was partitioned, and then partitions it for the target operator. Returns nullopt if that
+// would require making partial sums of it.
 std::optional<Chain> whole_between(const graph::Graph& pcg, const Way& way,
                                    const CutOperators& cuts);
 
