@@ -1,6 +1,6 @@
-// CHECK: for our own mistakes, never for the user's. Always on; prints the expression and the
-// values given, then aborts; in a program that has the planner inside it throws. What a user can
-// get wrong throws UserError (base/error.h) instead.
+// CHECK: for bugs in this program, never for errors of the user. It is always on. It prints the
+// expression and the given values, then aborts; in a program that embeds the planner it throws
+// instead. Errors that a user can make throw UserError (base/error.h).
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@ struct CheckFailed : std::logic_error {
   using std::logic_error::logic_error;
 };
 
-// While one exists, a CHECK that fails throws CheckFailed. At most one at a time.
+// While an object exists, a failed CHECK throws CheckFailed. At most one object may exist at a
+// time.
 class FailedChecksThrow {
  public:
   FailedChecksThrow();
@@ -26,7 +27,7 @@ class FailedChecksThrow {
 [[noreturn]] void check_failed(const char* expression, const char* file, int line,
                                const std::string& values);
 
-// describe(a, b) = "a b"; used by CHECK to print whatever was passed along.
+// Returns the values as text for CHECK: describe(a, b) = "a b".
 template <class... Ts>
 std::string describe(const Ts&... values) {
   std::string out;

@@ -1,4 +1,4 @@
-// Numbers 0, 1, ... in classes that are put together.
+// Disjoint sets (union-find) of the numbers 0, 1, ...
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@ namespace tandem {
 
 class DisjointSets {
  public:
-  // A number that is a class of its own.
+  // Adds a number in a set of its own and returns it.
   std::size_t add() {
     parents_.push_back(parents_.size());
     return parents_.size() - 1;
   }
   [[nodiscard]] std::size_t size() const { return parents_.size(); }
 
-  // The number that stands for all of the class.
+  // Returns the number that represents the set of `at`.
   std::size_t root(std::size_t at) {
     while (parents_[at] != at) at = parents_[at] = parents_[parents_[at]];
     return at;
   }
 
-  // Of two roots: the first stands for both from here on.
+  // Merges the sets of two roots; `kept` represents both from now on.
   void join(std::size_t kept, std::size_t other) { parents_[other] = kept; }
 
  private:

@@ -1,4 +1,4 @@
-// Degrees divide what they cut; where one does not, messages name the nearest that does.
+// Degrees must divide the size that they cut. If one does not, messages name the nearest that does.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// The divisor of `size` nearest to `wanted`, the smaller of two that are as near: 12, 5 -> 4. Of
-// those of a size beyond 2^40 that have a cofactor or are themselves below 2^20.
+// Returns the divisor of `size` nearest to `wanted`, the smaller one of two equally near: 12, 5 ->
+// 4. For sizes beyond 2^40 it considers only divisors up to 2^20 and their cofactors.
 inline std::int64_t nearest_divisor(std::int64_t size, std::int64_t wanted) {
   constexpr std::int64_t kMost = std::int64_t{1} << 20U;
   const auto distance = [&](std::int64_t n) { return n > wanted ? n - wanted : wanted - n; };

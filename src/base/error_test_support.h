@@ -1,4 +1,4 @@
-// What goes wrong, for tests of messages.
+// Returns error messages, for tests.
 #pragma once
 
 #include <string>

@@ -1,10 +1,11 @@
-// One field list per attribute struct gives its text, parsing and hash; equality is `= default`.
+// Field lists of attribute structs. One list per struct gives its text, parsing and hash; equality
+// is `= default`.
 //
 //   struct Softmax { std::int64_t axis = -1; bool operator==(const Softmax&) const = default;
 //                    static constexpr auto fields = std::tuple{Field{"axis", &Softmax::axis}}; };
 //
-// A field that the list forgets is a compile error (covers_all_members).
-// Another attribute type joins by overloading attribute_text and parse_attribute beside it.
+// A member that the list omits is a compile error (covers_all_members). To add another attribute
+// type, overload attribute_text and parse_attribute beside it.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ inline std::string attribute_text(double value) { return fmt::format("{}", value
 inline std::string attribute_text(bool value) { return value ? "true" : "false"; }
 inline std::string attribute_text(const std::string& value) { return fmt::format("\"{}\"", value); }
 
-// "[3, 3]"
+// Returns a list as text: "[3, 3]".
 inline std::string attribute_text(const std::vector<std::int64_t>& values) {
   return fmt::format("[{}]", fmt::join(values, ", "));
 }
@@ -95,7 +96,7 @@ constexpr void for_each_field(Visit&& visit) {
   std::apply([&](const auto&... field) { (visit(field), ...); }, Struct::fields);
 }
 
-// Every field's name and the text of its value.
+// Returns every field's name and the text of its value.
 template <class Struct>
 std::vector<std::pair<std::string, std::string>> field_values(const Struct& value) {
   std::vector<std::pair<std::string, std::string>> out;
@@ -105,7 +106,7 @@ std::vector<std::pair<std::string, std::string>> field_values(const Struct& valu
   return out;
 }
 
-// "act=relu axis=1": only what differs from the default, in the list's order.
+// Returns the fields that differ from their defaults, in the list's order: "act=relu axis=1".
 template <class Struct>
 std::string fields_text(const Struct& value) {
   static_assert(covers_all_members<Struct>(), "a member is missing from `fields`");

@@ -1,4 +1,4 @@
-// 64-bit hashing that is stable across runs and machines, for caches, identities and seeds.
+// 64-bit hashing that is stable across runs and machines, for caches, identities and RNG seeds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ constexpr Hash mix(Hash x) {
   return x ^ (x >> 31U);
 }
 
-// hash_combine(hash_combine(s, a), b): depends on the order of a and b.
+// Combines two hashes. hash_combine(hash_combine(s, a), b) depends on the order of a and b.
 constexpr Hash hash_combine(Hash seed, Hash value) { return mix(seed ^ mix(value)); }
 
 constexpr Hash hash_text(std::string_view text) {

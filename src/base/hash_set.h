@@ -1,5 +1,5 @@
-// A set of hashes in one piece of memory: a look-up that finds nothing, of which there are
-// millions, reads one place of it. Hashes are evenly spread, so their low bits are the place.
+// A set of hashes in one piece of memory. Most of the millions of look-ups find nothing; each reads
+// about one place. Hashes are evenly distributed, so their low bits are the place.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace tandem {
 
 class HashSet {
  public:
-  // Was it new?
+  // Inserts the hash and returns whether it was new.
   bool insert(Hash hash) {
     if (hash == kFree) return !std::exchange(has_free_, true);
     auto& place = places_[at(hash)];
@@ -29,7 +29,7 @@ class HashSet {
  private:
   static constexpr Hash kFree = 0;
 
-  // Its place, or a free one.
+  // Returns the place of the hash, or a free place.
   [[nodiscard]] std::size_t at(Hash hash) const {
     const auto mask = places_.size() - 1;
     auto at = hash & mask;

@@ -13,7 +13,7 @@ TEST(HashSet, KeepsEachOnce) {
   for (Hash i = 0; i < 2 * kMany; ++i) EXPECT_EQ(set.contains(mix(i)), i < kMany);
 }
 
-// 0 stands for a free place.
+// 0 marks a free place, so it needs a separate test.
 TEST(HashSet, HoldsZeroAndWhatSharesAPlace) {
   HashSet set;
   EXPECT_FALSE(set.contains(0));

@@ -20,7 +20,7 @@ struct Id {
   [[nodiscard]] constexpr std::size_t index() const { return value; }
 };
 
-// The ids 0 ... count - 1 in order, for range-for; nothing is stored.
+// The ids 0 ... count - 1 in order, for range-for; it stores only the count.
 template <class Id>
 class IdRange {
  public:

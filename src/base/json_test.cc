@@ -12,7 +12,7 @@ std::string said(const std::string& text, int deepest = 100) {
   return error_of([&] { (void)read_json<Json>(text, "file", "f.json", deepest); });
 }
 
-// Either order of keys.
+// Returns the error for both orders of keys.
 std::string said(const std::string& text) {
   const auto out = said<nlohmann::json>(text);
   EXPECT_EQ(said<nlohmann::ordered_json>(text), out) << text;
@@ -39,7 +39,7 @@ TEST(Json, AKeyThatStandsTwiceIsNamed) {
   for (const auto& [text, key] : cases) {
     EXPECT_EQ(said(text), "f.json: '" + std::string(key) + "' stands twice (one of the two)");
   }
-  // The same key in objects beside each other, and inside each other.
+  // One key may occur in sibling objects and in nested objects.
   EXPECT_EQ(said(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}])"), "no error");
 }
 

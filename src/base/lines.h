@@ -1,4 +1,4 @@
-// Text read line by line.
+// Reading of text line by line.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-// Takes the first line from the text, without its end.
+// Removes the first line from `text` and returns it without its line end.
 inline std::string_view take_line(std::string_view& text) {
   const auto end = std::min(text.find('\n'), text.size());
   const auto line = text.substr(0, end);

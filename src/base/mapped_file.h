@@ -1,5 +1,5 @@
-// A file's bytes, for as long as it lives. What is cut off from the file meanwhile is gone: who
-// reads it has zeros up to the end of a page, then SIGBUS (mapped_path_at).
+// A file mapped into memory for the lifetime of the object. If the file is truncated meanwhile, a
+// reader gets zeros up to the end of a page, then SIGBUS (see mapped_path_at).
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace tandem {
 
 class MappedFile {
  public:
-  explicit MappedFile(const std::string& path);  // UserError
+  explicit MappedFile(const std::string& path);  // throws UserError
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // Throws UserError where the file has been cut off since it was opened.
+  // Throws UserError if the file was truncated after it was opened.
   void check_whole() const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -29,8 +29,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// The path of the file that is mapped at an address, null where there is none. For a signal's
-// handler: it takes no lock and no memory. Knows the first 1,000 files.
+// Returns the path of the file that is mapped at an address, or null. Signal handlers may call it:
+// it takes no lock and allocates no memory. It knows the first 1,000 files.
 const char* mapped_path_at(const void* address);
 
 }  // namespace tandem

@@ -40,7 +40,7 @@ TEST_F(CutFile, IsNoticed) {
   }
 }
 
-// As a signal's handler asks.
+// A signal handler asks in this way.
 TEST_F(CutFile, IsKnownByItsAddresses) {
   const char* address = nullptr;
   {

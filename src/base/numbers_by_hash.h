@@ -1,5 +1,6 @@
-// Numbers of things that are kept elsewhere, by the things' hashes: open addressing in one piece of
-// memory. Hashes are kept beside them, so that hardly any thing is looked at but the one sought.
+// A hash table from hashes to the indices of objects that are stored elsewhere, with open
+// addressing in one piece of memory. Hashes are stored next to the indices, so that few objects are
+// compared.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace tandem {
 
 class NumbersByHash {
  public:
-  // The number of the thing with this hash for which is_it(number).
+  // Returns the index of the object with this hash for which is_it(index), or nullopt.
   template <class IsIt>
   [[nodiscard]] std::optional<std::uint32_t> find(Hash whole_hash, IsIt&& is_it) const {
     const auto hash = static_cast<std::uint32_t>(whole_hash);
@@ -23,8 +24,8 @@ class NumbersByHash {
     return std::nullopt;
   }
 
-  // The number of the thing with this hash for which is_it(number); where there is none it gets
-  // `next`, and that is given back.
+  // Returns the index of the object with this hash for which is_it(index). If there is none, stores
+  // and returns `next`.
   template <class IsIt>
   std::uint32_t find_or_add(Hash whole_hash, std::uint32_t next, IsIt&& is_it) {
     const auto hash = static_cast<std::uint32_t>(whole_hash);

@@ -1,4 +1,4 @@
-// A loop whose rounds do not depend on each other, by several threads.
+// A parallel loop over independent iterations.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace tandem {
 
-// What was asked for, or one for each core.
+// Returns `asked`, or the number of cores if it is 0.
 inline unsigned threads_of(unsigned asked) {
   return asked > 0 ? asked : std::max(1U, std::thread::hardware_concurrency());
 }
 
-// work(i) for every i below n, each once; returns when all are done. What one of them throws ends
-// the loop early and is thrown here.
+// Calls work(i) once for every i below n, on several threads, and returns when all are done. An
+// exception ends the loop early and is rethrown here.
 template <class Work>
 void parallel_for(std::size_t n, unsigned threads, Work&& work) {
   std::atomic<std::size_t> next = 0;
@@ -37,7 +37,7 @@ void parallel_for(std::size_t n, unsigned threads, Work&& work) {
   try {
     for (unsigned t = 1; t < threads && t < n; ++t) others.emplace_back(run);
   } catch (const std::system_error&) {
-    // The system gives no more: those there are do it.
+    // The system provides no more threads; the existing ones do the work.
   }
   run();
   others.clear();

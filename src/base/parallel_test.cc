@@ -31,12 +31,12 @@ TEST(Parallel, ThrowsWhatIsThrown) {
   }
 }
 
-#ifndef TANDEM_SANITIZE  // which needs memory for each thread
-// Where the system gives no more threads those there are do all.
+#ifndef TANDEM_SANITIZE  // sanitizers need memory for each thread
+// If the system provides no more threads, the existing ones do all the work.
 TEST(Parallel, GoesOnWithFewerThreads) {
   const auto all_done = [] {
     rlimit none{};
-    none.rlim_cur = none.rlim_max = std::size_t{64} << 20U;  // less than is in use: nothing more
+    none.rlim_cur = none.rlim_max = std::size_t{64} << 20U;  // less than is in use
     if (setrlimit(RLIMIT_AS, &none) != 0) std::_Exit(1);
     std::array<std::atomic<int>, 100> done{};
     parallel_for(done.size(), 64, [&](std::size_t i) { ++done[i]; });

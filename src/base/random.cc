@@ -26,7 +26,7 @@ Counter philox(Counter c, Key key) {
 }  // namespace
 
 double uniform(std::uint64_t seed, std::uint64_t step, std::uint64_t origin, std::uint64_t index) {
-  // Origins are few and steps below 2^32: together they fill the counter's upper half.
+  // There are few origins and steps are below 2^32, so together they fill the counter's upper half.
   const Counter drawn =
       philox({low(index), high(index), low(origin), low(step)}, {low(seed), high(seed)});
   const auto bits = (std::uint64_t{drawn[1]} << 32U) | drawn[0];

@@ -1,16 +1,18 @@
-// How a long computation is ended from outside, as by Ctrl-C in a program that has the commands
-// inside: it passes stop points, which throw once somebody wants it to end. What it has so far is
-// lost; a search that is to keep it asks by itself and returns.
+// Cancellation of long computations from outside, as by Ctrl-C in a program that embeds the
+// commands. A computation passes stop points, which throw after a stop was requested. Its
+// intermediate results are then lost; a search that must keep them polls by itself and returns.
 #pragma once
 
 #include <functional>
 
 namespace tandem {
 
-// Not an std::exception: nobody who reports errors takes it for one.
+// Thrown at a stop point. It is not a std::exception, so code that reports errors does not catch
+// it.
 struct Stopped {};
 
-// While one exists, stop points ask `wanted`, from any thread. At most one at a time.
+// While an object exists, stop points call `wanted`, from any thread. At most one may exist at a
+// time.
 class StopWhen {
  public:
   explicit StopWhen(std::function<bool()> wanted);
@@ -22,8 +24,8 @@ class StopWhen {
   std::function<bool()> wanted_;
 };
 
-// Throws Stopped if somebody wants to stop. For loops whose rounds take a microsecond or more: next
-// to nothing where there is nobody to ask.
+// Throws Stopped if a stop was requested. It is meant for loops whose iterations take a microsecond
+// or more; it costs next to nothing if no StopWhen exists.
 void stop_point();
 
 }  // namespace tandem

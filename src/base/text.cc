@@ -118,7 +118,7 @@ bool is_utf8(std::string_view text) {
       if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80U) return false;
     }
     if (length > 2) {
-      // Too long for what it says, a surrogate, or above the largest.
+      // The sequence is overlong, a surrogate, or above the largest code point.
       const auto second = static_cast<unsigned char>(text[i + 1]);
       if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second >= 0xa0) ||
           (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second >= 0x90)) {

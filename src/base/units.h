@@ -1,5 +1,5 @@
-// Units in types: Seconds, Bytes, Flops and their rates. Quantities of one unit add, scale and
-// compare; an amount over a rate is a time. Nothing else compiles.
+// Units as types: Seconds, Bytes, Flops and their rates. Quantities of one unit can be added,
+// scaled and compared; an amount divided by a rate is a time. Nothing else compiles.
 #pragma once
 
 #include <compare>

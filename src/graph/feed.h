@@ -1,6 +1,6 @@
-// The numbers that sources start with. Of inputs and weights they are a function of name, seed and
-// global index alone, so every plan of a model draws the same ones wherever its shards are; of
-// constants they are what the attributes say.
+// The initial numbers of source nodes. Inputs and weights depend only on name, RNG seed and global
+// index, so every plan of a model draws the same numbers wherever its shards are. Constants have
+// the values that their attributes give.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace tandem::graph {
 
 class Feed {
  public:
-  // Of a source node. Inputs differ from step to step (`step`), weights do not.
+  // Constructs the feed of a source node. Inputs differ from step to step (`step`), weights do not.
   Feed(const Node& source, std::uint64_t seed, std::uint64_t step)
       : key_(hash_combine(hash_combine(hash_text(source.name), seed),
                           is_weight(source) ? 0 : step + 1)),
@@ -22,8 +22,9 @@ class Feed {
         below_(is_input(source) ? source.op.get<ops::Input>().below : 0),
         scale_(is_weight(source) ? weight_scale(source.type.shape.sizes) : 1) {}
 
-  // Element at the global row-major index: an integer in [0, below), or uniform in
-  // [-scale, scale) with scale 1 for inputs and 1/sqrt(last dimension) for weights; a constant's.
+  // Returns the element at the global row-major index. It is an integer in [0, below), or uniform
+  // in [-scale, scale) with scale 1 for inputs and 1/sqrt(last dimension) for weights, or the
+  // constant's element.
   [[nodiscard]] double element(std::int64_t index) const {
     if (constant_ != nullptr) return ops::constant_element(*constant_, index);
     const Hash h = bits(index);
@@ -43,7 +44,7 @@ class Feed {
   }
 
   Hash key_;
-  const ops::Constant* constant_;  // of an interned operator; null for inputs and weights
+  const ops::Constant* constant_;  // points into an interned operator; null for inputs and weights
   std::int64_t below_;
   double scale_;
 };

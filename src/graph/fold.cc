@@ -15,14 +15,14 @@ namespace tandem::graph {
 
 namespace {
 
-constexpr std::string_view kVariables = "ijklmnop";  // by depth; no deeper
+constexpr std::string_view kVariables = "ijklmnop";  // one per depth; deeper repeats are not folded
 constexpr std::string_view kDigits = "0123456789";
 
 std::string_view leading_digits(std::string_view text) {
   return text.substr(0, std::min(text.find_first_not_of(kDigits), text.size()));
 }
 
-// A number in a name that can count rounds: not 007.
+// A number in a name that can count rounds; 007 cannot.
 struct Number {
   std::size_t at, length;
   std::int64_t value;
@@ -40,8 +40,8 @@ std::vector<Number> numbers_in(std::string_view name) {
   return out;
 }
 
-// `slot` is "{i}". What is "l1.w" for 1 and "l2.w" for 2 is "l{i}.w"; nullopt where the names
-// differ otherwise.
+// Returns the common template of two names: "l1.w" and "l2.w" with number 1 -> "l{i}.w". `slot` is
+// "{i}". Returns nullopt if the names differ otherwise.
 std::optional<std::string> common_template(std::string_view a, std::string_view b,
                                            std::int64_t number, std::string_view slot) {
   const auto of_a = fmt::format_int(number);
@@ -78,7 +78,7 @@ bool matches(std::string_view name, std::string_view text, std::string_view slot
   }
 }
 
-using Position = std::uint32_t;  // of a node in the graph
+using Position = std::uint32_t;  // index of a node in the graph
 
 // Rounds of `period` nodes from `start` on, numbered from `number`.
 struct Run {
@@ -87,13 +87,14 @@ struct Run {
   std::int64_t number = 0;
   std::int64_t count = 1;
   std::string slot;
-  std::vector<std::string> names;  // of the nodes of a round, with the slot
+  std::vector<std::string> names;  // names of one round's nodes, with the slot
 
   [[nodiscard]] Position end() const { return start + static_cast<Position>(count) * period; }
 };
 
-// Looks for runs from the first node on, takes the first that saves lines, goes on behind it, and
-// then looks for runs inside its first round. What is outside of that round is the same in all.
+// Folds a graph. It looks for runs from the first node on, takes the first that saves lines, and
+// continues after it. Then it looks for runs inside the first round. Inputs from outside of that
+// round are the same in all rounds.
 class Folder {
  public:
   explicit Folder(const Graph& graph) : graph_(graph), work_left_(kWork * (graph.size() + 1000)) {
@@ -112,9 +113,9 @@ class Folder {
  private:
   using ByName = std::unordered_map<std::string_view, Position>;
 
-  // An input from here on is a carried value, its index in carried_ added.
+  // An input of at least this value is a carried value; the rest is its index in carried_.
   static constexpr Position kCarried = Position{1} << 31U;
-  // Comparisons of two nodes per node of the graph, after which the rest stays as it is.
+  // Limit of node comparisons per node of the graph; after that, the rest is not folded.
   static constexpr std::size_t kWork = 64;
 
   [[nodiscard]] std::span<Position> inputs(Position node) {
@@ -158,7 +159,7 @@ class Folder {
     return std::nullopt;
   }
 
-  // As many rounds as are equal; false if there are not two.
+  // Extends the run by as many equal rounds as follow. Returns false if there are not two.
   bool extend(Run& run, Position end) {
     if (end - run.start < 2 * run.period) return false;
     for (Position k = 0; k < run.period; ++k) {
@@ -185,7 +186,7 @@ class Folder {
     return input < run.start || input >= kCarried;
   }
 
-  // Is the node of the first round, in the second one, the same with the next number?
+  // Returns whether the second round has the same node with the next number.
   bool matches_second(Run& run, Position node) {
     const auto other = node + run.period;
     if (!same_node(node, other)) return false;
@@ -200,8 +201,8 @@ class Folder {
     return name.has_value();
   }
 
-  // Is the k-th node of the next round the same as in the round before? What an input does from the
-  // first round to the second it does from each to the next.
+  // Returns whether the k-th node of the next round is the same as in the round before. An input
+  // must change from each round to the next as it does from the first to the second.
   bool matches_later(const Run& run, Position k, std::string_view number) {
     const auto node = run.end() + k;
     const auto before = node - run.period;
@@ -214,9 +215,9 @@ class Folder {
   }
 
   // --- Carried values
-  // -----------------------------------------------------------------------------
 
-  // An input outside of the first round that is in the first round for the second.
+  // A carried value: an input from outside of the first round, and its counterpart for the second
+  // round, which is in the first round.
   using Carry = std::pair<Position, Position>;
 
   template <class Visit>
@@ -237,7 +238,7 @@ class Folder {
     return run.count * period > period + 2 + static_cast<std::int64_t>(carries.size());
   }
 
-  // A name that no node and no value carried around here has.
+  // Returns a name that no node and no value carried here has.
   std::string fresh_name() {
     std::string name;
     do name = ++names_tried_ == 1 ? "in" : fmt::format("in{}", names_tried_);
@@ -246,7 +247,6 @@ class Folder {
   }
 
   // --- Writing
-  // ------------------------------------------------------------------------------------
 
   [[nodiscard]] std::string_view name_of(Position input) const {
     return input >= kCarried ? carried_[input - kCarried] : names_[input];
@@ -285,7 +285,7 @@ class Folder {
     names_tried_ = carried_before.second;
   }
 
-  // Declares what is carried and has the first round use it.
+  // Declares the carried values and makes the first round use them.
   void write_carries(const Run& run, int depth) {
     std::map<Carry, Position> carries;
     for_each_carried(run, [&](const Carry& carry, Position& input) {
@@ -309,16 +309,16 @@ class Folder {
 
   const Graph& graph_;
   std::vector<std::string_view> names_;  // by node, with the slots of the rounds being written
-  std::vector<Position> inputs_;         // of all nodes, one after another
+  std::vector<Position> inputs_;         // inputs of all nodes, concatenated
   std::vector<std::size_t> inputs_end_;  // by node
-  std::deque<std::string> carried_;      // names of the values carried around here
-  std::size_t names_tried_ = 0;          // for them
+  std::deque<std::string> carried_;      // names of the values carried here
+  std::size_t names_tried_ = 0;          // number of names tried for them
   ByName taken_;                         // all nodes' real names
   std::size_t work_left_;
   std::vector<FoldedLine> lines_;
 };
 
-// Behind the longest line that has a comment; the few very long ones do not count.
+// Returns the column after the longest line with a comment; a few very long lines are ignored.
 std::size_t comment_column(const std::vector<FoldedLine>& lines,
                            const std::vector<std::string>& comments) {
   constexpr std::size_t kFarthest = 80;

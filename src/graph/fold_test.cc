@@ -10,7 +10,8 @@
 namespace tandem::graph {
 namespace {
 
-// Folding must lose nothing: the text makes the same nodes under the same names in the same order.
+// Checks that folding loses nothing: the text makes the same nodes under the same names in the same
+// order.
 std::string expect_unfolds(const Graph& graph) {
   const auto folded = to_folded_text(graph);
   const auto again = parse_graph(folded);
@@ -22,14 +23,14 @@ std::string expect_unfolds(const Graph& graph) {
   return folded;
 }
 
-// A graph of these nodes and an input %x.
+// Returns a graph of these nodes and an input %x.
 Graph graph_of(std::string_view body) {
   return parse_graph(fmt::format("graph g\n%x = input() shape=[4, 4]\n{}", body));
 }
 
 std::string folded(std::string_view body) { return expect_unfolds(graph_of(body)); }
 
-// The text once for every number, which stands for @.
+// Repeats the text once for every number, which replaces @.
 std::string repeated(std::string_view text, int from, int to) {
   std::string out;
   for (int i = from; i < to; ++i) {
@@ -118,8 +119,8 @@ return %h3, %c3
 }
 
 TEST(Fold, WhatIsNotARepetitionStays) {
-  // By line: numbers that do not go up by one, 007, another operator, another type, a use of the
-  // round before last, a run too short to save a line.
+  // The lines test: numbers that do not ascend by one, 007, another operator, another type, a use
+  // of the round before last, and a run too short to save a line.
   const std::string_view bodies[] = {
       "%a1 = relu(%x)\n%a3 = relu(%x)\n%a5 = relu(%x)\n%a7 = relu(%x)\n%a9 = relu(%x)\n",
       "%a007 = relu(%x)\n%a008 = relu(%x)\n%a009 = relu(%x)\n%a010 = relu(%x)\n",
@@ -192,7 +193,7 @@ TEST(Fold, RandomGraphsUnfold) {
   }
 }
 
-// Stages of blocks of a few random nodes, with a node changed here and there.
+// Random stages of blocks of a few nodes, with some nodes changed.
 class RandomBlocks {
  public:
   explicit RandomBlocks(std::uint64_t seed) : random_(seed) {}
@@ -218,7 +219,7 @@ class RandomBlocks {
  private:
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
 
-  // Uses the newest nodes, or those from before the block, or the inputs.
+  // Picks one of the newest nodes, or one from before the block, or an input.
   NodeId pick(std::uint64_t word, const std::vector<NodeId>& start) {
     const auto& from = word % 3 == 0 ? start : ends_;
     const auto back = word / 3 % 5;
@@ -261,8 +262,8 @@ TEST(Fold, RandomBlocksUnfold) {
   EXPECT_GT(carried, 300);
 }
 
-// Blocks of a third of the graph that differ only at their ends: comparing them anew from each of
-// their nodes would outlast the test's time-out.
+// Blocks of a third of the graph differ only at their ends. Comparing them again from each of their
+// nodes would exceed the test's time-out.
 TEST(Fold, WorkStaysNearLinear) {
   constexpr int kBlock = 60'000 / kFewer;
   GraphBuilder b("g");

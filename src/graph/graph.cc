@@ -128,7 +128,8 @@ TensorType GraphBuilder::infer_type(const ops::Op& op, std::span<const NodeId> i
 
 namespace {
 
-// Indices are integers where the operator wants them and nowhere else; the rest share one dtype.
+// Returns the dtype that the operands share, apart from indices. Integers are allowed exactly where
+// the operator wants indices.
 DType common_dtype(const ops::Op& op, std::span<const TensorType> inputs) {
   std::optional<DType> common;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -1,11 +1,11 @@
 // Graphs: immutable values, cheap to copy. A node applies an operator to earlier nodes and has one
-// tensor; inputs and weights are nodes too. Nodes stand in topological order.
+// tensor; inputs and weights are nodes too. Nodes are in topological order.
 //
-// A graph that is made from another one shares the nodes that it keeps (GraphBuilder::keep): what
-// differs between the two is stored twice, and who uses whom.
+// A graph that is derived from another one shares the nodes that it keeps (GraphBuilder::keep).
+// Only nodes that differ and the lists of inputs are stored twice.
 //
-// A graph in which tensors have degrees, replicas or partial sums is a parallel computation graph
-// (PCG); it is the same type, and legal by the same check. Text form: graph/text.h.
+// A graph whose tensors have degrees, replicas or partial sums is a parallel computation graph
+// (PCG). It has the same type and passes the same check. graph/text.h defines the text form.
 #pragma once
 
 #include <memory>
@@ -42,15 +42,15 @@ class Graph {
   [[nodiscard]] const std::vector<NodeId>& outputs() const { return data_->outputs; }
   [[nodiscard]] std::vector<TensorType> input_types(NodeId id) const;
 
-  // Every node id in topological order, for range-for.
+  // Returns every node id in topological order, for range-for.
   [[nodiscard]] IdRange<NodeId> ids() const { return IdRange<NodeId>(size()); }
-  // By node, the nodes that use it, in order.
+  // Returns for each node the nodes that use it, in order.
   [[nodiscard]] std::vector<std::vector<NodeId>> consumers() const;
 
-  // Equal under renaming of everything but inputs and weights, and under reordering of independent
-  // nodes. Says that two graphs are the same program on the same weights.
+  // Returns a hash of the program on its weights. It is equal for graphs that differ in the order
+  // of independent nodes, or in names other than those of inputs and weights.
   [[nodiscard]] Hash identity_hash() const { return data_->identity; }
-  // Also equal under renaming inputs and weights: the same structure and shapes.
+  // Returns a hash of structure and shapes; it also ignores the names of inputs and weights.
   [[nodiscard]] Hash shape_hash() const { return data_->shape; }
 
  private:
@@ -58,8 +58,8 @@ class Graph {
   struct Data {
     std::string name;
     std::vector<std::shared_ptr<const Node>> nodes;  // shared between graphs
-    std::vector<NodeId> inputs;                      // of all nodes, one after another
-    std::vector<std::uint32_t> inputs_end;           // by node, where its inputs end
+    std::vector<NodeId> inputs;                      // inputs of all nodes, concatenated
+    std::vector<std::uint32_t> inputs_end;           // for each node, the end of its inputs
     std::vector<NodeId> outputs;
     Hash identity = 0;
     Hash shape = 0;
@@ -68,27 +68,27 @@ class Graph {
   std::shared_ptr<const Data> data_;
 };
 
-// Builds a graph node by node, checking each one: a graph that exists is legal.
+// Builds a graph node by node and checks each node, so every existing graph is legal.
 class GraphBuilder {
  public:
   static constexpr std::size_t kMaxNodes = std::size_t{1} << 20U;
 
   explicit GraphBuilder(std::string name) { data_.name = std::move(name); }
 
-  // Throws UserError naming the node: `matmul %7: index 'k' is 64 in input 0 and 63 in input 1`.
-  // An empty name becomes "<operator><number>".
+  // Adds a node and returns its id. An empty name becomes "<operator><number>". Throws UserError
+  // that names the node: `matmul %7: index 'k' is 64 in input 0 and 63 in input 1`.
   NodeId add(const ops::Op& op, std::span<const NodeId> inputs, std::string name = "");
   NodeId add(const ops::Op& op, std::initializer_list<NodeId> inputs, std::string name = "") {
     return add(op, std::span(inputs.begin(), inputs.size()), std::move(name));
   }
-  // With the default attributes.
+  // Adds a node with the operator's default attributes.
   NodeId add(const ops::OpSpec& spec, std::initializer_list<NodeId> inputs, std::string name = "") {
     return add(ops::parse_op(spec, {}), inputs, std::move(name));
   }
   NodeId input(std::string name, const ParallelShape& shape, DType dtype, std::int64_t below = 0);
   NodeId weight(std::string name, const ParallelShape& shape, DType dtype);
-  // Node `id` of another graph, applied to `inputs` of this one. It is shared, and not checked
-  // again, where their types are those it has there; else it is as if added anew.
+  // Adds node `id` of `from`, applied to `inputs` of this graph. If the input types are the same,
+  // the node is shared and not checked again; otherwise this is like add().
   NodeId keep(const Graph& from, NodeId id, std::span<const NodeId> inputs);
 
   [[nodiscard]] const Node& node(NodeId id) const { return *data_.nodes[id.index()]; }
@@ -103,17 +103,16 @@ class GraphBuilder {
   NodeId append(std::shared_ptr<const Node> node, std::span<const NodeId> inputs);
 
   Graph::Data data_;
-  std::unordered_map<std::string_view, NodeId> by_name_;  // the keys are the nodes' own names
+  std::unordered_map<std::string_view, NodeId> by_name_;  // keys are the nodes' own names
 };
 
-// The type of an operator's result. Throws UserError without a place.
+// Returns the type of an operator's result. Throws UserError without a place.
 TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs);
 
-// Of a compute node, on its operands' global sizes.
+// Returns the signature of a compute node on its operands' global sizes.
 const ops::Signature& signature_of(const Graph& graph, NodeId id);
 
-// Does training need a gradient of this node's tensor? True where a weight that is
-// trained feeds it.
+// Returns for each node whether training needs a gradient of its tensor: a trained weight feeds it.
 std::vector<bool> needs_gradient(const Graph& graph);
 
 bool is_weight(const Node& node);
@@ -122,8 +121,9 @@ bool is_input(const Node& node);
 bool is_parallel(const Node& node);
 bool is_join(const Node& node);
 
-// The graph without its parallelization operators, every tensor whole: what a PCG computes. A join
-// is an addition there; of more than two tensors, several, named %join.1, %join.2, ..., %join.
+// Returns what a PCG computes: the graph without parallelization operators, every tensor whole. A
+// join becomes an addition; a join of more than two tensors becomes several: %join.1, %join.2, ...,
+// %join.
 Graph erase_parallelism(const Graph& pcg);
 
 }  // namespace tandem::graph

@@ -6,12 +6,14 @@ namespace tandem::graph {
 
 namespace {
 
-// Inputs and weights are told apart by name; a constant is what its attributes say.
+// Returns whether a node is identified by name: inputs and weights are, a constant is its
+// attributes.
 bool is_named(const Node& node) {
   return node.op.role() == ops::Role::kSource && !node.op.is(ops::kConstant);
 }
 
-// Those numbered by first use, walking operands left to right from the outputs; 0 = unused.
+// Numbers inputs and weights by first use, walking operands left to right from the outputs; 0 means
+// unused.
 std::vector<std::uint32_t> number_sources(const Graph& graph) {
   std::vector<std::uint32_t> number(graph.size());
   std::vector<bool> seen(graph.size());

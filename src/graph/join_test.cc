@@ -1,4 +1,4 @@
-// join: what types it takes, and that adding by partial sums is adding.
+// Tests join: the types it takes, and that adding by partial sums is adding.
 #include <gtest/gtest.h>
 
 #include "graph/one_device_test_support.h"
@@ -20,7 +20,7 @@ std::string error_of(const std::string& text) {
   return "accepted";
 }
 
-// The parts of one device are partial sums already, cut, and replicated; two and three are joined.
+// The operands are partial sums already, or cut, or replicated; two and three are joined.
 TEST(Join, IsTheSumOfItsOperands) {
   std::uint64_t cases = 0;
   for (const auto* type :
@@ -32,7 +32,7 @@ TEST(Join, IsTheSumOfItsOperands) {
         const auto shape = parse_parallel_shape(type).value();
         inputs.push_back(b.weight(fmt::format("x{}", i), shape, DType::kFp32));
       }
-      inputs.back() = inputs.front();  // one of them twice
+      inputs.back() = inputs.front();  // one operand twice
       const auto joined = b.add(ops::make_op(ops::kJoin, ops::NoAttributes{}), inputs, "s");
       const auto graph = b.finish({joined});
       SCOPED_TRACE(to_text(graph));

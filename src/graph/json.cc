@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr int kMaxDepth = 8;  // of what is nested in a document; the format needs four
+constexpr int kMaxDepth = 8;  // nesting limit of a document; the format needs four
 
 class Reader {
  public:

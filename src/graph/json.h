@@ -1,4 +1,4 @@
-// Graphs as JSON, for programs that write or read them; text (graph/text.h) is for people.
+// Graphs as JSON, for programs that write or read them. The text form (graph/text.h) is for people.
 //
 //   {"tandem_graph": 1, "name": "mlp",
 //    "nodes": [{"name": "x", "op": "input", "attributes": {"shape": "[64, 784]"}, "inputs": []},
@@ -6,8 +6,8 @@
 //               "type": "[64, 784] fp32"}],
 //    "outputs": ["h"]}
 //
-// Attributes and types are written as in graph text; `attributes`, `inputs` and `type` may be left
-// out.
+// Attributes and types are written as in graph text; `attributes`, `inputs` and `type` are
+// optional.
 #pragma once
 
 #include <string>
@@ -19,10 +19,11 @@ namespace tandem::graph {
 
 std::string to_json(const Graph& graph);
 
-// Does the text begin like such a document?
+// Returns whether the text starts like a graph in JSON.
 bool is_graph_json(std::string_view text);
 
-// `source` is how messages call the text. Throws UserError with "source" and the node.
+// Parses a graph. `source` is the text's name in messages. Throws UserError with "source" and the
+// node.
 Graph parse_json(std::string_view text, const std::string& source = "graph");
 
 }  // namespace tandem::graph

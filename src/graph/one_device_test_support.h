@@ -1,4 +1,5 @@
-// For tests: does a parallel computation graph compute what one device computes of its erasure?
+// Test support: checks that a parallel computation graph computes the same as its erasure on one
+// device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +25,8 @@ inline bool same(const Dense<double>& a, const Dense<double>& b) {
   return true;
 }
 
-// What one device computes of a graph: every value, and every gradient for a random one of the last
-// node.
+// Results of a graph on one device: every value, and every gradient for a random gradient of the
+// last node.
 template <class T>
 struct OneDevice {
   OneDevice() = default;
@@ -46,8 +47,8 @@ struct OneDevice {
   Values<T> gradients;
 };
 
-// Runs `pcg`, whose erasure one device has run on the values of `seed`, and compares the last
-// node's value and every source's gradient.
+// Runs `pcg` with the values of `seed` and compares with `one`, the results of its erasure. It
+// compares the last node's value and every source's gradient.
 template <class T>
 void expect_equals(const Graph& pcg, const OneDevice<T>& one, std::uint64_t seed) {
   const auto sharded = run_sharded_forward<T>(pcg, feed_values<T>(pcg, seed));

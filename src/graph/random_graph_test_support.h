@@ -1,5 +1,5 @@
-// Random legal graphs for property tests. Every node is legal by construction: fresh sources get
-// the type that the operator's new use of an existing tensor asks for.
+// Random legal graphs for property tests. Every node is legal by construction: new sources get the
+// type that the operator needs next to an existing tensor.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@ namespace tandem::graph {
 
 struct RandomGraphOptions {
   int operators = 12;
-  bool parallel = true;           // with degrees, replicas, partial sums and what makes them
-  std::int64_t max_devices = 24;  // that hold one tensor
+  bool parallel = true;           // with degrees, replicas, partial sums and their operators
+  std::int64_t max_devices = 24;  // largest number of devices that hold one tensor
   std::int64_t max_elements = 600;
 };
 
@@ -32,7 +32,7 @@ class RandomGraph {
       add(builder_.input(name("x"), ParallelShape({4 + 2 * i, 6, 2}), DType::kFp32));
     }
     for (int i = 0; i < options_.operators; ++i) grow();
-    // The last node, and sometimes others.
+    // The outputs are the last node, and sometimes others.
     std::vector<NodeId> outputs = {pool_.back()};
     for (auto id : pool_) {
       if (chance(0.1) && id != pool_.back()) outputs.push_back(id);
@@ -68,7 +68,7 @@ class RandomGraph {
   }
 
   void grow() {
-    // The newest tensors more often, so that graphs get deep.
+    // Newer tensors are drawn more often, so that graphs get deep.
     const auto n = static_cast<std::int64_t>(pool_.size());
     const NodeId x = pool_[static_cast<std::size_t>(n - 1 - draw(std::min<std::int64_t>(n, 3)))];
     const ParallelShape type = builder_.node(x).type.shape;
@@ -93,7 +93,8 @@ class RandomGraph {
     }
   }
 
-  // A tensor of the same type: another one of the pool if there is, or a new weight.
+  // Grows a node with a tensor of the same type: another one of the pool if there is one, or a new
+  // weight.
   NodeId grow_twin(NodeId x, const ParallelShape& type) {
     for (auto id : pool_) {
       if (id != x && builder_.node(id).type.shape == type && chance(0.7)) return id;
@@ -105,14 +106,14 @@ class RandomGraph {
     if (type.partial == 1) add(ops::kRelu, {x});
   }
 
-  // The product of all degrees but the last `count`.
+  // Returns the product of all degrees but the last `count`.
   static std::int64_t leading(const ParallelShape& type, std::size_t count) {
     std::int64_t n = 1;
     for (std::size_t d = 0; d + count < type.rank(); ++d) n *= type.degrees[d];
     return n;
   }
 
-  // How far x's replicas let a new factor be partitioned.
+  // Returns a random degree that x's replicas allow for a new factor.
   std::int64_t draw_degree(const ParallelShape& type) {
     for (const std::int64_t d : {2, 3}) {
       if (type.replicas % d == 0 && chance(0.5)) return d;
@@ -135,7 +136,7 @@ class RandomGraph {
     add(ops::kLinear, ops::Linear{act}, {x, w});
   }
 
-  // Moves the last dimension's product with a new weight to the front.
+  // Multiplies the last dimension with a new weight and moves the result's dimension to the front.
   void grow_contract(NodeId x, const ParallelShape& type) {
     if (type.rank() == 0 || type.rank() > 4) return;
     std::string kept;
@@ -187,7 +188,7 @@ class RandomGraph {
     ParallelShape indices({4, 3});
     indices.replicas = degree;
     const auto x = builder_.input(name("i"), indices, DType::kInt64, 6);
-    // Rows or columns of the table.
+    // The degree cuts rows or columns of the table.
     add(ops::kEmbeddingBag,
         {x, weight({6, 4}, chance(0.5) ? Shape{degree, 1} : Shape{1, degree}, 1)});
   }

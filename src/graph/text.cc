@@ -20,8 +20,8 @@ std::string_view first_word(std::string_view line) {
   return line.substr(0, line.find_first_of(" \t"));
 }
 
-// Where the attribute=value that `text` begins with ends: blanks count only outside brackets and
-// quotes.
+// Returns the end of the attribute=value that `text` starts with. Spaces end it only outside
+// brackets and quotes.
 std::size_t end_of_attribute(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -35,7 +35,8 @@ std::size_t end_of_attribute(std::string_view text) {
   return text.size();
 }
 
-// Where the type begins that follows a node's attributes, if it does.
+// Returns the position of the type after a node's attributes, or the end of the text if there is
+// none.
 std::size_t end_of_attributes(std::string_view text) {
   std::size_t at = 0;
   while (true) {
@@ -46,7 +47,7 @@ std::size_t end_of_attributes(std::string_view text) {
   }
 }
 
-// What a line says; names may hold the numbers of the repeats around it: "l{i}.q".
+// A parsed node line. Names may contain the numbers of enclosing repeats: "l{i}.q".
 struct NodeLine {
   std::string_view name;
   ops::Op op;
@@ -74,7 +75,7 @@ struct Line {
   std::variant<NodeLine, Repeat> content;
 };
 
-// How many nodes the lines make; stops counting above kMaxNodes.
+// Returns the number of nodes that the lines make; stops counting above kMaxNodes.
 std::int64_t count_nodes(const std::vector<Line>& lines) {
   std::int64_t nodes = 0;
   for (const auto& line : lines) {
@@ -93,7 +94,7 @@ struct Round {
   const Round* around;
 };
 
-// Lines are read one by one and run at once, those of a repeat when its `end` is read.
+// Parses a graph. Lines are read one by one and run at once; lines of a repeat run after its `end`.
 class Parser {
  public:
   Parser(std::string_view text, const std::string& source) : rest_(text), source_(source) {}
@@ -116,7 +117,7 @@ class Parser {
   }
 
  private:
-  static constexpr int kMaxDepth = 8;  // of repeats in repeats
+  static constexpr int kMaxDepth = 8;  // limit of nested repeats
 
   std::string_view next_line() {
     line_ = ++lines_read_;
@@ -132,7 +133,7 @@ class Parser {
                     at.empty() ? message : fmt::format("{} at '{}'", message, at), hint);
   }
 
-  // Says at which line.
+  // Rethrows the error with its line.
   [[noreturn]] void fail(const UserError& e) const {
     throw UserError(e.kind, fmt::format("{}:{}", source_, line_),
                     e.where.empty() ? e.message : e.where + ": " + e.message, e.hint);
@@ -149,7 +150,7 @@ class Parser {
     return {number, read_node(line)};
   }
 
-  // repeat COUNT as VARIABLE from NUMBER, carries, nodes, end
+  // Reads `repeat COUNT as VARIABLE from NUMBER`, then carries and nodes, then `end`.
   Repeat read_repeat(std::string_view header, int depth) {
     const int start = line_;
     if (depth == kMaxDepth) fail(fmt::format("repeats nested deeper than {}", kMaxDepth), "");
@@ -187,11 +188,11 @@ class Parser {
     if (!from || *from < 0 || *from > kLargestNumber) {
       fail("expected a first number of at least 0", w[5]);
     }
-    // A larger count is refused once the block's nodes are known.
+    // A larger count is rejected once the block's nodes are known.
     return {std::min(*count, kMaxNodes + 1), w[3], *from, {}, {}};
   }
 
-  // %name = %first then %later
+  // Reads `%name = %first then %later`.
   [[nodiscard]] CarryLine read_carry(std::string_view text) const {
     const auto equals = text.find('=');
     const auto right = words(equals == std::string_view::npos ? "" : text.substr(equals + 1));
@@ -203,7 +204,7 @@ class Parser {
     return {line_, name, right[0], right[2]};
   }
 
-  // %name = op(%a, %b) key=value ... : type
+  // Reads `%name = op(%a, %b) key=value ... : type`.
   [[nodiscard]] NodeLine read_node(std::string_view line) const {
     const auto equals = line.find('=');
     const auto open = line.find('(');
@@ -278,7 +279,7 @@ class Parser {
     }
   }
 
-  // What the round just run leaves for the next one.
+  // Sets the carried values of the next round.
   void carry_over(Round& round) {
     for (std::size_t c = 0; c < round.carried.size(); ++c) {
       const auto& carry = round.repeat.carries[c];
@@ -292,7 +293,7 @@ class Parser {
     }
   }
 
-  // Puts the numbers of the rounds into a name: "l{i}.q" is "l3.q".
+  // Replaces the rounds' numbers in a name: "l{i}.q" -> "l3.q".
   [[nodiscard]] std::string expand(std::string_view text, const Round* round) const {
     std::string out;
     while (true) {
@@ -357,7 +358,7 @@ class Parser {
   const std::string& source_;
   std::optional<GraphBuilder> builder_;
   int lines_read_ = 0;
-  int line_ = 0;  // that messages name
+  int line_ = 0;  // line number for messages
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The text of a graph, which parses back to the same graph:
+// The text form of a graph, which parses back to the same graph:
 //
 //   graph mlp
 //   %x = input() shape=[64, 784]
@@ -6,9 +6,9 @@
 //   %h1 = linear(%x, %w1) act=relu : [64, 512] fp32
 //   return %h1
 //
-// A '#' starts a comment. The type after ':' may be left out; where given it is checked.
+// A '#' starts a comment. The type after ':' is optional and is checked if it is given.
 //
-// Blocks that repeat may be written once; graph/fold.h finds and prints them:
+// A repeated block can be written once; graph/fold.h finds and prints such blocks:
 //
 //   repeat 24 as i from 0
 //     carry %in = %x then %l{i}.out
@@ -16,8 +16,8 @@
 //     %l{i}.out = linear(%in, %l{i}.w)
 //   end
 //
-// Names hold the number of the round in braces. `carry` names a value that is %x in the first round
-// and in every later one the %l{i}.out of the round before.
+// Names contain the round's number in braces. `carry` defines a name that is %x in the first round,
+// and the %l{i}.out of the previous round in every later one.
 #pragma once
 
 #include <optional>
@@ -31,21 +31,23 @@ namespace tandem::graph {
 
 std::string to_text(const Graph& graph);
 
-// `source` is how messages call the text ("model.graph"). Throws UserError with "source:line".
+// Parses a graph. `source` is the text's name in messages ("model.graph"). Throws UserError with
+// "source:line".
 Graph parse_graph(std::string_view text, const std::string& source = "graph");
 
-// "[64, 512] fp32": as texts write a type.
+// Returns a type as texts write it: "[64, 512] fp32".
 std::string type_text(const TensorType& type);
-// `act=relu index="a b -> b" shape=[2, 3]` as a list; nothing where a part is not name=value.
+// Splits `act=relu index="a b -> b" shape=[2, 3]` into a list. Returns nullopt if a part is not
+// name=value.
 std::optional<ops::AttributeList> split_attributes(std::string_view text);
 
-// The line of a node, under the name and with the inputs' names given.
+// Returns the line of a node that uses the given names of the node and its inputs.
 std::string node_text(const Node& node, std::string_view name,
                       std::span<const std::string_view> inputs);
-// The last line: "return %loss".
+// Returns the last line: "return %loss".
 std::string return_text(const Graph& graph);
 
-// Is it the text of a graph: is "graph" its first word?
+// Returns whether the text is a graph: its first word is "graph".
 bool is_graph_text(std::string_view text);
 
 }  // namespace tandem::graph

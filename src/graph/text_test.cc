@@ -1,4 +1,4 @@
-// Graphs as text, and the two hashes.
+// Tests graphs as text, and the two hashes.
 #include "graph/text.h"
 
 #include <gtest/gtest.h>
@@ -325,7 +325,6 @@ TEST(GraphBuilder, ARefusedNodeLeavesNoTrace) {
 }
 
 // --- Hashes
-// ---------------------------------------------------------------------------------------
 
 Graph replaced(std::string text, const std::map<std::string, std::string>& changes) {
   for (const auto& [from, to] : changes) {
@@ -397,7 +396,7 @@ TEST(GraphHash, UnusedNodesDoNotCount) {
   EXPECT_EQ(graph.shape_hash(), parse_graph(kMlp).shape_hash());
 }
 
-// The same graph in another topological order, its non-source nodes renamed.
+// Returns the same graph in another topological order, with its non-source nodes renamed.
 Graph shuffled(const Graph& graph, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   GraphBuilder builder("shuffled");

@@ -1,5 +1,5 @@
-// The type of an operator's result, of operands that are tried by the thousand and mostly do not
-// fit: without what a graph would ask of the operator next, and mostly without a reason.
+// Result types for candidate operands, which are tried by the thousand and mostly do not fit. It
+// skips what a graph would ask of the operator next, and mostly skips the error message.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace tandem::graph {
 
-// What result_type returns. Where it throws: nothing, or a UserError as well.
+// Returns what result_type returns. If result_type throws, this returns nullopt or throws UserError
+// as well.
 std::optional<TensorType> tried_type(const ops::Op& op, std::span<const TensorType> inputs);
 
 }  // namespace tandem::graph

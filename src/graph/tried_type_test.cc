@@ -35,8 +35,8 @@ std::optional<TensorType> tried(const ops::Op& op, std::span<const TensorType> i
 struct Use {
   ops::Op op;
   std::size_t inputs;
-  std::size_t rank;           // about which ranks are drawn
-  bool fits_nothing = false;  // for its attributes
+  std::size_t rank;           // mean of the drawn ranks
+  bool fits_nothing = false;  // whether its attributes fit no operand
 };
 
 std::vector<Use> uses() {
@@ -64,7 +64,7 @@ std::vector<Use> uses() {
   };
 }
 
-// It answers what a graph would, of operands that mostly do not fit; and not all of them.
+// Tests that tried_type agrees with a graph, on operands that mostly do not fit.
 TEST(TriedType, IsWhatAGraphSays) {
   std::mt19937 random(1);
   int misfits = 0;
@@ -87,7 +87,7 @@ TEST(TriedType, IsWhatAGraphSays) {
   EXPECT_GT(misfits, 10000);
 }
 
-// Outside of a trial an operator says why.
+// Outside of a trial, an operator reports why it rejects its operands.
 TEST(TriedType, ATrialEndsWhereItsScopeEnds) {
   const auto split = op("split", {{"parts", "2"}});
   const std::vector<Shape> sizes = {{3}};

@@ -39,7 +39,7 @@ void accumulate(Dense<T>& into, const Dense<T>& from) {
   for (std::size_t i = 0; i < into.data.size(); ++i) into.data[i] += from.data[i];
 }
 
-// The part of `source` that starts at `offset`.
+// Returns the part of `source` that starts at `offset`.
 template <class T>
 Dense<T> slice(const Dense<T>& source, const Shape& offset, const Shape& size) {
   Dense<T> out(size);
@@ -52,7 +52,7 @@ Dense<T> slice(const Dense<T>& source, const Shape& offset, const Shape& size) {
   return out;
 }
 
-// Adds `part` into `target` at `offset`, or keeps what is greater.
+// Combines `part` into `target` at `offset`, by sum or maximum.
 template <class T>
 void merge(Dense<T>& target, const Dense<T>& part, const Shape& offset, Monoid monoid) {
   std::size_t n = 0;
@@ -126,7 +126,7 @@ Sharded<T> reduce(const Sharded<T>& in, std::int64_t degree) {
   Sharded<T> out(shape);
   for_each_shard(in.shape, [&](const ShardIndex& from) {
     auto& into = out.at({from.dims, from.replica, from.partial / degree});
-    // The first one is added to zeros, whatever the monoid.
+    // The first part is added to zeros, whatever the monoid.
     const bool first = from.partial % degree == 0;
     Shape origin = in.shape.shard();
     for (auto& o : origin) o = 0;
@@ -146,7 +146,8 @@ Sharded<T> unreplicate(const Sharded<T>& in, std::int64_t degree) {
   return out;
 }
 
-// The gradient of unreplicate: replica 0 has it all, as the first of `degree` partial sums.
+// Returns the gradient of unreplicate: replica 0 holds all of it, as the first of `degree` partial
+// sums.
 template <class T>
 Sharded<T> first_of_partial(const Sharded<T>& in, std::int64_t degree) {
   ParallelShape shape = in.shape;
@@ -158,7 +159,7 @@ Sharded<T> first_of_partial(const Sharded<T>& in, std::int64_t degree) {
   return out;
 }
 
-// Operand i becomes summand i of every k.
+// Joins operands: operand i becomes summand i of every k.
 template <class T>
 Sharded<T> join(std::span<const NodeId> operands, const ShardedValues<T>& values) {
   const auto k = static_cast<std::int64_t>(operands.size());
@@ -172,7 +173,7 @@ Sharded<T> join(std::span<const NodeId> operands, const ShardedValues<T>& values
   return out;
 }
 
-// The gradient of operand `i`: of every k replicas its own.
+// Returns the gradient of operand `i`: its own one of every k replicas.
 template <class T>
 Sharded<T> own_replicas(const Sharded<T>& gradient, std::size_t i, std::int64_t k) {
   ParallelShape shape = gradient.shape;
@@ -188,10 +189,10 @@ Sharded<T> own_replicas(const Sharded<T>& gradient, std::size_t i, std::int64_t 
 struct Cut {
   std::size_t dim = 0;
   std::int64_t degree = 1;
-  bool is_made = true;  // or undone
+  bool is_made = true;  // false: the cut is undone
 };
 
-// What a partition or combine does, over devices or over time.
+// Returns what a partition or combine does, over devices or over time.
 std::optional<Cut> cut_of(const ops::Op& op) {
   const bool pipelines = op.is(ops::kPipeline);
   if (pipelines || op.is(ops::kBatch)) {
@@ -237,8 +238,8 @@ bool contains(const term::Box& outer, const term::Box& inner) {
 }
 
 // Visits every element of the block at `box` together with the element of the shard that holds it:
-// visit(shard index, place in the shard, place in the block). The shards are those with the
-// replica and partial coordinates of `index`.
+// visit(shard index, place in the shard, place in the block). The shards are those with the replica
+// and partial coordinates of `index`.
 template <class Visit>
 void for_each_in_block(const ParallelShape& shape, const term::Box& box, ShardIndex index,
                        Visit&& visit) {
@@ -299,7 +300,7 @@ class Compute {
   }
 
  private:
-  // What a task reads of one operand: its shard, or a window that reaches beyond it.
+  // The part of one operand that a task reads: its shard, or a window that reaches beyond it.
   struct Read {
     ShardIndex index;
     term::Box box;
@@ -337,7 +338,7 @@ class Compute {
                       });
   }
 
-  // The gradient of a window goes to all the shards it was read from.
+  // Adds the gradient of a window to all the shards that the window was read from.
   void scatter(std::size_t i, const Dense<T>& block, Sharded<T>& gradient) const {
     for_each_in_block(values_[inputs_[i].index()].shape, reads_[i].box, reads_[i].index,
                       [&](const ShardIndex& shard, std::size_t to, std::size_t from) {
@@ -349,7 +350,7 @@ class Compute {
   const ops::Signature& signature_;
   const ShardedValues<T>& values_;
   ops::TaskGrid grid_;
-  std::vector<Read> reads_;  // of the task at hand, by operand
+  std::vector<Read> reads_;  // reads of the current task, by operand
 };
 
 }  // namespace
@@ -377,12 +378,12 @@ Sharded<T> distribute(const Dense<T>& whole, const ParallelShape& shape, Hash sa
     const bool first = index.partial == 0;
     if (first)
       accumulate(shard, slice(whole, ops::shard_box(shape, index.dims).offset, shape.shard()));
-    // The first partial maximum has the value, the others are below it.
+    // The first partial maximum holds the value; the others are below it.
     if (shape.monoid == Monoid::kMax && !first) {
       for (auto& v : shard.data) v = term::Numbers<T>::lowest();
     }
     if (shape.monoid == Monoid::kMax) return;
-    // Summand p adds noise that summand 0 takes away; the same on every replica.
+    // Summand p adds noise that summand 0 subtracts; the noise is the same on every replica.
     if (shape.partial == 1) return;
     for (std::int64_t p = first ? 1 : index.partial;
          p < (first ? shape.partial : index.partial + 1); ++p) {
@@ -472,7 +473,7 @@ ShardedValues<T> sharded_loss_seed(const Graph& pcg) {
   const NodeId loss = pcg.outputs()[0];
   const auto& type = pcg.node(loss).type;
   CHECK(type.shape.rank() == 0, pcg.node(loss).name);
-  // In the dual type replicas and partial sums have changed places.
+  // In the dual type, replicas and partial sums are exchanged.
   Sharded<T> seed(dual(type.shape));
   for (std::int64_t p = 0; p < type.shape.partial; ++p) {
     seed.at({Shape{}, p, 0}).data[0] = term::Numbers<T>::from_index(1);

@@ -1,5 +1,5 @@
-// The proof by execution: every legal way to spread every operator over devices computes what one
-// device computes, forward and backward. In the prime field, so "equal" means equal.
+// Proof by execution: every legal way to spread every operator over devices computes what one
+// device computes, forward and backward. It runs in a prime field, so "equal" means equal.
 #include "graph/virtual_devices.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,6 @@ using term::Field;
 using term::random_dense;
 
 // --- distribute and assemble
-// ----------------------------------------------------------------------
 
 TEST(Sharded, AssembleUndoesDistribute) {
   std::mt19937_64 random(1);
@@ -47,7 +46,7 @@ TEST(Sharded, ShardsAreWhatTheTypeMeans) {
   EXPECT_EQ(cut.at({{0}, 0, 0}).data, (std::vector<double>{1, 2}));
   EXPECT_EQ(cut.at({{0}, 1, 0}).data, (std::vector<double>{1, 2}));
   EXPECT_EQ(cut.at({{1}, 1, 0}).data, (std::vector<double>{3, 4}));
-  // Summands are not the value and zeros: a program that forgets to add them is found out.
+  // Summands differ from the value and from zero, so a program that forgets to add them is caught.
   const auto summed = distribute(whole, parse_parallel_shape("[4]+2").value(), 1);
   EXPECT_NE(summed.at({{0}, 0, 0}), whole);
   EXPECT_EQ(assemble(summed), whole);
@@ -64,7 +63,6 @@ TEST(Sharded, AssembleNoticesReplicasThatDiffer) {
 }
 
 // --- Every compute operator, every legal grid
-// -----------------------------------------------------
 
 using ops::Example;
 
@@ -73,8 +71,8 @@ struct Spread {
   ops::TaskGrid grid;
 };
 
-// One node of this operator with fresh sources of the types that the grid asks for; `change` may
-// alter them.
+// Returns a graph with one node of this operator and new sources of the types that the grid needs;
+// `change` may alter them.
 template <class Change>
 Graph graph_of(const Example& example, const Spread& spread, const Change& change) {
   const auto op = make(example);
@@ -93,17 +91,17 @@ Graph graph_of(const Example& example, const Spread& spread) {
   return graph_of(example, spread, [](std::size_t, ParallelShape&) {});
 }
 
-// Up to `degree` for every factor, in all combinations of up to `tasks`; with partial sums passing
-// through and with replicas while there are no more than `devices`.
+// Bounds of a test: up to `degree` for every factor, in all combinations of up to `tasks`. Partial
+// sums and replicas are added while there are no more than `devices`.
 struct Bounds {
   std::int64_t degree = 4;
   std::int64_t tasks = std::int64_t{1} << 20U;
   std::int64_t devices = 24;
 };
 
-// Can the operands be laid out for this grid? The degrees must divide every dimension, and a factor
-// inside a product is cut only where those before it are used up. Where an operator has no
-// products that is all: infer_grid must then find the very grid that was meant.
+// Returns whether the operands can be laid out for this grid. The degrees must divide every
+// dimension. A minor factor of a product dimension is cut only if the factors before it are used
+// up. Without product dimensions that is all, so infer_grid must then return the same grid.
 bool is_legal(const Spread& spread) {
   const auto& s = *spread.signature;
   std::vector<ParallelShape> types;
@@ -127,8 +125,8 @@ bool is_legal(const Spread& spread) {
   }
 }
 
-// The example with other sizes, under which its factors are `wanted`; nothing where its attributes
-// hold them.
+// Returns the example with other sizes, under which its factors are `wanted`, or nullopt if its
+// attributes fix the sizes.
 std::optional<Example> resized(Example example, const ops::Signature& s,
                                const std::vector<std::int64_t>& wanted) {
   for (std::size_t i = 0; i < example.inputs.size(); ++i) {
@@ -150,8 +148,8 @@ std::optional<Example> resized(Example example, const ops::Signature& s,
   return std::nullopt;
 }
 
-// Visits every way to cut the factors up to the bound, whole ones left whole, with sizes that the
-// degrees divide: the example's own, or one or two elements a shard.
+// Visits every way to cut the factors up to the bound, leaving whole factors whole. Sizes are
+// divisible by the degrees: the example's own, or one or two elements per shard.
 template <class Visit>
 void for_each_degrees(const Example& example, const Bounds& bounds, Visit&& visit) {
   const auto& s = ops::signature(make(example), example.inputs);
@@ -208,7 +206,7 @@ void expect_every_legal_grid(const Bounds& bounds, std::uint64_t least_cases) {
       if (++cases % kFewer != 0) return;
       const auto graph = graph_of(example, spread);
       SCOPED_TRACE(to_text(graph));
-      // Grids over the same sizes share what one device computes.
+      // Grids over the same sizes share the one-device results.
       const auto erased = erase_parallelism(graph);
       if (erased.identity_hash() != one.graph.identity_hash()) one = {erased, 1};
       expect_equals(graph, one, 1);
@@ -231,7 +229,7 @@ TEST(NightlyProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
 TEST(ProofByExecution, ASampleInDouble) {
   std::uint64_t cases = 0;
   for (const auto& example : ops::examples()) {
-    if (example.positive) continue;  // sources are of either sign
+    if (example.positive) continue;  // sources have either sign
     for_each_spread(example, {.degree = 3}, [&](const Example& sized, const Spread& spread) {
       if (++cases % 7 != 0) return;
       const auto graph = graph_of(sized, spread);
@@ -241,8 +239,8 @@ TEST(ProofByExecution, ASampleInDouble) {
   }
 }
 
-// Every operand's type but the right one is refused: a whole factor split, a partial sum where the
-// operator is not linear, replicas that do not fit the other operands.
+// Checks that every operand's type but the right one is rejected: a whole factor split, a partial
+// sum where the operator is not linear, replicas that do not fit the other operands.
 TEST(ProofByExecution, IllegalCombinationsAreRefused) {
   int cases = 0;
   for (const auto& example : ops::examples()) {
@@ -261,7 +259,7 @@ TEST(ProofByExecution, IllegalCombinationsAreRefused) {
       if (s.use[f] != ops::FactorUse::kWhole || s.map.factors[f].size % 2 != 0) continue;
       for (std::size_t i = 0; i < example.inputs.size(); ++i) {
         const int d = s.map.input_dim(i, f);
-        // Inside a product the degree would be that of the factor before it.
+        // In a product dimension, the degree would be that of the factor before it.
         if (d < 0 || s.map.inputs[i][static_cast<std::size_t>(d)].carriers[0] != f) continue;
         auto grid = whole;
         grid.degrees[f] = 2;
@@ -299,8 +297,8 @@ TEST(ProofByExecution, APartialMaximumReachesOnlyAReduction) {
   }
 }
 
-// Logits cut along the vocabulary are never put together: only a maximum, a sum and the picked
-// logit of each row travel.
+// Logits cut along the vocabulary are never gathered: only a maximum, a sum and the picked logit of
+// each row are communicated.
 TEST(ProofByExecution, CrossEntropyOverASplitVocabulary) {
   const auto pcg = parse_graph(R"(graph vocabulary
 %h = weight() shape=[4, 6]*2 dtype=fp64
@@ -324,7 +322,7 @@ return %loss
 )");
   expect_equals_one_device<Field>(pcg, 1);
   expect_equals_one_device<double>(pcg, 2);
-  // It is the loss that one operator computes of whole logits, as are its gradients.
+  // The loss and its gradients equal those that one operator computes on whole logits.
   const auto one = parse_graph(
       "graph whole\n%h = weight() shape=[4, 6] dtype=fp64\n%w = weight() shape=[8, 6] dtype=fp64\n"
       "%i = input() shape=[4] dtype=int64 below=8\n%x = linear(%h, %w)\n"
@@ -333,7 +331,6 @@ return %loss
 }
 
 // --- The parallelization operators
-// ----------------------------------------------------------------
 
 TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
   std::uint64_t cases = 0;
@@ -372,7 +369,6 @@ TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
 }
 
 // --- Small programs
-// -------------------------------------------------------------------------------
 
 TEST(ProofByExecution, SmallPrograms) {
   const std::string_view programs[] = {
@@ -392,7 +388,8 @@ TEST(ProofByExecution, SmallPrograms) {
 %out = combine(%r) degree=3 : [6, 4] fp32
 return %out
 )",
-      // The same, re-partitioned between the products: reduce + partition, combine + replicate.
+      // This is the same with a re-partition between the matmuls: reduce + partition, combine +
+      // replicate.
       R"(graph chain_2
 %a = weight() shape=[6, 12/2]
 %b = weight() shape=[12/2, 18]
@@ -424,7 +421,7 @@ return %abc
 %z = add(%x, %r) : [6/2, 4, 8]*3 fp32
 return %z
 )",
-      // A constant, cut, and a mask by position.
+      // This program has a constant that is cut, and a mask by position.
       R"(graph masked
 %x = weight() shape=[6/2, 4]
 %c = constant() shape=[6/2, 4] kind="iota" value=2 axis=0
@@ -433,7 +430,7 @@ return %z
 %g = combine(%p) degree=2 : [6, 4] fp32
 return %g
 )",
-      // A weight used twice, once partial through an addition.
+      // A weight is used twice, once partial through an addition.
       R"(graph tied
 %x = input() shape=[6, 8/2]
 %w = weight() shape=[8, 8/2]

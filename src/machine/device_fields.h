@@ -1,5 +1,5 @@
-// The numbers and words of a device in a machine file, each written once: reading, hashing,
-// printing and the weakest of several devices go through these lists.
+// Tables of a device's numeric and keyword fields in a machine file. Each field is described once
+// here; reading, hashing, printing and taking the weakest of several devices all use these tables.
 #pragma once
 
 #include <span>
@@ -17,13 +17,13 @@ struct NumberField {
   const NumberKind& kind;
   bool required;
   bool may_be_zero;
-  double& (*at)(Owner&);  // in base units
+  double& (*at)(Owner&);  // reference to the value, in base units
   bool more_is_weaker = false;
 
   [[nodiscard]] double in(Owner owner) const { return at(owner); }
 };
 
-// A field that holds one of some words, by its number; the first is the weakest.
+// A field that holds one of `words`, represented by its index; index 0 is the weakest.
 struct WordField {
   std::string_view name;
   std::span<const std::string_view> words;
@@ -31,7 +31,7 @@ struct WordField {
   void (*set)(Device&, std::size_t);
 };
 
-// In the order of the file format's documentation.
+// Return the field tables, in the order of docs/reference/machine-format.md.
 std::span<const NumberField<Device>> device_numbers();
 std::span<const WordField> device_words();
 

@@ -102,8 +102,9 @@ void DeviceText::read_peak(const Place& place, Words rest, Device& device) {
   device.peak[type] = FlopsPerSecond{read_number(place, field, rest.subspan(1), kPeak, false)};
 }
 
-// "kernels softmax 4 3 unless 8": forward, backward where it differs, and of how many matrices
-// there must be a multiple for it to be one kernel.
+// Reads the number of kernels of an operator. "kernels softmax 4 3 unless 8" means 4 in the forward
+// pass and 3 in the backward pass (by default the same). It is one kernel if the number of matrices
+// is a multiple of 8.
 void DeviceText::read_kernels(const Place& place, Words rest, Device& device) {
   const auto& all = ops::all_ops();
   const auto known = [&](std::string_view name) {

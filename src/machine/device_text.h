@@ -1,5 +1,5 @@
-// The lines of a device in a machine file, and those of a `software` section that replace them.
-// docs/machine-format.md describes them.
+// Parser of a device's lines in a machine file, and of the lines of a `software` section that
+// replace them. docs/reference/machine-format.md describes the lines.
 #pragma once
 
 #include <set>
@@ -11,16 +11,17 @@
 
 namespace tandem::machine {
 
-// Reads fields into a device. `owner` is how messages call it. Throws UserError.
+// Reads fields into a device. Messages call the device `owner`. Throws UserError.
 class DeviceText {
  public:
   explicit DeviceText(std::string owner) : owner_(std::move(owner)) {}
 
   void read(const Place& place, std::string_view name, Words rest, Device& device);
-  // Once the device ends at `place`: is everything there, and possible?
+  // Checks that all required fields were read and are consistent; the device ends at `place`.
   void check(const Place& place, const Device& device) const;
 
-  // `memory computer` was read: what this computer has, until it is divided up.
+  // Returns whether `memory computer` was read. The memory is then that of the whole computer; the
+  // caller divides it among the devices.
   [[nodiscard]] bool shares_computer() const { return shares_computer_; }
 
  private:
@@ -33,10 +34,10 @@ class DeviceText {
   bool shares_computer_ = false;
 };
 
-// Fails unless the reserve leaves something of the memory.
+// Fails if the reserve is at least as large as the memory.
 void check_reserve(const Place& place, const std::string& owner, const Device& device);
 
-// The index of `rest` in `words`, or fails.
+// Returns the index of the single word `rest` in `words`; fails if it is not one of them.
 std::size_t read_word(const Place& place, std::string_view field, Words rest,
                       std::span<const std::string_view> words);
 

@@ -26,7 +26,7 @@ Digits::Digits(const Machine& machine, std::int64_t micro_batches)
     }
     if (rest > 1) digits_.push_back({level, rest});
   }
-  // kMaxDevices keeps any machine that was parsed below this, with one digit left for time.
+  // kMaxDevices keeps every parsed machine below this limit, with one digit left for time.
   static_assert(kMaxDevices <= std::int64_t{1} << (kMax - 1));
   CHECK(count() <= kMax, machine.name, count());
   strides_.resize(count());
@@ -94,7 +94,7 @@ std::vector<std::int64_t> Digits::group(std::int64_t slot, DigitMask mask) const
   for (std::size_t i = 0; i < count(); ++i) {
     if ((mask >> i & 1U) != 0) first -= coordinate(slot, i) * strides_[i];
   }
-  // Digits are added from the outermost, each one subdividing the ranks so far.
+  // Digits are added from the outermost on; each one subdivides the ranks so far.
   std::vector<std::int64_t> members = {first};
   for (std::size_t i = 0; i < count(); ++i) {
     if ((mask >> i & 1U) == 0) continue;
@@ -109,14 +109,14 @@ std::vector<std::int64_t> Digits::group(std::int64_t slot, DigitMask mask) const
 }
 
 DigitMask group_digits(const Machine& machine, const Digits& digits) {
-  std::vector<std::int64_t> bounds;  // the first device of each group
+  std::vector<std::int64_t> bounds;  // first device of each group
   std::int64_t first = 0;
   for (const auto& group : machine.groups) {
     bounds.push_back(first);
     first += group.units * machine.devices_below(0);
   }
   DigitMask mask = 0;
-  std::int64_t block = digits.devices();  // of devices alike in the digits taken
+  std::int64_t block = digits.devices();  // number of devices that agree in the digits taken
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if ((digits.time() >> i & 1U) != 0) continue;
     if (std::ranges::all_of(bounds, [&](auto bound) { return bound % block == 0; })) break;

@@ -1,10 +1,12 @@
-// A machine's devices as digits: every level's count in prime factors, outermost level first.
-// summit:8 has the digits node 2, node 2, node 2, socket 2, gpu 3; device 47 is 1 1 1 1 2.
-// A layout (machine/layout.h) says what each digit does to a tensor.
+// The devices of a machine as mixed-radix numbers. Each level's count is split into prime factors,
+// outermost level first; each factor is a digit (a mesh axis factor; Shardy: a sub-axis). summit:8
+// has the digits node 2, node 2, node 2, socket 2, gpu 3; device 47 is 1 1 1 1 2. A layout
+// (machine/layout.h) says what each digit does to a tensor.
 //
-// Where a step runs in micro-batches, these are one more digit, before all others: time. A tensor
-// cut along it is there piece by piece, a replica over it is the same in every micro-batch, a
-// partial sum over it is accumulated. So a *slot* is a device in a micro-batch; the first
+// If a step runs in micro-batches, their number is one more digit before all others, called time. A
+// tensor cut along time exists piece by piece. A replica over time is the same in every
+// micro-batch. A partial sum over time is accumulated. A *slot* is a device in one micro-batch; the
+// first `devices()` slots are the devices in the first micro-batch.
 // `devices()` slots are the devices in the first one.
 #pragma once
 
@@ -22,7 +24,7 @@ inline bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1
 inline DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
 
 struct Digit {
-  std::size_t level = 0;  // kTimeLevel for the micro-batches
+  std::size_t level = 0;  // index of the machine's level; kTimeLevel for the micro-batches
   std::int64_t size = 1;
 };
 inline constexpr std::size_t kTimeLevel = static_cast<std::size_t>(-1);
@@ -36,14 +38,14 @@ class Digits {
   [[nodiscard]] std::size_t count() const { return digits_.size(); }
   [[nodiscard]] const Digit& operator[](std::size_t i) const { return digits_[i]; }
   [[nodiscard]] DigitMask all() const { return (DigitMask{1} << count()) - 1; }
-  // The digit of the micro-batches; 0 where there is one micro-batch.
+  // Returns the digit of the micro-batches, or 0 if there is only one micro-batch.
   [[nodiscard]] DigitMask time() const { return micro_batches_ > 1 ? 1 : 0; }
-  // Those of the machine.
+  // Returns the digits of the machine, without time.
   [[nodiscard]] DigitMask space() const { return all() & ~time(); }
   [[nodiscard]] std::int64_t micro_batches() const { return micro_batches_; }
-  // How many slots differ in the digits of `mask` only.
+  // Returns the number of slots that differ only in the digits of `mask`.
   [[nodiscard]] std::int64_t group_size(DigitMask mask) const;
-  // The same, counting only the digits of one level.
+  // Like group_size(mask), but counts only the digits of `level`.
   [[nodiscard]] std::int64_t group_size(DigitMask mask, std::size_t level) const;
   [[nodiscard]] std::int64_t devices() const { return group_size(space()); }
   [[nodiscard]] std::int64_t slot(std::int64_t device, std::int64_t micro_batch) const {
@@ -53,18 +55,19 @@ class Digits {
   [[nodiscard]] std::int64_t coordinate(std::int64_t slot, std::size_t digit) const {
     return slot / strides_[digit] % digits_[digit].size;
   }
-  // The position of `slot` within its group: the mixed radix of the digits in `mask`.
+  // Returns the position of `slot` in its group: the mixed-radix number of its digits in `mask`.
   [[nodiscard]] std::int64_t rank_in_group(std::int64_t slot, DigitMask mask) const;
-  // The member of rank `rank` of the group of `slot` over `mask`.
+  // Returns the slot at position `rank` of the group of `slot` over `mask`.
   [[nodiscard]] std::int64_t member(std::int64_t slot, DigitMask mask, std::int64_t rank) const;
-  // The coordinate in `digit` of the members of rank `rank` of groups over `mask`.
+  // Returns the coordinate in `digit` of the group members at position `rank`, in groups over
+  // `mask`.
   [[nodiscard]] std::int64_t coordinate_of_rank(std::int64_t rank, DigitMask mask,
                                                 std::size_t digit) const {
     const auto inner = mask & ~((DigitMask{2} << digit) - 1);
     return rank / group_size(inner) % digits_[digit].size;
   }
   [[nodiscard]] bool has_equal_devices() const { return groups_.empty(); }
-  // What the devices' software does (machine.h).
+  // These return what the devices' software does (machine::Software).
   [[nodiscard]] bool stores_zeros() const { return stores_zeros_; }
   [[nodiscard]] bool sums_rows() const { return sums_rows_; }
   [[nodiscard]] bool updates_in_products() const { return updates_in_products_; }
@@ -72,20 +75,20 @@ class Digits {
   [[nodiscard]] bool narrow_exchange() const { return narrow_exchange_; }
   [[nodiscard]] bool frees_at_last_use() const { return frees_at_last_use_; }
   [[nodiscard]] bool remakes_whole() const { return remakes_whole_; }
-  // Operations a second that a device reaches at most; 1 where all are equal.
+  // Returns the operations per second that a device reaches at most, or 1 if all devices are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
-  // The slots that share all of `slot`'s other digits, by their rank in the group.
+  // Returns the slots that share all digits of `slot` outside `mask`, ordered by rank.
   [[nodiscard]] std::vector<std::int64_t> group(std::int64_t slot, DigitMask mask) const;
 
  private:
   std::vector<Digit> digits_;
-  std::vector<std::int64_t> strides_;  // what 1 more in a digit adds to the slot's number
+  std::vector<std::int64_t> strides_;  // step of the slot number per unit of a digit
   std::int64_t micro_batches_ = 1;
   struct Group {
-    std::int64_t end = 0;  // of its devices' numbers
+    std::int64_t end = 0;  // first device number after the group
     std::map<DType, double> speed;
   };
-  std::vector<Group> groups_;  // empty where all devices are equal
+  std::vector<Group> groups_;  // empty if all devices are equal
   bool stores_zeros_ = false;
   bool sums_rows_ = false;
   bool updates_in_products_ = false;
@@ -95,8 +98,8 @@ class Digits {
   bool remakes_whole_ = false;
 };
 
-// The outermost digits that tell in which group a device is: devices alike in these are of one
-// group. None where all devices are equal.
+// Returns the outermost digits that determine a device's group: devices that agree in them are in
+// the same group. Returns 0 if all devices are equal.
 DigitMask group_digits(const Machine& machine, const Digits& digits);
 
 }  // namespace tandem::machine

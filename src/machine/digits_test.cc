@@ -9,7 +9,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-// A machine with levels of these counts.
+// Returns a machine with levels of these counts.
 Machine machine_of(const Sizes& counts) {
   Machine m;
   for (const auto count : counts) m.levels.emplace_back().count = count;
@@ -90,8 +90,8 @@ TEST(Digits, GroupsByHand) {
   EXPECT_EQ(digits.group(1, 0b01001), (Sizes{1, 4, 25, 28}));
 }
 
-// For every device and mask: a group is its devices in rising order, each at its own rank, all with
-// the same coordinates outside of the mask.
+// Checks for every device and mask: a group lists its devices in ascending order, each at its own
+// rank, and all share the coordinates outside of the mask.
 TEST(Digits, RanksAndGroupsAgree) {
   const Digits digits(machine_of({4, 1, 6}));
   for (DigitMask mask = 0; mask <= digits.all(); ++mask) {

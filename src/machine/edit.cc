@@ -24,7 +24,8 @@ constexpr std::array<std::string_view, 3> kBehindBandwidth = {"shared", "half", 
 
 std::string line_of(std::string_view text) { return std::string(text.substr(0, text.find('#'))); }
 
-// "device thing", "level node 4", "software eager": what the lines that follow belong to.
+// Header of a section, to which the following lines belong: "device thing", "level node 4",
+// "software eager".
 struct Section {
   std::string_view kind, name;
 };
@@ -36,11 +37,11 @@ std::optional<Section> section_of(Words line) {
 
 struct Target {
   std::string kind;
-  std::string name;  // empty: all
+  std::string name;  // empty for all
   std::vector<std::string> field;
 };
 
-// A name may have dots itself, so names that exist decide where it ends.
+// Parses the path. A name may contain dots, so the names that exist decide where it ends.
 Target parse_path(const FieldValue& field, const std::vector<std::string>& lines) {
   const auto dot = field.path.find('.');
   Target out{.kind = field.path.substr(0, dot), .name = "", .field = {}};
@@ -59,7 +60,7 @@ Target parse_path(const FieldValue& field, const std::vector<std::string>& lines
     fail(field, fmt::format("the machine has no level '{}'", printable(wanted)),
          fmt::format("level.NAME.FIELD with NAME {}", join(names, " or ")));
   }
-  if (out.kind == "device" && names.size() == 1) out.name.clear();  // the one is all of them
+  if (out.kind == "device" && names.size() == 1) out.name.clear();  // one device is all
   for (const auto word : split(rest, '.')) out.field.emplace_back(word);
   if (!is_name(rest) || out.field.empty() || out.field.size() > (out.field[0] == "peak" ? 2 : 1)) {
     fail(field, "is no field of a machine file",
@@ -68,7 +69,7 @@ Target parse_path(const FieldValue& field, const std::vector<std::string>& lines
   return out;
 }
 
-// "1.5TB/s" -> "1.5 TB/s"; an exponent is no unit.
+// Inserts the space before the unit: "1.5TB/s" -> "1.5 TB/s". An exponent is no unit.
 std::string with_blank(std::string_view value) {
   for (std::size_t i = 1; i < value.size(); ++i) {
     const auto is_digit = [&](std::size_t at) {
@@ -98,15 +99,15 @@ bool begins_with(Words line, const std::vector<std::string>& field) {
   return line.size() >= field.size() && std::equal(field.begin(), field.end(), line.begin());
 }
 
-// Does a line of a software's section say the target otherwise?
+// Returns whether a line of a software profile overrides the target.
 bool is_of_software(Words line, const Target& target) {
   if (target.kind == "device") return target.name.empty() && begins_with(line, target.field);
   return line.size() > 2 && line[0] == "level" && line[1] == target.name &&
          begins_with(line.subspan(2), target.field);
 }
 
-// The lines with the field of the target's sections replaced, and no longer said by software; it
-// must have found a section.
+// Returns the lines with the field replaced in the target's sections and removed from software
+// profiles. The target must have a section.
 std::vector<std::string> replaced(const std::vector<std::string>& lines, const Target& target,
                                   const std::string& value) {
   std::vector<std::string> out;

@@ -1,5 +1,5 @@
-// A machine file with other values in some of its fields, as sweeps want it. The text is changed,
-// then read as ever: units, checks and whatever follows from a number are those of the file.
+// Edits of a machine file that replace the values of some fields, as sweeps need them. The edited
+// text is parsed like any machine file, so units, checks and derived values stay consistent.
 #pragma once
 
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace tandem::machine {
 
-// "device.FIELD" of all devices, "device.NAME.FIELD" of one, "level.NAME.FIELD"; `peak` with its
-// element type: "device.peak.bf16". The value is written as in the file; the blank before its unit
-// may be left out: "1.5TB/s".
+// A field's path and its new value. The path is "device.FIELD" (all devices), "device.NAME.FIELD"
+// (one device) or "level.NAME.FIELD"; `peak` is followed by its element type: "device.peak.bf16".
+// The value is written as in the file; the space before its unit is optional: "1.5TB/s".
 struct FieldValue {
   std::string path;
   std::string value;
 };
 
-// Does it begin like a field's path?
+// Returns whether `key` starts like a field's path.
 bool is_field_path(std::string_view key);
 
-// The value stands in place of all lines with that field, or on a line of its own. `shared`, `half`
-// and `by_device` stay behind a bandwidth. Software that has another value for all devices or for
-// the level no longer has it: what is asked for holds. Throws UserError where there is no such
-// device or level.
+// Returns `text` with the field set to the new value. The new value replaces all lines with that
+// field, or gets a line of its own. A bandwidth keeps its `shared`, `half` and `by_device`. Lines
+// of software profiles that override the field for all devices or for the level are removed, so the
+// new value takes effect. Throws UserError if there is no such device or level.
 std::string with_field(std::string_view text, const FieldValue& field);
 
-// load_machine of the changed text. Messages say what was changed.
+// Loads the machine like load_machine(name) after editing its text. Messages name the edits.
 Machine load_machine(const std::string& name, const std::vector<FieldValue>& fields);
 
 }  // namespace tandem::machine

@@ -54,7 +54,7 @@ TEST(Edit, FieldsOfDevices) {
   EXPECT_EQ(peak.groups[0].device.peak.at(DType::kFp32).value, 10e12);
 }
 
-// What a file leaves out has a line of its own then.
+// A field that the file leaves out gets a line of its own.
 TEST(Edit, FieldsThatWereNotThere) {
   EXPECT_DOUBLE_EQ(edited("device.launch", "5 us").groups[1].device.launch.value, 5e-6);
   EXPECT_EQ(edited("level.slot.utilization", "0.5").levels[1].utilization.at(Bytes{}), 0.5);
@@ -67,7 +67,7 @@ TEST(Edit, FieldsOfLevels) {
   EXPECT_TRUE(m.levels[0].shared && m.levels[0].half_duplex);
   EXPECT_EQ(m.levels[1].bandwidth.value, 100e9);
   EXPECT_EQ(edited("level.slot.count", "4").devices(), 16);
-  // One number stands for the lines of all sizes.
+  // One number replaces the lines of all sizes.
   EXPECT_EQ(edited("level.node.utilization", "0.5").levels[0].utilization, Utilization(0.5));
 }
 
@@ -99,7 +99,7 @@ TEST(Edit, Errors) {
             "device.memory: cannot be '1 GB?reserve 0 B' (a value on one line)");
 }
 
-// Lines of software are no sections of their own, and come after what a device says.
+// Lines of software profiles are no sections of their own. They come after the device's lines.
 TEST(Edit, FieldsBesideSoftware) {
   std::string text(kFile);
   text += "software eager\n  level node bandwidth 12 GB/s\n  launch 3 us\n";
@@ -109,7 +109,7 @@ TEST(Edit, FieldsBesideSoftware) {
   EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[1].bandwidth.value, 50e9);
   EXPECT_EQ(with("level.slot.bandwidth", "50 GB/s").levels[0].bandwidth.value, 12e9);
   EXPECT_DOUBLE_EQ(with("device.memory", "9 GB").groups[0].device.launch.value, 3e-6);
-  // What is asked for holds, whatever the software has.
+  // The edit takes effect whatever the software profile has.
   EXPECT_DOUBLE_EQ(with("device.launch", "9 us").groups[0].device.launch.value, 9e-6);
   EXPECT_EQ(with("level.node.bandwidth", "50 GB/s").levels[0].bandwidth.value, 50e9);
   EXPECT_EQ(with("level.node.latency", "5 us").levels[0].bandwidth.value, 12e9);
@@ -120,7 +120,7 @@ TEST(Edit, LoadedMachinesSayWhatWasChanged) {
   EXPECT_EQ(m.device.memory.value, 40e9);
   EXPECT_EQ(m.devices(), 8);
   EXPECT_EQ(hash_of(load_machine("dgx_a100:2", {})), hash_of(load_machine("dgx_a100:2")));
-  // Of the only device there is it is as of all, beside software, too.
+  // The path of the only device means all devices, with a software profile, too.
   const auto named = load_machine("dgx_a100:2,software=megatron-deepspeed",
                                   {{"device.A100-SXM4-80GB.launch", "9us"}});
   EXPECT_DOUBLE_EQ(named.device.launch.value, 9e-6);

@@ -7,7 +7,7 @@
 
 namespace tandem::machine {
 
-// Every machines/*.machine, sorted by name.
+// Returns every machines/*.machine file, sorted by name.
 std::span<const EmbeddedFile> embedded_machines();
 
 }  // namespace tandem::machine

@@ -17,7 +17,7 @@ std::tuple<double, Bytes, double> strength(const DeviceGroup& group) {
 
 namespace {
 
-// Leaves out units of the weakest groups until so many are left.
+// Removes units of the weakest groups until only `units` are left.
 void keep_strongest(std::vector<DeviceGroup>& groups, std::int64_t units) {
   std::int64_t all = 0;
   for (const auto& group : groups) all += group.units;
@@ -34,7 +34,7 @@ void keep_strongest(std::vector<DeviceGroup>& groups, std::int64_t units) {
 
 std::string with_units(const std::string& name, const std::vector<std::int64_t>& units) {
   const auto software = std::min(name.find(",software="), name.size());
-  // A part of a part is a part of the machine.
+  // Units of a submachine are units of the whole machine, so the new list replaces the old one.
   const auto whole = std::min(name.find(",use="), software);
   return fmt::format("{},use={}{}", name.substr(0, whole), fmt::join(units, "/"),
                      name.substr(software));

@@ -39,7 +39,7 @@ TEST(WithUnits, HasTheUnitsInUse) {
   EXPECT_EQ(load_machine("dgx_h100:6,use=6/8").name, "dgx_h100:6");
 }
 
-// Plans of parts of a part are read, too.
+// Plans on a submachine of a submachine can be read.
 TEST(WithUnits, APartOfAPartIsAPartOfTheMachine) {
   const auto machine = load_machine("dgx_h100:6,use=5/4,software=megatron");
   const auto part = with_units(machine, {3, 4}).value();
@@ -57,7 +57,7 @@ TEST(WithUnits, LeavesOutTheSlowest) {
   EXPECT_EQ(four.devices(), 4);
 }
 
-// A100 of 40 GB and of 80 GB compute at one rate.
+// A100 GPUs with 40 GB and with 80 GB compute at the same rate.
 TEST(WithUnits, LeavesOutTheSmallestOfTheEquallyFast) {
   auto mixed = parse_machine(kMixed, "mixed.machine");
   auto small = mixed.groups[1].device;

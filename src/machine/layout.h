@@ -1,12 +1,16 @@
-// Layouts: what every machine digit does to a tensor. This is a parallel shape and its mapping in
-// one: the digits that partition a dimension give its degree, and say which devices hold which
-// part.
+// Layouts: what every machine digit does to a tensor. A layout combines a parallel shape and its
+// mapping. The digits that partition a dimension give its degree, and say which devices hold which
+// shard.
 //
-// Text, a character a digit: a dimension's number, 'r' replica, 'p' partial sum, '.' idle (only the
-// devices whose digit is 0 hold the tensor), 'A', 'B', ... idle too, but those whose digit is 1, 2,
-// ... hold it. "000rr" on summit:8: the first dimension over the 8 nodes, a copy for each of the 6
-// GPUs inside; ".AAr." is in node 3 only.
-// Several digits of one dimension count in machine order, the outermost being the major one.
+// A layout's text has one character per digit:
+//   '0', '1', ...   the digit partitions that dimension of the tensor
+//   'r'             the tensor is replicated over the digit
+//   'p'             the devices hold partial sums
+//   '.'             idle: only the devices whose digit is 0 hold the tensor
+//   'A', 'B', ...   idle: only the devices whose digit is 1, 2, ... hold the tensor
+// Examples on summit:8: "000rr" cuts the first dimension over the 8 nodes and replicates it on the
+// 6 GPUs of each; ".AAr." is in node 3 only. If several digits partition one dimension, the
+// outermost digit is the most significant one.
 #pragma once
 
 #include <array>
@@ -27,11 +31,11 @@ class DigitRole {
  public:
   constexpr DigitRole() = default;
   static constexpr DigitRole dim(std::size_t d) { return DigitRole(static_cast<std::int8_t>(d)); }
-  // Only the devices whose digit is `place` hold the tensor.
+  // Returns the idle role in which only the devices whose digit is `place` hold the tensor.
   static constexpr DigitRole idle(std::int64_t place) {
     return DigitRole(static_cast<std::int8_t>(kFirstIdle - place));
   }
-  // Places that have a letter, and 0.
+  // Number of places that have a character: '.' for 0, then 26 letters.
   static constexpr std::int64_t kPlaces = 27;
 
   [[nodiscard]] constexpr bool is_dim() const { return code_ >= 0; }
@@ -66,9 +70,9 @@ class Layout {
   void set(std::size_t i, DigitRole role) { roles_[i] = role; }
   auto operator<=>(const Layout&) const = default;
 
-  // The digits with this role.
+  // Returns the digits with this role.
   [[nodiscard]] DigitMask digits(DigitRole role) const;
-  // Those that are idle, at whatever place.
+  // Returns the idle digits, whatever their place.
   [[nodiscard]] DigitMask idle() const;
   [[nodiscard]] Hash hash() const;
 
@@ -80,10 +84,11 @@ class Layout {
 std::string to_text(const Layout& layout);
 std::optional<Layout> parse_layout(std::string_view text);
 
-// Replica and partial exchanged: the layout of the gradient.
+// Returns the layout of the gradient: replica and partial exchanged.
 Layout dual(const Layout& layout);
 
-// The type a tensor of these sizes has under the layout; nothing when a degree does not divide.
+// Returns the parallel type of a tensor of these sizes, or nullopt if a degree does not divide its
+// size.
 std::optional<ParallelShape> parallel_shape(const Layout& layout, const Shape& sizes,
                                             const Digits& digits);
 
@@ -95,10 +100,11 @@ struct Range {
 Range range_of(const Layout& layout, const Digits& digits, std::int64_t slot, std::size_t dim,
                std::int64_t extent);
 
-// The rank of the layout's place among the digits of `mask`; those that are not idle count as 0.
+// Returns the rank of the layout's place among the digits of `mask`; digits that are not idle count
+// as 0.
 std::int64_t rank_of_place(const Layout& layout, DigitMask mask, const Digits& digits);
 
-// Does the slot hold a shard at all? False where an idle digit is not at its place.
+// Returns whether the slot holds a shard: its idle digits must be at their places.
 bool holds(const Layout& layout, const Digits& digits, std::int64_t slot);
 
 }  // namespace tandem::machine

@@ -15,7 +15,7 @@ const NumberField<Level> kLevelNumbers[] = {
     {"latency", kTime, true, true, [](Level& l) -> double& { return l.latency.value; }},
 };
 
-// "25 GB/s shared half by_device"
+// Takes the trailing keywords off a bandwidth: "25 GB/s shared half by_device" -> "25 GB/s".
 void take_words(Level& level, Words& rest) {
   const auto take = [&rest](std::string_view word) {
     const bool there = !rest.empty() && rest.back() == word;

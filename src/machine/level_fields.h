@@ -1,5 +1,5 @@
-// The lines of a level that hold one number or word; machine/utilization_text.h and
-// machine/topology_text.h read the others.
+// Parser of a level's lines that hold one number or word. machine/utilization_text.h and
+// machine/topology_text.h parse the others.
 #pragma once
 
 #include <set>
@@ -13,10 +13,10 @@ namespace tandem::machine {
 
 class LevelFields {
  public:
-  // Throws UserError. `owner` is how messages call the level.
+  // Reads one field into `level`. Messages call the level `owner`. Throws UserError.
   void read(const Place& place, const std::string& owner, std::string_view name, Words rest,
             Level& level);
-  // Once the level ends: fails at `place` where a field is missing.
+  // Fails at `place` if a required field is missing. Call it at the end of the level.
   void check(const Place& place, const std::string& owner) const;
 
  private:

@@ -28,7 +28,7 @@ std::string builtin_source(std::string_view name) {
 }
 
 std::string read_file(const std::string& path) {
-  constexpr std::size_t kMost = 1 << 20;  // also ends the reading of /dev/zero
+  constexpr std::size_t kMost = 1 << 20;  // also stops the reading of /dev/zero
   std::error_code ignored;
   std::ifstream in(path, std::ios::binary);
   const bool is_folder = std::filesystem::is_directory(path, ignored);
@@ -56,7 +56,7 @@ std::optional<std::string> measured_local() {
 
 [[noreturn]] void unknown_machine(const std::string& name, std::string_view stem) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(name, ignored)) (void)read_file(name);  // says that it is one
+  if (std::filesystem::is_directory(name, ignored)) (void)read_file(name);  // throws the error
   std::vector<std::string> stems;
   std::vector<std::string> usages;
   std::string hint;
@@ -73,12 +73,12 @@ std::optional<std::string> measured_local() {
   throw UserError("machine", name, fmt::format("there is no machine '{}'", printable(stem)), hint);
 }
 
-// The text that a name stands for, and the size in the name; 0 where there is none.
+// The text that a name stands for, with the size in the name (0 if there is none).
 struct Named {
   std::string text, source;
   std::int64_t size;
   std::string software = {};
-  std::string use = {};  // units by level; empty: all
+  std::string use = {};  // units by level; empty for all
 };
 
 Named resolve_without_software(const std::string& name) {
@@ -110,7 +110,7 @@ Named resolve_without_software(const std::string& name) {
   return open(stem, *size);
 }
 
-// What stands behind `mark` at the end of `name`, which loses it; nothing where there is none.
+// Removes `mark` and what follows it from the end of `name`. Returns what followed, or nullopt.
 std::optional<std::string> take_ending(std::string& name, std::string_view mark) {
   const auto at = name.rfind(mark);
   if (at == std::string::npos) return std::nullopt;
@@ -119,7 +119,7 @@ std::optional<std::string> take_ending(std::string& name, std::string_view mark)
   return out;
 }
 
-// "dgx_a100:4,use=3/8,software=megatron"
+// Resolves a full name: "dgx_a100:4,use=3/8,software=megatron".
 Named resolve(const std::string& name) {
   auto rest = name;
   const auto software = take_ending(rest, ",software=");

@@ -1,14 +1,14 @@
-// Machines: devices in nested levels, joined by links. Read from a text file (machines/*.machine)
-// in which every number carries its unit and its source; built-in machines are such files,
-// embedded. docs/machine-format.md describes them.
+// Machines: devices in nested levels, joined by links. A machine is read from a text file
+// (machines/*.machine) in which every number carries its unit and its source. Built-in machines are
+// such files, embedded in the binary. docs/reference/machine-format.md describes the format.
 //
-// Levels stand outermost first: node, socket, gpu on Summit. A level's link joins its units; a
-// `shared` link is one per unit, used by all devices inside it together, else each device has its
-// own. The units are joined by one switch, or as `network` says; then each device inside a unit has
-// such a network of its own, unless it is shared.
+// Levels are listed outermost first: node, socket, gpu on Summit. A level's link joins its units. A
+// `shared` link exists once per unit and serves all devices inside it; otherwise each device has
+// its own link. One switch joins the units unless `network` says otherwise. Each device inside a
+// unit then has a network of its own, unless the link is shared.
 //
-// Units of the outermost level may have different devices, in groups. What runs on several takes as
-// long as on the slowest of them; `device` is as slow and small as any, in every respect.
+// Units of the outermost level may have different devices, in groups. A task on several devices
+// takes as long as on the slowest of them. `device` is the weakest of them in every respect.
 #pragma once
 
 #include <array>
@@ -30,51 +30,52 @@
 
 namespace tandem::machine {
 
-// Which operators one kernel executes together.
+// Sets of operators that one kernel executes together.
 enum class Fusion : std::uint8_t {
   kNone,
-  kBias,         // a bias with the product it is added to
+  kBias,         // a bias together with the matmul whose result it is added to
   kElementwise,  // also chains of elementwise operators
 };
 inline constexpr std::array<std::string_view, 3> kFusionNames = {"no", "bias", "yes"};
 
-// The software that drives a device: what training needs beside the kernels' own time. The host
-// runs ahead of the device, and a kernel starts no earlier than it is dispatched.
+// The software that drives a device: the costs of training beyond the kernels' own time. The host
+// runs ahead of the device, and a kernel starts only after its dispatch.
 struct Software {
-  Seconds dispatch;             // of the host, per kernel of the forward pass
-  Seconds dispatch_backward;    // and of the backward pass
-  Seconds dispatch_collective;  // and per collective
-  Seconds dispatch_send;        // and per send or receive; 0: as per collective
-  Seconds micro_batch;          // host and device wait for each other this long in each micro-batch
-  Seconds step;                 // and in each optimizer step
+  Seconds dispatch;             // host time per kernel of the forward pass
+  Seconds dispatch_backward;    // host time per kernel of the backward pass
+  Seconds dispatch_collective;  // host time per collective
+  Seconds dispatch_send;        // host time per send or receive; 0: dispatch_collective
+  Seconds micro_batch;          // synchronization of host and device per micro-batch
+  Seconds step;                 // synchronization of host and device per optimizer step
   Fusion fusion = Fusion::kNone;
-  bool joined_products = false;  // products of one tensor are one product (queries, keys, values)
-  bool send_parts = false;       // of what several devices hold, each sends a part, gathered behind
-  bool waits_for_sends =
-      false;            // between stages: a device computes nothing while it sends or receives
-  bool overlap = true;  // do collectives of gradients run beside the backward pass?
-  bool joined_gradients = false;  // they are one collective, of all gradients
-  double fragmentation = 0;       // of memory that comes and goes: how much more an allocator holds
-  double interference = 0;        // how much longer compute takes while a collective runs beside it
-  bool stores_zeros = false;      // of tokens that an expert does not get, too
-  bool sums_rows = false;  // of tables' gradients: devices send each other the rows they read
-  // Does plain SGD subtract a weight's gradient while it is multiplied, so that it is never there?
+  bool joined_products = false;   // matmuls of one tensor run as one (fused QKV)
+  bool send_parts = false;        // each replica sends a part; the receivers gather them
+  bool waits_for_sends = false;   // whether compute waits for what stages send and receive
+  bool overlap = true;            // whether collectives of gradients overlap the backward pass
+  bool joined_gradients = false;  // whether one collective reduces all gradients
+  double fragmentation = 0;       // allocator overhead, as a fraction of transient memory
+  double interference = 0;        // relative slowdown of compute while a collective runs
+  bool stores_zeros = false;      // whether an expert's tensors have a row for every token
+  bool sums_rows = false;  // whether devices send the rows they read of embedding tables' gradients
+  // Whether plain SGD subtracts a weight's gradient during its matmul, so the gradient is never
+  // stored.
   bool updates_in_products = false;
-  // Does it change the rows of a table that were looked up as it makes their gradients?
+  // Whether plain SGD updates the rows of an embedding table while it computes their gradients.
   bool updates_in_tables = false;
-  bool narrow_exchange = false;  // are all-to-alls of fp32 sent in 16 bits?
-  // Is what is gathered, or kept whole, there from its first use to its last, beside a device's own
-  // shard? Else it has a place all through the step, of which the shard is a part.
+  bool narrow_exchange = false;  // whether all-to-alls of fp32 tensors are sent in bf16/fp16
+  // Whether gathered or unsharded tensors exist only from first to last use, in addition to the
+  // device's own shard. Otherwise they are allocated for the whole step and contain the shard.
   bool frees_at_last_use = false;
-  // Does recomputation run all of a layer's forward pass again, as checkpoints of frameworks do:
-  // its last product, too, which nothing reads? Else only what the backward pass reads.
+  // Whether recomputation runs a layer's whole forward pass, as activation checkpointing in
+  // frameworks does, including its last matmul, whose result nothing reads. Otherwise only what the
+  // backward pass reads is recomputed.
   bool remakes_whole = false;
-  Bytes update_bytes;  // read and written per parameter; 0: what the optimizer needs at least
-  // Operators that several kernels execute, each of which reads and writes what the operator does.
+  Bytes update_bytes;  // bytes read and written per parameter; 0: the optimizer's minimum
+  // Number of kernels that execute an operator; each reads and writes the operator's bytes.
   struct Kernels {
     double forward = 1;
     double backward = 1;
-    // One kernel does it where the device's matrices are a multiple of so many; 0: nowhere.
+    // Multiple of matrices per device for which one kernel does it; 0: never.
     double unless = 0;
     bool operator==(const Kernels&) const = default;
   };
@@ -87,22 +88,22 @@ struct Software {
 
 struct Device {
   std::string name;
-  double threads = 1;  // of the process that computes for it, on processors
+  double threads = 1;  // processor threads of the process that computes for it
   std::map<DType, FlopsPerSecond> peak;
-  double compute_utilization = 1;             // of peak, for a large matrix product
-  double attention_utilization = 0;           // of peak, in `attention`; 0: as other products
-  double attention_backward_utilization = 0;  // in its backward pass; 0: as in the forward pass
-  double units = 0;           // that compute tiles of a product each; 0: tiles do not matter
-  double product_setup = 0;   // what a tile takes beside its depth, in elements of depth
-  double wave_softening = 0;  // how far the units share the tiles of a last wave; 1: evenly
-  double unaligned = 1;       // of their rate: products of matrices whose rows begin anywhere
+  double compute_utilization = 1;    // fraction of peak that a large matmul reaches
+  double attention_utilization = 0;  // fraction of peak in `attention`; 0: as in other matmuls
+  double attention_backward_utilization = 0;  // fraction in its backward pass; 0: the same
+  double units = 0;           // number of units that compute one tile each; 0: ignore tiles
+  double product_setup = 0;   // time per tile beyond its depth, in elements of depth
+  double wave_softening = 0;  // how evenly the units share the tiles of a last wave; 1: evenly
+  double unaligned = 1;       // fraction of the rate for matmuls whose rows are not aligned
   Bytes memory;
-  Bytes reserve;  // kept for the system and libraries
+  Bytes reserve;  // memory kept for the system and libraries
   BytesPerSecond bandwidth;
-  double memory_utilization = 1;  // of bandwidth, for a long stream
-  double random_access = 1;       // of that, for rows anywhere in a table
-  Seconds launch;                 // per kernel
-  Seconds collective;             // to start a collective
+  double memory_utilization = 1;  // fraction of bandwidth that a long stream reaches
+  double random_access = 1;       // fraction of that for rows at random places of a table
+  Seconds launch;                 // device time per kernel
+  Seconds collective;             // time to start a collective
   MeasuredTimes measured;
   Software software;
 };
@@ -110,16 +111,16 @@ struct Device {
 struct Level {
   std::string name;
   std::int64_t count = 1;    // units of this level in one unit of the level above
-  BytesPerSecond bandwidth;  // one direction
+  BytesPerSecond bandwidth;  // in one direction
   Seconds latency;
   bool shared = false;
-  Utilization utilization = 1;                           // of bandwidth, by what a device has in it
-  std::map<Step, Utilization> utilization_of_step = {};  // of those for which it is another
-  // The devices themselves move what crosses it, and compute nothing meanwhile.
+  Utilization utilization = 1;  // fraction of bandwidth, by buffer size per device
+  std::map<Step, Utilization> utilization_of_step = {};  // exceptions for single collectives
+  // Whether the devices themselves move the data across this level, and compute nothing meanwhile.
   bool by_device = false;
-  bool trees = false;                                // all-reduces may go along trees
-  bool half_duplex = false;                          // sending and receiving share the bandwidth
-  std::string topology = "switch";                   // as the file says it: "torus 4x4"
+  bool trees = false;               // whether all-reduces may use trees
+  bool half_duplex = false;         // whether sending and receiving share the bandwidth
+  std::string topology = "switch";  // as written in the file: "torus 4x4"
   std::shared_ptr<const Network> network = nullptr;  // null: one full-duplex switch
 
   [[nodiscard]] const Utilization& utilization_in(Step step) const {
@@ -135,13 +136,13 @@ struct DeviceGroup {
   std::int64_t units = 1;
 };
 
-// A mapping that the machine file names: which dimension of a task grid runs along which level
+// A mapping named in the machine file: which dimension of a task grid runs along which level
 // (machine/mapping.h).
 struct NamedMapping {
   struct Part {
     std::size_t level = 0;
-    std::int64_t size = 0;           // of the level; 0: all that is left of it
-    std::optional<std::size_t> dim;  // none: idle
+    std::int64_t size = 0;           // number of the level's units; 0: all that are left
+    std::optional<std::size_t> dim;  // dimension of the grid; nullopt: idle
   };
   std::string name;
   std::vector<Part> parts;
@@ -149,45 +150,48 @@ struct NamedMapping {
 
 struct Machine {
   std::string name;  // "summit:8"
-  Device device;     // the weakest, where there are several
+  Device device;     // the weakest device, if there are several kinds
   std::vector<Level> levels;
-  std::vector<DeviceGroup> groups;  // empty where all devices are equal
+  std::vector<DeviceGroup> groups;  // empty if all devices are equal
   std::vector<NamedMapping> mappings;
-  std::string software;  // whose section of the file was read; empty for none
+  std::string software;  // name of the applied software profile; empty for none
 
   [[nodiscard]] std::int64_t devices() const;
-  // The number of the group that the device with this number is in; 0 where there are none.
+  // Returns the index of the group that contains the device with this number, or 0 if there are
+  // none.
   [[nodiscard]] std::size_t group_of(std::int64_t device) const;
-  // What that device is.
+  // Returns the description of the device with this number.
   [[nodiscard]] const Device& device_of(std::int64_t device) const;
-  // Devices inside one unit of level `l`.
+  // Returns the number of devices inside one unit of level `l`.
   [[nodiscard]] std::int64_t devices_below(std::size_t l) const;
-  // What one device can send across level `l` when all devices do.
+  // Returns the bandwidth that one device gets across level `l` while all devices send.
   [[nodiscard]] BytesPerSecond bandwidth_per_device(std::size_t l) const;
 };
 
-// As slow and small as any of them in every respect, with the element types that all have.
+// Returns a device that is as slow and small as any of the groups in every respect. It has only the
+// element types that all groups have.
 Device weakest(const std::vector<DeviceGroup>& groups);
 
 inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 
-// `source` is how messages call the text: "machines/summit.machine". `size` replaces the count that
-// the text leaves open as `?`; 0 where none was given, an error if the text leaves one open.
-// `software` names a section of the text whose lines replace those of devices and levels.
+// Parses a machine. `source` is the text's name in messages: "machines/summit.machine". `size`
+// replaces the count that the text leaves open as `?`; 0 means no size, an error if a count is
+// open. `software` names a software profile of the text whose lines replace those of devices and
+// levels.
 Machine parse_machine(std::string_view text, const std::string& source, std::int64_t size = 0,
                       const std::string& software = "");
 
-// "summit:8", "local:2", or the path of a machine file, which may also take a size: "my.machine:4".
-// Each may end in ",software=NAME".
-// `local` is the file measured_local_path() where there is one, else built in.
+// Loads a machine by name: "summit:8", "local:2", or the path of a machine file with an optional
+// size: "my.machine:4". A name may end in ",software=NAME". `local` is the file
+// measured_local_path() if it exists, otherwise the built-in one.
 Machine load_machine(const std::string& name);
 
-// Where the figures of `local` lie once they are measured on this computer (`tandem profile`):
-// $XDG_CACHE_HOME/tandem/local.machine, by default in ~/.cache. Empty where there is no such folder
-// or TANDEM_NO_CACHE is set.
+// Returns the path of the measured `local` machine that `tandem profile` writes:
+// $XDG_CACHE_HOME/tandem/local.machine, by default in ~/.cache. Returns "" if there is no such
+// directory or TANDEM_NO_CACHE is set.
 std::string measured_local_path();
 
-// Of every number, so that a plan can tell for which machine it was made.
+// Returns a hash of every number, so that a plan can identify the machine it was made for.
 Hash hash_of(const Machine& machine);
 
 struct BuiltinMachine {

@@ -1,4 +1,5 @@
-// Machine files beyond equal devices on switches: topologies, half duplex, groups of devices.
+// Tests of machine files beyond equal devices on switches: topologies, half duplex, groups of
+// devices.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,7 +28,7 @@ device A100
   launch 4 us
 )";
 
-// A machine of 8 units with these lines in its level; they start at line 13.
+// Returns a machine of 8 units with these lines in its level; they start at line 13.
 std::string with(std::string_view lines) {
   return kDevice + "level node 8\n  bandwidth 10 GB/s\n  latency 2 us\n" + std::string(lines) +
          "\n";
@@ -226,7 +227,7 @@ TEST(DeviceGroups, SayWhichDeviceANumberHas) {
   EXPECT_EQ(m.device_of(11).name, "A100");
   EXPECT_EQ(m.device_of(12).name, "V100");
   EXPECT_EQ(m.device_of(31).name, "V100");
-  // Who plans for all plans for the weakest in every respect.
+  // A plan for all devices assumes the weakest device in every respect.
   EXPECT_EQ(m.device.name, "A100+V100");
   EXPECT_EQ(m.device.peak.size(), 1U);
   EXPECT_EQ(m.device.peak.at(DType::kFp32), FlopsPerSecond{15.7e12});
@@ -303,13 +304,13 @@ TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
   const auto m = load_machine("dgx_v100:1");
   const std::array<std::int64_t, 3> digits = {2, 2, 2};
   const auto& network = *m.levels[1].network;
-  // Three rings, each in both directions: 150 GB/s, six times a single link.
+  // There are three rings, each in both directions: 150 GB/s, six times a single link.
   EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b111).load, 1.0 / 6);
-  // Of four neighbours each has four links or more to the others.
+  // In a group of four neighbours, each has four links or more to the others.
   EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b110).load, 1.0 / 4);
   // Neighbours in it have a double link.
   EXPECT_DOUBLE_EQ(network.passage(Pattern::kChain, digits, 0b100).load, 0.5);
-  // Two GPUs with a single link; one that a double link joins to the other four.
+  // Tests two GPUs with a single link, and one GPU that a double link joins to the other four.
   const auto part = [&](const std::vector<std::int32_t>& units) {
     const std::array<std::int64_t, 1> all = {static_cast<std::int64_t>(units.size())};
     return network.part(units)->passage(Pattern::kRing, all, 1).load;
@@ -319,7 +320,7 @@ TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
   EXPECT_DOUBLE_EQ(part({0, 1, 2, 3, 7}), 0.5);
 }
 
-// `local` as measured on this computer, where somebody has left the figures.
+// Tests `local` as measured on this computer, if a measured file exists.
 TEST(LocalMachine, IsReadFromTheCacheFolderUnlessTold) {
   const auto folder = testing::TempDir() + "tandem_cache";
   std::filesystem::create_directories(folder + "/tandem");

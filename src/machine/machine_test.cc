@@ -32,7 +32,7 @@ level slot 3
   latency 0 s
 )";
 
-// kGood with the first `from` replaced.
+// Returns kGood with the first `from` replaced.
 std::string changed(std::string_view from, std::string_view to) {
   std::string text(kGood);
   const auto at = text.find(from);
@@ -178,7 +178,7 @@ TEST(ParseMachine, ASizeIsGivenWhereTheTextLeavesOneOpen) {
   EXPECT_EQ(parse_machine(changed("box ?", "box 2"), "toy.machine").name, "toy");
 }
 
-// Seeded, so that a failure can be repeated: the test's name and the round say everything.
+// The RNG seed is fixed, so a failure can be reproduced from the test's name and the round.
 TEST(ParseMachine, GarbageIsAnErrorAndPrintable) {
   std::mt19937 random(1);
   for (int round = 0; round < 3000; ++round) {

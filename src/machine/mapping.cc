@@ -25,8 +25,8 @@ bool are_alike(const Machine& machine, const Digit& a, const Digit& b) {
   return a.level == b.level && a.size == b.size && (network == nullptr || network->is_symmetric());
 }
 
-// Walks the digits from the outermost, giving each to a dimension that still needs it. Among digits
-// that are alike, dimensions come in rising order, idle ones last.
+// Enumerates mappings: walks the digits from the outermost and gives each to a dimension that still
+// needs it. Equivalent digits go to dimensions in ascending order, idle digits last.
 class Enumeration {
  public:
   Enumeration(const Machine& machine, Grid grid)
@@ -66,12 +66,12 @@ class Enumeration {
 
   const Machine& machine_;
   Digits digits_;
-  std::vector<std::int64_t> left_;  // of every degree
+  std::vector<std::int64_t> left_;  // remaining factor of every degree
   Dims dims_;
   std::vector<Mapping> out_;
 };
 
-// The digits that the parts take.
+// Returns the mapping that the parts describe.
 Mapping to_mapping(const NamedMapping& named, const Digits& digits) {
   Mapping out{named.name, {}};
   out.dims.fill(Mapping::kIdle);
@@ -107,7 +107,7 @@ bool makes(const Mapping& mapping, const Digits& digits, Grid grid) {
   return std::ranges::equal(own, grid);
 }
 
-// Equal digits in the order in which they are listed.
+// Returns the mapping with equivalent digits in the order that Enumeration lists.
 Dims in_listed_order(const Machine& machine, const Digits& digits, Dims dims) {
   for (std::size_t i = 0; i < digits.count();) {
     auto end = i + 1;
@@ -129,13 +129,13 @@ std::vector<Mapping> mappings(const Machine& machine, Grid grid) {
   for (const auto& named : machine.mappings) {
     const auto mapping = to_mapping(named, digits);
     if (!makes(mapping, digits, grid)) continue;
-    // The one listed for it keeps the digits that the file chose.
+    // The equivalent mapping in the list is replaced, to keep the digits that the file chose.
     const auto listed =
         std::ranges::find(out, in_listed_order(machine, digits, mapping.dims), &Mapping::dims);
     if (listed != out.end()) {
       *listed = mapping;
     } else {
-      out.push_back(mapping);  // its equal has a name already
+      out.push_back(mapping);  // the equivalent mapping already has a name
     }
   }
   return out;
@@ -166,7 +166,7 @@ std::string to_text(const Mapping& mapping, const Machine& machine) {
   const Digits digits(machine);
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < digits.count();) {
-    // A run of digits of one level with one dimension is one part.
+    // A run of digits of one level with the same dimension is one part.
     std::int64_t size = 1;
     auto end = i;
     for (; end < digits.count() && digits[end].level == digits[i].level &&

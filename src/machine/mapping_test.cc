@@ -42,8 +42,8 @@ std::string error_of(const Machine& machine, const Sizes& grid, const std::strin
   return "no error";
 }
 
-// Unity, figure 7: data parallel over all; model in the node and data across nodes; model in the
-// socket, reduction across sockets, data across nodes.
+// Mappings of Unity, figure 7: data parallel over all; model in the node and data across nodes;
+// model in the socket, reduction across sockets, data across nodes.
 TEST(Mapping, OneTwoAndThreeDimensionsOnSummit) {
   const auto summit = load_machine("summit:8");
   using Texts = std::vector<std::string>;
@@ -52,7 +52,7 @@ TEST(Mapping, OneTwoAndThreeDimensionsOnSummit) {
                                           "node/4:dim0, node/2:dim1, socket:dim0, gpu:dim1"}));
   EXPECT_EQ(texts(summit, {8, 2, 3}), (Texts{"node:dim0, socket:dim1, gpu:dim2",
                                              "node/4:dim0, node/2:dim1, socket:dim0, gpu:dim2"}));
-  // Too few digits for the grid; too few devices.
+  // The machine has too few digits for the first grid and too few devices for the second.
   EXPECT_EQ(texts(summit, {5}), Texts{});
   EXPECT_EQ(texts(summit, {96}), Texts{});
 }
@@ -71,7 +71,7 @@ TEST(Mapping, SaysWhichDeviceHasATask) {
   const auto contiguous = mappings(summit, Sizes{8, 2, 3})[0];
   EXPECT_EQ(device_of(contiguous, digits, Sizes{7, 1, 2}), 47);
   EXPECT_EQ(device_of(contiguous, digits, Sizes{2, 1, 0}), 15);
-  // Dimension 0 along two node digits and the socket: its last digit is the socket's.
+  // Dimension 0 runs along two node digits and the socket; its last digit is the socket's.
   const auto strided = mappings(summit, Sizes{8, 2, 3})[1];
   EXPECT_EQ(device_of(strided, digits, Sizes{1, 0, 0}), 3);
   EXPECT_EQ(device_of(strided, digits, Sizes{2, 0, 0}), 12);
@@ -88,8 +88,8 @@ TEST(Mapping, GivesANodeLayout) {
   EXPECT_EQ(layout.uses[2], DigitUse::kReplica);
 }
 
-// Every assignment of digits to dimensions that makes the grid equals one listed, up to exchanging
-// equal digits of one level; and no two that are listed are equal in that sense.
+// Every assignment of digits that makes the grid equals one listed mapping, up to exchanges of
+// equal digits of one level. No two listed mappings are equal in that sense.
 TEST(Mapping, BruteForceFindsNoOther) {
   const std::vector<Sizes> machines = {{8}, {2, 4}, {12}, {4, 6}, {2, 2, 3}, {6, 6}, {9, 2}, {16}};
   const std::vector<Sizes> grids = {{2},    {4},    {6},    {12},      {2, 2},    {2, 3},
@@ -97,7 +97,7 @@ TEST(Mapping, BruteForceFindsNoOther) {
   for (const auto& counts : machines) {
     const auto machine = machine_of(counts);
     const Digits digits(machine);
-    // Of equal digits only how many have each use counts.
+    // Among equal digits, only the number with each use counts.
     const auto shape = [&](const auto& dims) {
       std::map<std::array<std::int64_t, 3>, int> uses;
       for (std::size_t i = 0; i < digits.count(); ++i) {
@@ -115,7 +115,7 @@ TEST(Mapping, BruteForceFindsNoOther) {
       std::size_t fitting = 0;
       for (std::size_t code = 0; code < assignments; ++code) {
         std::array<int, Digits::kMax> dims{};
-        Sizes degrees(grid.size() + 1, 1);  // the last one: idle
+        Sizes degrees(grid.size() + 1, 1);  // the last one is idle
         auto rest = code;
         for (std::size_t i = 0; i < digits.count(); ++i, rest /= grid.size() + 1) {
           const auto use = rest % (grid.size() + 1);
@@ -132,7 +132,7 @@ TEST(Mapping, BruteForceFindsNoOther) {
   }
 }
 
-// Digits of a ring's level are not alike: 2 units next to each other or opposite.
+// Digits of a ring's level are not equivalent: 2 units may be adjacent or opposite.
 TEST(Mapping, DigitsOfARingAreAllDifferent) {
   auto machine = machine_of({4});
   EXPECT_EQ(mappings(machine, Sizes{2, 2}).size(), 1U);
@@ -141,7 +141,7 @@ TEST(Mapping, DigitsOfARingAreAllDifferent) {
             (std::vector<std::string>{"a/2:dim0, a/2:dim1", "a/2:dim1, a/2:dim0"}));
 }
 
-// All grids of so many dimensions, each larger than 1.
+// Returns the number of mappings of all grids with `dimensions` dimensions, each larger than 1.
 std::size_t count_all(const Machine& machine, std::size_t dimensions) {
   std::set<Sizes> grids;
   const Digits digits(machine);
@@ -205,7 +205,7 @@ mapping crossed = node/2:dim1, node:dim0, gpu/2:dim0, gpu:dim1
 
 TEST(NamedMapping, JoinsTheEnumerationAndCanBeFound) {
   const auto machine = parse_machine(kNamed, "toy.machine", 4);
-  // The listed order would be node/2:dim0, node/2:dim1; the file's stands for it.
+  // The listed order would be node/2:dim0, node/2:dim1; the file's order replaces it.
   EXPECT_EQ(texts(machine, {4, 4}),
             (std::vector<std::string>{"wide = node:dim0, gpu:dim1",
                                       "crossed = node/2:dim1, node/2:dim0, gpu/2:dim0, gpu/2:dim1",

@@ -1,11 +1,12 @@
-// How long operators' tasks took on a device, as `tandem profile MODEL` measures them: lines of the
-// machine file. The cost model takes them where they are, and corrects by them what is like them
-// (predict/device.h). A line says
+// Measured times of operators' tasks on a device, as `tandem profile MODEL` writes them into a
+// machine file. The cost model uses a measured time if there is one, and corrects similar tasks by
+// it (predict/device.h). A line looks like this:
 //
 //   measured 812 us of 640 us backward:3 fp32 64x2048,2048x2048,64x2048 linear act=relu
 //
-// that this pass of the operator, with gradients of the operands whose bits are in 3, on shards of
-// these shapes (operands, then the result), took 812 us where the cost model says 640 us.
+// It is one pass of one operator; the bits of 3 are the operands that get gradients. The shapes are
+// the shards of the operands, then of the result. The task took 812 us; the cost model predicts 640
+// us.
 #pragma once
 
 #include <map>
@@ -23,23 +24,24 @@
 
 namespace tandem::machine {
 
-// A task, whatever its shapes.
+// The kind of a task: everything except its shapes.
 struct MeasuredKind {
   std::string pass;  // "forward", "backward:3", "update", "sum"
   DType dtype = DType::kFp32;
-  std::string name;        // of the operator, or the optimizer
-  std::string attributes;  // as in a graph's text
+  std::string name;        // name of the operator or the optimizer
+  std::string attributes;  // attributes as in a graph's text
 
   [[nodiscard]] Hash hash() const;
 };
-// The same of what is there as hashes: `op` is hash_combine of those of its name and attributes.
+// Returns MeasuredKind::hash() from hashes: `op` is hash_combine of the hashes of name and
+// attributes.
 Hash hash_of_kind(Hash pass, DType dtype, Hash op);
 Hash hash_of_pass(bool backward, std::uint64_t operands);
 
-// A task's shards, operands and result, as they tell measured tasks of a kind apart.
+// Key of a task's shapes (operands, then result); it distinguishes measured tasks of one kind.
 struct MeasuredShapes {
   Hash hash = 0;
-  double elements = 0;  // of all of them
+  double elements = 0;  // number of elements in all shapes together
 
   void add(const Shape& shape);
 };
@@ -48,26 +50,28 @@ struct MeasuredTime {
   MeasuredKind kind;
   std::vector<Shape> shapes;
   Seconds time;
-  Seconds modelled;  // by the cost model without measurements
+  Seconds modelled;  // prediction of the cost model without measurements
 
   [[nodiscard]] MeasuredShapes all_shapes() const;
 };
 
-// As the line above, without the first word; and back, where what is wrong is said of `place`.
+// Convert to and from the line above, without its first word. parse_measured() reports errors at
+// `place`.
 std::string to_text(const MeasuredTime& measured);
 MeasuredTime parse_measured(const Place& place, Words rest);
 
-// All of a device, to be looked up.
+// All measured times of a device, for lookup.
 class MeasuredTimes {
  public:
   void add(const MeasuredTime& measured);
   [[nodiscard]] bool empty() const { return points_ == nullptr; }
   [[nodiscard]] Hash hash() const { return hash_; }
 
-  // What was measured of these shapes; else what the cost model says, times what measured tasks of
-  // that kind took for each second it says: a mean (of logarithms) in which those weigh most that
-  // are nearest in how long they take and, four times as much, in how long an element takes them: a
-  // product with few rows, which reads its weight for little, is like others with few rows.
+  // Returns the measured time of these shapes if there is one. Otherwise it returns `modelled`
+  // times a mean ratio of measured to modelled time over tasks of that kind. The mean is geometric.
+  // Tasks weigh more if their time, and four times as much their time per element, is near.
+  // Example: a matmul with few rows is dominated by reading its weight, so it is corrected by
+  // others with few rows.
   [[nodiscard]] Seconds time(Hash kind, const MeasuredShapes& shapes, Seconds modelled) const;
   [[nodiscard]] bool has(Hash kind, const MeasuredShapes& shapes) const;
 
@@ -75,14 +79,14 @@ class MeasuredTimes {
   struct Point {
     Hash shapes = 0;
     double time = 0;
-    // Logarithms: of what is modelled, of that for an element, and of the time for a second of it.
+    // Logarithms of the modelled time, of that time per element, and of measured / modelled.
     double modelled = 0;
     double density = 0;
     double ratio = 0;
   };
   struct OfKind {
     std::vector<Point> like_others;
-    std::vector<Point> alone;  // of no use for others: nothing was modelled, or measured
+    std::vector<Point> alone;  // no use for other tasks: a time is zero
   };
   using Points = std::map<Hash, OfKind>;
   static const Point* find(const OfKind& points, Hash shapes);

@@ -50,7 +50,7 @@ TEST(Measured, KindsAreOperatorsByTheirTextAndPass) {
             hash_of_kind(hash_of_pass(false, 0), DType::kFp32, op.hash()));
 }
 
-// Of `elements` with one size alone: then all that tells tasks apart is stated.
+// Returns an update of `elements` elements; its size alone distinguishes it from other tasks.
 MeasuredTime update(double elements, double time, double modelled) {
   return {.kind = {"update", DType::kFp32, "sgd", ""},
           .shapes = {{static_cast<std::int64_t>(elements)}},
@@ -68,8 +68,8 @@ TEST(Measured, RatiosOfTheNearestCountMost) {
   times.add(update(1000, 1.5, 1));  // 1.5 times as long as modelled
   times.add(update(4000, 24, 4));   // 6 times
   EXPECT_DOUBLE_EQ(time_of(times, 4000, 4), 24);
-  EXPECT_DOUBLE_EQ(time_of(times, 4000, 8), 24);  // it is what was measured
-  EXPECT_NEAR(time_of(times, 2000, 2), 6, 1e-9);  // in the middle 3 times
+  EXPECT_DOUBLE_EQ(time_of(times, 4000, 8), 24);  // the measured time itself
+  EXPECT_NEAR(time_of(times, 2000, 2), 6, 1e-9);  // in the middle: 3 times
   EXPECT_NEAR(time_of(times, 4001, 4) / 4, 6, 0.01);
   EXPECT_NEAR(time_of(times, 999, 1), 1.5, 0.01);
   EXPECT_GT(time_of(times, 1500, 1.5) / 1.5, 1.5);
@@ -78,11 +78,11 @@ TEST(Measured, RatiosOfTheNearestCountMost) {
   EXPECT_DOUBLE_EQ(times.time(other.kind.hash(), other.all_shapes(), Seconds{8}).value, 8);
 }
 
-// Two as long as each other: what counts is what they take for an element.
+// Two tasks take equally long, so the time per element decides which is similar.
 TEST(Measured, AlikeIsWhatTakesAsLongForAnElement) {
   MeasuredTimes times;
-  times.add(update(1000, 3, 1));   // 1 ms modelled for an element, 3 times as long
-  times.add(update(10000, 1, 1));  // a tenth of that, as modelled
+  times.add(update(1000, 3, 1));   // modelled as 1 us per element; took 3 times as long
+  times.add(update(10000, 1, 1));  // modelled as a tenth of that; took the modelled time
   EXPECT_NEAR(time_of(times, 4000, 4) / 4, 3, 0.05);
   EXPECT_NEAR(time_of(times, 40000, 4) / 4, 1, 0.05);
 }

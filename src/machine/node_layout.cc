@@ -30,9 +30,9 @@ DigitRole output_role(const ops::Signature& s, DigitUse use) {
   return use.is_idle() ? DigitRole::idle(use.place()) : DigitRole::kReplica;
 }
 
-// Every use that could explain digit `i` of the operands, after those of `node`; the first that
-// fits all of them is right, because two different uses differ in some operand, or are factors of
-// one product, of which one is next.
+// Returns the use that explains digit `i` of the operands, given the uses before it in `node`. The
+// first use that fits all operands is right. Two different uses differ in some operand, or they are
+// factors of one product dimension, of which only one is next.
 std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout> inputs,
                                 const NodeLayout& node, const Digits& digits, std::size_t i) {
   const auto fits = [&](DigitUse use) {
@@ -57,7 +57,7 @@ std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout>
   return std::nullopt;
 }
 
-// Calls visit(major) for the factors that stand before `f` in some dimension.
+// Calls visit(major) for the factors before `f` in some dimension.
 template <class Visit>
 void for_each_before(const ops::Signature& s, ops::FactorId f, Visit&& visit) {
   const auto look = [&](const term::Dims& dims) {
@@ -78,7 +78,7 @@ DigitMask digits_along(const NodeLayout& node, const Digits& digits, ops::Factor
   return mask;
 }
 
-// Calls visit(dimension) for those of the operands that are read in windows along `f`.
+// Calls visit(dimension) for operand dimensions that are read in windows along `f`.
 template <class Visit>
 void for_each_windowed_dim(const ops::Signature& s, ops::FactorId f, Visit&& visit) {
   for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
@@ -89,9 +89,9 @@ void for_each_windowed_dim(const ops::Signature& s, ops::FactorId f, Visit&& vis
   }
 }
 
-// Does every window have an element of the tensor? (A concatenation's do not.)
+// Returns whether every window contains an element of the tensor (not so for a concatenation).
 bool reads_something(const ops::IndexMap& map, const term::Dim& dim) {
-  auto first_ends = dim.at.constant;  // the last index that the first window reads
+  auto first_ends = dim.at.constant;  // last index that the first window reads
   auto last_begins = dim.at.constant;
   for (const auto& part : dim.at.parts) {
     const auto reach = part.coefficient * (map.factors[part.factor].size - 1);
@@ -107,7 +107,7 @@ bool reads_something(const ops::IndexMap& map, const term::Dim& dim) {
 bool may_cut(const ops::Signature& s, ops::FactorId f) {
   const auto use = s.use[f];
   if (use == ops::FactorUse::kWhole) return false;
-  if (use == ops::FactorUse::kParallel) return true;  // in no windows
+  if (use == ops::FactorUse::kParallel) return true;  // not in windows
   bool reads = true;
   for_each_windowed_dim(
       s, f, [&](const term::Dim& dim) { reads = reads && reads_something(s.map, dim); });

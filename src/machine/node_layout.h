@@ -1,6 +1,6 @@
-// What every machine digit does to one operator: run along a factor, carry a partial sum through,
-// compute the same redundantly, or stand idle. The layouts of all operands and of the result
-// follow.
+// The use of every machine digit by one operator: run along a factor, carry a partial sum through,
+// compute the same redundantly, or be idle. The layouts of all operands and of the result follow
+// from it.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class DigitUse {
 
   [[nodiscard]] constexpr bool is_factor() const { return code_ >= 0; }
   [[nodiscard]] constexpr ops::FactorId factor() const { return static_cast<ops::FactorId>(code_); }
-  // Carries partial sums through the inputs of Signature::partial_inputs[set].
+  // Returns the use that carries partial sums through the inputs of Signature::partial_inputs[set].
   static constexpr DigitUse through(std::size_t set) {
     return DigitUse(static_cast<std::int8_t>(kFirstThrough - static_cast<int>(set)));
   }
@@ -34,7 +34,7 @@ class DigitUse {
   [[nodiscard]] constexpr std::size_t through_set() const {
     return static_cast<std::size_t>(kFirstThrough - code_);
   }
-  // Only the devices whose digit is `place` compute.
+  // Returns the idle use: only the devices whose digit is `place` compute.
   static constexpr DigitUse idle(std::int64_t place) {
     return DigitUse(static_cast<std::int8_t>(kFirstIdle - place));
   }
@@ -58,34 +58,35 @@ struct NodeLayout {
   auto operator<=>(const NodeLayout&) const = default;
 };
 
-// May a layout cut this factor? Beside what must be whole: partial maxima need movements that
-// lowering does not make, and windows must not lie in padding alone.
+// Returns whether a layout may cut this factor. It may not if the factor must be whole, or if
+// windows would lie in padding alone. Partial maxima are excluded because lowering cannot combine
+// them.
 bool may_cut(const ops::Signature& s, ops::FactorId f);
-// The same, and every operand is read in shards, none in windows.
+// Like may_cut(), and every operand is read in shards, none in windows.
 bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f);
 
-// Does it stand behind another factor in some dimension, as g in (kv g)?
+// Returns whether `f` follows another factor in some dimension, like g in (kv g).
 bool is_minor(const ops::Signature& s, ops::FactorId f);
-// May digit `i` cut it, the digits before it being used as in `node`? Its degree must divide it;
-// and a minor factor is cut by digits inside those that use up the factors before it: with kv = 8
-// and digits of 2, three run along kv, the next may run along g. (An operand without g has copies
-// then.)
+// Returns whether digit `i` may cut `f` if the digits before it are used as in `node`. The digit's
+// degree must divide the factor. A minor factor is cut only after the factors before it are used
+// up: with kv = 8 and digits of 2, three digits run along kv and the next may run along g. An
+// operand without g is then replicated.
 bool may_cut_next(const ops::Signature& s, ops::FactorId f, const NodeLayout& node,
                   const Digits& digits, std::size_t i);
 
-// What the degree of a factor must divide: its size, and where it is read in windows those of the
-// dimensions that it cuts.
+// Returns the size that the degree of a factor must divide. It is the factor's size; if the factor
+// is read in windows, it is the greatest common divisor with the dimensions that it cuts.
 std::int64_t divisible_size(const ops::Signature& s, ops::FactorId f);
 
 Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
                     std::size_t input);
 Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits);
 
-// The node layout that operands laid out like this mean, if they agree digit by digit.
+// Returns the node layout that these operand layouts imply, or nullopt if some digit does not fit.
 std::optional<NodeLayout> infer_node_layout(const ops::Signature& s, std::span<const Layout> inputs,
                                             const Digits& digits);
 
-// The part of every factor that a slot works on. (Of an operator that computes there.)
+// Returns the range of every factor that a slot works on. The operator must compute on that slot.
 std::vector<term::FactorRange> ranges_of(const ops::Signature& s, const NodeLayout& node,
                                          const Digits& digits, std::int64_t slot);
 

@@ -1,4 +1,4 @@
-// Which digits may run along which factors of a product, by what every device then holds.
+// Checks which digits may run along which factors of a matmul by what every device then holds.
 #include "machine/node_layout.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ Digits digits_of(const std::vector<std::int64_t>& counts) {
   return Digits(m);
 }
 
-// q (kv g) d, k kv d -> (kv g): query heads in groups that share a key.
+// Returns q (kv g) d, k kv d -> (kv g): grouped query attention, query heads that share a key.
 const ops::Signature& grouped(std::int64_t kv, std::int64_t g) {
   const auto op = ops::make_op(ops::kContract, ops::Contract{"(kv g) d, kv d -> (kv g)"});
   return ops::signature(op, std::vector<Shape>{{kv * g, 2}, {kv, 2}});
 }
 
-// Does every device hold of q just the heads that its parts of kv and of g make?
+// Returns whether every device holds exactly the heads of q that its ranges of kv and g give.
 bool holds_its_heads(const ops::Signature& s, const NodeLayout& node, const Digits& digits,
                      std::int64_t kv, std::int64_t g) {
   const auto layout = input_layout(s, node, digits.count(), 0);

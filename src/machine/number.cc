@@ -89,7 +89,7 @@ double read_number(const Place& place, std::string_view field, Words rest, const
     place.fail(fmt::format("{}: must not be greater than 1", shown(field, rest)),
                "the part of the rated value that is reached in practice, like '0.8'");
   }
-  // Squares of what is accepted stay finite, so no later formula meets an infinity.
+  // Squares of accepted numbers stay finite, so no later formula meets an infinity.
   if (scaled > 1e150 || (scaled != 0 && scaled < 1e-50)) {
     place.fail(fmt::format("{}: out of range", shown(field, rest)));
   }

@@ -1,5 +1,5 @@
-// Numbers of a machine file: an amount and its unit, or a fraction. And what every reader of such a
-// file needs: words, and messages that say where.
+// Numbers of a machine file (an amount with its unit, or a fraction), and helpers for all parsers
+// of such files: words, and messages that name the place.
 #pragma once
 
 #include <span>
@@ -20,34 +20,35 @@ struct Place {
   [[noreturn]] void fail(std::string message, std::string hint = "") const;
 };
 
-// Input may be any bytes, and messages go into JSON: ASCII only, and not for ever.
+// Returns the text for messages, which go into JSON: ASCII only, cut after 60 characters. The input
+// may be any bytes.
 std::string printable(std::string_view text);
 std::string shown(Words line);
-// A field as it was written.
+// Returns a field as it was written.
 std::string shown(std::string_view field, Words rest);
 
-// "did you mean 'x'?" where something is near, else the list.
+// Returns "did you mean 'x'?" if a candidate is near, otherwise the list of candidates.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
-// One word of letters, digits and _ - . +
+// Returns whether the text is one word of letters, digits and _ - . +
 bool is_name(std::string_view text);
 
-// What a number of one kind may look like.
+// A unit and its factor to base units.
 struct Unit {
   std::string_view name;
   double factor;
 };
 struct NumberKind {
-  std::string_view form;        // as messages describe it
-  std::span<const Unit> units;  // none: it has no unit
-  bool is_fraction = false;     // at most 1
+  std::string_view form;        // description in messages
+  std::span<const Unit> units;  // empty: the number has no unit
+  bool is_fraction = false;     // whether the number is at most 1
 };
 extern const NumberKind kAmount, kRate, kPeak, kTime, kFraction, kNumber;
 
-// As people read it: "5 us", "34 B", "0.8".
+// Returns the number in readable form: "5 us", "34 B", "0.8".
 std::string number_text(double value, const NumberKind& kind);
 
-// The number that `rest` says, in base units.
+// Parses the number in `rest` and returns it in base units.
 double read_number(const Place& place, std::string_view field, Words rest, const NumberKind& kind,
                    bool may_be_zero);
 

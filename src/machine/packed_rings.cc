@@ -8,9 +8,9 @@ namespace tandem::machine {
 
 namespace {
 
-constexpr std::size_t kMost = 8;  // units: their rings are searched for, one after the other
+constexpr std::size_t kMost = 8;  // largest group, as the search for rings is exhaustive
 
-// Room on the links between the units of a group, in rings.
+// Free room on the links between the units of a group, in rings.
 class Packing {
  public:
   explicit Packing(std::size_t units) : units_(units) {}
@@ -20,7 +20,7 @@ class Packing {
     room_[b][a] += rings;
   }
 
-  // A ring takes two of a unit's links.
+  // Returns an upper bound of the number of rings: each ring uses two links of every unit.
   [[nodiscard]] int bound() const {
     int out = std::numeric_limits<int>::max();
     for (std::size_t u = 0; u < units_; ++u) {
@@ -37,7 +37,8 @@ class Packing {
   }
 
  private:
-  // Goes on from `at`, the last of `visited` (a set of units); then `rings` - 1 more rings.
+  // Extends a ring from `at`, the last of the set `visited`, then searches for `rings` - 1 more
+  // rings.
   bool extend(std::size_t at, unsigned visited, int rings) {
     if (++steps_ > kMostSteps) return false;
     if (visited == (1U << units_) - 1) {

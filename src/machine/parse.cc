@@ -44,7 +44,7 @@ class Parser {
     return file_;
   }
 
-  // Was a size given where, and only where, the text leaves a count open?
+  // Fails unless a size was given exactly if the text leaves a count open.
   void check_size() const {
     if (open_line_ == 0 && size_ != 0) {
       at(0).fail(fmt::format("machine '{}' takes no size and was given {}", machine_.name, size_),
@@ -116,7 +116,7 @@ class Parser {
     return std::string(trim(trim(line).substr(std::string_view("doc").size())));
   }
 
-  // "# [KEY] title": the source of a number, which its own comment then names.
+  // Reads "# [KEY] title", the source of a number; comments of numbers name the key.
   void read_comment(std::string_view line) {
     const auto comment = trim(line.substr(std::min(line.find('#'), line.size())));
     const auto text = trim(comment.substr(std::min<std::size_t>(1, comment.size())));
@@ -195,7 +195,7 @@ class Parser {
     return count;
   }
 
-  // Is everything there that the device or level needs?
+  // Closes the section; fails if the device or level lacks a required field.
   void close_section() {
     if (section_ == Section::kDevice) {
       const auto& [place, text, device] = devices_.back();
@@ -300,7 +300,7 @@ class Parser {
     if (!wanted_.empty()) machine_.name += ",software=" + wanted_;
   }
 
-  // Of the section that was asked for.
+  // Applies the requested software profile.
   void apply_software() {
     for (const auto& section : software_) file_.software.push_back({section.name(), section.doc()});
     if (wanted_.empty()) return;
@@ -325,7 +325,7 @@ class Parser {
                fmt::format("a machine file has a line '{} NAME'", keyword));
   }
 
-  // `memory computer`: what this computer has, in equal parts.
+  // Divides the computer's memory equally among the devices (`memory computer`).
   void share_computer(Device& device, double devices) const {
     device.memory = device.memory / devices;
     if (device.reserve >= device.memory) {
@@ -381,20 +381,20 @@ class Parser {
 
   std::string_view text_;
   std::int64_t size_;
-  std::string wanted_;  // software
-  Place place_;         // of the line being read
+  std::string wanted_;  // requested software profile
+  Place place_;         // line being read
 
   MachineFile file_;
   Machine& machine_ = file_.machine;
   std::vector<DeviceSection> devices_;
-  std::vector<LevelSection> levels_;  // like machine_.levels
+  std::vector<LevelSection> levels_;  // parallel to machine_.levels
   std::vector<GroupText> groups_;
   std::vector<MappingText> mappings_;
   std::vector<SoftwareText> software_;
-  std::set<std::string, std::less<>> keywords_;  // seen so far
-  std::size_t open_line_ = 0;                    // where a count is '?'
+  std::set<std::string, std::less<>> keywords_;  // keywords seen so far
+  std::size_t open_line_ = 0;                    // line where a count is '?'
 
-  // What fields now belong to: the last of its kind.
+  // Section that the next fields belong to: the last of its kind.
   enum class Section : std::uint8_t { kNone, kDevice, kLevel, kSoftware };
   Section section_ = Section::kNone;
 };

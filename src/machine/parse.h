@@ -1,4 +1,4 @@
-// The text of a machine file, line by line: what machine/machine.h's functions are made of.
+// Line-by-line parser of machine files; the functions of machine/machine.h use it.
 #pragma once
 
 #include <string>
@@ -14,20 +14,20 @@ struct MachineFile {
   std::string source;  // "machines/summit.machine"
   std::string usage;
   std::string doc;
-  std::vector<std::string> sources;  // comment lines that start like "[KEY] ..."
+  std::vector<std::string> sources;  // comment lines of the form "[KEY] ..."
   struct Software {
     std::string name, doc;
   };
-  std::vector<Software> software;  // the sections it has
-  std::string open_level;          // whose count is '?'; empty where none is or a size was given
+  std::vector<Software> software;  // its software profiles
+  std::string open_level;          // level whose count is '?'; empty if none or a size was given
 };
 
-// Without the check that a size was given where, and only where, the text leaves a count open.
-// With size 0 an open count is read as 1, and what depends on it is left out: networks, mappings.
+// Parses a machine file without checking that a size is given exactly if a count is open. With size
+// 0 an open count is read as 1, and networks and mappings, which depend on it, are left out.
 MachineFile read_machine_file(std::string_view text, const std::string& source, std::int64_t size,
                               const std::string& software = "");
 
-// What load_machine(name) reads; a name without its size will do.
+// Loads the file that load_machine(name) would parse; the name's size is optional.
 MachineFile load_machine_file(const std::string& name);
 
 }  // namespace tandem::machine

@@ -1,4 +1,4 @@
-// Messages about the text of a machine file.
+// Returns error messages about the text of a machine file, for tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@ std::optional<Machine> part_without(const Machine& machine, const Digits& digits
     const auto parts = digits.group_size(mask, l);
     if (parts > 1 && out.levels[l].network != nullptr) {
       if (parts != out.levels[l].count) return std::nullopt;
-      out.levels[l].network = nullptr;  // of one unit
+      out.levels[l].network = nullptr;  // one unit needs no network
     }
     out.levels[l].count /= parts;
   }

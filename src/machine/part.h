@@ -1,5 +1,5 @@
-// A part of a machine: the devices that agree in some digits, as a machine of its own. So one stage
-// of a pipeline can be looked at by itself.
+// Parts of a machine: the devices that agree in some digits, as a machine of their own. The search
+// uses a part to evaluate one stage of a pipeline alone.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,10 @@
 
 namespace tandem::machine {
 
-// Each level has as many units as differ in its other digits. Links are what they were: of one that
-// the devices of a unit share, the other parts' devices have their share. Nothing
-// where devices differ in kind, or where several units of a level are left that no switch joins.
+// Returns the part of `machine` without the digits in `mask`. Each level has as many units as its
+// other digits give. A `shared` link keeps only the part's share of its bandwidth. Returns nullopt
+// if the devices differ in kind, or if several units are left of a level that no single switch
+// joins.
 std::optional<Machine> part_without(const Machine& machine, const Digits& digits, DigitMask mask);
 
 }  // namespace tandem::machine

@@ -9,8 +9,8 @@ namespace tandem::machine {
 
 namespace {
 
-// Which rates may stand in for a type the device does not list: the nearest wider type first, for
-// such hardware converts; then the nearest narrower one. Integers count as floats of their size.
+// Returns the types whose rates may stand in for `type`. The nearest wider type comes first because
+// hardware converts to it, then the nearest narrower one. Integers count as floats of their size.
 std::span<const DType> rates_for(DType type) {
   using enum DType;
   static constexpr std::array kLikeFp64 = {kFp64, kFp32, kFp16, kBf16};

@@ -1,12 +1,12 @@
-// Which of the peaks that a device lists an element type computes at.
+// Selection of a device's peak rate for an element type.
 #pragma once
 
 #include "machine/machine.h"
 
 namespace tandem::machine {
 
-// The type itself where it is listed, else the nearest wider one (bf16 on a V100: fp32), else a
-// narrower one.
+// Returns the type whose peak `dtype` computes at. It is `dtype` itself if the device lists it,
+// otherwise the nearest wider type (bf16 on a V100: fp32), otherwise a narrower one.
 DType type_of_peak(const Device& device, DType dtype);
 
 }  // namespace tandem::machine

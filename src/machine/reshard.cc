@@ -10,7 +10,7 @@ namespace {
 constexpr auto kReplica = DigitRole::kReplica;
 constexpr auto kPartial = DigitRole::kPartial;
 
-// The step that takes one digit from a role to another, both dimensions counted as one kind.
+// Returns the step that takes one digit from one role to another; all dimensions count as one role.
 Step kind_of(DigitRole from, DigitRole to) {
   if (from.is_dim()) {
     if (to.is_dim()) return Step::kAllToAll;
@@ -30,13 +30,13 @@ Step kind_of(DigitRole from, DigitRole to) {
   return to == kReplica ? Step::kBroadcast : Step::kZero;
 }
 
-// Cheap and shrinking first, growing last: what is left to move is then smallest.
+// Order of steps: cheap and shrinking ones first, growing ones last, so later steps move less.
 constexpr std::array kOrder = {
     Step::kDrop,      Step::kSlice,     Step::kMask,      Step::kReduceScatter, Step::kReduce,
     Step::kAllToAll,  Step::kScatter,   Step::kAllReduce, Step::kSend,          Step::kGather,
     Step::kAllGather, Step::kBroadcast, Step::kPad,       Step::kZero};
 
-// The digits before this one.
+// Returns the digits before this one.
 DigitMask below(std::size_t digit) { return bit(digit) - 1; }
 
 class Resharding {
@@ -59,11 +59,11 @@ class Resharding {
   }
 
  private:
-  // May digit `i` leave its dimension: are all digits after it in other roles?
+  // Returns whether digit `i` may leave its dimension: all digits after it have other roles.
   [[nodiscard]] bool is_minor(std::size_t i) const { return (there_[now_[i].dim()] >> i) == 1; }
 
-  // May digit `i` join its goal dimension now, becoming its minor digit? Every digit that the
-  // dimension shall have before it must be there, and none that comes after or shall leave.
+  // Returns whether digit `i` may now join its goal dimension as the minor digit. All digits wanted
+  // before it must be there, and no digit that comes after it or must leave.
   [[nodiscard]] bool can_join(std::size_t i) const {
     const auto d = goal_[i].dim();
     return there_[d] == (wanted_[d] & below(i));
@@ -73,9 +73,9 @@ class Resharding {
     return (!now_[i].is_dim() || is_minor(i)) && (!goal_[i].is_dim() || can_join(i));
   }
 
-  // One digit by the first kind of step in kOrder that some digit can take. (Digits that go from
-  // one dimension to another together must move in one all-to-all: leaving wants the minor one
-  // first, joining the major one.)
+  // Moves one digit by the first kind of step in kOrder that some digit can take. Returns false if
+  // none can. Digits that go together from one dimension to another must share one all-to-all: they
+  // would have to leave minor digit first, but join major digit first.
   bool take_any_step() {
     std::array<DigitMask, kOrder.size()> of_kind{};
     static_assert(static_cast<std::size_t>(Step::kSend) < kOrder.size());
@@ -100,8 +100,8 @@ class Resharding {
     return false;
   }
 
-  // Is `group`, which goes from one dimension to another, the minor end of the first, and the next
-  // in the second?
+  // Returns whether `group`, which goes from one dimension to another, is the minor end of the
+  // first and next in the second.
   [[nodiscard]] bool possible_together(DigitMask group) const {
     const auto first = static_cast<std::size_t>(std::countr_zero(group));
     const DigitMask before = below(first);
@@ -113,8 +113,8 @@ class Resharding {
            (wanted & ~before & through_last) == group;
   }
 
-  // No digit can take its step: the last digit of a dimension that is not as it shall be is
-  // gathered, and will join again later.
+  // Resolves a deadlock in which no digit can take its step. The last digit of an unfinished
+  // dimension is gathered; it joins again later.
   void clear_the_way() {
     for (std::size_t i = now_.count(); i-- > 0;) {
       if (now_[i].is_dim() && is_minor(i) && blocks(now_[i].dim())) {
@@ -125,7 +125,7 @@ class Resharding {
     CHECK(false, to_text(now_), to_text(goal_));
   }
 
-  // Is the dimension's digit list not yet a prefix of what it shall be?
+  // Returns whether the dimension's digit list is not yet a prefix of the wanted list.
   [[nodiscard]] bool blocks(std::size_t dim) const {
     const auto missing = wanted_[dim] & ~there_[dim];
     const auto first_missing = static_cast<std::size_t>(std::countr_zero(missing));
@@ -133,7 +133,7 @@ class Resharding {
            (missing != 0 && (there_[dim] & ~below(first_missing)) != 0);
   }
 
-  // The digits of `group` all have one role now and get another.
+  // Moves the digits of `group`, which share one role, to the role `to`.
   void take(DigitMask group, DigitRole to) {
     const auto from = now_[static_cast<std::size_t>(std::countr_zero(group))];
     const auto kind = kind_of(from, to);
@@ -153,8 +153,8 @@ class Resharding {
     steps_.back().after = now_;
   }
 
-  // One collective over both digits does the same as two, if digits that leave or join a dimension
-  // keep machine order within it.
+  // Returns whether the step merges with the last one: one collective over both digits has the same
+  // effect if digits that leave or join a dimension keep machine order within it.
   static bool joins(const ReshardStep& last, Step kind, std::size_t from_dim, std::size_t to_dim) {
     return last.kind == kind && last.from_dim == from_dim && last.to_dim == to_dim &&
            kind != Step::kAllToAll;
@@ -162,8 +162,8 @@ class Resharding {
 
   Layout now_;
   const Layout& goal_;
-  DigitMask left_ = 0;                              // digits that are not as they shall be
-  std::array<DigitMask, Shape::kMaxRank> there_{};  // by dimension: the digits that cut it
+  DigitMask left_ = 0;                              // digits not yet in their goal roles
+  std::array<DigitMask, Shape::kMaxRank> there_{};  // by dimension: digits that cut it now
   std::array<DigitMask, Shape::kMaxRank> wanted_{};
   std::vector<ReshardStep> steps_;
 };

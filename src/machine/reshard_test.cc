@@ -46,23 +46,23 @@ TEST(Reshard, NamesTheCollective) {
       {".", "A", "send .>A"},
       {"A", "r", "broadcast A>r"},
       {"p", "B", "reduce p>B"},
-      // At a place the whole way, or sent when least is to be sent.
+      // The tensor stays at its place, or is sent when least must be sent.
       {"Ap", "Ar", "all_reduce Ap>Ar"},
       {"Ap.", ".rA", "all_reduce Ap.>Ar., send Ar.>.rA"},
       {"A0", "Br", "send A0>B0, all_gather B0>Br"},
       {".r", "A0", "slice .r>.0, send .0>A0"},
       {"0", "0", ""},
-      // Digits that do the same go in one collective.
+      // Digits that take the same step share one collective.
       {"pp", "rr", "all_reduce pp>rr"},
       {"pp", "00", "reduce_scatter pp>00"},
       {"000", "rrr", "all_gather 000>rrr"},
       {"00000", "11111", "all_to_all 00000>11111"},
       {"r00", "r11", "all_to_all r00>r11"},
-      // ... and digits that do different things do not.
+      // Digits that take different steps do not share one.
       {"pp", "r0", "reduce_scatter pp>p0, all_reduce p0>r0"},
       {"0r", "rr", "all_gather 0r>rr"},
       {"00", "0r", "all_gather 00>0r"},
-      // A major digit joins or leaves: the minor one is gathered and cut again.
+      // If a major digit joins or leaves, the minor one is gathered and cut again.
       {"r0", "00", "all_gather r0>rr, slice rr>00"},
       {"00", "r0", "all_gather 00>rr, slice rr>r0"},
       {"p0", "00", "all_gather p0>pr, reduce_scatter pr>0r, slice 0r>00"},
@@ -74,7 +74,7 @@ TEST(Reshard, NamesTheCollective) {
   }
 }
 
-// By the names of roles before and after, every dimension being 'd'.
+// Returns the expected step by the roles before and after; every dimension is 'd'.
 const std::map<std::string, Step>& expected_kinds() {
   static const std::map<std::string, Step> kKinds = {
       {"rd", Step::kSlice},         {"r.", Step::kDrop},      {"rp", Step::kMask},
@@ -86,7 +86,7 @@ const std::map<std::string, Step>& expected_kinds() {
   return kKinds;
 }
 
-// Does `group` hold the last of the digits that run along `role`?
+// Returns whether `group` holds the last of the digits that run along `role`.
 bool is_minor_end(const Layout& in, DigitRole role, DigitMask group) {
   const auto others = in.digits(role) & ~group;
   return others == 0 || std::bit_width(others) <= static_cast<unsigned>(std::countr_zero(group));
@@ -128,7 +128,7 @@ std::vector<Layout> all_layouts(std::size_t digits) {
     std::vector<Layout> longer;
     for (const auto& known : out) {
       for (char role : {'.', 'A', 'r', 'p', '0', '1'}) {
-        if (role == 'A' && digits > 3) continue;  // enough is enough
+        if (role == 'A' && digits > 3) continue;  // limits the number of cases
         longer.push_back(known);
         longer.back().set(i, DigitRole::parse(role).value());
       }
@@ -138,8 +138,8 @@ std::vector<Layout> all_layouts(std::size_t digits) {
   return out;
 }
 
-// The sizes of digits do not matter to a layout, so machines with digits {2}, {2,2} = {2,3},
-// {2,2,2} = {2,2,3} are these counts; one more for good measure.
+// Layouts ignore the digits' sizes, so machines with the digits {2}, {2,2} = {2,3}, {2,2,2} =
+// {2,2,3} are these digit counts; one larger count is added.
 TEST(Reshard, EveryPairOfLayoutsArrivesByLegalSteps) {
   std::size_t pairs = 0;
   std::size_t longest = 0;
@@ -215,7 +215,7 @@ TEST(Layout, TypeAndRanges) {
     EXPECT_EQ(shape ? to_text(*shape) : "none", c.shape) << c.layout;
   }
   EXPECT_FALSE(parallel_shape(layout("r0"), {4, 6}, digits).has_value());  // 3 does not divide 4
-  // Device 5 is digits (1, 2): the outermost digit is the major one.
+  // Device 5 has the digits (1, 2); the outermost digit is the major one.
   EXPECT_EQ(range_of(layout("00"), digits, 5, 0, 12).offset, 10);
   EXPECT_EQ(range_of(layout("r0"), digits, 5, 0, 12).offset, 8);
   EXPECT_EQ(range_of(layout("0r"), digits, 5, 0, 12).offset, 6);
@@ -226,7 +226,7 @@ TEST(Layout, TypeAndRanges) {
   EXPECT_TRUE(holds(layout("r."), digits, 3));
   EXPECT_TRUE(holds(layout("AB"), digits, 5));
   EXPECT_FALSE(holds(layout("AB"), digits, 4));
-  EXPECT_FALSE(parallel_shape(layout("Br"), {12, 6}, digits).has_value());  // there is no third
+  EXPECT_FALSE(parallel_shape(layout("Br"), {12, 6}, digits).has_value());  // no third place
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr std::array<Key, 7> kKeys = {{{"compute", &Scale::compute},
 constexpr std::string_view kBothOfMemory = "memory";
 
 double parse_factor(std::string_view key, std::string_view text) {
-  constexpr double kLargest = 1e6;  // rates stay far from where sums lose digits
+  constexpr double kLargest = 1e6;  // keeps rates far from where sums lose digits
   const auto factor = parse_double(text);
   if (!factor || !(*factor >= 1 / kLargest) || *factor > kLargest) {
     throw UserError("flag", "--scale", fmt::format("{} cannot be '{}'", key, text),
@@ -38,7 +38,7 @@ double parse_factor(std::string_view key, std::string_view text) {
   return *factor;
 }
 
-// The network of a level with other latencies.
+// The network of a level with scaled latencies.
 class Delayed : public Network {
  public:
   Delayed(std::shared_ptr<const Network> network, double factor)
@@ -129,7 +129,7 @@ Machine scaled(Machine machine, const Scale& scale) {
   }
   for (std::size_t l = 0; l < machine.levels.size(); ++l) {
     auto& level = machine.levels[l];
-    // Of one level alone the machine is a node.
+    // A machine of one level is a node, so its links count as `intra`.
     const bool across = l == 0 && machine.levels.size() > 1;
     level.bandwidth = level.bandwidth * (across ? scale.inter : scale.intra);
     level.latency = level.latency * scale.latency;

@@ -1,4 +1,5 @@
-// A machine with some of its rates multiplied: what if the network were ten times as fast?
+// Machines with some rates multiplied, for questions such as "what if the network were ten times
+// faster?"
 #pragma once
 
 #include <string>
@@ -9,25 +10,25 @@
 namespace tandem::machine {
 
 struct Scale {
-  double compute = 1;    // peak, of every element type
-  double capacity = 1;   // of memory; the reserve stays
-  double bandwidth = 1;  // of memory
-  double intra = 1;      // bandwidth of links inside units of the outermost level
-  double inter = 1;      // of links between them; a machine of one level has none
-  double latency = 1;    // of all links: 2 is twice as long
-  double launch = 1;     // times of a device and its host: to launch, dispatch, wait
+  double compute = 1;    // factor of the peak of every element type
+  double capacity = 1;   // factor of memory capacity; the reserve is unchanged
+  double bandwidth = 1;  // factor of memory bandwidth
+  double intra = 1;      // factor of link bandwidth inside units of the outermost level
+  double inter = 1;      // factor of link bandwidth between them; unused with one level
+  double latency = 1;    // factor of all links' latency: 2 is twice as long
+  double launch = 1;     // factor of device and host times: launch, dispatch, synchronization
 
   bool operator==(const Scale&) const = default;
 };
 
-// "compute=10,inter=10"; `memory` is capacity and bandwidth. Throws UserError naming what is
-// unknown, or no factor above 0.
+// Parses "compute=10,inter=10"; `memory` sets capacity and bandwidth. Throws UserError for an
+// unknown name or an invalid factor.
 Scale parse_scale(std::string_view text);
-// What is not 1: parses back. "none" where everything is.
+// Returns the factors other than 1 in the form that parse_scale() reads, or "none".
 std::string to_text(const Scale& scale);
 
-// Multiplied by 1 a number stays as it is. Throws UserError where the reserve takes all that is
-// left of the memory.
+// Returns the machine with its rates multiplied. A factor of 1 leaves a number bit-identical.
+// Throws UserError if the reserve takes all of the scaled memory.
 Machine scaled(Machine machine, const Scale& scale);
 
 }  // namespace tandem::machine

@@ -1,4 +1,4 @@
-// Sections of software in machine files, and the fields that say how a device is driven.
+// Tests of software profiles in machine files, and of fields that describe how a device is driven.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -214,7 +214,7 @@ TEST(SoftwareText, ComputeMayWaitForSends) {
   EXPECT_TRUE(waits(kToy + "  wait_for_sends yes\n"));
 }
 
-// A section is checked whether or not it is asked for.
+// A software profile is checked even if it is not requested.
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
   EXPECT_EQ(
       error_of(kToy + "  interference 2\n"),

@@ -8,7 +8,7 @@ namespace tandem::machine {
 
 namespace {
 
-// A line, to be read again into what it changes. The file's text outlives it.
+// A line that is read again when the profile is applied. The file's text outlives it.
 struct Line {
   Place place;
   std::string owner;
@@ -33,7 +33,7 @@ void SoftwareText::read(const Place& place, std::string_view keyword, Words rest
   });
 }
 
-// "level gpu utilization 0.7"
+// Reads a line like "level gpu utilization 0.7".
 void SoftwareText::read_level(const Place& place, Words rest, const std::vector<Level>& levels) {
   const auto whole = shown("level", rest);
   if (rest.size() < 3) {

@@ -1,5 +1,5 @@
-// A `software` section of a machine file: fields that replace those of every device, and fields of
-// levels. Every section is read; the one that was asked for is applied.
+// Parser of a software profile in a machine file: fields that replace those of every device, and
+// fields of levels. Every profile is parsed; only the requested one is applied.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ class SoftwareText {
   explicit SoftwareText(std::string name)
       : name_(std::move(name)), owner_("software " + name_), device_(owner_) {}
 
-  // A line that begins with `keyword`; `levels` are those of the machine. Throws UserError.
+  // Reads a line that begins with `keyword`; `levels` are the machine's levels. Throws UserError.
   void read(const Place& place, std::string_view keyword, Words rest,
             const std::vector<Level>& levels);
   void set_doc(const Place& place, std::string doc);
@@ -39,7 +39,7 @@ class SoftwareText {
   };
 
   std::string name_;
-  std::string owner_;  // as messages call it
+  std::string owner_;  // name in messages
   std::string doc_;
   DeviceText device_;
   std::vector<std::function<void(Device&)>> changes_;

@@ -19,7 +19,7 @@ struct Send {
   double part;
 };
 
-// Who sends to the member at `rank` of a group.
+// Returns the sends to the member at `rank` of a group.
 std::vector<Send> sends_to(Pattern pattern, const std::vector<std::int32_t>& group,
                            std::size_t rank) {
   const auto n = group.size();
@@ -44,7 +44,7 @@ std::vector<Send> sends_to(Pattern pattern, const std::vector<std::int32_t>& gro
   CHECK(false);
 }
 
-// Both directions of one link, or of a bundle that traffic fills evenly.
+// Load of both directions of one link, or of a bundle that traffic fills evenly.
 struct Load {
   double there = 0, back = 0;
   [[nodiscard]] double fullest(bool half_duplex) const {
@@ -52,7 +52,7 @@ struct Load {
   }
 };
 
-// By counting, as a machine may have very many units on switches.
+// A fat tree; it counts traffic per leaf, because a machine may have very many units on switches.
 class FatTree : public Network {
  public:
   FatTree(std::int64_t units, std::int64_t leaf, double oversubscription, Seconds latency,
@@ -116,14 +116,14 @@ class FatTree : public Network {
     }
   }
 
-  // A group's members in one leaf are all alike.
+  // Adds an all-to-all. A group's members in one leaf are equivalent.
   void all_to_all(const std::vector<std::int32_t>& group, Tally& tally) const {
     const auto others = static_cast<double>(group.size() - 1);
     std::map<std::size_t, double> members;
     for (const auto unit : group) ++members[leaf_of(unit)];
     for (const auto unit : group) tally.unit[static_cast<std::size_t>(unit)] = {1, 1};
     for (const auto& [leaf, inside] : members) {
-      const double outside = (others + 1 - inside) / others;  // of a member's sends
+      const double outside = (others + 1 - inside) / others;  // fraction of a member's sends
       tally.leaf[leaf].there += inside * outside;
       tally.leaf[leaf].back += inside * outside;
       tally.latency = std::max(tally.latency, latency_ * (1 + outside));
@@ -140,7 +140,7 @@ class FatTree : public Network {
 struct Arc {
   std::int32_t to;
   std::uint32_t link;
-  bool there;  // from a to b?
+  bool there;  // whether the direction is from a to b
 };
 
 class Linked : public Network {
@@ -173,7 +173,7 @@ class Linked : public Network {
         const auto sends = sends_to(pattern, group, rank);
         if (sends.empty()) continue;
         const auto waited = add(group[rank], sends, loads);
-        // In an all-to-all a unit's sends follow each other, else they are one step.
+        // In an all-to-all, a unit's sends follow each other; otherwise they are one step.
         const auto sum = std::accumulate(waited.begin(), waited.end(), Seconds{});
         latency = std::max(latency, pattern == Pattern::kAllToAll
                                         ? sum / static_cast<double>(sends.size())
@@ -221,7 +221,7 @@ class Linked : public Network {
   }
 
  private:
-  // The groups' own links are all different. Where one has no ring of such, `otherwise`.
+  // Returns the load of packed rings, or `otherwise` if a group has none. Groups share no links.
   [[nodiscard]] double load_of_packed(const UnitGroups& groups, double otherwise) const {
     double out = 0;
     for (const auto& group : groups) {
@@ -242,11 +242,11 @@ class Linked : public Network {
     (arc.there ? loads[arc.link].there : loads[arc.link].back) += part;
   }
 
-  // The ways to one unit with the fewest links.
+  // The shortest paths to one unit, by number of links.
   struct Ways {
-    std::vector<std::int32_t> distance;  // of every point, in links
-    std::vector<std::int32_t> order;     // the points by distance
-    std::vector<Seconds> latency;        // of the slowest such way from every point
+    std::vector<std::int32_t> distance;  // distance of every point, in links
+    std::vector<std::int32_t> order;     // points in order of distance
+    std::vector<Seconds> latency;        // latency of the slowest shortest path from every point
   };
 
   [[nodiscard]] Ways ways_to(std::int32_t unit) const {
@@ -277,11 +277,11 @@ class Linked : public Network {
     }
   }
 
-  // Adds these sends to `to`, and returns the latency of each.
+  // Adds the load of these sends to unit `to`. Returns the latency of each send.
   std::vector<Seconds> add(std::int32_t to, const std::vector<Send>& sends,
                            std::vector<Load>& loads) const {
     const auto& ways = ways_[static_cast<std::size_t>(to)];
-    std::vector<double> waiting(arcs_.size());  // to be passed on from each point
+    std::vector<double> waiting(arcs_.size());  // traffic that each point must pass on
     std::vector<Seconds> out;
     for (const auto& send : sends) {
       const auto route = routes_.find({send.from, to});
@@ -297,7 +297,8 @@ class Linked : public Network {
       }
       out.push_back(sum);
     }
-    // The farthest first, so that all a point passes on has arrived there.
+    // The farthest points come first, so that all traffic of a point has arrived before it passes
+    // it on.
     for (auto i = ways.order.size(); i-- > 1;) {
       const auto at = static_cast<std::size_t>(ways.order[i]);
       if (waiting[at] == 0) continue;
@@ -339,7 +340,7 @@ UnitGroups unit_groups(std::span<const std::int64_t> digits, std::uint32_t mask)
       group += rest % digits[i] * weight;
       weight *= digits[i];
     }
-    // Units come in rising order, so that each group is in the order of its own digits.
+    // Units ascend, so each group is in the order of its own digits.
     out[static_cast<std::size_t>(group)].push_back(static_cast<std::int32_t>(unit));
   }
   return out;

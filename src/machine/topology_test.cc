@@ -16,7 +16,7 @@ double load(const Network& network, Pattern pattern, const Sizes& digits, std::u
   return network.passage(pattern, digits, mask).load;
 }
 
-// All units in one group.
+// Returns the load with all units in one group.
 double load(const Network& network, Pattern pattern, std::int64_t units) {
   return load(network, pattern, {units}, 1);
 }
@@ -29,7 +29,8 @@ TEST(UnitGroups, ByHand) {
 }
 
 TEST(Ring, AllToAllHasTheLoadOfTheClosedForm) {
-  // With one byte from each to each: n^2/8 on every link, and (n^2-1)/8 for odd n.
+  // If each unit sends one byte to each other, every link carries n^2/8 bytes, or (n^2-1)/8 for odd
+  // n.
   for (const std::int64_t n : {3, 4, 5, 8, 16, 63, 64}) {
     const auto ring = torus(Sizes{n}, kHop, false);
     const auto squared = static_cast<double>(n * n - n % 2);
@@ -51,12 +52,12 @@ TEST(Ring, RingCollectivesUseBothDirections) {
 TEST(Ring, GroupsShareTheLinksBetweenThem) {
   const auto ring = torus(Sizes{8}, kHop, false);
   const Sizes digits = {2, 2, 2};
-  // Neighbouring pairs: links of their own.
+  // Neighbouring pairs have links of their own.
   EXPECT_DOUBLE_EQ(load(*ring, Pattern::kRing, digits, 0b100), 1);
-  // Pairs 4 apart, half of the bytes each way around: 4 links of 8, all units at once.
+  // Pairs 4 apart send half of the bytes each way around: all units at once use 4 of 8 links.
   EXPECT_DOUBLE_EQ(load(*ring, Pattern::kAllToAll, digits, 0b001), 2);
   EXPECT_EQ(ring->passage(Pattern::kChain, digits, 0b001).latency, 4 * kHop);
-  // Two interleaved rings of 4 with steps of 2 links: twice the load of one ring of 8.
+  // Two interleaved rings of 4 with steps of 2 links have twice the load of one ring of 8.
   EXPECT_DOUBLE_EQ(load(*ring, Pattern::kRing, digits, 0b011), 1);
 }
 
@@ -92,12 +93,12 @@ TEST(Torus, RowsAndColumnsAreRings) {
 TEST(FatTree, TwoToOneOversubscription) {
   const auto tree = fat_tree(16, 4, 2, kHop, false);
   const Sizes digits = {2, 2, 2, 2};
-  // In a leaf: a switch.
+  // A leaf is a switch.
   for (const auto pattern : {Pattern::kRing, Pattern::kAllToAll, Pattern::kChain}) {
     EXPECT_DOUBLE_EQ(load(*tree, pattern, digits, 0b1100), 1);
     EXPECT_EQ(tree->passage(pattern, digits, 0b1100).latency, kHop);
   }
-  // 12 of 15 leave the leaf, over half the bandwidth.
+  // In an all-to-all, 12 of 15 parts leave the leaf, over half the bandwidth.
   EXPECT_DOUBLE_EQ(load(*tree, Pattern::kAllToAll, digits, 0b1111), 2 * 12.0 / 15);
   // A ring in order leaves a leaf once in each direction, by halves.
   EXPECT_DOUBLE_EQ(load(*tree, Pattern::kRing, digits, 0b1111), 1);
@@ -114,7 +115,7 @@ TEST(FatTree, OneLeafIsASwitch) {
          {Pattern::kRing, Pattern::kAllToAll, Pattern::kChain, Pattern::kFromRoot}) {
       const Sizes digits = {2, 2, 2, 3};
       EXPECT_NEAR(load(*fat_tree(24, 24, 1, kHop, false), pattern, digits, mask), 1, 1e-12);
-      // Half duplex: who sends and receives needs twice the time; a root only sends.
+      // With half duplex, a unit that sends and receives needs twice the time; a root only sends.
       const bool both = pattern != Pattern::kFromRoot &&
                         !(pattern == Pattern::kChain && std::popcount(mask) == 1 && mask != 8);
       EXPECT_NEAR(load(*fat_tree(24, 24, 1, kHop, true), pattern, digits, mask), both ? 2 : 1,
@@ -124,7 +125,7 @@ TEST(FatTree, OneLeafIsASwitch) {
   EXPECT_TRUE(fat_tree(24, 24, 1, kHop, true)->is_symmetric());
 }
 
-// Counting and following every link agree.
+// Counting per leaf and following every link agree.
 TEST(FatTree, EqualsItsLinksWrittenOut) {
   constexpr std::int32_t kUnits = 24;
   constexpr std::int32_t kLeaf = 5;  // the last leaf is not full
@@ -151,7 +152,7 @@ TEST(FatTree, EqualsItsLinksWrittenOut) {
   }
 }
 
-// Two islands of 4 on a switch each, joined by a link of a tenth: units 0-3 and 4-7.
+// Returns two islands of 4 units on a switch each, joined by a link of a tenth: units 0-3 and 4-7.
 std::vector<Network::Link> islands() {
   std::vector<Network::Link> links;
   for (std::int32_t unit = 0; unit < 8; ++unit) links.push_back({unit, 8 + unit / 4, 1, kHop});
@@ -165,7 +166,7 @@ TEST(Linked, TheThinLinkBetweenTwoIslandsDecides) {
   EXPECT_DOUBLE_EQ(load(*network, Pattern::kAllToAll, digits, 0b110), 1);
   // 4 units send 4/7 of their bytes across.
   EXPECT_NEAR(load(*network, Pattern::kAllToAll, digits, 0b111), 4 * 4.0 / 7 / 0.1, 1e-9);
-  // 4 pairs across.
+  // There are 4 pairs across.
   EXPECT_NEAR(load(*network, Pattern::kChain, digits, 0b001), 4 / 0.1, 1e-9);
   EXPECT_NEAR(network->passage(Pattern::kChain, digits, 0b001).latency.value, 7e-6, 1e-15);
   // A ring crosses twice in each direction, by halves.
@@ -173,7 +174,7 @@ TEST(Linked, TheThinLinkBetweenTwoIslandsDecides) {
 }
 
 TEST(Linked, RingsArePackedWhereTheMachineSaysSo) {
-  // All of n units joined with all: (n-1)/2 rings over different links, each in both directions.
+  // If all of n units are joined with all, there are (n-1)/2 rings over different links.
   for (const std::int32_t n : {3, 4, 5, 6, 7, 8}) {
     std::vector<Network::Link> links;
     for (std::int32_t a = 0; a < n; ++a) {
@@ -184,7 +185,7 @@ TEST(Linked, RingsArePackedWhereTheMachineSaysSo) {
     EXPECT_DOUBLE_EQ(load(*linked(n, 0, links, {}, true), Pattern::kRing, n), 0.5 / rings) << n;
     EXPECT_DOUBLE_EQ(load(*linked(n, 0, links, {}, true), Pattern::kChain, n), 1) << n;
   }
-  // A square and one that hangs on a corner has no ring; links at half duplex are not packed.
+  // A square with a unit attached to one corner has no ring; half-duplex links are not packed.
   std::vector<Network::Link> links = {
       {0, 1, 2, kHop}, {1, 2, 2, kHop}, {2, 3, 2, kHop}, {3, 0, 2, kHop}, {3, 4, 1, kHop}};
   EXPECT_DOUBLE_EQ(load(*linked(5, 0, links, {}, true), Pattern::kRing, 5),
@@ -208,7 +209,7 @@ TEST(Linked, APartHasTheLinksBetweenItsUnits) {
 }
 
 TEST(Linked, AGivenRouteIsTaken) {
-  // A square; 0 to 2 by default half over 1 and half over 3.
+  // The links form a square; by default 0 to 2 goes half over 1 and half over 3.
   const std::vector<Network::Link> square = {
       {0, 1, 1, kHop}, {1, 2, 1, kHop}, {2, 3, 1, 2 * kHop}, {3, 0, 1, 2 * kHop}};
   const Sizes digits = {2, 2};
@@ -218,7 +219,7 @@ TEST(Linked, AGivenRouteIsTaken) {
   const auto most = [&](const std::vector<Network::Route>& routes) {
     return load(*linked(4, 0, square, routes), Pattern::kChain, digits, 0b01);
   };
-  // Pairs 0-2 and 1-3 at once.
+  // The pairs 0-2 and 1-3 send at once.
   EXPECT_DOUBLE_EQ(most({}), 1);
   EXPECT_DOUBLE_EQ(most({{0, 1, 2}, {1, 2, 3}}), 2);
   EXPECT_DOUBLE_EQ(most({{0, 1, 2}, {1, 0, 3}}), 1);

@@ -21,14 +21,14 @@ std::optional<std::int64_t> positive(std::string_view text) {
   return value && *value >= 1 && *value <= kMaxDevices ? value : std::nullopt;
 }
 
-// "2:1" -> 2
+// Parses an oversubscription ratio: "2:1" -> 2.
 std::optional<double> ratio(std::string_view text) {
   if (!text.ends_with(":1")) return std::nullopt;
   const auto value = parse_double(text.substr(0, text.size() - 2));
   return value && *value >= 1 && *value <= 1e6 ? value : std::nullopt;
 }
 
-// "4x4x2" -> {4, 4, 2}
+// Parses extents: "4x4x2" -> {4, 4, 2}.
 std::vector<std::int64_t> parse_extents(std::string_view text) {
   std::vector<std::int64_t> out;
   for (const auto piece : split(text, 'x')) {
@@ -45,7 +45,8 @@ bool is_time_unit(std::string_view word) {
 
 }  // namespace
 
-// Units are their numbers; every other word is a switch, numbered after the units.
+// Numbers of a network's points. A unit is its number; every other word is a switch, numbered after
+// the units.
 class TopologyText::Points {
  public:
   explicit Points(const Level& level) : level_(level) {}
@@ -164,7 +165,7 @@ void TopologyText::join(const Place& level_place, Level& level) const {
   };
   switch (kind_) {
     case Kind::kSwitch:
-      // Nothing to work out: every unit sends and receives at full speed.
+      // A full-duplex switch needs no network: every unit sends and receives at full speed.
       if (level.half_duplex) {
         level.network = fat_tree(level.count, level.count, 1, level.latency, true);
       }
@@ -235,7 +236,7 @@ std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place
                                    route.points.front(), route.points.back()));
     }
   }
-  // Where only one direction is given, the other goes back the same way.
+  // If only one direction is given, the other direction takes the reversed route.
   std::vector<Network::Route> all;
   for (const auto& [ends, path] : routes) {
     all.push_back(path);

@@ -1,5 +1,5 @@
-// The lines of a level that say how its units are joined: `topology`, `link`, `route`.
-// docs/machine-format.md describes them.
+// Parser of the lines that join the units of a level: `topology`, `link`, `route`.
+// docs/reference/machine-format.md describes them.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ class TopologyText {
  public:
   static bool is_keyword(std::string_view word);
 
-  // "torus 4x4"; "switch" where nothing else is said.
+  // Returns the topology as written: "torus 4x4"; "switch" by default.
   [[nodiscard]] const std::string& text() const { return text_; }
 
   void read(const Place& place, std::string_view keyword, Words rest);
 
-  // Once the level's count, bandwidth and latency are known: sets its network. Throws UserError
-  // where they do not fit together.
+  // Sets the network of `level`, whose count, bandwidth and latency must be known. Throws UserError
+  // if they do not fit together.
   void join(const Place& level_place, Level& level) const;
 
  private:
@@ -39,7 +39,7 @@ class TopologyText {
     std::string text;
     std::vector<std::string> points;
   };
-  class Points;  // units by number, switches by name
+  class Points;  // maps units to numbers and switches to names
 
   void read_topology(const Place& place, Words rest);
   void read_link(const Place& place, Words rest);
@@ -47,13 +47,13 @@ class TopologyText {
   [[nodiscard]] std::shared_ptr<const Network> join_links(const Place& level_place,
                                                           const Level& level) const;
 
-  Place place_;  // of `topology`; line 0 where there is none
+  Place place_;  // place of `topology`; line 0 if there is none
   Kind kind_ = Kind::kSwitch;
   std::string text_ = "switch";
   std::int64_t leaf_ = 0;
   double oversubscription_ = 1;
   std::vector<std::int64_t> extents_;
-  bool packed_ = false;  // of links
+  bool packed_ = false;  // whether the line is `links packed`
   std::vector<Link> links_;
   std::vector<Route> routes_;
 };

@@ -28,7 +28,7 @@ TEST(Utilization, ACurveGoesThroughItsPointsAndStaysBeyondThem) {
   EXPECT_EQ(to_text(kCurve), "0.1 to 1 by size");
 }
 
-// Half way in logarithms is the geometric mean of both.
+// Halfway in logarithms, the result is the geometric mean of both.
 TEST(Utilization, BetweenPointsItIsAPower) {
   EXPECT_NEAR(kCurve.at(Bytes{1e4}), std::sqrt(0.1), 1e-12);
   EXPECT_NEAR(kCurve.at(Bytes{1e6}), 0.5, 1e-12);

@@ -8,7 +8,7 @@ namespace tandem::machine {
 
 namespace {
 
-// The collective that the line begins with, if any; takes it off.
+// Removes and returns the collective that the line begins with; returns nullopt if there is none.
 std::optional<Step> take_collective(const Place& place, Words& rest) {
   if (rest.size() < 2 || parse_double(rest[0])) return std::nullopt;
   const auto step = parse_collective(rest[0]);

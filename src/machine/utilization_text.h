@@ -1,5 +1,5 @@
-// The lines of a level that say what of its bandwidth is reached: `utilization`, of all collectives
-// or of one, one number or one for each size. docs/machine-format.md describes them.
+// Parser of a level's `utilization` lines: one number or one per size, for all collectives or for
+// one. docs/reference/machine-format.md describes them.
 #pragma once
 
 #include <map>
@@ -14,21 +14,21 @@ namespace tandem::machine {
 
 class UtilizationText {
  public:
-  // `owner` is how messages call the level. Throws UserError.
+  // Reads one line. Messages call the level `owner`. Throws UserError.
   void read(const Place& place, const std::string& owner, Words rest);
 
-  // Once the level ends.
+  // Stores the utilizations in `level`. Call it at the end of the level.
   void join(Level& level) const;
 
  private:
   struct Lines {
     std::optional<double> constant;
-    std::vector<Utilization::Point> points;  // not with a constant
+    std::vector<Utilization::Point> points;  // empty if there is a constant
 
     [[nodiscard]] Utilization utilization() const;
   };
 
-  std::map<std::optional<Step>, Lines> lines_;  // none: of all that have no lines of their own
+  std::map<std::optional<Step>, Lines> lines_;  // nullopt: collectives without lines of their own
 };
 
 }  // namespace tandem::machine

@@ -37,11 +37,11 @@ DigitMask digits_of(const Layout& layout, std::size_t dim) {
   return layout.digits(DigitRole::dim(dim));
 }
 
-// Along one dimension: what one rank has, needs, and already has of that.
+// Along one dimension: what one rank needs, and the part of that it already has.
 struct Reach {
   std::int64_t needs = 0;
   std::int64_t own = 0;
-  std::int64_t shards = 0;  // in how many shards that lies
+  std::int64_t shards = 0;  // number of shards that contain it
 };
 
 Reach reach_of(const Window& window, std::int64_t rank, std::int64_t shard, std::int64_t extent) {
@@ -92,7 +92,7 @@ Shape largest_block(const std::vector<Window>& windows, const Layout& layout, co
 Halo halo_of(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
              const Digits& digits) {
   Halo out;
-  Shape ranks = sizes;  // of the dimensions with windows; in the others all ranks are alike
+  Shape ranks = sizes;  // only dimensions with windows vary; in the others all ranks are equivalent
   Shape shard = sizes;
   for (std::size_t d = 0; d < windows.size(); ++d) {
     const auto degree = digits.group_size(digits_of(layout, d));

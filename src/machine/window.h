@@ -1,9 +1,10 @@
-// Windows: what devices need of an operand whose index (2y+r-1) does not count through the
-// dimension that they cut. The device of rank k needs a box that moves with its part of the factor
-// y: its own shard and a halo from those beside it, or less than its shard where windows leave
-// gaps.
+// Windows: the part of an operand that a device needs if its index, such as (2y+r-1), does not
+// simply count through the dimension that it cuts. The device of rank k needs a box that moves with
+// its range of the factor y. The box is its own shard plus a halo from its neighbours, or less than
+// its shard if windows leave gaps.
 //
-//   a 3 x 3 convolution of 8 rows, padding 1, on 2 devices: shards [0,4) [4,8), windows [0,5) [3,8)
+//   A 3 x 3 convolution of 8 rows with padding 1 on 2 devices:
+//   shards [0,4) [4,8), windows [0,5) [3,8)
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace tandem::machine {
 
-// Along one dimension rank k needs [first + k * step, first + k * step + size), inside the tensor.
+// One dimension's window: rank k needs [first + k * step, first + k * step + size), clipped to the
+// tensor.
 struct Window {
   std::int64_t first = 0;
   std::int64_t step = 0;
@@ -23,21 +25,22 @@ struct Window {
 };
 Range range_of(const Window& window, std::int64_t rank, std::int64_t extent);
 
-// By dimension of an operand that lies like this; empty where every device needs just its shard.
-// Factors that are only summed over count as whole, so a window may hold more than is read.
+// Returns one window per dimension of an operand with this layout, or an empty list if every device
+// needs just its shard. Summed factors count as whole, so a window may exceed what is read.
 std::vector<Window> windows_of(const ops::Signature& s, std::size_t input, const Layout& layout,
                                const Digits& digits);
 
-// The largest block that a device needs, clipped to the tensor.
+// Returns the largest block that a device needs, clipped to the tensor.
 Shape largest_block(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
                     const Digits& digits);
 
-// What devices get from each other to have their windows, or give back of the gradients.
+// Halo exchange: the elements that devices get to complete their windows, or return of the
+// gradients.
 struct Halo {
-  DigitMask digits = 0;       // a group: the devices that cut the dimensions with windows
-  std::int64_t most = 0;      // elements that one device gets, at the most
-  std::int64_t together = 0;  // elements that all devices of a group get
-  std::int64_t messages = 0;  // from how many others one device gets something, at the most
+  DigitMask digits = 0;       // digits of a group: those that cut dimensions with windows
+  std::int64_t most = 0;      // largest number of elements that one device gets
+  std::int64_t together = 0;  // number of elements that all devices of a group get
+  std::int64_t messages = 0;  // largest number of devices that one device gets elements from
 };
 Halo halo_of(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
              const Digits& digits);

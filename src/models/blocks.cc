@@ -63,13 +63,13 @@ NodeId Block::mlp(NodeId x, const std::vector<std::int64_t>& widths, std::string
   return x;
 }
 
-// In fp32 where the element type has fewer bits.
+// Casts `x` to fp32 if the model's dtype is narrower.
 NodeId Block::widened(NodeId x, std::string_view name) const {
   if (size_of(dtype_) >= size_of(DType::kFp32)) return x;
   return add(ops::kCast, ops::Cast{DType::kFp32}, {x}, name);
 }
 
-// In the model's element type again.
+// Casts `x` back to the model's dtype.
 NodeId Block::narrowed(NodeId x, std::string_view name) const {
   if (graph_->node(x).type.dtype == dtype_) return x;
   return add(ops::kCast, ops::Cast{dtype_}, {x}, name);
@@ -121,7 +121,7 @@ NodeId Block::add_positions(NodeId x, std::int64_t positions, std::int64_t first
   return add(ops::kAdd, {x, rows}, "positions_sum");
 }
 
-// x [b s i] to [b h s d], with a matrix for every head.
+// Projects x [b s i] to [b h s d], with a matrix for every head.
 NodeId Block::project(NodeId x, std::int64_t heads, std::int64_t width, bool bias,
                       std::string_view name) const {
   const auto w = weight(fmt::format("w_{}", name), {heads, width, this->width(x)});
@@ -131,7 +131,7 @@ NodeId Block::project(NodeId x, std::int64_t heads, std::int64_t width, bool bia
   return add(ops::kAdd, {product, b}, fmt::format("{}_biased", name));
 }
 
-// Softmax of the scores, and the values' mean under it.
+// Returns the mean of the values, weighted by the softmax of the scores.
 NodeId Block::mix(NodeId q, NodeId k, NodeId v, const AttentionOptions& options) const {
   const double scale = 1 / std::sqrt(static_cast<double>(width(q)));
   if (options.fused) {

@@ -1,7 +1,7 @@
-// Building blocks of networks: what a paper draws as one box and a graph holds as several primitive
-// nodes. A block stands in a graph under a prefix, "l3." or "stage2.block3."; blocks that repeat
-// are built node for node alike, every weight right before its first use, so that only the number
-// in the prefix differs. Used by the built-in networks and by importers.
+// Building blocks of networks. A paper draws such a block as one box; a graph holds it as several
+// primitive nodes. A block's nodes have names with a prefix, such as "l3." or "stage2.block3.".
+// Repeated blocks are built node for node in the same way, every weight right before its first use,
+// so only the number in the prefix differs. The built-in networks and the importers use them.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,8 +20,8 @@ namespace tandem::models {
 
 using graph::NodeId;
 
-// Where the bias of a product is added. `kApart` is a node of its own: a product that is split over
-// what it sums leaves partial sums, and those must be summed up before a bias is added.
+// Location of a matmul's bias. `kApart` makes it a node of its own: a matmul that is split over its
+// summed dimension leaves partial sums, which must be reduced before a bias is added.
 enum class Bias : std::uint8_t { kNone, kInside, kApart };
 
 enum class NormKind : std::uint8_t { kLayer, kRms };
@@ -29,10 +29,11 @@ enum class NormKind : std::uint8_t { kLayer, kRms };
 struct NormOptions {
   NormKind kind = NormKind::kLayer;
   double eps = 1e-5;
-  bool plain = false;  // RMS: operator by operator in fp32, not one
+  bool plain = false;  // RMS norm as single operators in fp32
 };
 
-// Multi-head attention; with fewer key and value heads than query heads, grouped-query attention.
+// Multi-head attention; grouped-query attention if there are fewer key and value heads than query
+// heads.
 struct AttentionOptions {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;    // a divisor of `heads`
@@ -40,16 +41,16 @@ struct AttentionOptions {
   bool bias = false;
   bool causal = false;
   bool fused = false;                    // one `attention` node, not scores, softmax and mix
-  bool wide = false;                     // not fused: the softmax in fp32
-  bool dropout = false;                  // of the probabilities, as in training GPT-2 and GPT-3
-  std::optional<double> rope_base = {};  // rotary positions
-  // So many tokens of every sequence have been seen: their keys and values are inputs, to which
-  // those of the tokens given are appended.
+  bool wide = false;                     // if not fused: the softmax in fp32
+  bool dropout = false;                  // of probabilities, as in training GPT-2 and GPT-3
+  std::optional<double> rope_base = {};  // base of rotary positions, if any
+  // Number of tokens of every sequence that are already processed. Their keys and values are
+  // inputs, to which those of the given tokens are appended.
   std::int64_t cache = 0;
 };
 
-// `activation` must be elementwise. A gated block has a third matrix, whose product the activated
-// one is multiplied with (SwiGLU where the activation is silu).
+// A feed-forward block. `activation` must be elementwise. A gated block has a third matmul, whose
+// result is multiplied with the activated one (SwiGLU if the activation is silu).
 struct FeedForwardOptions {
   std::int64_t width = 1;
   const ops::OpSpec* activation = nullptr;
@@ -57,27 +58,27 @@ struct FeedForwardOptions {
   bool bias = false;
 };
 
-// Every token goes to `active` of `experts` feed-forward blocks.
+// A mixture of experts: every token goes to `active` of `experts` feed-forward blocks.
 struct ExpertOptions {
   std::int64_t experts = 1;
   std::int64_t active = 1;
-  // The fullest expert's tokens over the average. 1 is a perfect balance, which training aims at
-  // and does not reach.
+  // Ratio of the fullest expert's tokens to the average. 1 is a perfect balance, which training
+  // aims at and does not reach.
   double imbalance = 1;
 };
 
-// A layer of a transformer: attention, then a feed-forward block, or experts; each with a norm and
-// a residual.
+// A transformer layer: attention, then a feed-forward block or experts; each with a norm and a
+// residual.
 struct TransformerOptions {
   AttentionOptions attention;
   FeedForwardOptions feed_forward;
   std::optional<ExpertOptions> experts = {};
   NormOptions norm;
-  bool norm_first = true;  // else after the residual's sum
-  bool dropout = false;    // of what attention and the feed-forward block add
+  bool norm_first = true;  // false: after the residual's sum
+  bool dropout = false;    // on the outputs of attention and feed-forward block
 };
 
-// Sizes are rows, columns; padding is that, or top, left, bottom, right.
+// A convolution. Sizes are rows, columns; padding is the same, or top, left, bottom, right.
 struct ConvOptions {
   ops::Sizes kernel = {1, 1};
   ops::Sizes stride = {1, 1};
@@ -85,13 +86,13 @@ struct ConvOptions {
   std::int64_t groups = 1;
 };
 
-// Cheap to copy; the graph outlives it.
+// Adds nodes to a graph under a prefix. It is cheap to copy; the graph must outlive it.
 class Block {
  public:
   Block(graph::GraphBuilder& graph, DType dtype, std::string prefix = "")
       : graph_(&graph), dtype_(dtype), prefix_(std::move(prefix)) {}
 
-  // A block inside: its nodes' names begin with this one's prefix and "name.".
+  // Returns an inner block: its nodes' names begin with this one's prefix and "name.".
   [[nodiscard]] Block in(std::string_view name) const {
     return {*graph_, dtype_, fmt::format("{}{}.", prefix_, name)};
   }
@@ -99,10 +100,10 @@ class Block {
     return fmt::format("{}{}", prefix_, name);
   }
   [[nodiscard]] const Shape& shape(NodeId id) const { return graph_->node(id).type.shape.sizes; }
-  // The size of the last dimension.
+  // Returns the size of the last dimension.
   [[nodiscard]] std::int64_t width(NodeId id) const { return shape(id)[shape(id).rank() - 1]; }
 
-  // Nodes.
+  // Single nodes.
   [[nodiscard]] NodeId input(std::string_view name, const Shape& shape) const;
   [[nodiscard]] NodeId indices(std::string_view name, const Shape& shape, std::int64_t below) const;
   [[nodiscard]] NodeId weight(std::string_view name, const Shape& shape) const;
@@ -125,20 +126,20 @@ class Block {
   NodeId reshape(NodeId x, const Shape& shape, std::string_view name) const;
   NodeId concat(const std::vector<NodeId>& parts, std::int64_t axis, std::string_view name) const;
 
-  // A tenth of the elements is dropped, others in every such node.
+  // Adds a node that drops a tenth of the elements; each such node drops others.
   NodeId dropout(NodeId x, std::string_view name) const;
 
-  // Dense layers. Weights are "w_NAME" and "b_NAME".
+  // Dense layers. Weights are named "w_NAME" and "b_NAME".
   NodeId linear(NodeId x, std::int64_t width, std::string_view name, Bias bias = Bias::kNone) const;
-  // A layer of every width, `between` them the activation and at the end `last`, if any. Layers
-  // are "NAME1", "NAME2", …
+  // Adds a layer of every width, with the activation `between` after each but the last and `last`,
+  // if any, at the end. Layers are named "NAME1", "NAME2", …
   NodeId mlp(NodeId x, const std::vector<std::int64_t>& widths, std::string_view name,
              const ops::OpSpec& between, const ops::OpSpec* last = nullptr) const;
   NodeId norm(NodeId x, const NormOptions& options, std::string_view name) const;
 
   // Transformers, on [batch sequence width].
-  // Rows of a table of `vocabulary` rows for the input "tokens" [batch sequence]; the table may
-  // have `padding` rows more, which nothing looks up.
+  // An embedding: rows of a table with `vocabulary` rows, for the input "tokens" [batch sequence].
+  // The table may have `padding` more rows, which nothing looks up.
   struct Embedding {
     NodeId rows;
     NodeId table;
@@ -146,7 +147,7 @@ class Block {
   [[nodiscard]] Embedding embedding(std::string_view name, const Shape& indices,
                                     std::int64_t vocabulary, std::int64_t width,
                                     std::int64_t padding = 0) const;
-  // Adds rows of a learned table of `positions` rows, from `first` on.
+  // Adds rows of a learned position table of `positions` rows, starting at row `first`.
   [[nodiscard]] NodeId add_positions(NodeId x, std::int64_t positions,
                                      std::int64_t first = 0) const;
   [[nodiscard]] NodeId attention(NodeId x, const AttentionOptions& options) const {
@@ -157,14 +158,14 @@ class Block {
   [[nodiscard]] NodeId feed_forward(NodeId x, const FeedForwardOptions& options) const;
   [[nodiscard]] NodeId mixture_of_experts(NodeId x, const FeedForwardOptions& expert,
                                           const ExpertOptions& options) const;
-  // Sends [batch sequence width] to experts: [experts batch sequence width], and the gates. Works
-  // without a sequence, too.
+  // Tokens sent to experts, [experts batch sequence width], and their gates. The sequence dimension
+  // is optional.
   struct Dispatched {
     NodeId tokens;
     NodeId gates;
   };
   [[nodiscard]] Dispatched dispatch(NodeId x, const ExpertOptions& options) const;
-  // A product with a matrix of every expert's own.
+  // Multiplies with a separate matrix for every expert.
   NodeId expert_linear(NodeId x, std::int64_t width, std::string_view name) const;
   [[nodiscard]] NodeId transformer_layer(NodeId x, const TransformerOptions& options) const;
 
@@ -173,10 +174,10 @@ class Block {
               Bias bias = Bias::kNone) const;
   NodeId batch_norm(NodeId x, const ops::BatchNorm& options, std::string_view name) const;
 
-  // Losses against an input "target", which is made by the first that asks for it.
-  // The mean cross-entropy of [... classes] against class numbers [...].
+  // Losses against an input "target", which the first loss creates.
+  // Returns the mean cross-entropy of [... classes] against class numbers [...].
   [[nodiscard]] NodeId classification_loss(NodeId logits, std::string_view name = "loss") const;
-  // The same operator by operator, in fp32.
+  // Returns the same loss, built from single operators in fp32.
   [[nodiscard]] NodeId plain_classification_loss(NodeId logits) const;
   [[nodiscard]] NodeId regression_loss(NodeId prediction) const;
 
@@ -195,12 +196,12 @@ class Block {
   std::string prefix_;
 };
 
-// From the hyperparameters "heads", "kv_heads" (where there is one), "experts", ...; UserError
-// where they are impossible: "hidden 8 is not a multiple of heads 3".
+// Read options from the hyperparameters "heads", "kv_heads" (if there is one), "experts", ... They
+// throw UserError for impossible values: "hidden 8 is not a multiple of heads 3".
 AttentionOptions attention_options(const Settings& settings);
 ExpertOptions expert_options(const Settings& settings);
 std::vector<Hyperparameter> expert_hyperparameters(std::int64_t experts, std::int64_t active);
-// For one with rotary positions, once they are chosen.
+// Fails if there are rotary positions and the heads' width is odd; they rotate pairs of elements.
 void check_rope(const Settings& settings, const AttentionOptions& options);
 
 }  // namespace tandem::models

@@ -40,7 +40,7 @@ std::vector<double> source(const Graph& graph, std::string_view name) {
   return {};
 }
 
-// Weights start as a function of their names, so both spellings compute the same number.
+// Weights start as a function of their names, so fused and plain attention compute the same number.
 TEST(Blocks, FusedAttentionIsPlainAttention) {
   for (const std::string name : {"bert_large", "gpt2", "gpt3_175b", "llama_65b", "llama2_70b",
                                  "llama3_8b", "mixtral_8x7b", "dlrm_a_transformer"}) {
@@ -80,7 +80,7 @@ TEST(Blocks, PlainOperatorsComputeInFp32) {
   EXPECT_EQ(dtype("loss"), DType::kFp32);
 }
 
-// Against attention written out for one head and one sample.
+// Compares with attention written out for one head and one sample.
 TEST(Blocks, AttentionByHand) {
   const std::int64_t seq = 3;
   const std::int64_t width = 2;
@@ -122,7 +122,7 @@ TEST(Blocks, AttentionByHand) {
   }
 }
 
-// A later token changes nothing before it: losses of a longer text's beginning agree.
+// A later token changes nothing before it, so the losses of a longer text's beginning are equal.
 TEST(Blocks, CausalAttentionLooksBack) {
   const auto logits = [](std::int64_t seq) {
     GraphBuilder builder("causal");
@@ -200,7 +200,7 @@ TEST(Blocks, NamesBeginWithThePrefix) {
             "head.w_fc1 head.fc1 head.fc_relu1 head.w_fc2 head.fc2 head.fc_tanh2 ");
 }
 
-// Biases inside and apart are the same numbers, but a sum that is split needs the latter.
+// Biases inside and apart give the same numbers, but a split sum needs the latter.
 TEST(Blocks, BiasesInsideAndApart) {
   const auto build = [](Bias bias) {
     GraphBuilder builder("bias");

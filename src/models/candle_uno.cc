@@ -1,8 +1,8 @@
-// CANDLE-Uno, which predicts how tumours respond to drugs, as Unity (OSDI'22) evaluates it: a tower
-// of 8 dense layers of 4192 for the cell line (942 features) and two drugs' descriptors (5270) and
-// fingerprints (2048); their results and two doses are concatenated and pass through 4 dense layers
-// more. The paper gives no sizes, so these are its artifact's in both variants; layers have no
-// bias.
+// CANDLE-Uno, which predicts how tumours respond to drugs, in the form that Unity (OSDI'22)
+// evaluates. Towers of 8 dense layers of 4192 process the cell line (942 features) and two drugs'
+// descriptors (5270) and fingerprints (2048). Their results and two doses are concatenated and pass
+// through 4 more dense layers. The paper gives no sizes, so both variants use those of its
+// artifact; layers have no bias.
 #include <fmt/format.h>
 
 #include "models/blocks.h"
@@ -14,7 +14,7 @@ namespace tandem::models {
 namespace {
 
 graph::Graph build_candle_uno(const Settings& settings, std::int64_t batch, DType dtype) {
-  (void)settings.is_artifact();  // complains about other variants
+  (void)settings.is_artifact();  // rejects other variants
   const auto hidden = settings.size("hidden");
   const auto layers = [&](std::string_view key) {
     return std::vector<std::int64_t>(static_cast<std::size_t>(settings.size(key)), hidden);

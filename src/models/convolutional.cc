@@ -8,8 +8,9 @@ namespace tandem::models {
 
 namespace {
 
-// Statistics over the whole of a large batch would tie all devices together, and no framework does
-// that: they are taken over what one device has as published, wherever those samples are now.
+// Returns the number of samples that are normalized together. Statistics over a whole large batch
+// would tie all devices together, and no framework does that. They are taken over the published
+// batch of one device, wherever those samples are now.
 std::int64_t norm_group(const Settings& settings, std::int64_t batch, std::int64_t device_batch) {
   const auto group = settings.size("bn_group", 0);
   if (group == 0) return batch % device_batch == 0 ? device_batch : 0;

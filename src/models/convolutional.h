@@ -1,4 +1,5 @@
-// What convolutional classifiers share: an image, convolutions with batch norms, a pooled head.
+// Common parts of convolutional classifiers: an image, convolutions with batch norms, a pooled
+// head.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@ namespace tandem::models {
 struct ConvolutionalDefaults {
   std::int64_t image, width;
   std::string width_doc;
-  std::int64_t device_batch;  // as published: samples that are normalised together
+  std::int64_t device_batch;  // published batch per device: samples normalized together
 };
 
-// "image", "classes", "width" and "bn_group" with these defaults.
+// Returns "image", "classes", "width" and "bn_group" with these defaults.
 std::vector<Hyperparameter> convolutional_hyperparameters(const ConvolutionalDefaults& defaults);
 
-// A Block with what all convolutions of a network have in common.
+// A Block with the settings that all convolutions of a network share.
 class Convolutions {
  public:
   Convolutions(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch,
@@ -35,12 +36,12 @@ class Convolutions {
   [[nodiscard]] std::int64_t channels(NodeId x) const { return block_.shape(x)[1]; }
   [[nodiscard]] std::int64_t rows(NodeId x) const { return block_.shape(x)[2]; }
 
-  // [batch 3 image image]
+  // Adds the input [batch 3 image image].
   [[nodiscard]] NodeId image() const;
-  // "NAME", "NAME_norm" and "NAME_relu".
+  // Adds the nodes "NAME", "NAME_norm" and "NAME_relu".
   [[nodiscard]] NodeId conv(NodeId x, std::int64_t filters, const ConvOptions& options,
                             std::string_view name, bool activate = true) const;
-  // As the artifact of Unity (OSDI'22) has them: with a bias, without a norm.
+  // Adds a convolution of the artifact of Unity (OSDI'22): with a bias, without a norm.
   [[nodiscard]] NodeId plain_conv(NodeId x, std::int64_t filters, const ConvOptions& options,
                                   std::string_view name, bool activate) const;
   [[nodiscard]] NodeId norm(NodeId x, std::string_view name) const {
@@ -50,7 +51,7 @@ class Convolutions {
   [[nodiscard]] NodeId sum(std::initializer_list<NodeId> parts, std::string_view name) const;
   [[nodiscard]] NodeId max_pool(NodeId x, const ops::Pool2d& pool, std::string_view name) const;
   [[nodiscard]] NodeId average_pool(NodeId x, const ops::Pool2d& pool, std::string_view name) const;
-  // The mean over the image, and a product with the classes.
+  // Adds the mean over the image and a dense layer to the classes.
   [[nodiscard]] NodeId logits(NodeId x) const;
 
  private:

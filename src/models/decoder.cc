@@ -38,7 +38,7 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
   return out;
 }
 
-// Instead of training, the step that makes one token of every sequence from those before it.
+// Finishes the inference step, which makes one token of every sequence from the tokens before it.
 graph::Graph finish_decoding(graph::GraphBuilder& graph, NodeId logits) {
   std::vector<NodeId> outputs = {logits};
   for (std::size_t n = 0; n < graph.size(); ++n) {
@@ -47,7 +47,7 @@ graph::Graph finish_decoding(graph::GraphBuilder& graph, NodeId logits) {
   return graph.finish(std::move(outputs));
 }
 
-// What `size` lacks to be a multiple of `unit`.
+// Returns the padding of `size` to a multiple of `unit`.
 std::int64_t padding_to(std::int64_t size, std::int64_t unit) {
   return (unit - size % unit) % unit;
 }

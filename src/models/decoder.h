@@ -1,10 +1,10 @@
 // Language models that predict the next token: a token embedding, transformer layers with causal
-// attention and the norm first, a last norm, and a product with the vocabulary. GPT, LLaMA and
-// mixtures of experts differ in what `Decoder` says.
+// attention and the norm first, a last norm, and an LM head. `Decoder` holds the differences
+// between GPT, LLaMA and mixtures of experts.
 //
-// With `cache=N` the network is the step of inference that follows N tokens: one token of every
-// sequence, the keys and values of those before it as inputs; its outputs are the logits, and the
-// keys and values that the next step gets.
+// With `cache=N` the network is the inference step that follows N tokens. It reads one token of
+// every sequence, and the keys and values of the tokens before it as inputs. Its outputs are the
+// logits, and the keys and values for the next step.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct Decoder {
   bool gated = false;
   bool bias = false;
   NormOptions norm;
-  std::optional<double> rope_base = {};  // else learned positions
-  std::int64_t context = 0;  // rows of the learned positions, or more for a longer sequence
-  bool tied = false;         // the head multiplies with the token embedding's table
+  std::optional<double> rope_base = {};  // nullopt: learned positions
+  std::int64_t context = 0;  // rows of the learned positions; more for a longer sequence
+  bool tied = false;         // whether the LM head uses the embedding table
 };
 
 struct DecoderSizes {
@@ -32,17 +32,17 @@ struct DecoderSizes {
   std::string attention;  // "plain" or "fused"
   std::int64_t experts = 0;
   std::int64_t active_experts = 0;
-  bool dropout = false;  // may it be asked for?
-  bool rms = false;      // are norms of that kind?
+  bool dropout = false;  // whether the user may enable it
+  bool rms = false;      // whether norms are RMS norms
 };
 
-// "layers", "hidden", ... with these defaults.
+// Returns "layers", "hidden", ... with these defaults.
 std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& sizes);
 
 graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std::int64_t batch,
                            DType dtype);
 
-// LLaMA's: rotary positions, RMS norms, SwiGLU, no biases, a head of its own.
+// Returns LLaMA's options: rotary positions, RMS norms, SwiGLU, no biases, an untied LM head.
 Decoder llama_decoder(double rope_base, double eps);
 
 }  // namespace tandem::models

@@ -1,7 +1,7 @@
-// DLRM (Naumov et al., 2019) as Unity evaluates it: embedding tables and a bottom MLP,
+// DLRM (Naumov et al., 2019) in the form that Unity evaluates: embedding tables and a bottom MLP,
 // concatenated, then a top MLP. Criteo Kaggle has 26 categorical and 13 dense features. The
-// artifact of Unity (OSDI'22) has 4 tables, 4 dense features, MLPs of 64-64 and 64-2, a rectifier
-// after every layer of the bottom one and a sigmoid at the end.
+// artifact of Unity (OSDI'22) has 4 tables, 4 dense features, MLPs of 64-64 and 64-2, ReLU after
+// every layer of the bottom MLP, and a sigmoid at the end.
 #include "models/recommendation.h"
 #include "ops/registry.h"
 

@@ -1,18 +1,18 @@
 // DLRM-A of MAD-Max (ISCA'24, table 2): 4096 tables of 2.08 M rows with 15 lookups a sample, bottom
-// and top MLPs of 10 layers of 3994. Published are 793 B parameters and 638 MFLOP a sample. The
-// records of the paper's tool have width 94, which makes 800.8 B; 93 makes 792.7 B. (The 22.61 MB
-// that the paper has a sample look up are those of width 92, which makes 784.1 B.)
+// and top MLPs of 10 layers of 3994. The paper gives 793 B parameters and 638 MFLOP a sample. Its
+// tool's records have width 94, which gives 800.8 B; width 93 gives 792.7 B. (The paper's 22.61 MB
+// of lookups a sample belong to width 92, which gives 784.1 B.)
 //
-// How 4096 vectors meet the MLP is not published. All pairs' products would cost 3 GFLOP a sample
-// and a layer on all vectors 3 GFLOP too, so neither is in the published figure. Here the vectors
-// of a sample are normalised together, averaged over the tables, and concatenated with the bottom
-// MLP's result: 1.5 % more FLOP, lookups included. The norm stands for an interaction that needs
-// every table's vector: as in the paper they must be exchanged, where a mean alone could be taken
-// table by table. The bottom MLP's first layer is as wide as the rest, so there are as many dense
-// features.
+// The paper does not say how 4096 vectors meet the MLP. Dot products of all pairs would cost 3
+// GFLOP a sample, and so would a layer on all vectors, so neither is in the published figure. Here
+// the vectors of a sample are normalized together, averaged over the tables, and concatenated with
+// the bottom MLP's result: 1.5 % more FLOP, lookups included. The norm replaces an interaction that
+// needs every table's vector. As in the paper, the vectors must be exchanged; a mean alone could be
+// computed table by table. The bottom MLP's first layer is as wide as the rest, so there are as
+// many dense features.
 //
 // DLRM-A-Transformer has 4 layers of width 512, FFN 2048 and 4 heads on 80 tokens, which a linear
-// layer makes of the mean; DLRM-A-MoE has 16 top MLPs, 2 for a sample.
+// layer makes of the mean. DLRM-A-MoE has 16 top MLPs, 2 for a sample.
 #include "models/recommendation.h"
 
 namespace tandem::models {

@@ -1,6 +1,6 @@
 // DLRM-B of MAD-Max (ISCA'24, table 2): 512 tables of 7.05 M rows of width 92 with 70 lookups a
-// sample, bottom and top MLPs of 22 layers of 826: 332 B parameters and 60 MFLOP a sample. What is
-// not published, and the variants, are as in dlrm_a.cc.
+// sample, bottom and top MLPs of 22 layers of 826; 332 B parameters and 60 MFLOP a sample.
+// Unpublished details and the variants are the same as in dlrm_a.cc.
 #include "models/recommendation.h"
 
 namespace tandem::models {

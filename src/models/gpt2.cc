@@ -1,6 +1,7 @@
 // GPT-2 small (Radford et al., 2019, "Language Models are Unsupervised Multitask Learners"): 12
-// layers of 768, 12 heads, context 1024, vocabulary 50257, head tied to the embedding; GELU in its
-// tanh form. The batch is our choice: the paper's is 512 sequences on devices it does not name.
+// layers of 768, 12 heads, context 1024, vocabulary 50257, LM head tied to the embedding; GELU in
+// its tanh form. The batch is our choice: the paper uses 512 sequences on devices that it does not
+// name.
 #include "models/decoder.h"
 #include "ops/registry.h"
 

@@ -1,7 +1,7 @@
 // GPT-3 175B (Brown et al., 2020, arXiv:2005.14165, table 2.1): 96 layers of 12288, 96 heads of
-// 128, context 2048; vocabulary, tied head and activation are GPT-2's. Its alternating sparse
-// attention layers are dense here, as in MAD-Max's model of it (ISCA'24, table 2), whose batch of
-// 2048 sequences (4 M tokens) this takes; the paper's own is 3.2 M tokens.
+// 128, context 2048; vocabulary, tied LM head and activation are GPT-2's. Its alternating sparse
+// attention layers are dense here, as in MAD-Max's model of it (ISCA'24, table 2). The batch of
+// 2048 sequences (4 M tokens) is also MAD-Max's; the paper's own is 3.2 M tokens.
 #include "models/decoder.h"
 #include "ops/registry.h"
 

@@ -1,8 +1,8 @@
-// Inception-v3 (Szegedy et al., 2015, arXiv:1512.00567) with torchvision's shapes: a stem, blocks A
-// A A B C C C C D E E, and with aux=true the second head after the last C, whose loss counts 0.4.
-// Unity (OSDI'22) trains 64 images a device. Its artifact's convolutions have biases and no norms,
-// only those of the stem and the blocks A a rectifier; the stem pads the last convolution, and
-// there are 10 classes.
+// Inception-v3 (Szegedy et al., 2015, arXiv:1512.00567) with torchvision's shapes: a stem, then
+// blocks A A A B C C C C D E E. With aux=true there is a second head after the last C, whose loss
+// counts 0.4. Unity (OSDI'22) trains 64 images a device. Its artifact's convolutions have biases
+// and no norms; only those of the stem and the blocks A have ReLU. The stem pads the last
+// convolution, and there are 10 classes.
 #include <fmt/format.h>
 
 #include "models/convolutional.h"
@@ -12,7 +12,7 @@ namespace tandem::models {
 
 namespace {
 
-constexpr std::int64_t kWidth = 32;  // of the first convolution, as published
+constexpr std::int64_t kWidth = 32;  // published filters of the first convolution
 constexpr std::int64_t kInceptionDeviceBatch = 64;
 constexpr double kAuxiliaryWeight = 0.4;
 
@@ -49,7 +49,7 @@ class Inception {
   }
 
  private:
-  // Filters: `published`, scaled by the width.
+  // Returns the number of `published` filters scaled by the width.
   [[nodiscard]] std::int64_t filters(std::int64_t published) const {
     if (published * width_ % kWidth != 0) {
       settings_.fail(fmt::format("width {} makes {} filters of {} / {}", width_,
@@ -68,7 +68,8 @@ class Inception {
                      : c.conv(x, filters(published), options, name);
   }
 
-  // Square kernels and those of a row or a column, padded to keep the image's size.
+  // Returns options of a convolution that keeps the image's size; a kernel may be square, a row or
+  // a column.
   static ConvOptions same(std::int64_t rows, std::int64_t columns) {
     return {.kernel = {rows, columns}, .padding = {rows / 2, columns / 2}};
   }

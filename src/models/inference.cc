@@ -13,7 +13,7 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-// What a loss judges is its first operand.
+// Returns the first operand of the loss, or nullopt if the output is no loss.
 std::optional<NodeId> prediction_of(const Graph& model) {
   const auto output = model.outputs()[0];
   const auto& op = model.node(output).op;
@@ -23,7 +23,8 @@ std::optional<NodeId> prediction_of(const Graph& model) {
 
 bool is_dropout(const Graph& model, NodeId id) { return model.node(id).op.is(ops::kDropout); }
 
-// Attention is one operator, or scores, their softmax, and the values' mean under it.
+// Returns the keys and values of causal attention. Attention is one operator, or three: scores,
+// their softmax, and the weighted mean of the values.
 std::vector<NodeId> cached(const Graph& model) {
   std::vector<NodeId> out;
   const auto consumers = model.consumers();

@@ -1,14 +1,13 @@
-// What of a network for training runs in inference.
+// Conversion of a training network to inference.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace tandem::models {
 
-// The prediction that the loss judges in place of the loss; what serves only the loss goes, and
-// nothing is dropped out. Beside
-// it the keys and values that causal attention reads: the cache from which later tokens are made. A
-// network without a loss stays as it is.
+// Returns the network that inference runs. The output is the prediction instead of the loss; nodes
+// that only the loss needs, and dropout, are removed. Further outputs are the keys and values of
+// causal attention: the cache for later tokens. A network without a loss is returned unchanged.
 graph::Graph for_inference(const graph::Graph& model);
 
 }  // namespace tandem::models

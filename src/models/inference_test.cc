@@ -40,7 +40,7 @@ TEST(Inference, DropsNothing) {
             build(sizes + ",cache=3").identity_hash());
 }
 
-// The elements of `x` with index in [begin, begin + size) of `dim`.
+// Returns the elements of `x` with index in [begin, begin + size) of `dim`.
 Dense<double> slice(const Dense<double>& x, std::size_t dim, std::int64_t begin,
                     std::int64_t size) {
   auto sizes = x.shape;
@@ -67,7 +67,8 @@ double difference(const Dense<double>& a, const Dense<double>& b) {
   return most;
 }
 
-// A token made with the cache of those before it is the last one of a pass over them all.
+// Checks that a token made with the cache of the tokens before it is the last one of a pass over
+// all of them.
 void expect_decodes(const std::string& name, const std::string& settings) {
   SCOPED_TRACE(name + ":" + settings);
   constexpr std::int64_t kContext = 5;
@@ -77,7 +78,7 @@ void expect_decodes(const std::string& name, const std::string& settings) {
   const auto all = graph::run_forward<double>(whole, feed);
   ASSERT_EQ(whole.outputs().size(), step.outputs().size());
 
-  // By name: weights are those of the whole pass, the token its last one.
+  // The values by name: weights are those of the whole pass, the token is its last one.
   std::map<std::string, Dense<double>> given;
   for (auto id : whole.ids()) given[whole.node(id).name] = all[id.index()];
   given["tokens"] = slice(given["tokens"], 1, kContext - 1, 1);

@@ -1,8 +1,8 @@
 // LLaMA 65B (Touvron et al., 2023, arXiv:2302.13971, table 2): 80 layers of 8192, 64 heads, context
-// 2048, 4 M tokens a batch. LLaMA 2 70B (arXiv:2307.09288): the same with 8 key and value heads,
-// context 4096; batches are MAD-Max's (ISCA'24, table 2). FFN widths and vocabulary are those of
-// the released models: 22016 is 2/3 of 4 x 8192 rounded up to a multiple of 256; LLaMA 2 takes 1.3
-// x. LLaMA 2 7B: 32 layers of 4096, 4 M tokens a batch (table 1).
+// 2048, 4 M tokens a batch. LLaMA 2 70B (arXiv:2307.09288) is the same with 8 key and value heads
+// and context 4096. Batches are MAD-Max's (ISCA'24, table 2). FFN widths and vocabulary are those
+// of the released models: 22016 is 2/3 of 4 x 8192 rounded up to a multiple of 256; LLaMA 2 uses
+// 1.3 times that. LLaMA 2 7B has 32 layers of 4096 and 4 M tokens a batch (table 1).
 #include "models/decoder.h"
 
 namespace tandem::models {

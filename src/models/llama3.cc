@@ -1,7 +1,8 @@
 // Llama 3 (Llama team, 2024, arXiv:2407.21783, table 3): 8B, 70B and 405B, with 8 key and value
 // heads, a vocabulary of 128256 in the released models, context 8192 in pre-training and rotary
 // positions of base 500,000. The paper gives 16 M tokens a batch for 405B's longest phase at this
-// context, 2048 sequences; for the smaller ones it gives none, so theirs is one sequence a device.
+// context: 2048 sequences. It gives none for the smaller models, so theirs is one sequence a
+// device.
 #include "models/decoder.h"
 
 namespace tandem::models {

@@ -1,9 +1,9 @@
 // LLM-MoE, the 1.8T-parameter mixture of experts of MAD-Max (ISCA'24, table 2): 120 layers of
 // 10704, 16 experts of FFN 42816 of which 2 take a token, vocabulary 50257, context 8192. Experts
-// have two matrices and GELU between them: with those the paper's 1.8 T parameters and 550 GFLOP
-// per token come out. What it leaves open is GPT-3's here (learned positions, layer norms, a tied
-// head), but without biases. Its 96 heads do not divide 10704 = 2^4 x 3 x 223; 48 heads of 223 are
-// nearest.
+// have two matrices with GELU between them, which gives the paper's 1.8 T parameters and 550 GFLOP
+// per token. Details that the paper omits are GPT-3's (learned positions, layer norms, a tied LM
+// head), but without biases. The paper's 96 heads do not divide 10704 = 2^4 x 3 x 223; 48 heads of
+// 223 are nearest.
 #include "models/decoder.h"
 #include "ops/registry.h"
 

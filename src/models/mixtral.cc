@@ -1,7 +1,7 @@
-// Mixtral 8x7B (Jiang et al., 2024, arXiv:2401.04088, table 1): 32 layers of 4096, 32 heads and 8
-// of keys and values, 8 experts of FFN 14336 of which 2 take a token, vocabulary 32000; rotary
+// Mixtral 8x7B (Jiang et al., 2024, arXiv:2401.04088, table 1): 32 layers of 4096, 32 heads, 8 key
+// and value heads, 8 experts of FFN 14336 of which 2 take a token, vocabulary 32000; rotary
 // positions of base 1,000,000 as in the released model. The paper's context is 32768; 4096 is the
-// default here. It gives no batch: ours is one sequence a device.
+// default here. It gives no batch, so ours is one sequence a device.
 #include "models/decoder.h"
 
 namespace tandem::models {

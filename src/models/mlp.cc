@@ -1,5 +1,5 @@
-// Unity's MLP (OSDI'22): 16 dense layers of 8192, a rectifier between them. Its artifact has two
-// towers of 8 on inputs of 1024 features, added up and taken for 8192 classes.
+// Unity's MLP (OSDI'22): 16 dense layers of 8192 with ReLU between them. Its artifact has two
+// towers of 8 on inputs of 1024 features, whose sum is classified into 8192 classes.
 #include <fmt/format.h>
 
 #include "models/blocks.h"

@@ -12,8 +12,9 @@ namespace tandem::models {
 
 namespace {
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 40U;
-constexpr std::int64_t kMostSizes = 100'000;  // of one value, in a list
-// A graph has no more nodes than that; estimates, which build three layers, stay quick, too.
+constexpr std::int64_t kMostSizes = 100'000;  // limit of one list
+// Largest number of layers: a graph has no more nodes. Estimates, which build three layers, stay
+// quick.
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20U;
 
 UserError bad_value(const std::string& model, std::string_view key, std::string_view value,
@@ -138,7 +139,7 @@ Model parse_model(std::string_view text) {
         "model", std::string(name), "there is no such model",
         near.empty() ? "`tandem models` lists them" : fmt::format("did you mean '{}'?", near));
   }
-  // Built-in specs live as long as the program.
+  // Built-in specs live as long as the program, so the pointer does not own them.
   const std::shared_ptr<const ModelSpec> spec(std::shared_ptr<void>(), *at);
   return make_model(spec, std::string(text),
                     colon == std::string_view::npos ? "" : text.substr(colon + 1));

@@ -1,4 +1,4 @@
-// Built-in networks. Each is one file that builds a graph, loss included, from hyperparameters;
+// Built-in networks. One file per network builds a graph, including the loss, from hyperparameters.
 // `NAME:key=value,...` overrides any of them.
 #pragma once
 
@@ -17,13 +17,13 @@ namespace tandem::models {
 
 struct Hyperparameter {
   std::string key;
-  std::string value;  // the default; "512-256-64" for lists of sizes
+  std::string value;  // default; "512-256-64" for lists of sizes
   std::string doc;
-  std::string artifact = {};  // the default with variant=artifact, where it is another
+  std::string artifact = {};  // default with variant=artifact, if it differs
 };
 
-// "variant", for networks that Unity's public artifact ships otherwise than its paper has them.
-// `artifact` says what is other there.
+// Returns "variant", for networks whose version in Unity's public artifact differs from its paper.
+// `artifact` describes the difference.
 Hyperparameter variant_hyperparameter(const std::string& artifact);
 
 // Hyperparameters with the user's overrides applied.
@@ -32,41 +32,42 @@ class Settings {
   Settings(std::string model, std::vector<Hyperparameter> values)
       : model_(std::move(model)), values_(std::move(values)) {}
 
-  // Every accessor throws UserError where the value is no such thing.
+  // All accessors throw UserError if the value is invalid.
   [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t least = 1) const;
-  // "512-256-64"; "10x3994" is ten of 3994.
+  // Returns a list of sizes: "512-256-64"; "10x3994" is ten times 3994.
   [[nodiscard]] std::vector<std::int64_t> sizes(std::string_view key) const;
-  [[nodiscard]] double real(std::string_view key) const;  // more than 0
-  // One of `allowed`.
+  [[nodiscard]] double real(std::string_view key) const;  // greater than 0
+  // Returns the value, which must be one of `allowed`.
   [[nodiscard]] const std::string& choice(std::string_view key,
                                           std::initializer_list<std::string_view> allowed) const;
   [[nodiscard]] bool is_artifact() const {
     return choice("variant", {"published", "artifact"}) == "artifact";
   }
-  // The default is "NAME", for the same value as that key has.
+  // Like size(), but if the value is `name`, the key's default, returns the value of the key
+  // `name`.
   [[nodiscard]] std::int64_t size_or_same(std::string_view key, std::string_view name) const;
 
   void set(std::string_view key, std::string_view value);
   [[nodiscard]] bool has(std::string_view key) const;
   [[nodiscard]] const std::string& model() const { return model_; }
-  // What is impossible for this model: UserError with its name.
+  // Throws UserError with the model's name, for values that are impossible for this model.
   [[noreturn]] void fail(const std::string& message) const;
 
  private:
   [[nodiscard]] const std::string& text(std::string_view key) const;
   std::string model_;
   std::vector<Hyperparameter> values_;
-  std::vector<std::string> set_;  // keys whose value is the user's
+  std::vector<std::string> set_;  // keys that the user set
 };
 
 struct ModelSpec {
   std::string name;
-  std::string doc;  // what it is and where its figures come from
+  std::string doc;  // the network and the source of its figures
   std::vector<Hyperparameter> hyperparameters;
-  std::int64_t batch_per_device = 1;  // of the published evaluation; global batch = this x devices
-  std::int64_t batch = 0;             // where not 0: the published global batch, on any devices
+  std::int64_t batch_per_device = 1;  // published batch; global batch = this x devices
+  std::int64_t batch = 0;             // if not 0: published global batch, on any devices
   std::int64_t train_batch = 1;       // small global batch for running it here
-  bool adam = false;                  // the published optimizer is Adam; else SGD
+  bool adam = false;                  // true: the published optimizer is Adam; false: SGD
   std::function<graph::Graph(const Settings&, std::int64_t batch, DType)> build;
 };
 
@@ -96,11 +97,11 @@ extern const ModelSpec kResnet50;
 extern const ModelSpec kResnext50;
 extern const ModelSpec kXdl;
 
-// In alphabetical order.
+// Returns all built-in models in alphabetical order.
 std::span<const ModelSpec* const> all_models();
 
 struct Model {
-  std::shared_ptr<const ModelSpec> spec;  // built in, or made from a file
+  std::shared_ptr<const ModelSpec> spec;  // built in, or read from a file
   std::string text;                       // "mlp:layers=4"
   Settings settings;
 
@@ -110,17 +111,19 @@ struct Model {
 };
 
 bool is_built_in(std::string_view name);
-// "mlp" or "mlp:layers=4,hidden=256". Throws UserError naming what is unknown and what there is.
+// Parses "mlp" or "mlp:layers=4,hidden=256". Throws UserError for unknown names or keys, with the
+// known ones.
 Model parse_model(std::string_view text);
-// A model that is not built in, with overrides "layers=4,hidden=256" for it; `text` names it.
+// Returns a model that is not built in, with overrides such as "layers=4,hidden=256"; `text` is its
+// name.
 Model make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
                  std::string_view overrides);
 
-// The number of weights' elements.
+// Returns the number of elements of all weights.
 std::int64_t count_parameters(const graph::Graph& graph);
-// What they take, each stored once.
+// Returns the bytes of all weights, each stored once.
 Bytes weights_bytes(const graph::Graph& graph);
-// Operations of one forward pass.
+// Returns the operations of one forward pass.
 Flops count_forward_flops(const graph::Graph& graph);
 
 }  // namespace tandem::models

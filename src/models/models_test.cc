@@ -35,7 +35,8 @@ TEST(Models, MlpParameters) {
 }
 
 TEST(Models, BertLargeParameters) {
-  // Q, K, V and the output projection, two FFN matrices, all with biases, and two norms.
+  // A layer has Q, K, V and the output projection, two FFN matrices, all with biases, and two
+  // norms.
   const std::int64_t h = 1024;
   const std::int64_t layer = 4 * (h * h + h) + 2 * h * 4096 + 4096 + h + 2 * 2 * h;
   const std::int64_t embedding = (30522 + 512 + 2) * h + 2 * h;
@@ -44,20 +45,21 @@ TEST(Models, BertLargeParameters) {
   EXPECT_EQ(parameters("bert_large:layers=1"), embedding + layer + head);
   EXPECT_EQ(weights_bytes(parse_model("bert_large").build(8, DType::kBf16)).value,
             2.0 * static_cast<double>(embedding + 24 * layer + head));
-  // Head count and sequence length change none, up to the 512 positions that are learned.
+  // Head count and sequence length change nothing, up to the 512 positions that are learned.
   EXPECT_EQ(parameters("bert_large:layers=1,heads=8,seq=64"), embedding + layer + head);
   EXPECT_EQ(parameters("bert_large:layers=1,seq=1024"), embedding + 512 * h + layer + head);
 }
 
 TEST(Models, DecoderParameters) {
-  // Grouped heads, three matrices a feed-forward block, two norms; a table, a norm and a head.
+  // Llama has grouped heads, three matrices per feed-forward block and two norms; a table, a norm
+  // and an LM head.
   EXPECT_EQ(parameters("llama3_8b:layers=2,hidden=16,heads=4,kv_heads=2,ffn=20,vocab=30,seq=8"),
             2 * (2 * 16 * 16 + 2 * 8 * 16 + 3 * 16 * 20 + 2 * 16) + 30 * 16 + 16 + 30 * 16);
-  // Every expert has the three matrices; a router.
+  // Every expert has the three matrices; there is one router.
   EXPECT_EQ(parameters("mixtral_8x7b:layers=1,hidden=16,heads=4,kv_heads=1,ffn=20,vocab=30,seq=8,"
                        "experts=5"),
             2 * 16 * 16 + 2 * 4 * 16 + 5 * 3 * 16 * 20 + 5 * 16 + 2 * 16 + 2 * 30 * 16 + 16);
-  // Biases, 1024 positions, the head tied to the table.
+  // GPT-2 has biases, 1024 positions and the LM head tied to the table.
   EXPECT_EQ(parameters("gpt2:layers=1,hidden=16,heads=4,ffn=20,vocab=30,seq=8"),
             4 * (16 * 16 + 16) + 2 * 16 * 20 + 20 + 16 + 4 * 16 + (30 + 1024) * 16 + 2 * 16);
 }
@@ -73,11 +75,11 @@ TEST(Models, DlrmParameters) {
 
 TEST(Models, ForwardFlops) {
   const auto flops = [](std::string_view text) { return count_forward_flops(build(text)).value; };
-  // A multiplication and an addition per weight and sample, and the small change of the loss.
+  // There is a multiplication and an addition per weight and sample, and a little for the loss.
   const double products = 2.0 * 8 * (784 * 512 + 512 * 10);
   EXPECT_GE(flops("mlp:layers=2,inputs=784,hidden=512,outputs=10"), products);
   EXPECT_LE(flops("mlp:layers=2,inputs=784,hidden=512,outputs=10"), 1.01 * products);
-  // A layer of BERT: 2 x parameters x tokens, and the two attention products.
+  // A layer of BERT has 2 x parameters x tokens, and the two attention matmuls.
   const double tokens = 8.0 * 512;
   const double bert = tokens * (2 * (4 * 1024.0 * 1024 + 2 * 1024 * 4096) + 4 * 512.0 * 1024);
   const double layer = flops("bert_large:layers=2") - flops("bert_large:layers=1");
@@ -100,7 +102,7 @@ TEST(Models, ExpertsComputeTheirShareOfTheTokens) {
   EXPECT_EQ(expert_density("experts=8,active_experts=2,imbalance=1.5"), 0.375);
   EXPECT_EQ(expert_density("experts=8,active_experts=2,imbalance=9"), 1);
   EXPECT_EQ(expert_density("experts=4,active_experts=4"), 1);
-  // Twice the experts cost parameters, not operations.
+  // Twice the experts cost parameters, but no operations.
   const auto flops = [](std::string_view text) { return count_forward_flops(build(text)).value; };
   EXPECT_NEAR(flops("mixtral_8x7b:experts=16,layers=1") / flops("mixtral_8x7b:layers=1"), 1, 0.001);
 }
@@ -128,10 +130,10 @@ TEST(Models, BatchNormGroups) {
   EXPECT_EQ(group("resnet50:bn_group=128", 128), 128);
 }
 
-// --- What holds for every network ----------------------------------------------------------------
+// --- Properties of every network ----------------------------------------------------------------
 
-// Rows that pad a vocabulary change nothing: the loss and the gradients of the others are the same,
-// theirs is zero. (Weights are fed by name and index, so that the real rows are equal.)
+// Rows that pad a vocabulary change nothing: the loss and the other rows' gradients are the same,
+// and their own gradient is zero. (Weights are fed by name and index, so the real rows are equal.)
 TEST(Models, AVocabularyIsPaddedWithRowsThatNobodySees) {
   using term::Field;
   const auto step = [](const Graph& g) {
@@ -139,7 +141,7 @@ TEST(Models, AVocabularyIsPaddedWithRowsThatNobodySees) {
     auto gradients = graph::run_backward(g, values, graph::loss_seed<Field>(g));
     return std::pair(values[g.outputs()[0].index()], std::move(gradients));
   };
-  for (const auto* name : {"gpt2", "llama3_8b"}) {  // with the table as head, and another
+  for (const auto* name : {"gpt2", "llama3_8b"}) {  // with tied and untied LM head
     const auto plain = build(small(name), 2);
     const auto padded = build(small(name) + ",vocab_pad=8", 2);
     const auto expected = step(plain);
@@ -155,7 +157,7 @@ TEST(Models, AVocabularyIsPaddedWithRowsThatNobodySees) {
       const bool has_more = got.data.size() > wanted.size();
       larger += has_more ? 1 : 0;
       if (has_more) {
-        EXPECT_EQ(got.shape[0], 16);  // 11 rows and 5
+        EXPECT_EQ(got.shape[0], 16);  // 11 rows and 5 of padding
       }
       wanted.resize(got.data.size());
       EXPECT_EQ(got.data, wanted) << name << " " << plain.node(id).name;
@@ -212,7 +214,7 @@ TEST(Models, LayersFold) {
     const Settings settings(spec->name, spec->hyperparameters);
     for (const std::string key : {"layers", "tables"}) {
       if (!settings.has(key)) continue;
-      // Tables of MAD-Max's networks are one tensor.
+      // The tables of MAD-Max's networks are one tensor.
       EXPECT_EQ(lines(fmt::format("{}:{}=40", spec->name, key)),
                 lines(fmt::format("{}:{}=10", spec->name, key)))
           << spec->name << " " << key;
@@ -247,7 +249,7 @@ TEST(Models, EveryHyperparameterChangesTheGraph) {
       const auto& others = small_models().at(spec->name).others;
       const auto other = others.find(h.key);
       if (other == others.end()) {
-        // These two are in the paper as they are in the artifact.
+        // The sizes of these two come from the artifact, because the paper gives none.
         EXPECT_TRUE(h.key == "variant" && (spec->name == "xdl" || spec->name == "candle_uno"));
         const auto same = build(small(spec->name) + ",variant=artifact");
         EXPECT_EQ(same.identity_hash(), graph.identity_hash());
@@ -260,7 +262,7 @@ TEST(Models, EveryHyperparameterChangesTheGraph) {
   EXPECT_NE(build("inception_v3:aux=true").shape_hash(), build("inception_v3").shape_hash());
 }
 
-// The loss is a number and moves with every weight that can move it.
+// The loss is a number, and changes with every weight that can change it.
 TEST(Models, EveryWeightHasAGradient) {
   for (const auto& [name, model] : small_models()) {
     for (const std::string variant : {"published", "artifact"}) {

@@ -1,13 +1,14 @@
 // NASNet-A (Zoph et al., 2017, arXiv:1707.07012, figure 4 and appendix A): a stem with two
 // reduction cells, then three stages of `cells` normal cells with a reduction cell between. "6 @
-// 4032" has 6 cells a stage and 4032 = 24 x 168 channels at the end. A cell sees the last cell's
+// 4032" has 6 cells a stage and 4032 = 24 x 168 channels at the end. A cell reads the last cell's
 // result and the one before it, which skips the reductions between the stages; five pairs of
-// branches are summed and concatenated. A separable convolution is a rectifier, a depthwise and a
-// pointwise convolution and a norm, and all that once more.
+// branches are summed and concatenated. A separable convolution is ReLU, a depthwise and a
+// pointwise convolution and a norm, applied twice.
 //
-// Details that the paper leaves open are those of Keras's version of it. Where that halves an image
-// by taking every second row and column before a 1x1 convolution, the convolution has the stride.
-// The auxiliary head and drop path are left out. 32 images a device as in the paper (appendix A.2).
+// Details that the paper omits are those of Keras's version. Keras halves an image by taking every
+// second row and column before a 1x1 convolution; here the convolution has the stride. The
+// auxiliary head and drop path are left out. The batch is 32 images a device as in the paper
+// (appendix A.2).
 #include <fmt/format.h>
 
 #include "models/convolutional.h"
@@ -19,13 +20,14 @@ namespace {
 
 constexpr std::int64_t kNasnetDeviceBatch = 32;
 
-// What a cell sees.
+// The inputs of a cell.
 struct History {
   NodeId last;
   NodeId before;
 };
 
-// Padding for a window that halves the image, so that it is centred on every second element.
+// Returns padding for a window that halves the image, so that it is centred on every second
+// element.
 ops::Sizes halving(std::int64_t size, std::int64_t kernel) {
   const auto before = kernel / 2 - (size % 2 == 0 ? 1 : 0);
   return {before, before, kernel / 2, kernel / 2};
@@ -45,7 +47,7 @@ class Nasnet {
     if (width % 4 != 0) settings_.fail(fmt::format("width {} is not a multiple of 4", width));
     auto x = root_.conv(root_.image(), settings_.size("stem"), {.kernel = {3, 3}, .stride = {2, 2}},
                         "stem", false);
-    // The first cell has nothing before its input.
+    // The first cell reads its input twice, because there is nothing before it.
     History seen = {x, x};
     seen = {reduction_cell(root_.in("stem_cell1"), {x, x}, width / 4, true), x};
     seen = {reduction_cell(root_.in("stem_cell2"), seen, width / 2, false), seen.last};
@@ -65,14 +67,14 @@ class Nasnet {
   }
 
  private:
-  // A rectifier, a convolution of size 1, a norm.
+  // Adds ReLU, a convolution of size 1 and a norm.
   static NodeId squeeze(const Convolutions& c, NodeId x, std::int64_t filters,
                         std::string_view name) {
     x = c.relu(x, fmt::format("{}_relu", name));
     return c.conv(x, filters, {}, name, false);
   }
 
-  // Brings what was before to the size and the channels of what is now.
+  // Brings the earlier result `x` to the image size of `like` and to `filters` channels.
   static NodeId adjust(const Convolutions& c, NodeId x, NodeId like, std::int64_t filters) {
     const auto& b = c.block();
     if (c.rows(x) == c.rows(like)) {

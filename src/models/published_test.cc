@@ -1,4 +1,4 @@
-// The built-in networks against what is published of them.
+// Compares the built-in networks with published figures.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::int64_t count_operators(const graph::Graph& graph) {
       graph.ids(), [&](auto id) { return graph.node(id).op.role() == ops::Role::kCompute; });
 }
 
-// `own` is exact; `published` is what the source says, as precisely as it says it.
+// `own` is exact; `published` is the source's figure with the source's precision.
 TEST(Published, Parameters) {
   struct Case {
     std::string_view model;
@@ -43,7 +43,7 @@ TEST(Published, Parameters) {
       {"resnext50", 25'028'904, 25'028'904, 0, "torchvision"},
       {"inception_v3", 23'834'568, 23'834'568, 0, "torchvision, without the auxiliary head"},
       {"inception_v3:aux=true", 27'161'264, 27'161'264, 0, "torchvision"},
-      // Trainable ones; with the norms' running statistics Keras counts 88,949,818.
+      // Keras counts 88,949,818 with the norms' running statistics; these are the trainable ones.
       {"nasnet_a", 88'753'150, 88'753'150, 0, "Keras"},
       {"nasnet_a", 88'753'150, 88.9e6, 0.002, "arXiv:1707.07012, table 2"},
       // Transformers' BertForMaskedLM; BertForPreTraining has 1,051,650 more: the pooler and the
@@ -66,7 +66,7 @@ TEST(Published, Parameters) {
       {"dlrm_b", 332'113'391'170, 332e9, 0.0005, "MAD-Max, table 2"},
       // A router and 15 more top MLPs of 15 M are 0.2 B, which the paper rounds up.
       {"dlrm_b_moe", 332'339'696'818, 333e9, 0.0021, "MAD-Max, table 2"},
-      // Of these nothing is published but their layers.
+      // For these networks, only the layers are published.
       {"dlrm", 1'665'170'176, 26e6 * 64, 0.001, "26 tables"},
       {"dlrm_a_transformer", 792'668'491'882, 793e9, 0.0005, "DLRM-A and 4 layers"},
       {"dlrm_b_transformer", 332'130'097'514, 332e9, 0.0005, "DLRM-B and 4 layers"},
@@ -90,14 +90,14 @@ TEST(Published, Parameters) {
   for (const auto* spec : all_models()) EXPECT_TRUE(seen.contains(spec->name)) << spec->name;
 }
 
-// Forward, per sample or token: own over published. MAD-Max counts products with weights alone;
-// here attention's scores, the vocabulary, norms and lookups count too.
+// Forward operations per sample or token: own over published. MAD-Max counts only matmuls with
+// weights; here attention's scores, the vocabulary, norms and lookups count too.
 TEST(Published, Flops) {
   struct Case {
     std::string_view model;
-    std::int64_t per;  // the sequence, for figures per token
+    std::int64_t per;  // the sequence length, for figures per token
     double published;
-    double least, most;  // of own / published
+    double least, most;  // limits of own / published
     std::string_view source;
   };
   const Case cases[] = {
@@ -115,7 +115,7 @@ TEST(Published, Flops) {
       {"resnext50", 1, 2 * 4.23e9, 1.00, 1.02, "torchvision, multiply-adds"},
       {"inception_v3", 1, 2 * 5.71e9, 1.00, 1.02, "torchvision, multiply-adds"},
       {"nasnet_a", 1, 2 * 23.8e9, 1.00, 1.02, "arXiv:1707.07012, table 2, multiply-adds"},
-      // 2 x the active parameters, without the embedding's table.
+      // The figure is 2 x the active parameters, without the embedding's table.
       {"mixtral_8x7b", 4096, 2 * 12.75e9, 1.00, 1.05, "arXiv:2401.04088: 13 B active"},
       {"mlp", 1, 2.0 * 16 * 8192 * 8192, 1.00, 1.001, "2 x parameters"},
       {"candle_uno", 1, 2 * 820'948'704.0, 1.00, 1.001, "2 x parameters"},
@@ -188,25 +188,26 @@ TEST(Published, OtherShapes) {
 }
 
 TEST(Published, Operators) {
-  // Unity counts 323 operators of Inception-v3 and does not say which. Here are 94 convolutions
-  // with a norm and a rectifier each, 13 pools, 11 concatenations, the mean over the image, the
-  // last product and the loss. Torchvision's code has no loss, but 4 concatenations inside the
-  // blocks E, a flattening, and an auxiliary head of 10: 323 in all.
+  // Unity counts 323 operators of Inception-v3 and does not list them. Here are 94 convolutions
+  // with a norm and a ReLU each, 13 pools, 11 concatenations, the mean over the image, the last
+  // matmul and the loss. Torchvision's code has no loss, but 4 concatenations inside the blocks E,
+  // a flattening, and an auxiliary head of 10: 323 in all.
   EXPECT_EQ(count_operators(build("inception_v3", 1)), 94 * 3 + 13 + 11 + 3);
   EXPECT_EQ(94 * 3 + 13 + 11 + 3 - 1 + 4 + 1 + 10, 323);
-  // 4 projections and biases, 3 of attention, 2 residuals, 2 norms, 2 products, a bias, a GELU.
+  // A layer has 4 projections and biases, 3 of attention, 2 residuals, 2 norms, 2 matmuls, a bias,
+  // a GELU.
   const auto bert = [](int layers) {
     return count_operators(build(fmt::format("bert_large:layers={}", layers), 1));
   };
   EXPECT_EQ(bert(3) - bert(2), 4 * 2 + 3 + 2 + 2 + 2 + 1 + 1);
-  // 53 convolutions and norms, 49 rectifiers, 16 sums, 2 pools, a product and the loss.
+  // There are 53 convolutions and norms, 49 ReLUs, 16 sums, 2 pools, a matmul and the loss.
   EXPECT_EQ(count_operators(build("resnet50", 1)), 53 * 2 + 49 + 16 + 2 + 2);
   EXPECT_EQ(count_operators(build("resnext50", 1)), 53 * 2 + 49 + 16 + 2 + 2);
 }
 
 TEST(Published, LookupBytes) {
-  // MAD-Max, table 2: 22.61 MB and 13.19 MB a sample, in 32-bit numbers. For DLRM-A that is width
-  // 92; the width of 93 that makes its published parameters reads 1.1 % more.
+  // MAD-Max, table 2: 22.61 MB and 13.19 MB a sample, in fp32. For DLRM-A that is width 92; the
+  // width of 93 that gives its published parameters reads 1.1 % more.
   const auto lookups = [](std::string_view model) {
     const auto settings = parse_model(model).settings;
     return 4.0 * static_cast<double>(settings.size("tables") * settings.size("bag") *

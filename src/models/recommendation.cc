@@ -47,7 +47,7 @@ class Production {
   }
 
  private:
-  // [batch dim]. The norm is over all tables' rows of a sample.
+  // Returns [batch dim]. The norm is over all tables' rows of a sample.
   NodeId mean_of_tables() {
     const auto tables = settings_.size("tables");
     const auto rows = settings_.size("rows");
@@ -61,7 +61,7 @@ class Production {
     return b_.add(ops::kReduceMean, ops::Reduction{.axes = {1}}, {x}, "sparse");
   }
 
-  // [batch hidden], the mean of the tokens that leave the transformer.
+  // Returns [batch hidden], the mean of the tokens that leave the transformer.
   NodeId transformer(NodeId x) {
     const auto seq = settings_.size("seq");
     const auto hidden = settings_.size("hidden");
@@ -76,7 +76,7 @@ class Production {
     return b_.add(ops::kReduceMean, ops::Reduction{.axes = {1}}, {x}, "mixed_tokens");
   }
 
-  // Every expert is a top MLP.
+  // Adds the mixture of experts; every expert is a top MLP.
   NodeId experts(NodeId x) {
     auto [y, gates] = b_.dispatch(x, expert_options(settings_));
     std::int64_t layer = 0;

@@ -10,12 +10,13 @@
 
 namespace tandem::models {
 
-// For every one of `tables` an input "index0", its table and the sum of the rows it names. They are
-// to be joined with `beside` others, which says how many there may be.
+// Adds for each of `tables` an input ("index0", ...), its embedding table and the sum of the rows
+// it names. `beside` is the number of other tensors that the caller concatenates with them; it
+// limits the number of tables.
 std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
                                    std::int64_t beside);
 
-// The recommenders of MAD-Max (ISCA'24, table 2) and their variants.
+// Sizes of the recommenders of MAD-Max (ISCA'24, table 2) and their variants.
 struct ProductionSizes {
   std::int64_t tables, rows, dim, bag;
   std::int64_t mlp_layers, mlp_width;

@@ -32,7 +32,7 @@ NodeId artifact_bottleneck(const Convolutions& c, NodeId x, const Widths& w,
   return c.plain_conv(x, w.out, {}, "conv3", false);
 }
 
-// Calls block(convolutions, x, widths) for every one of them.
+// Calls block(convolutions, x, widths) for every block and returns the last result.
 template <class F>
 NodeId stages(const Residual& shape, const Convolutions& c, NodeId x, std::int64_t out,
               const F& block) {

@@ -1,5 +1,5 @@
-// ResNet-50 (He et al., 2015, arXiv:1512.03385): stages of 3, 4, 6 and 3 blocks. 32 images a device
-// as in Goyal et al., 2017 (arXiv:1706.02677).
+// ResNet-50 (He et al., 2015, arXiv:1512.03385): stages of 3, 4, 6 and 3 blocks. The batch is 32
+// images a device as in Goyal et al., 2017 (arXiv:1706.02677).
 #include "models/residual.h"
 
 namespace tandem::models {

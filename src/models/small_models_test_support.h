@@ -1,4 +1,4 @@
-// Every built-in network, small enough for slow oracles, and another value for each of its
+// Every built-in network, small enough for slow oracles, with another value for each of its
 // hyperparameters.
 #pragma once
 

@@ -1,6 +1,6 @@
 // XDL (Jiang et al., 2019, "XDL: An Industrial Deep Learning Framework for High-dimensional Sparse
-// Data") as Unity (OSDI'22) evaluates it: embedding tables and a top MLP, no dense features. The
-// paper gives no sizes, so these are its artifact's in both variants.
+// Data") in the form that Unity (OSDI'22) evaluates: embedding tables and a top MLP, no dense
+// features. The paper gives no sizes, so both variants use those of its artifact.
 #include "models/recommendation.h"
 #include "ops/registry.h"
 
@@ -9,7 +9,7 @@ namespace tandem::models {
 namespace {
 
 graph::Graph build_xdl(const Settings& settings, std::int64_t batch, DType dtype) {
-  (void)settings.is_artifact();  // complains about other variants
+  (void)settings.is_artifact();  // rejects other variants
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
   const auto joined = b.concat(embedding_bags(b, settings, batch, 0), 1, "features");

@@ -14,8 +14,8 @@ using strategies::Family;
 using strategies::Setting;
 using strategies::Strategy;
 
-// Returns what a strategy's fullest rank holds, roughly: weights and optimizer state as they are
-// stored, and results that are saved for the backward pass.
+// Returns a rough estimate of what a strategy's fullest rank holds: weights and optimizer state as
+// stored, and results saved for backward.
 Bytes roughly_needed(const Strategy& strategy, const strategies::Problem& problem,
                      const CandidatePool& pool) {
   const auto& schedule = strategy.schedule;
@@ -103,12 +103,12 @@ class Baselines {
     return std::ranges::any_of(settings, [](const Evaluated& e) { return e.feasible; });
   }
 
-  // What was simulated is known best.
+  // Returns the known settings of a family. Simulations come before estimates of the same setting.
   [[nodiscard]] std::vector<Evaluated> known_of(Family family) const {
     std::vector<Evaluated> out;
     for (const auto* some : {&pool_.simulated(), &known_}) {
       for (auto e : *some) {
-        // The grid calls both fsdp.
+        // The grid lists deepspeed:zero=3 only as fsdp, its equivalent.
         if (family == Family::kDeepspeed && e.setting->family == Family::kFsdp) {
           e.setting->family = family;
           e.setting->zero = 3;
@@ -121,8 +121,8 @@ class Baselines {
     return out;
   }
 
-  // With the fewest micro-batches that fit, by what is recomputed. The grid knows all of
-  // Megatron's.
+  // Adds settings with each kind of recomputation and the fewest micro-batches that fit. Megatron
+  // has none to add, since the grid contains all of its settings.
   void add_savings(const std::vector<Setting>& bases, std::vector<Evaluated>& out) {
     std::vector<Strategy> unknown;
     for (const auto& base : bases) {
@@ -137,7 +137,7 @@ class Baselines {
         }
       }
     }
-    // The fewest micro-batches first.
+    // Fewest micro-batches first.
     std::ranges::stable_sort(unknown, {}, [](const auto& s) { return s.schedule.micro_batches; });
     std::size_t simulated = 0;
     for (const auto& strategy : unknown) {
@@ -158,7 +158,7 @@ class Baselines {
     }
   }
 
-  // The first that does not need too much at first sight.
+  // Returns the strategy with the fewest micro-batches that fits by the rough estimate.
   std::optional<Strategy> fitting(Setting setting) const {
     const auto limit = std::ranges::max(pool_.result().limits);
     for (std::int64_t n = 1; n <= batch_; n *= 2) {

@@ -1,4 +1,5 @@
-// The rows that a plan is compared with: each family of strategies at its best settings that fit.
+// Chooses the settings of the baselines, the rows that a plan is compared with. Each row gets the
+// best settings of its family that fit.
 #pragma once
 
 #include <functional>
@@ -9,14 +10,14 @@
 
 namespace tandem::search {
 
-// Which choices may become the plan.
+// Returns whether these choices may become the plan.
 using MayWin = std::function<bool(const std::vector<plan::Choice>&)>;
 
-// Replaces the rows of the pool's result, which are of settings without micro-batches and
-// recomputation, by each family's fastest settings that fit; where none fits, by those that need
-// least memory. `known` are settings of all families that were estimated or simulated. `estimate`
-// is empty where nothing can be estimated: a few settings of a family that does not fit are
-// simulated then.
+// Replaces the rows of the pool's result, which have settings without micro-batches and
+// recomputation. Each row gets the fastest settings of its family that fit. If none fits, it gets
+// those that need the least memory. `known` are settings of all families that were estimated or
+// simulated. `estimate` is empty if nothing can be estimated. Then a few settings of a family that
+// does not fit are simulated.
 void fit_baselines(CandidatePool& pool, const strategies::Problem& problem,
                    const std::vector<Evaluated>& known, const Try& estimate, const MayWin& may_win);
 

@@ -13,7 +13,7 @@ namespace {
 using strategies::Family;
 using strategies::Setting;
 
-// Many settings of a family, by loops that know nothing of bounds.
+// Returns many settings of a family, from loops that use no bounds.
 std::vector<Setting> settings_of(Family family, const strategies::Problem& problem,
                                  std::int64_t batch) {
   std::vector<Setting> bases = {{.family = family}};
@@ -35,7 +35,7 @@ std::vector<Setting> settings_of(Family family, const strategies::Problem& probl
         try {
           const auto complete = strategies::complete(setting, problem);
           out.insert(out.end(), complete.begin(), complete.end());
-        } catch (const UserError&) {  // devices that cannot be grouped so
+        } catch (const UserError&) {  // these devices cannot be grouped
         }
       }
     }
@@ -50,7 +50,7 @@ struct InMemory {
   double memory;
 };
 
-// Each row is as fast as the fastest setting of its family that fits, or says that none does.
+// Each row is as fast as the fastest setting of its family that fits, or reports that none does.
 TEST(Baselines, AreTheBestSettingsThatFit) {
   constexpr auto kNetwork = "gpt2:layers=4,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   for (const auto& asked :

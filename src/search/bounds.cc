@@ -15,7 +15,7 @@ namespace tandem::search {
 
 namespace {
 
-// Of floating point sums in another order.
+// Allows for the rounding of floating point sums in another order.
 constexpr double kRounding = 1 - 1e-6;
 
 bool checks_bounds() {
@@ -23,7 +23,7 @@ bool checks_bounds() {
   return out;
 }
 
-// One device of each kind, and how many of it there are.
+// One device of one kind, and the number of devices of that kind.
 struct Kind {
   machine::Machine device;
   double count;
@@ -41,7 +41,7 @@ std::vector<Kind> kinds_of(const machine::Machine& machine) {
   return out;
 }
 
-// By operator, forward and backward.
+// Returns forward and backward compute times, by operator.
 std::vector<double> compute_times(const graph::Graph& graph, const machine::Machine& device,
                                   const Options& options) {
   const machine::Digits digits(device);
@@ -80,8 +80,8 @@ std::optional<Bound> largest_bound(const std::vector<Bound>& bounds, Seconds fas
   return out;
 }
 
-// A kind whose operators all take at least `s` times as long as on the fastest kind does the work
-// of 1 / s of its devices.
+// Counts a kind of device by its speed: if all operators take at least `s` times as long as on the
+// fastest kind, a device counts as 1 / s.
 Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine,
                       const Options& options) {
   const auto kinds = kinds_of(machine);

@@ -1,4 +1,4 @@
-// Lower bounds of step times, and which of them is told of a search.
+// Lower bounds of step times, and the choice of the one that a search reports.
 #pragma once
 
 #include <string>
@@ -10,31 +10,31 @@ namespace tandem::search {
 
 class CandidatePool;
 
-// What no candidate of a scope is faster than.
+// A lower bound of the step times of all candidates in a scope.
 struct Bound {
   Seconds time;
   std::string scope;      // "strategies of the grid that fit"
-  bool has_plan = false;  // Is the plan one of the scope?
+  bool has_plan = false;  // Whether the scope includes the plan
 };
 
 // Returns the largest bound that is no larger than `fastest`, the step time of the fastest
-// candidate that fits: a candidate outside a bound's scope may be faster than the bound. Of a scope
-// that has the plan the bound is `fastest` at the most.
+// candidate that fits. A larger bound proves nothing here: a candidate outside its scope may be
+// faster than it. If the scope includes the plan, the bound is capped at `fastest` first.
 std::optional<Bound> largest_bound(const std::vector<Bound>& bounds, Seconds fastest);
 
-// Returns what the operators of the graph compute at least, shared by all devices: the compute of
-// the whole batch on one device, of the kind that is fastest for the operator, by what all devices
-// compute together. It holds for every layout, pipeline and micro-batch size.
+// Returns a lower bound of the time that all devices together need to compute the graph's
+// operators. Each operator counts with its time for the whole batch on the fastest kind of device.
+// The sum is divided by the compute speed of all devices. The bound holds for every layout,
+// pipeline and micro-batch size.
 Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine,
                       const Options& options);
 
-// Puts the largest of `bounds` and of the pool's compute bound into its result, if it has a
+// Writes the largest of `bounds` and the pool's compute bound into the pool's result, if it has a
 // plan.
 void tell_bound(CandidatePool& pool, std::vector<Bound> bounds);
 
-// Aborts where what something takes is below its bound and TANDEM_CHECK_BOUNDS is set, as in all
-// tests. A bound that something of its scope is faster than is our mistake; a user is told no such
-// bound instead.
+// Aborts if a value is below its bound and TANDEM_CHECK_BOUNDS is set, as in all tests. Such a
+// bound is a bug in Tandem. Without the variable, that bound is simply not reported to the user.
 void check_bound(Seconds time, Seconds bound, const std::string& of);
 void check_bound(Bytes memory, Bytes bound, const std::string& of);
 

@@ -18,14 +18,15 @@ TEST(Bounds, TheLargestIsToldThatNothingUndercuts) {
   EXPECT_FALSE(largest_bound(bounds, Seconds{0.5}).has_value());
 }
 
-// What tests rely on: every test program and every script that runs commands sets the variable.
+// Other tests rely on this: every test program and every script that runs commands sets the
+// variable.
 TEST(Bounds, ThatAreUndercutEndATest) {
   const FailedChecksThrow guard;
   EXPECT_NO_THROW(check_bound(Seconds{2}, Seconds{2}, "plan"));
   EXPECT_THROW(check_bound(Seconds{1.9}, Seconds{2}, "plan"), CheckFailed);
 }
 
-// Nodes of fast devices, and of devices that are half as fast in everything.
+// Returns nodes of fast devices, and of devices that are half as fast in everything.
 machine::Machine two_kinds() {
   auto out = machine::load_machine("dgx_a100:2");
   auto slow = out.device;
@@ -54,7 +55,7 @@ TEST(Bounds, OfComputeHoldForEveryWayToDivideIt) {
   }
 }
 
-// On one device nothing is left out but updates and what nothing overlaps.
+// On one device the bound leaves out only updates and exposed operations.
 TEST(Bounds, OfComputeAreNearWhatOneDeviceTakes) {
   const auto model = models::parse_model("gpt2:layers=4").build(8, DType::kFp32);
   const auto machine = machine::load_machine("dgx_a100:1,use=1/1");
@@ -65,8 +66,8 @@ TEST(Bounds, OfComputeAreNearWhatOneDeviceTakes) {
   EXPECT_GE(bound.value, 0.9 * result.best->simulation.iteration.value);
 }
 
-// Whatever wins: layouts, a strategy of the grid, a pipeline with layouts of its own, delayed
-// updates, Unity's search.
+// Covers every kind of winner: layouts, a grid strategy, a pipeline with layouts of its own,
+// delayed updates, Unity's search.
 TEST(Bounds, EveryPlanHasOneThatNothingUndercuts) {
   const auto expect_bound = [](const Result& result) {
     ASSERT_TRUE(result.best.has_value());
@@ -99,13 +100,13 @@ TEST(Bounds, EveryPlanHasOneThatNothingUndercuts) {
   expect_bound(unity::search(model, machine::load_machine("summit:1"), {}, {}));
 }
 
-// The proved bound of the grid, not that of compute, where a plain strategy is best.
-// Stages smaller than a layer are estimated roughly where they recompute: that bound is looser.
+// If a plain strategy is best, the bound is the grid's proved bound, not that of compute. Stages
+// smaller than a layer have rough estimates if they recompute, and a looser bound.
 TEST(Bounds, OfAPlainPlanAreOfTheGrid) {
   struct Question {
     int layers;
     Bytes memory;
-    double least;  // of the plan's time
+    double least;  // fraction of the plan's time
   };
   for (const auto& [layers, memory, least] :
        {Question{8, Bytes{100e6}, 0.8}, Question{4, Bytes{50e6}, 0.9}}) {

@@ -17,16 +17,16 @@ struct Candidate {
   std::string name;
   std::vector<plan::Choice> choices;
   plan::Schedule schedule = {};
-  bool may_win = true;                              // else it is evaluated to compare with
-  std::shared_ptr<const Rewritten> rewritten = {};  // the graph of `choices`; null: the model
-  std::optional<strategies::Setting> setting = {};  // a plain strategy's
-  bool is_in_part = false;  // it recomputes less than the setting says, or has other stages
+  bool may_win = true;                              // false: evaluated for comparison only
+  std::shared_ptr<const Rewritten> rewritten = {};  // graph of `choices`; null: the model itself
+  std::optional<strategies::Setting> setting = {};  // set for a plain strategy
+  bool is_in_part = false;  // whether it recomputes less than the setting says, or has other stages
 };
 
-// Makes the candidate of a plain strategy; its name is the setting's text.
+// Returns the candidate of a plain strategy. Its name is the setting's text.
 Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
 
-// Returns each operator's layout, by node, without what is stored and recomputed.
+// Returns each operator's layout, by node, without its storage and recomputation.
 inline std::vector<machine::NodeLayout> node_layouts(const std::vector<plan::Choice>& choices) {
   std::vector<machine::NodeLayout> out;
   out.reserve(choices.size());
@@ -34,7 +34,7 @@ inline std::vector<machine::NodeLayout> node_layouts(const std::vector<plan::Cho
   return out;
 }
 
-// The name of plans whose embedding tables were placed one by one (neighbours/side_by_side.h).
+// Name of plans whose embedding tables were placed one by one (neighbours/side_by_side.h).
 inline constexpr const char* kSideBySide = "search:side-by-side";
 
 }  // namespace tandem::search

@@ -1,4 +1,4 @@
-// Points of one case by estimates of its steps (predict/estimator.h).
+// Computes points of one case by estimating its steps (predict/estimator.h).
 #pragma once
 
 #include <memory>
@@ -11,17 +11,19 @@
 
 namespace tandem::search {
 
-// Of a case that has a network. Not thread-safe.
+// Estimates the settings of a case that has a network. Not thread-safe.
 class Estimates {
  public:
   explicit Estimates(Case on) : on_(std::move(on)) {}
 
-  // Estimates a setting. Returns nothing where there is no estimate, or no such strategy here.
+  // Returns the estimate of a setting. Returns nullopt if there is no estimate or the case has no
+  // such strategy.
   std::optional<Evaluated> find(const strategies::Setting& setting);
-  // The same; throws UserError where the setting is impossible here.
+  // Returns the estimate of a setting, or nullopt if there is none. Throws UserError if the setting
+  // is impossible for this case.
   std::optional<Evaluated> point(const strategies::Setting& setting);
 
-  // Of predict/estimator.h, for so many samples.
+  // Call the functions of these names in predict/estimator.h. `batch` is the number of samples.
   std::optional<predict::PassBound> bound_pass(const strategies::Setting& setting,
                                                std::int64_t batch, bool in_pieces);
   std::optional<predict::PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
@@ -34,7 +36,7 @@ class Estimates {
   std::vector<std::pair<plan::Precision, std::unique_ptr<predict::Estimator>>> estimators_;
 };
 
-// Makes a copy without the graph and the timeline, with the case's throughput.
+// Returns a copy of `evaluated` without graph and timeline, with the case's throughput.
 Evaluated point_of(const Case& on, const Evaluated& evaluated);
 plan::Precision precision_of(const Case& on, const strategies::Setting& setting);
 

@@ -1,5 +1,5 @@
-// An evaluated candidate: what was asked for, what it comes to by simulation or by estimate, and
-// whether it fits. Grids, sweeps, baselines, neighbourhoods and plans all have this one record.
+// An evaluated candidate: its choices, its simulated or estimated cost, and whether it fits. Grids,
+// sweeps, baselines, neighbourhoods and plans all use this one record.
 #pragma once
 
 #include <memory>
@@ -17,38 +17,39 @@
 namespace tandem::search {
 
 struct Evaluated {
-  std::string name = {};    // of a plain strategy its text: "megatron:tp=2,dp=24"
-  std::string family = {};  // the fixed name of a baseline: "megatron"; else the name itself
-  std::optional<strategies::Setting> setting = {};  // of a plain strategy of the model as it is
-  predict::Simulation simulation = {};  // without its timeline, but for the best of a search
-  Bytes over = {};           // most that a device needs beyond what it may use; negative if it fits
-  bool feasible = false;     // does it fit?
-  double error_bound = 0;    // of an estimate (predict/estimator.h); 0: simulated
-  double bound = 0;          // proved lower bound of the step time in seconds; 0: none
-  std::int64_t devices = 0;  // that a baseline uses where some may be idle; 0: all
-  plan::MappedGraph mapped = {};                    // left out of grids and sweeps
-  std::shared_ptr<const Rewritten> rewritten = {};  // null: the model as it is
+  std::string name = {};    // text of a plain strategy: "megatron:tp=2,dp=24"
+  std::string family = {};  // fixed name of a baseline, "megatron"; else equal to `name`
+  std::optional<strategies::Setting> setting = {};  // plain strategy of the unchanged model
+  predict::Simulation simulation = {};  // without timeline, except for the best of a search
+  Bytes over = {};         // most memory that a device needs beyond its limit; negative if it fits
+  bool feasible = false;   // whether it fits
+  double error_bound = 0;  // relative error of an estimate (predict/estimator.h); 0: simulated
+  double bound = 0;        // proved lower bound of the step time in seconds; 0: none
+  std::int64_t devices = 0;       // devices that a baseline uses, if some may be idle; 0: all
+  plan::MappedGraph mapped = {};  // empty in grids and sweeps
+  std::shared_ptr<const Rewritten> rewritten = {};  // null: the unchanged model
 
-  // Of a sweep.
+  // Fields for sweeps.
   std::size_t case_number = 0;
-  double throughput = 0;                  // samples a second
-  std::vector<std::string> same_as = {};  // strategies that come to the same: merge_equal
+  double throughput = 0;                  // samples per second
+  std::vector<std::string> same_as = {};  // strategies with equal time and memory: merge_equal
 
   [[nodiscard]] Seconds time() const { return simulation.iteration; }
-  // Returns whether it is an estimate that has to be simulated before it decides anything.
+  // Returns whether it is an estimate that must be confirmed by simulation before it decides
+  // anything.
   [[nodiscard]] bool is_rough() const { return error_bound > predict::Estimate::kNear; }
-  // Communication that has no compute beside it, of all communication; 0 where there is none.
+  // Returns the share of communication that is exposed; 0 if there is no communication.
   [[nodiscard]] double exposed_share() const;
 };
 
-// How many micro-batches of the graph there may be: simulating every one of more would take all
-// time and memory.
+// Returns the largest number of micro-batches that may be simulated for the graph. Simulating more
+// of them one by one would take too much time and memory.
 std::int64_t most_micro_batches(const graph::Graph& graph);
-// Throws where there are more.
+// Throws UserError if the schedule has more micro-batches than that.
 void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
                      const std::string& strategy);
 
-// Lowers and simulates one strategy's choices. Throws where it has too many micro-batches.
+// Lowers and simulates one strategy's choices. Throws UserError if it has too many micro-batches.
 Evaluated cost_choices(const graph::Graph& model, const machine::Machine& machine,
                        const std::string& name, const std::vector<plan::Choice>& choices,
                        const plan::Schedule& schedule, plan::Optimizer optimizer,
@@ -56,7 +57,8 @@ Evaluated cost_choices(const graph::Graph& model, const machine::Machine& machin
                        lower::Phase phase = lower::Phase::kTraining,
                        predict::Classes classes = predict::Classes::kAll);
 
-// The same; nothing where the step takes `limit` or more. `known`: of predict::Durations.
+// Lowers and simulates the choices as cost_choices does. Returns nullopt if the step takes `limit`
+// or more. `known` is the cache that predict::Durations uses.
 std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
                                      const machine::Machine& machine, const std::string& name,
                                      const std::vector<plan::Choice>& choices,
@@ -65,32 +67,33 @@ std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
                                      predict::Classes classes, predict::Operations* known = nullptr,
                                      predict::Extent extent = predict::Extent::kAll);
 
-// Makes the record of a simulation or an estimate.
+// Returns the record of a simulation or an estimate.
 Evaluated costed(std::string name, predict::Simulation simulation,
                  const std::vector<Bytes>& limits);
 
-// Makes a copy without the graph and the timeline.
+// Returns a copy of `evaluated` without graph and timeline.
 Evaluated summary_of(const Evaluated& evaluated);
 
-// Returns whether `a` fits and `b` does not, or is the faster of two that fit, or the smaller of
-// two that do not.
+// Returns whether `a` is better than `b`. A candidate that fits is better than one that does not.
+// Among those that fit the faster is better, among the others the smaller.
 bool is_better(const Evaluated& a, const Evaluated& b);
 
-// The fraction of a device's memory that commands leave free unless they are told otherwise: what
-// an allocator cannot hand out because of fragmentation, and what a prediction misses.
+// Fraction of a device's memory that commands leave free by default. It covers fragmentation in the
+// allocator and errors of the prediction.
 inline constexpr double kDefaultMargin = 0.05;
 
-// Returns what a device may use, by group; one entry where all devices are equal. `asked` replaces
-// the device's memory less its reserve. `margin` is left free: a fraction of `asked`, else of the
-// device's whole memory. 80 GB with a reserve of 1 GB and a margin of 0.05 give 75 GB.
+// Returns the memory that a device may use, by group; one entry if all devices are equal. `asked`
+// replaces the device's memory minus its reserve. `margin` is left free: a fraction of `asked`, or
+// of the device's whole memory without `asked`. Example: 80 GB with a reserve of 1 GB and a margin
+// of 0.05 give 75 GB.
 std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked,
                                  double margin = 0);
 
-// " (5 % of the device left free)", or "(5 % of --memory left free)" where memory was `asked` for;
-// empty without a margin.
+// Returns " (5 % of the device left free)", or "(5 % of --memory left free)" if memory was `asked`
+// for. Returns "" without a margin.
 std::string margin_text(std::optional<Bytes> asked, double margin);
 
-// The group whose devices have least room left, or lack most.
+// The group whose devices have the least room left, or lack the most.
 struct Tightest {
   std::size_t group = 0;
   predict::Memory needs;
@@ -99,8 +102,8 @@ struct Tightest {
   [[nodiscard]] bool fits() const { return needs.peak <= limit; }
 };
 Tightest tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits);
-// "20 GB a device and 15 GB may be used"; of a machine of several groups, "20 GB a device of group
-// 'old' and ...". `margin`, a margin_text, follows.
+// Returns "20 GB a device and 15 GB may be used". For a machine with several groups it returns "20
+// GB a device of group 'old' and ...". Appends `margin`, a margin_text.
 std::string shortage_text(const Tightest& tightest, const machine::Machine& machine,
                           const std::string& margin = "");
 

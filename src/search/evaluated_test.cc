@@ -1,4 +1,4 @@
-// What a device may use of its memory.
+// Tests of the memory that a device may use.
 #include "search/evaluated.h"
 
 #include <gtest/gtest.h>

@@ -30,8 +30,8 @@ struct Work {
 };
 using Outcome = std::variant<Evaluated, Refused>;
 
-// Is there a point that takes less time and memory than `rough` even if it takes less than
-// estimated?
+// Returns whether some point takes less time and memory than `rough`, even if `rough` takes less
+// than estimated.
 bool is_beaten(const Evaluated& rough, const std::vector<const Evaluated*>& sure) {
   const auto& s = rough.simulation;
   return std::ranges::any_of(sure, [&](const Evaluated* other) {
@@ -40,9 +40,9 @@ bool is_beaten(const Evaluated& rough, const std::vector<const Evaluated*>& sure
   });
 }
 
-// Threads take the next piece of work: first a case, of which they estimate what can be, then one
-// after the other what is left, and of rough estimates those that may be the fastest or on the
-// Pareto front. Results lie by the number of the setting.
+// Evaluates all work in parallel. First each thread takes a case and makes its estimates. Then the
+// remaining settings are simulated one by one. Last, rough estimates are simulated that may be the
+// fastest or on the Pareto front. Results are stored by the index of the setting.
 class Team {
  public:
   Team(const std::vector<Work>& work, const ExploreOptions& options)
@@ -55,7 +55,7 @@ class Team {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (!outcomes_[i]) left_.push_back(i);
     }
-    // Each round of simulations shows that some rough estimates are beaten.
+    // Each round of simulations rules out some rough estimates.
     do {
       parallel_for(left_.size(), options_.threads, [this](std::size_t i) {
         if (!must_stop()) simulate(left_[i]);
@@ -66,7 +66,7 @@ class Team {
   }
 
  private:
-  // Returns each case's fastest rough estimates that nothing beats.
+  // Returns each case's fastest rough estimates that no point beats.
   [[nodiscard]] std::vector<std::size_t> next_rough() const {
     std::map<std::size_t, std::vector<const Evaluated*>> sure;
     std::map<std::size_t, std::vector<std::size_t>> rough;
@@ -125,7 +125,7 @@ class Team {
 
   void simulate(std::size_t i) { put(i, evaluate(*work_[i].on, *work_[i].setting)); }
 
-  // One thread reports.
+  // Stores an outcome. Only the thread that started the work reports progress.
   void put(std::size_t i, Outcome outcome) {
     std::visit([&](auto& o) { o.case_number = work_[i].case_number; }, outcome);
     outcomes_[i] = std::move(outcome);
@@ -152,7 +152,7 @@ std::optional<double> reference(const std::vector<Evaluated>& points, const Case
   return std::nullopt;
 }
 
-// Fewer settings are simpler, then a shorter text.
+// Returns whether `a` has fewer settings than `b`, or as many and a shorter text.
 bool is_simpler(const std::string& a, const std::string& b) {
   const auto key = [](const std::string& strategy) {
     const auto settings =
@@ -230,7 +230,7 @@ std::vector<std::size_t> merge_equal(std::vector<Evaluated>& points,
       point.same_as = std::exchange(first.same_as, {});
       std::swap(first, point);
     }
-    // The same strategy may come of several cases.
+    // Several cases may have the same strategy.
     const bool is_listed = point.name == first.name ||
                            std::ranges::find(first.same_as, point.name) != first.same_as.end();
     if (!is_listed) first.same_as.push_back(std::move(point.name));

@@ -13,7 +13,7 @@
 namespace tandem::search {
 namespace {
 
-// A model on a machine, and the case that they are.
+// A model, a machine, and the case for them.
 struct Situation {
   machine::Machine machine;
   machine::Digits digits;
@@ -48,7 +48,7 @@ Exploration explored(const Situation& on, const std::string& strategies, std::si
 
 // ---- Points -------------------------------------------------------------------------------------
 
-// What `simulate --strategy` says of a point's text.
+// A point has the text that `simulate --strategy` prints.
 TEST(Explore, PointsAreTheNamedStrategies) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:2"), 64);
   const auto found = explored(on, "all", 1);
@@ -67,7 +67,8 @@ TEST(Explore, PointsAreTheNamedStrategies) {
   }
 }
 
-// Estimates where there are some, within what estimate_test.cc allows, and the rest as before.
+// Points are estimates, within the tolerance of estimate_test.cc, if there are some. The others are
+// simulated as before.
 TEST(Explore, EstimatesNetworksOfEqualLayers) {
   const auto network =
       models::parse_model("gpt2:layers=8,hidden=256,heads=8,ffn=1024,vocab=1024,seq=256");
@@ -91,15 +92,15 @@ TEST(Explore, EstimatesNetworksOfEqualLayers) {
                 0.05 * b.simulation.memory.value);
     if (a.throughput != b.throughput) ++different;
   }
-  EXPECT_GT(different, estimated.points.size() / 2);  // most are estimates
+  EXPECT_GT(different, estimated.points.size() / 2);  // most points are estimates
   const auto again = explore({with_network}, {settings}, {.threads = 1});
   for (std::size_t i = 0; i < again.points.size(); ++i) {
     EXPECT_EQ(again.points[i].throughput, estimated.points[i].throughput);
   }
 }
 
-// Pipelines of few layers are estimated roughly: the fastest that fits and the Pareto front are
-// those of simulations all the same, and what is left out is off by no more than it says.
+// Pipelines of few layers have rough estimates. The fastest that fits and the Pareto front must
+// still equal those of simulations. The other points differ by no more than their error bound.
 TEST(Explore, RoughEstimatesDecideNothing) {
   const auto network = models::parse_model(
       "llama3_8b:layers=13,hidden=512,heads=8,kv_heads=8,ffn=2048,vocab=2048,seq=1024");
@@ -166,7 +167,7 @@ TEST(Explore, StopsEarlyWithWhatThereIs) {
   EXPECT_GT(found.asked, 5U);
 }
 
-// Rates k times as high, latencies and launches a k-th: everything takes a k-th of the time.
+// Multiplies rates by k and divides latencies and launches by k: everything takes 1/k of the time.
 TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
   const std::string models[] = {std::string(kSmall),
                                 "dlrm_a:tables=16,rows=1000,bottom=64-64,top=64"};

@@ -1,4 +1,4 @@
-// What single change of a strategy's settings makes its step fastest.
+// Finds the single changes of a strategy's settings that shorten its step most.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 namespace tandem::search {
 
 struct FasterSetting {
-  std::string change;  // search/neighbours: "micro=16 instead of micro=8"
+  std::string change;  // text of search/neighbours: "micro=16 instead of micro=8"
   Evaluated point;
 };
 
-// Returns the single_changes of `setting`, which is complete, that fit and save more than 1 % of
-// its step: the fastest `most` of them, the fastest first. Of changes that come to the same the
-// first stands for all. Nothing where `setting` has no estimate.
+// Returns the changes from single_changes that fit and save more than 1 % of the step time.
+// `setting` is complete. Returns at most `most` of them, fastest first. Changes with equal time and
+// memory are represented by the first. Returns an empty vector if `setting` has no estimate.
 std::vector<FasterSetting> faster_settings(Estimates& estimates, const strategies::Setting& setting,
                                            const strategies::Problem& problem, std::int64_t batch,
                                            std::size_t most);

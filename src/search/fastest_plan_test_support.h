@@ -1,4 +1,5 @@
-// For tests: the fastest plan of a small graph by simulating every plan, to hold searches against.
+// For tests: finds the fastest plan of a small graph by simulating every plan. Searches are
+// compared with it.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 
 namespace tandem::search {
 
-// The fastest of all plans, simulated: every layout of every operator, sources that have several
-// users in every layout of them, others as their user wants them. With Places::kFirst the first
-// device takes part in everything.
+// Finds the fastest of all plans by simulation. It enumerates every layout of every operator and of
+// every source with several users. Other sources get the layout that their user wants. With
+// Places::kFirst the first device takes part in every operator.
 class FastestPlan {
  public:
   enum class Places { kAll, kFirst };
@@ -75,7 +76,7 @@ class FastestPlan {
     }
   }
 
-  // False where an operand cannot come as it is wanted.
+  // Returns false if an operand is not available in the layout that is wanted.
   bool take(graph::NodeId id, const ops::Signature& s, const machine::NodeLayout& layout) {
     for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
       const auto source = model_.inputs(id)[i];

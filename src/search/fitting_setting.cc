@@ -19,7 +19,8 @@ struct Changed {
   int changes = 0;
 };
 
-// Each of these and, for each of `values` that is another, a copy that `set` puts it into.
+// Keeps all settings and appends, for each of `values` that changes one, a copy that `set` has put
+// it into.
 template <class Values, class Set>
 void multiply(std::vector<Changed>& all, const Values& values, Set&& set) {
   const auto own = all.size();

@@ -1,4 +1,4 @@
-// What a strategy that does not fit becomes with its own settings that save memory.
+// Finds a setting that fits for a strategy that does not, by options that save memory.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 namespace tandem::search {
 
-// The setting, which is complete, changed: with more micro-batches, more made again in the backward
-// pass, the sequence and the states divided: all of them estimated, the least changed of those that
-// fit and are nearly as fast as the fastest. Nothing where none fits or none has an estimate.
+// Returns a changed setting that fits: with more micro-batches, more recomputation, sequence
+// parallelism or more sharded states. `setting` is complete. All combinations are estimated. Among
+// those that fit and are nearly as fast as the fastest, the one with the fewest changes is
+// returned. Returns nullopt if none fits or none has an estimate.
 std::optional<Evaluated> fitting_setting(Estimates& estimates, const strategies::Setting& setting,
                                          std::int64_t batch);
 

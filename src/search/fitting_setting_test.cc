@@ -9,7 +9,7 @@
 namespace tandem::search {
 namespace {
 
-// A network on a machine.
+// A network and a machine.
 struct OnMachine {
   models::Model model;
   machine::Machine machine;

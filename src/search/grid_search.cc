@@ -20,7 +20,8 @@ std::vector<Evaluated> estimate_all(Estimates& estimates, const std::vector<Sett
 
 namespace {
 
-// Returns these, the best first; of those that come to the same time and memory the first.
+// Returns pointers to the settings, best first. Of those with equal time and memory only the first
+// stays.
 std::vector<const Evaluated*> ranked(const std::vector<Evaluated>& evaluated) {
   std::vector<const Evaluated*> out;
   out.reserve(evaluated.size());

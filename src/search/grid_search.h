@@ -1,5 +1,5 @@
-// What the layout network has no states for, pipelines, recomputation, micro-batches and storage in
-// parts, is searched over strategies: thousands of settings are estimated, a few are simulated.
+// Searches strategies with pipelines, recomputation, micro-batches and sharded storage, which the
+// layout network has no states for. Thousands of settings are estimated, and a few are simulated.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace tandem::search {
 
-// Estimates those settings that have an estimate.
+// Returns the estimates of those settings that have one.
 std::vector<Evaluated> estimate_all(Estimates& estimates,
                                     const std::vector<strategies::Setting>& settings);
 
-// The best `most` of them: those that fit first, the faster before the slower; then the smaller.
-// Of those that come to the same time and memory,
-// as fsdp and deepspeed:zero=3 do, there is the first.
+// Returns the best `most` settings. Those that fit come first, by time; then the others, by memory.
+// Of settings with equal time and memory, such as fsdp and deepspeed:zero=3, only the first is
+// returned.
 std::vector<strategies::Setting> promising(const std::vector<Evaluated>& settings,
                                            std::size_t most);
-// And beside them the best of some other numbers of stages, where that is not much slower: much
-// that is alike may crowd it out.
+// Returns the promising settings and the best ones of some other numbers of stages, unless these
+// are much slower. Many similar settings could otherwise crowd them out.
 std::vector<strategies::Setting> promising_of_each_depth(const std::vector<Evaluated>& settings,
                                                          std::size_t most);
 

@@ -16,7 +16,7 @@ Seconds best_time(CandidatePool& pool) {
 }  // namespace
 
 void improve(CandidatePool& pool, const std::vector<Neighbourhood>& neighbourhoods) {
-  std::vector<Seconds> left_at;  // by neighbourhood: the best after it was tried last
+  std::vector<Seconds> left_at;  // best time after each neighbourhood's last try
   for (const auto& neighbourhood : neighbourhoods) {
     if (!pool.is_over()) neighbourhood.enter();
     left_at.push_back(best_time(pool));

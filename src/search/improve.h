@@ -1,4 +1,4 @@
-// The improvement of a pool of candidates by neighbourhoods.
+// Improves a pool of candidates by neighbourhoods.
 #pragma once
 
 #include <functional>
@@ -9,20 +9,21 @@
 
 namespace tandem::search {
 
-// Candidates that differ from those of the pool in one respect: their layouts, where embedding
-// tables are, what is recomputed, the graph.
+// A source of candidates that differ from those of the pool in one respect: layouts, places of
+// embedding tables, recomputation or the graph.
 struct Neighbourhood {
   std::string_view name;
-  // Enters candidates near those of the pool. The pool alone decides which of them is the best.
+  // Enters candidates near those of the pool. Only the pool decides which is best.
   std::function<void()> enter;
-  // Begins from the best candidate, so that it is worth another time once that has changed.
+  // Whether it starts from the best candidate, so that it is worth repeating after that has
+  // changed.
   bool repeats = false;
 };
 
-// Tries the neighbourhoods in their order, and again those that repeat, as long as one improves the
-// best candidate by more than a little. With A and B that repeat and C that does not: A B C, then A
-// where B or C improved the best, B where C or A did, and so on. Ends early where the search is
-// over.
+// Tries the neighbourhoods in order, then repeats those with `repeats` as long as one improves the
+// best candidate by more than kWorthAnotherRound. Example: A and B repeat, C does not. The order is
+// A B C, then A if B or C improved the best, then B if C or A did, and so on. Ends early if the
+// search is over.
 void improve(CandidatePool& pool, const std::vector<Neighbourhood>& neighbourhoods);
 
 }  // namespace tandem::search

@@ -1,5 +1,5 @@
-// The joint search against enumeration, on random small graphs and machines: no graph that is three
-// steps of rules away, in any layouts, costs less than what it finds.
+// Compares the joint search with enumeration on random small graphs and machines. No graph within
+// three rewrites, in any layouts, may cost less than the result of the search.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -16,19 +16,19 @@
 namespace tandem::search {
 namespace {
 
-constexpr double kRounding = 1e-5;  // the search adds up in single precision
+constexpr double kRounding = 1e-5;  // the search sums in single precision
 constexpr std::size_t kSteps = 3;
 constexpr std::size_t kMostGraphs = 400;
 
-// Of few operators, none of which the loss does without.
+// Returns a graph of few operators, all of which the loss needs.
 Graph graph_to_rewrite(std::uint64_t seed) {
   const auto model = SmallGraph(seed, 2 + seed / 8 % 4, SmallGraph::Ends::kLoss).build();
   rewrite::Dictionary dictionary;
   return rewrite::Draft::of(model, dictionary).to_graph(model, dictionary);
 }
 
-// All that up to kSteps rewrites at any place make of the model, itself included; nothing where
-// that is too much.
+// Returns all graphs that up to kSteps rewrites at any place make of the model, including the
+// model. Returns nullopt if there are too many.
 std::optional<std::vector<Graph>> all_rewritings(const Graph& model) {
   rewrite::Dictionary dictionary;
   const rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
@@ -53,7 +53,7 @@ std::optional<std::vector<Graph>> all_rewritings(const Graph& model) {
   return out;
 }
 
-// What the cheapest layouts of the cheapest of them cost.
+// Returns the cost of the cheapest layouts of the cheapest graph.
 double least_of_all(const std::vector<Graph>& graphs, const machine::Machine& machine) {
   const machine::Digits digits(machine);
   predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
@@ -72,9 +72,9 @@ Ranking ranked(const Graph& model, const machine::Machine& machine) {
   return rank_rewritings(pool, {.keep = 1, .saves = false});
 }
 
-// In graphs this small a step on the way to a better one, such as taking a fused kernel apart,
-// costs a good part of the whole: more than the 5 % that Unity's paper allows in a few of these
-// cases.
+// In graphs this small, a step towards a better graph, such as splitting a fused kernel, can cost a
+// large part of the whole. In a few of these cases that is more than the 5 % that Unity's paper
+// allows.
 void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_t least_cases) {
   const auto machines = small_machines();
   std::size_t cases = 0;
@@ -90,7 +90,7 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
     const double least = least_of_all(*graphs, machine);
     EXPECT_LE(found.least, least * (1 + kRounding))
         << to_text(model) << "on " << machine.name << ", " << graphs->size() << " graphs";
-    // Whatever it says, there are layouts that cost it.
+    // Some layouts must have exactly the reported cost.
     for (const auto& best : found.best) {
       ++rewritten;
       EXPECT_NEAR(found.least, least_of_all({best->graph}, machine), kRounding * found.least);
@@ -103,8 +103,8 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
 
 // --- Simulation ----------------------------------------------------------------------------------
 
-// How much longer an iteration of the plan that is found takes than the fastest of all rewritings
-// in all layouts; nothing where those are too many to simulate.
+// Returns the fraction by which the found plan's iteration is longer than the fastest of all
+// rewrites in all layouts. Returns nullopt if there are too many plans to simulate.
 std::optional<double> regret_of_both(const Graph& model, const machine::Machine& machine,
                                      double most) {
   const auto graphs = all_rewritings(model);
@@ -125,7 +125,7 @@ std::optional<double> regret_of_both(const Graph& model, const machine::Machine&
   return found.best->simulation.iteration / best - 1;
 }
 
-// At most 2 % in 95 % of the graphs that have at most so many plans.
+// Expects at most 2 % in 95 % of the graphs that have at most `plans` plans.
 void expect_little_regret_of_both(std::uint64_t from, std::uint64_t to, double plans,
                                   std::size_t least_cases) {
   const std::vector<machine::Machine> machines = {small_machine(1, 2), small_machine(2, 1),

@@ -25,7 +25,8 @@ Bytes stored_bytes(const graph::Node& weight, plan::Optimizer optimizer,
                    const plan::Precision& precision) {
   const auto whole = weight.type.whole_bytes();
   if (!is_trained(weight)) return whole;
-  // Under plain SGD what makes a gradient may subtract it at once, and of tables few rows have one.
+  // Plain SGD can subtract a gradient as soon as it is computed. Of an embedding table, only few
+  // rows have a gradient.
   const bool keeps_gradients = optimizer != plan::Optimizer::kSgd;
   const auto dtype = weight.type.dtype;
   const double elements = whole / size_of(dtype);

@@ -32,7 +32,7 @@ TEST(IsTooLarge, WhereAllDevicesTogetherUseLess) {
   EXPECT_TRUE(is_too_large(model, machine, options));
 }
 
-// Whatever is asked for, a search that finds nothing says what came nearest.
+// Whatever the options, a search that finds nothing reports what came nearest.
 TEST(IsTooLarge, LeavesASmallestCandidateToAdviseFrom) {
   const auto model = mlp();
   const auto machine = machine::load_machine("summit:1");

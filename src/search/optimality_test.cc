@@ -1,5 +1,5 @@
-// The search against enumeration, on random small graphs and machines: what it says a graph costs
-// is the least, and of what can be done little is faster in simulation.
+// Compares the search with enumeration on random small graphs and machines. The cost that it
+// reports for a graph is the minimum, and hardly any plan is faster in simulation.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,9 +34,9 @@ const std::vector<predict::Prices>& some_prices() {
   return kPrices;
 }
 
-constexpr double kTolerance = 2e-6;  // the search adds up in single precision
+constexpr double kTolerance = 2e-6;  // the search sums in single precision
 
-// Where memory costs something, and saving it time.
+// Returns prices at which memory costs something, and saving it costs time.
 const std::vector<predict::Prices>& prices_of_memory() {
   static const std::vector<predict::Prices> kPrices = {{.async = 0.5, .per_byte = 1e-13},
                                                        {.async = 1, .per_byte = 1e-12},
@@ -45,7 +45,7 @@ const std::vector<predict::Prices>& prices_of_memory() {
   return kPrices;
 }
 
-// What is wrong with the search's cost of this graph; nothing if it is the least.
+// Returns what is wrong with the search's cost of this graph; nullopt if it is the minimum.
 std::optional<std::string> wrong_cost(const Graph& model, const machine::Machine& machine,
                                       bool saves) {
   const machine::Digits digits(machine);
@@ -75,7 +75,8 @@ std::optional<std::string> wrong_cost(const Graph& model, const machine::Machine
 
 // --- Smaller graphs that fail, too ---------------------------------------------------------------
 
-// What the outputs need, an operator left out if `without` has one: its operand takes its place.
+// Returns the operators that the outputs need. If `without` has an operator, its operand replaces
+// it.
 Graph part_of(const Graph& model, const std::vector<NodeId>& outputs,
               std::optional<std::pair<NodeId, NodeId>> without) {
   const auto stand_in = [&](NodeId id) {
@@ -103,7 +104,7 @@ Graph part_of(const Graph& model, const std::vector<NodeId>& outputs,
   return builder.finish(std::move(images));
 }
 
-// With one operator less, or what a single one of them needs.
+// Returns graphs with one operator less, and graphs that only a single operator needs.
 std::vector<Graph> smaller_graphs(const Graph& model) {
   std::vector<Graph> out;
   for (auto id : model.ids()) {
@@ -122,7 +123,7 @@ std::vector<Graph> smaller_graphs(const Graph& model) {
 
 using Complaint = std::function<std::optional<std::string>(const Graph&)>;
 
-// What is wrong with the smallest graph that can be made of this one and still has something wrong.
+// Returns the complaint about the smallest graph that can be reduced from this one and still fails.
 std::string shrunk(Graph model, std::string complaint, const Complaint& wrong) {
   for (bool again = true; again;) {
     again = false;
@@ -138,8 +139,8 @@ std::string shrunk(Graph model, std::string complaint, const Complaint& wrong) {
   return complaint;
 }
 
-// Do rounds of leaving out what has at most two neighbours come to an end? Operators and tensors
-// with several users are what is left out.
+// Returns whether repeated removal of vertices with at most two neighbours removes all. The
+// vertices are operators and tensors with several users.
 bool is_series_parallel(const Graph& model) {
   const auto users = model.consumers();
   std::vector<std::set<std::size_t>> neighbours(2 * model.size());
@@ -191,7 +192,7 @@ TEST(Optimality, SoItIsWithWhatSavesMemoryNightly) { expect_least_costs(240, 300
 
 TEST(Optimality, TheSearchCostIsTheLeastOfAllLayoutsNightly) { expect_least_costs(560, 6000); }
 
-// Of what was drawn there is some of everything.
+// The random graphs include some of every form.
 TEST(Optimality, SmallGraphsAreOfManyForms) {
   std::size_t other_than_series_parallel = 0;
   std::size_t with_shared_weights = 0;
@@ -212,8 +213,8 @@ TEST(Optimality, SmallGraphsAreOfManyForms) {
 
 // --- Simulation ----------------------------------------------------------------------------------
 
-// How much longer an iteration of the plan that is found takes than the fastest, as a fraction of
-// it; nothing where there are too many plans to simulate.
+// Returns the fraction by which the found plan's iteration is longer than the fastest. Returns
+// nullopt if there are too many plans to simulate.
 std::optional<double> regret(const Graph& model, const machine::Machine& machine, double most,
                              Algebra algebra) {
   FastestPlan fastest(model, machine, plan::Optimizer::kAdam);
@@ -227,7 +228,7 @@ std::optional<double> regret(const Graph& model, const machine::Machine& machine
   return found.best->simulation.iteration / best - 1;
 }
 
-// With a loss, and nothing that it does not need.
+// Returns a graph with a loss, and with nothing that the loss does not need.
 Graph trained_graph(std::uint64_t seed) {
   const auto model = SmallGraph(seed, 2 + seed / 3 % 4, SmallGraph::Ends::kLoss).build();
   return part_of(model, model.outputs(), std::nullopt);
@@ -235,12 +236,12 @@ Graph trained_graph(std::uint64_t seed) {
 
 struct Regrets {
   std::size_t cases = 0;
-  std::size_t near = 0;  // at most 2 %
+  std::size_t near = 0;  // within 2 %
   std::size_t on_the_last = 0;
   std::string others;
 };
 
-// Of the graphs of at most so many plans, on one machine after another.
+// Returns the regrets of graphs with at most `plans` plans, on one machine after another.
 Regrets regrets(const std::function<Graph(std::uint64_t)>& graph, std::uint64_t from,
                 std::uint64_t to, const std::vector<machine::Machine>& machines, double plans,
                 Algebra algebra) {
@@ -260,7 +261,7 @@ Regrets regrets(const std::function<Graph(std::uint64_t)>& graph, std::uint64_t 
   return out;
 }
 
-// At most 2 % in 95 %.
+// Expects at most 2 % in 95 % of the cases.
 void expect_little_regret(std::uint64_t from, std::uint64_t to, double plans) {
   const auto all =
       regrets(trained_graph, from, to,
@@ -270,15 +271,15 @@ void expect_little_regret(std::uint64_t from, std::uint64_t to, double plans) {
   EXPECT_GE(static_cast<double>(all.near), 0.95 * static_cast<double>(all.cases)) << all.others;
 }
 
-// Tables side by side, what is found in them concatenated or added, a layer and a loss: here costs
-// that add up say least.
+// Returns a graph of embedding tables side by side, whose lookups are concatenated or added, then a
+// layer and a loss. In such graphs the sum of costs is a poor estimate of the time.
 Graph graph_of_tables(std::uint64_t seed) {
   const std::vector<int> rows = {1000, 20000, 300000};
   const std::vector<int> dims = {12, 48};
   const std::vector<int> batches = {48, 1536, 12288};
   const auto batch = batches[seed / 2 % 3];
   const auto dim = dims[seed / 6 % 2];
-  // All that is above changes within 36 seeds, and the machine with it.
+  // All choices above vary within 36 seeds, together with the machine.
   const int looked_up = seed / 36 % 2 == 1 ? 4 : 1;
   const int width_of_layer = seed / 72 % 2 == 1 ? 384 : 12;
   constexpr int tables = 2;
@@ -306,7 +307,7 @@ Graph graph_of_tables(std::uint64_t seed) {
   return graph::parse_graph(text);
 }
 
-// At most 2 % in 95 %, or in all but one of a few.
+// Expects at most 2 % in 95 % of the cases, or in all but one of a few.
 void expect_little_regret_of_tables(std::uint64_t from, std::uint64_t to, double plans) {
   const auto all = regrets(graph_of_tables, from, to,
                            {small_machine(1, 2), small_machine(2, 1), small_machine(1, 3)}, plans,
@@ -318,7 +319,7 @@ void expect_little_regret_of_tables(std::uint64_t from, std::uint64_t to, double
 // --- Lower bounds
 // ---------------------------------------------------------------------------------
 
-// A machine whose links and nodes' latencies are drawn, of two levels or one; devices equal.
+// Returns a machine of equal devices and one or two levels, with random links and latencies.
 machine::Machine drawn_machine(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::vector<std::pair<int, int>> sizes = {{1, 2}, {2, 1}, {1, 3}, {2, 2}, {4, 1}};
@@ -328,14 +329,14 @@ machine::Machine drawn_machine(std::uint64_t seed) {
     level.bandwidth = std::exp2(static_cast<double>(random() % 7) - 4) * level.bandwidth;
     level.latency = std::exp2(static_cast<double>(random() % 5) - 3) * level.latency;
   }
-  // Else small operators take as long as their launches, and nothing is sent.
+  // With full launch times, small operators would take only these, and nothing would be sent.
   if (random() % 4 != 0) out.device.launch = 0.01 * out.device.launch;
   out.device.software.overlap = random() % 4 != 0;
   return out;
 }
 
-// Those of compute alone, with the updates or what blocks, and some that are drawn: the ones that
-// make the largest bound are near one of them.
+// Returns the weights of compute alone, with updates or blocking communication, and some random
+// ones. The weights of the largest bound are near one of them.
 std::vector<StreamWeights> some_weights(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto share = [&] { return static_cast<double>(random() % 5) / 4; };
@@ -354,11 +355,11 @@ std::vector<StreamWeights> some_weights(std::uint64_t seed) {
 }
 
 // No plan in which the first device takes part in everything is faster than the bound of any
-// weights; with the best it is near the fastest plan.
+// weights. With the best weights the bound is near the fastest plan.
 void expect_bounds(const std::function<Graph(std::uint64_t)>& graph, std::uint64_t from,
                    std::uint64_t to, double plans) {
   std::vector<double> ratios;
-  double communication = 0;  // cases whose bound is higher than that of free communication
+  double communication = 0;  // cases whose bound exceeds that without communication
   for (auto seed = from; seed < to; ++seed) {
     const auto model = graph(seed);
     const auto machine = drawn_machine(seed);
@@ -386,7 +387,7 @@ void expect_bounds(const std::function<Graph(std::uint64_t)>& graph, std::uint64
     communication += best > 1.001 * free ? 1 : 0;
     ratios.push_back(best / least);
   }
-  // Sanitizers run few cases: enough for undercut bounds, too few to say how often one is raised.
+  // Sanitizers run few cases: enough to find violated bounds, but too few to count raised ones.
   if (kFewer > 1) return;
   ASSERT_GE(ratios.size(), (to - from) / 4);
   std::ranges::sort(ratios);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Seconds kUnlimited{std::numeric_limits<double>::infinity()};
 
-// Equal for candidates that do the same.
+// Returns equal hashes for candidates with equal choices and schedules of the same graph.
 Hash hash_of(const Candidate& candidate) {
   const auto& schedule = candidate.schedule;
   const auto flags = (schedule.reduce_each ? 1U : 0U) | (schedule.whole_gradients ? 2U : 0U) |
@@ -61,8 +61,9 @@ CandidatePool::CandidatePool(const graph::Graph& model, const machine::Machine& 
   result_.limits = memory_limits(machine, options.memory, options.margin);
 }
 
-// Several at a time are limited as if the others were not there, and given up by what is known when
-// it is their turn: so the outcome does not depend on the number of threads.
+// Candidates of one batch get the same limit, as if the others were not there. They are then
+// rejected in order by what is known at that point. The outcome thus does not depend on the number
+// of threads.
 std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Candidate>& candidates,
                                                            std::optional<Seconds> than) {
   std::vector<std::optional<Evaluated>> out(candidates.size());
@@ -91,7 +92,7 @@ std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Can
         continue;
       }
       if (than && out[i]->feasible) than = std::min(*than, out[i]->simulation.iteration);
-      // The best's alone is asked for, and one of many micro-batches takes a gigabyte.
+      // Only the best keeps its timeline: one of many micro-batches takes a gigabyte.
       auto timeline = std::exchange(out[i]->simulation.timeline, {});
       note(candidates[i], *out[i]);
       if (!candidates[i].may_win) continue;
@@ -106,8 +107,8 @@ std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Can
   return out;
 }
 
-// What takes longer can be neither the best nor the runner-up nor a leader, nor simpler than the
-// best and allowed.
+// Returns the step time above which a candidate can no longer be the best, the runner-up, a leader,
+// or a simpler plan that choose() allows.
 Seconds CandidatePool::time_to_beat(const Candidate& candidate) const {
   if (!result_.best) return kUnlimited;
   auto next = kUnlimited;
@@ -158,7 +159,7 @@ Complexity CandidatePool::simplest() const {
   return complexity_of(best_candidate_.value());
 }
 
-// Of several with one name the fastest, and none that is a row anyway.
+// Lists the fastest of several entries with the same name, without those that are baseline rows.
 void CandidatePool::find_faster(Seconds than) {
   auto& out = result_.faster;
   for (const auto& [complexity, entry] : by_complexity_) {
@@ -232,7 +233,8 @@ std::optional<Evaluated> CandidatePool::cost(const Candidate& candidate, Seconds
   return out;
 }
 
-// Does it take as long? By what the same candidate came to before.
+// Returns whether an earlier evaluation of the same candidate shows that it takes `limit` or
+// longer.
 bool CandidatePool::is_known_to_take(const Candidate& candidate, Seconds limit) const {
   const auto at = known_.find(hash_of(candidate));
   return at != known_.end() && at->second >= limit;
@@ -258,7 +260,7 @@ void CandidatePool::consider_as_leader(const Candidate& candidate, const Evaluat
   const auto iteration = costed.simulation.iteration;
   const auto is_same = [&](const Entry& e) { return e.candidate.choices == candidate.choices; };
   if (std::ranges::any_of(leaders, is_same)) return;
-  // Most of these differ in where a table lies: the fastest stands for all.
+  // Most candidates of this name differ only in the place of a table. The fastest represents them.
   if (candidate.name == kSideBySide) {
     const auto other =
         std::ranges::find(leaders, candidate.name, [](const Entry& e) { return e.candidate.name; });

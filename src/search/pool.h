@@ -1,5 +1,5 @@
-// The candidate pool of a search: candidates are evaluated, several at a time, and taken in their
-// order, so that the best one does not depend on the number of threads.
+// The candidate pool of a search. Candidates are evaluated several at a time but accepted in their
+// order, so that the best does not depend on the number of threads.
 #pragma once
 
 #include <chrono>
@@ -33,45 +33,48 @@ class CandidatePool {
  public:
   CandidatePool(const graph::Graph& model, const machine::Machine& machine, const Options& options);
 
-  // What each came to, without its timeline; nothing for those that the search was over before. The
-  // first of all candidates is costed in any case.
-  // What takes `than` or longer, or longer than one before it that fits, and can be neither the
-  // best nor the runner-up nor a leader, is given up while it is simulated, and comes to nothing.
+  // Evaluates candidates and returns their records without timelines. Returns nullopt for those
+  // that come after the end of the search; the first candidate of the pool is always evaluated. A
+  // candidate that takes `than` or longer, or longer than an earlier one that fits, is given up
+  // during its simulation. It must also be too slow to be the best, the runner-up or a leader. Its
+  // record is nullopt, too.
   std::vector<std::optional<Evaluated>> enter(const std::vector<Candidate>& candidates,
                                               std::optional<Seconds> than = {});
-  // Where it does not matter what each comes to.
+  // Evaluates candidates if the caller does not need their records.
   void compete(const std::vector<Candidate>& candidates) { enter(candidates, Seconds{}); }
 
-  // Ends the search: makes the simplest of the candidates within Options::tolerance of the fastest
-  // the best, and finds the runner-up.
+  // Ends the search: takes as the best the simplest candidate within Options::tolerance of the
+  // fastest, and finds the runner-up.
   void choose();
-  // Returns the complexity of the simplest candidate that choose() allows. Requires a best one.
+  // Returns the complexity of the simplest candidate that choose() allows. Requires a best
+  // candidate.
   [[nodiscard]] Complexity simplest() const;
-  // The step time that choose() allows.
+  // Returns the longest step time that choose() allows.
   [[nodiscard]] Seconds allowed() const;
 
-  // Where the question is what fits and an estimate answers it: no plan comes of this.
+  // Enters an estimate, if the question is only whether something fits. No plan is made from it.
   void enter_estimated(const Evaluated& estimated);
 
-  // The step time of the fastest candidate, whether it fits or not.
+  // Returns the step time of the fastest candidate, whether it fits or not.
   [[nodiscard]] Seconds least_time() const { return least_time_; }
-  // What candidates were rewritten into, without the model as it is.
+  // Returns the rewrites of all candidates, without the model itself.
   [[nodiscard]] const std::vector<std::shared_ptr<const Rewritten>>& rewritten() const {
     return rewritten_;
   }
 
-  // Has Options::until come? Then result().stop_reason says which.
+  // Returns whether Options::until has ended the search. Then result().stop_reason gives the
+  // reason.
   bool is_over();
-  // More rewritings than those that result() counts already.
+  // Reports progress. `rewritings` counts rewrites that result() does not count yet.
   void report_progress(std::size_t rewritings = 0) const;
 
   Result& result() { return result_; }
-  // What plain strategies of the model as it is came to.
+  // Returns the records of simulated plain strategies of the unchanged model.
   [[nodiscard]] const std::vector<Evaluated>& simulated() const { return simulated_; }
-  // What result().best was made from.
+  // Returns the candidate that result().best was made from.
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
-  // The fastest that fit of those that this rewriting was laid out as, the first ones first:
-  // layouts to change, of no setting.
+  // Returns the fastest candidates of this rewrite that fit, fastest first. Their layouts may be
+  // changed, so they have no setting.
   [[nodiscard]] std::vector<Candidate> leaders(
       const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] std::optional<Seconds> fastest(
@@ -80,23 +83,26 @@ class CandidatePool {
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const Options& options() const { return options_; }
-  // Of layouts on these digits. Not for several threads.
+  // Returns the cost model of layouts on these digits. Not thread-safe.
   predict::CostModel& costs() { return costs_; }
-  // Of networks of these costs, whatever graph they are of; fresh ones where none are shared.
+  // Returns the cost tables of networks, which graphs share. Returns new ones if
+  // Options::shares_tables is unset.
   std::shared_ptr<LayoutNetwork::Tables> tables() {
     if (!tables_ || !options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
     return tables_;
   }
   [[nodiscard]] bool are_equal_devices() const { return machine_.groups.empty(); }
-  // Without, that nothing fits is certain: what needs least of known strategies is all to be found.
+  // Returns false if certainly no plan fits. Then only the strategy that needs the least memory can
+  // be found.
   [[nodiscard]] bool may_fit() const { return may_fit_; }
-  // Simulating one strategy of it takes a good part of a second.
+  // Returns whether simulating one strategy takes a good part of a second.
   [[nodiscard]] bool is_large() const { return model_.size() >= limits::kLargeNodes; }
-  // Operators times micro-batches: a million are simulated in about a second of one core.
+  // Returns operators times micro-batches. A million take about a second on one core.
   [[nodiscard]] double passes(const plan::Schedule& schedule) const {
     return static_cast<double>(model_.size()) * static_cast<double>(schedule.micro_batches);
   }
-  // Does a strategy keep to the dimensions the user allows? Only then may it win or seed.
+  // Returns whether a strategy partitions only dimensions that the user allows. Only then may it
+  // win or seed the search.
   [[nodiscard]] bool is_within_dims(const strategies::Problem& problem,
                                     const std::vector<plan::Choice>& choices) const;
 
@@ -108,7 +114,7 @@ class CandidatePool {
   void note(const Candidate& candidate, const Evaluated& costed);
   void find_faster(Seconds than);
   void note_fitting(const Candidate& candidate, const Evaluated& costed);
-  // True if it is the best so far.
+  // Returns whether it is the best so far.
   bool consider(const Evaluated& costed);
   void consider_as_leader(const Candidate& candidate, const Evaluated& costed);
 
@@ -118,18 +124,18 @@ class CandidatePool {
   const Options& options_;
   predict::CostModel costs_;
   std::shared_ptr<LayoutNetwork::Tables> tables_;
-  predict::Operations operations_;  // of one thread
+  predict::Operations operations_;  // cache for one thread
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool may_fit_;
   bool over_ = false;
   Result result_;
   std::vector<Evaluated> simulated_;
-  std::map<Complexity, Entry> by_complexity_;  // of those that fit the fastest
-  std::map<std::string, Evaluated> by_name_;   // likewise
+  std::map<Complexity, Entry> by_complexity_;  // fastest that fits
+  std::map<std::string, Evaluated> by_name_;   // fastest that fits
   Seconds least_time_{std::numeric_limits<double>::infinity()};
   std::vector<std::shared_ptr<const Rewritten>> rewritten_;
   std::optional<Candidate> best_candidate_;
-  std::unordered_map<Hash, Seconds> known_;  // by candidate: what it takes at least
+  std::unordered_map<Hash, Seconds> known_;  // lower bound of the step time, by candidate
   std::map<const Rewritten*, std::vector<Entry>> leaders_;
 };
 

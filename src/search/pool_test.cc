@@ -1,4 +1,4 @@
-// When a search ends, and that its plan depends on nothing but what it was asked.
+// Tests when a search ends, and that its plan depends only on the options.
 #include "search/pool.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,8 @@ TEST(CandidatePool, TheNumberOfThreadsChangesNothing) {
   EXPECT_EQ(one.runner_up->name, three.runner_up->name);
 }
 
-// What is given up would have changed nothing: neither what is best and next, nor the leaders.
+// Candidates that are given up would have changed nothing: not the best, the runner-up or the
+// leaders.
 TEST(CandidatePool, GivesUpWhatCannotMatter) {
   const Asked asked("mlp:layers=4,hidden=512");
   const machine::Digits digits(asked.machine);
@@ -122,7 +123,8 @@ TEST(CandidatePool, EndsEarlyWithThePlanThereIs) {
   EXPECT_TRUE(fit.best->feasible);
 }
 
-// Weights and state of 48 bytes a device too much: known strategies say how much is missing.
+// Weights and state exceed the limit by 48 bytes per device. Known strategies show how much is
+// missing.
 TEST(CandidatePool, WhatCannotFitIsSettledByWhatNeedsLeast) {
   Asked asked("gpt2:layers=4,hidden=256,heads=8,ffn=1024,vocab=1024,seq=64");
   const auto stored = least_stored(asked.graph, asked.options.optimizer, {});
@@ -137,7 +139,7 @@ TEST(CandidatePool, WhatCannotFitIsSettledByWhatNeedsLeast) {
   EXPECT_TRUE(asked.find().best.has_value());
 }
 
-// Where estimates leave no doubt that a large model needs more, though its weights alone would fit.
+// Estimates prove that a large model needs more memory, although its weights alone would fit.
 TEST(CandidatePool, WhatIsLargeAndFarFromFittingIsNotSimulated) {
   Asked asked("gpt2:layers=120,hidden=64,heads=4,ffn=256,vocab=256,seq=256");
   ASSERT_GE(asked.graph.size(), 2000U);

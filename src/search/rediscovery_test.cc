@@ -1,5 +1,5 @@
-// Strategies that people found, found by the search where they are known to be the best. Megatron's
-// and DLRM's are in search_test.cc.
+// The search finds strategies that people found, in cases in which these are known to be the best.
+// Megatron's and DLRM's are in search_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ Result plan_of(const std::string& text, const machine::Machine& machine, std::in
   return search(network.build(batch, DType::kFp32), machine, options);
 }
 
-// The operators whose names start so that any digit does not run along the batch of.
+// Returns the operators whose names start with `prefix` and which have a digit that does not run
+// along the batch.
 std::vector<std::string> not_along_the_batch(const Evaluated& plan, const machine::Machine& machine,
                                              const std::string& prefix) {
   const machine::Digits digits(machine, plan.mapped.schedule.micro_batches);
@@ -42,7 +43,7 @@ std::vector<std::string> not_along_the_batch(const Evaluated& plan, const machin
   return out;
 }
 
-// What a device stores of all weights.
+// Returns the fraction of all weights that a device stores.
 double stored_share(const Evaluated& plan) {
   double stored = 0;
   double whole = 0;
@@ -56,7 +57,7 @@ double stored_share(const Evaluated& plan) {
   return stored / whole;
 }
 
-// Gradients of 25 M parameters cost less than what images cut in parts would exchange.
+// Gradients of 25 M parameters cost less than the exchanges between parts of images.
 TEST(Rediscovery, DataParallelismForResnet) {
   for (const std::string name : {"dgx_v100:1", "summit:1"}) {
     SCOPED_TRACE(name);
@@ -67,9 +68,8 @@ TEST(Rediscovery, DataParallelismForResnet) {
   }
 }
 
-// Weights and Adam's state take 13 GB and do not fit: weights lie in parts and are gathered for
-// every use, on links that carry them beside the compute of a large batch. Layers run along the
-// batch alone.
+// Weights and Adam's state take 13 GB and do not fit, so weights are sharded and gathered for every
+// use. The links overlap this with the compute of a large batch. Layers run only along the batch.
 TEST(Rediscovery, WeightsInPartsWhereMemoryIsShort) {
   const auto machine = machine::load_machine("dgx_a100:1");
   Options options;

@@ -33,7 +33,7 @@ class Search {
     if (may_fit && options_.algebra == Algebra::kSequential) {
       add_rewritings({.keep = 1, .one_device = true});
     }
-    // Rewritten first, the model as it was is out.
+    // If the model was rewritten first, the original model cannot win.
     const bool model_may_win = rewritings_.empty();
     StrategySearch strategies(pool_, model_may_win);
     const bool asks_what_fits =
@@ -52,7 +52,8 @@ class Search {
   }
 
  private:
-  // Lists the neighbourhoods of the best strategies, from settings by way of layouts to the graph.
+  // Lists the neighbourhoods of the best strategies, in order from settings to layouts to the
+  // graph.
   std::vector<Neighbourhood> neighbourhoods(StrategySearch& strategies, bool may_fit,
                                             bool model_may_win) {
     std::vector<Neighbourhood> out;
@@ -68,7 +69,7 @@ class Search {
                      if (!model_may_win) return;
                      layouts_.search({pool_.model(), pool_.digits()}, nullptr, strategies.seeds());
                    }});
-    // Ranked where memory costs what the model's layouts had to pay for it.
+    // The ranking of rewrites prices memory at what the model's layouts had to pay for it.
     if (is_joint) out.push_back({"rewrites", [this] { rewrite(settings_); }});
     out.push_back({"layouts of rewrites", [this] {
                      const auto most = pool_.is_large() ? limits::kLargeRewrittenStrategies
@@ -99,8 +100,8 @@ class Search {
     return best ? best->rewritten : nullptr;
   }
 
-  // The best plans of each. Not of the best alone: what is computed earlier pays less where tables
-  // take less.
+  // Places tables and branches in the best plans of each rewrite. The best rewrite alone is not
+  // enough: starting matmuls earlier pays less once tables take less time.
   void place_side_by_side(const std::vector<std::shared_ptr<const Rewritten>>& rewritings) {
     if (options_.finder.by == Finder::By::kWalk) return;
     std::vector<std::vector<Candidate>> from;
@@ -124,7 +125,8 @@ class Search {
           check_bound(e.time(), *bound, e.name);
         }
       }
-      // Else the plan is none of them, and that says nothing of how near it is to the best.
+      // Otherwise the plan is outside the bound's scope. The bound then says nothing of how near
+      // the plan is to the best.
       if (*bound <= pool_.result().fastest) {
         bounds.push_back({*bound, "these rewrites and layouts"});
       }
@@ -142,8 +144,9 @@ class Search {
     search::tell_bound(pool_, std::move(bounds));
   }
 
-  // How high a bound of layouts is of use: near the best, and where a pipeline is, which is none of
-  // the layouts, no higher than the bound of the grid, to which it adds their scope.
+  // Returns how high a bound of layouts is useful: near the best time. The best may be a pipeline,
+  // which is not in the scope of the layouts. Then it need not exceed the bound of the grid, since
+  // it only widens that bound's scope.
   Seconds enough(std::optional<Seconds> of_grid) {
     const auto near = limits::kBoundClose * pool_.result().fastest;
     const auto& schedule = pool_.best_candidate()->schedule;
@@ -151,7 +154,7 @@ class Search {
     return is_pass || !of_grid ? near : std::min(near, *of_grid);
   }
 
-  // One of the layouts that the bound of layouts is of?
+  // Returns whether the setting is one of the layouts that the bound of layouts covers.
   static bool stores_as_used(const strategies::Setting& setting) {
     using strategies::Family;
     const bool is_one_pass = setting.pp * setting.micro.value_or(1) == 1;
@@ -160,8 +163,8 @@ class Search {
     return is_one_pass && stores && setting.cp == 1 && setting.recompute == "none";
   }
 
-  // Of the best rewriting, and of what one device gains most by, so that a plan is no worse than
-  // one that was rewritten first.
+  // Tries other storage of weights, for the best rewrite and for the rewrite that is best on one
+  // device. A plan is thus no worse than one whose graph was rewritten first.
   void store_weights_otherwise() {
     if (pool_.is_large() || !pool_.result().best) return;
     store_weights_otherwise(rewriting_of_the_best());
@@ -175,8 +178,8 @@ class Search {
     }
   }
 
-  // What one device gains most by is among them, so that a plan is no worse than one that was
-  // rewritten first and laid out then.
+  // Ranks rewrites and keeps the best, including the one that is best on one device. A plan is thus
+  // no worse than one whose graph was rewritten first and then laid out.
   void rewrite(const std::vector<strategies::Setting>& settings) {
     if (pool_.is_over()) return;
     RankingOptions ranking;
@@ -191,7 +194,7 @@ class Search {
     if (!pool_.is_large()) for_one_device_ = add_rewritings({.keep = 1, .one_device = true});
   }
 
-  // Some differ only in where weights are stored.
+  // Removes settings that differ from others only in the storage of weights.
   void leave_out_equal_layouts(std::vector<strategies::Setting>& settings) const {
     const strategies::Problem problem(pool_.model(), pool_.digits());
     std::set<std::vector<machine::NodeLayout>> seen;
@@ -203,7 +206,7 @@ class Search {
     });
   }
 
-  // The best of those ranked; null where the model itself is.
+  // Returns the best of the ranked rewrites; null if that is the model itself.
   std::shared_ptr<const Rewritten> add_rewritings(const RankingOptions& options) {
     const auto ranked = rank_rewritings(pool_, options);
     pool_.result().rewritings += ranked.ranked;
@@ -220,8 +223,9 @@ class Search {
     return std::ranges::any_of(rewritings_, is_it) || std::ranges::any_of(begun_, is_it);
   }
 
-  // Where devices wait for what is on its way: products of parts of it, as far as that pays. Parts
-  // of parts are many, and a little that they gain means nothing once tables lie otherwise.
+  // Splits matmuls so that they begin before all of their operands have arrived, if devices are
+  // stalled and as long as that pays. Splitting goes on only while it gains enough. There are many
+  // splits of splits, and small gains are lost once tables are placed otherwise.
   void begin_earlier(const std::vector<strategies::Setting>& settings) {
     while (!pool_.is_large() && !pool_.is_over()) {
       const auto& best = pool_.result().best;
@@ -239,8 +243,9 @@ class Search {
     }
   }
 
-  // What rewritings gain depends on when the tables are there, as into how many products a layer is
-  // best divided: those that lost while tables were in parts are tried again, and the model itself.
+  // Tries rewrites again that lost while tables were sharded, and the model itself. Their gain
+  // depends on when the rows of tables arrive; so does, for example, the best number of matmuls to
+  // split a layer into.
   void rewrite_side_by_side(StrategySearch& strategies) {
     const auto& best = pool_.best_candidate();
     if (!best || best->name != kSideBySide) return;
@@ -257,8 +262,9 @@ class Search {
     lay_out_nearest(std::move(others), strategies.best(true));
   }
 
-  // What came nearest the best knows one strategy, in which its tables were still in parts: beside
-  // tables that lie as they now do another may be faster.
+  // Lays out the rewrites that came nearest to the best under more strategies. They were laid out
+  // under one strategy while their tables were sharded. With the present placement of tables
+  // another strategy may be faster.
   void lay_out_nearest(std::vector<std::shared_ptr<const Rewritten>> rewritings,
                        const std::vector<strategies::Setting>& settings) {
     const auto seconds = [&](const auto& made) {
@@ -276,15 +282,16 @@ class Search {
     }
   }
 
-  // Do devices wait, in the best plan of a network that is simulated quickly?
+  // Returns whether the best plan has stalled devices, and its network is simulated quickly.
   [[nodiscard]] bool waits() {
     if (pool_.is_large() || pool_.is_over() || !pool_.are_equal_devices()) return false;
     const auto& best = pool_.result().best;
     return best && best->simulation.exposed_comm >= limits::kWaits * best->simulation.iteration;
   }
 
-  // What overlaps is not in the tables, so that where devices wait, a walk may end in layouts that
-  // are simulated as faster than the cheapest ones: a plan is no worse than TASO and FlexFlow.
+  // Runs a random walk if devices are stalled. The cost tables do not model overlap. A walk may
+  // therefore find layouts that are faster in the simulation than the cheapest ones. A plan is thus
+  // no worse than those of TASO and FlexFlow.
   void walk() {
     const bool is_random = options_.finder.by == Finder::By::kWalk;
     if (is_random || !waits()) return;
@@ -293,7 +300,8 @@ class Search {
     pool_.compete(candidates);
   }
 
-  // Under the strategies that were best for the model, and in layouts of its own.
+  // Lays out a rewrite under the strategies that were best for the model, and in layouts of its
+  // own.
   void search_rewritten(const std::shared_ptr<const Rewritten>& rewritten,
                         const std::vector<strategies::Setting>& settings, std::size_t most) {
     if (pool_.is_over()) return;
@@ -328,11 +336,11 @@ class Search {
   const Options& options_;
   CandidatePool pool_;
   LayoutSearch layouts_;
-  std::vector<strategies::Setting> settings_;  // the best strategies of the model, in order
-  std::shared_ptr<const Rewritten> before_;    // what was best before matmuls began earlier
+  std::vector<strategies::Setting> settings_;  // best strategies of the model, in order
+  std::shared_ptr<const Rewritten> before_;    // best rewrite before matmuls were split
   std::vector<std::shared_ptr<const Rewritten>> rewritings_;
   std::shared_ptr<const Rewritten> for_one_device_;
-  std::vector<std::shared_ptr<const Rewritten>> begun_;  // earlier
+  std::vector<std::shared_ptr<const Rewritten>> begun_;  // rewrites with split matmuls
 };
 
 }  // namespace

@@ -34,8 +34,8 @@ graph::Graph build(const std::string& model, std::int64_t batch) {
   return models::parse_model(model).build(batch, DType::kFp32);
 }
 
-// The factor that all digits of the operator called `name` run along, as its index text says it;
-// "copies", "idle" or "mixed".
+// Returns the factor that all digits of the operator called `name` run along, as its index text
+// names it; otherwise "copies", "idle" or "mixed".
 std::string use_of(const Evaluated& plan, const machine::Digits& digits, const std::string& name) {
   const auto& pcg = plan.mapped.pcg;
   const auto nodes = strategies::analyze(pcg);
@@ -56,9 +56,9 @@ std::string use_of(const Evaluated& plan, const machine::Digits& digits, const s
   return "missing";
 }
 
-// BERT-like layers with a batch of one on six GPUs: no data parallelism to be had, so the search
-// must find Megatron's strategy: attention by heads, the feed-forward block by columns, then by
-// rows.
+// BERT-like layers with a batch of one on six GPUs allow no data parallelism. The search must find
+// Megatron's strategy: attention by heads, and a column-parallel, then row-parallel feed-forward
+// block.
 void expect_megatron_products(const Evaluated& plan, const machine::Digits& digits,
                               const std::string& layer) {
   SCOPED_TRACE(layer);
@@ -80,7 +80,8 @@ Result search_without_sequence(const graph::Graph& model, const Machine& machine
   return result;
 }
 
-// With the sequence: without it even Megatron, whose loss runs along the sequence, cannot be had.
+// With the sequence dimension; without it even Megatron is impossible, since its loss runs along
+// the sequence.
 TEST(Search, IsNoSlowerThanTheBestBaseline) {
   for (const auto& machine : {flat_machine(6), machine::load_machine("summit:1")}) {
     SCOPED_TRACE(machine.name);
@@ -93,8 +94,8 @@ TEST(Search, IsNoSlowerThanTheBestBaseline) {
   }
 }
 
-// All of it: the output projection by rows too, the all-reduce after each block (as reduce-scatter
-// and all-gather, the residual sum between them), the norms computed by everyone.
+// The search finds all of Megatron: a row-parallel output projection, too, and replicated norms.
+// The all-reduce after each block is a reduce-scatter and an all-gather around the residual sum.
 TEST(Search, FindsMegatronForBertLayersOnSixDevices) {
   const auto model = build("bert_large:layers=4,heads=12,hidden=1536,ffn=6144,seq=2048", 1);
   const auto machine = flat_machine(6);
@@ -110,8 +111,8 @@ TEST(Search, FindsMegatronForBertLayersOnSixDevices) {
   }
 }
 
-// On two levels there is better: the output projection is split by heads over sockets and by
-// columns over GPUs. The rest stays Megatron's.
+// Two levels allow a better layout: the output projection is split by heads over sockets and by
+// columns over GPUs. The rest is Megatron's.
 TEST(Search, ImprovesOnMegatronOnASummitNode) {
   const auto model = build("bert_large:layers=4,heads=12,hidden=768,ffn=3072", 1);
   const auto machine = machine::load_machine("summit:1");
@@ -161,7 +162,7 @@ TEST(Search, IsNeverWorseThanABaselineAndNeverBelowItsBound) {
   }
 }
 
-// More states can only lower the bound: the layouts that baselines use are never crowded out.
+// More states can only lower the bound, and the layouts of baselines are always retained.
 TEST(Search, MoreStatesNeverRaiseTheBound) {
   const auto model = build("bert_large:layers=2", 192);
   const auto machine = machine::load_machine("summit:4");
@@ -182,7 +183,7 @@ TEST(Search, ShardsTheTablesOfDlrmAndKeepsItsMlpsDataParallel) {
   EXPECT_EQ(use_of(*result.best, digits, "bottom1"), "d0");
   EXPECT_EQ(use_of(*result.best, digits, "top1"), "d0");
   EXPECT_NE(use_of(*result.best, digits, "bag0"), "copies");
-  // A table is 256 MB: far less of it than a copy a device.
+  // A table has 256 MB. A device must store far less than a replica of each.
   EXPECT_LT(result.best->simulation.persistent.value, 26 * 256e6 / 10);
 }
 
@@ -204,7 +205,7 @@ TEST(Search, KeepsWithinMemoryAndSaysWhenNothingFits) {
   EXPECT_GT(none.smallest.simulation.memory.value, 1000);
 }
 
-// Simulating the micro-batches of a hundred layers, as what needs least has them, takes seconds.
+// Simulating a hundred layers with the many micro-batches that need the least memory takes seconds.
 TEST(Search, SaysByEstimatesThatALargeModelFitsNowhere) {
   const auto known = models::parse_model("gpt3_175b");
   const auto model = known.build(64, DType::kFp32);
@@ -221,8 +222,8 @@ TEST(Search, SaysByEstimatesThatALargeModelFitsNowhere) {
   EXPECT_LE(estimated.smallest.over.value, 1.01 * simulated.smallest.over.value);
 }
 
-// A pipeline fits, and takes four times as long as layouts that need more memory: of a large
-// network, too, that is no reason to leave out layouts that save.
+// A pipeline fits, but takes four times as long as layouts that need more memory. Layouts that save
+// memory must then be searched, even for a large network.
 TEST(Search, SavesMemoryInLayoutsWhereWhatFitsIsFarSlower) {
   if (kFewer > 1) GTEST_SKIP() << "takes long";
   const auto known = models::parse_model("nasnet_a");
@@ -237,7 +238,7 @@ TEST(Search, SavesMemoryInLayoutsWhereWhatFitsIsFarSlower) {
   EXPECT_LT(result.best->simulation.iteration, 1.2 * dp->simulation.iteration);
 }
 
-// The first stage of two has the large weight, on whichever group's device comes first.
+// The first stage of two has the large weight, whichever group's device comes first.
 TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
   const auto machine = [](const std::vector<std::string>& order) {
     auto m = flat_machine(2);
@@ -273,7 +274,7 @@ TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
       shortage_text(tight, fails).ends_with("a device of group 'small' and 300 kB may be used"))
       << shortage_text(tight, fails);
   EXPECT_TRUE(is_better(good, bad));
-  // --memory is for all alike.
+  // --memory applies to all groups.
   Options options;
   options.memory = Bytes{1e3};
   EXPECT_EQ(memory_limits(fits, options.memory), (std::vector{Bytes{1e3}, Bytes{1e3}}));
@@ -323,7 +324,7 @@ TEST(Search, UsesOnlyTheDimensionsItMay) {
   EXPECT_EQ(use_of(*result.best, digits, "linear2"), "d0");
 }
 
-// One large image: rows or columns go to the devices, which exchange a row where they meet.
+// One large image is divided by rows or columns, and devices exchange a row at each border.
 TEST(Search, CutsALargeImageIntoParts) {
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[1, 8, 512, 512]\n%w1 = weight() shape=[8, 8, 3, 3]\n"
@@ -345,14 +346,14 @@ TEST(Search, CutsALargeImageIntoParts) {
   EXPECT_LT(best->simulation.iteration, other->simulation.iteration);
 }
 
-// Of plans that cut images or concatenations each operator, and each way to it, has steps of proved
-// rules: nothing is said of them by values alone.
+// In plans that divide images or concatenations, each operator and each resharding has steps of
+// proved rules. Nothing is checked by values alone.
 TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
   struct Case {
     std::string model;
     std::int64_t batch;
     std::string machine;
-    std::string rule;  // that is among those
+    std::string rule;  // a rule among those used
   };
   for (const auto& c : {Case{"resnet50:image=64", 2, "local:4", "parallelize-conv2d-over-rows"},
                         Case{"xdl:rows=1000", 12288, "summit:2", "parallelize-concat-4"}}) {
@@ -370,7 +371,8 @@ TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
   }
 }
 
-// Every assignment of the states of a chain, costed edge by edge without tables or elimination.
+// Enumerates every assignment of the states of a chain, and costs it edge by edge without tables or
+// elimination.
 TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   const auto model = build("mlp:layers=2,hidden=64,inputs=32,outputs=16", 8);
   Machine machine = machine::load_machine("summit:2");
@@ -386,7 +388,7 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   }
   const predict::Prices prices{.async = 0.7};
 
-  // best[s]: the cheapest way to have the last operator so far in its state s.
+  // best[s]: the least cost of the chain up to the last operator so far, in its state s.
   const auto has_gradient = graph::needs_gradient(model);
   std::vector<double> best;
   std::vector<machine::NodeLayout> before;
@@ -427,7 +429,8 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   EXPECT_NEAR(network.solve(prices).cost, expected, 1e-5 * expected);
 }
 
-// What does not fit without recomputation, and is slower with all of it, fits with some.
+// The model does not fit without recomputation and is slower with full recomputation. Partial
+// recomputation fits.
 TEST(Search, SavesMemoryOperatorByOperator) {
   const auto known = models::parse_model("gpt2:layers=4");
   const auto machine = machine::load_machine("dgx_a100:1");
@@ -444,8 +447,8 @@ TEST(Search, SavesMemoryOperatorByOperator) {
   EXPECT_NE(std::ranges::find(remake, false), remake.end());
 }
 
-// Between computing nothing of the layers again, which does not fit, and everything: as much as has
-// to be, in the first layers.
+// Without recomputation of layers it does not fit. Full recomputation is more than needed. The plan
+// recomputes as much as necessary, in the first layers.
 TEST(Search, ComputesNoMoreAgainThanMemoryAsksFor) {
   const auto network = models::parse_model("llama3_8b:layers=8");
   const auto machine = machine::load_machine("dgx_a100:1");
@@ -481,8 +484,8 @@ TEST(Search, ComputesNoMoreAgainThanMemoryAsksFor) {
   EXPECT_GT(best.simulation.iteration, none.simulation.iteration);
 }
 
-// What fits in no layout of weights and activations fits where activations are computed again, or
-// in micro-batches. That is searched for where the graph is a network as it is.
+// No layout of weights and activations fits, but recomputation or micro-batches do. They are
+// searched if the graph is an unchanged network.
 TEST(Search, FitsByComputingAgain) {
   const auto network = models::parse_model("gpt2:layers=4");
   const auto machine = machine::load_machine("dgx_a100:1");
@@ -503,8 +506,8 @@ TEST(Search, FitsByComputingAgain) {
   EXPECT_EQ(flat.best->mapped.schedule.stages, 1);
 }
 
-// What is too large is told by how much: with that much more memory there is a plan, and whatever
-// less there is, the same is asked for.
+// If a model is too large, the search reports by how much. With that much more memory there is a
+// plan. The reported need does not depend on the limit.
 TEST(Search, AsksForAsMuchMemoryAsWillDo) {
   const auto model = build("resnet50:image=64", 16);
   const auto machine = machine::load_machine("dgx_v100:1");
@@ -526,7 +529,7 @@ TEST(Search, AsksForAsMuchMemoryAsWillDo) {
   EXPECT_TRUE(search(model, machine, options).best.has_value());
 }
 
-// What saves memory may be faster as well, where it hides behind something else.
+// A way to save memory may also be faster, if it is overlapped.
 TEST(Search, IsNoSlowerWithMoreMemory) {
   const auto network = models::parse_model("gpt2:layers=4");
   const auto model = network.build(16, DType::kBf16);
@@ -546,7 +549,7 @@ TEST(Search, IsNoSlowerWithMoreMemory) {
   }
 }
 
-// What overlaps is not in the tables: a walk over fewer dimensions came to 0.2 % less here.
+// Cost tables do not model overlap: a walk over fewer dimensions was 0.2 % faster here.
 TEST(Search, IsNoSlowerThanTasoAndFlexFlow) {
   const auto machine = machine::load_machine("summit:2");
   const auto graph = models::parse_model("candle_uno").build(3072, DType::kFp32);

@@ -22,7 +22,7 @@ TEST(Simplicity, CountsKindsOfParallelismBeforeFeatures) {
         << from_the_simplest[i];
   }
   EXPECT_EQ(complexity("fsdp"), complexity("deepspeed:zero=2"));
-  // A micro-batch or more is what a pipeline is of.
+  // All pipelines have micro-batches, so their number does not matter.
   EXPECT_EQ(complexity("megatron:tp=1,dp=2,pp=4,micro=4"),
             complexity("megatron:tp=1,dp=2,pp=4,micro=8"));
 }
@@ -41,8 +41,8 @@ TEST(Simplicity, PutsLayoutsAndRewritesBehind) {
   EXPECT_LT(complexity_of(layouts), complexity_of(rewritten));
 }
 
-// With a tolerance the plan is no slower than that, and what is faster is more complicated and is
-// told beside it. Without, it is the fastest.
+// With a tolerance the plan is at most that much slower. Faster plans are more complicated and are
+// reported beside it. Without a tolerance the plan is the fastest.
 TEST(Simplicity, OfThePlanIsWorthItsTolerance) {
   const auto network = models::parse_model("gpt2:layers=6");
   const auto model = network.build(64, DType::kFp32);

@@ -1,4 +1,4 @@
-// For tests: random small graphs and machines, for which all that can be done can be enumerated.
+// For tests: random small graphs and machines, small enough to enumerate all plans.
 #pragma once
 
 #include <random>
@@ -14,8 +14,9 @@ namespace tandem::search {
 using graph::Graph;
 using graph::NodeId;
 
-// Of few operators, each on tensors that are there: chains, forks, joins and what is not
-// series-parallel; weights with one user or several; one output or more.
+// Makes a random graph of few operators on existing tensors. There are chains, forks, joins and
+// graphs that are not series-parallel. Weights have one user or several, and graphs have one output
+// or more.
 class SmallGraph {
  public:
   enum class Ends { kLoss, kAnyhow };
@@ -72,7 +73,7 @@ class SmallGraph {
     pool_.push_back(builder_.input("y", ParallelShape(sizes(pool_[0])), DType::kFp32));
   }
 
-  // One that is there already, or a new one.
+  // Returns an existing weight, or a new one.
   NodeId weight(const Shape& sizes_wanted) {
     for (auto w : weights_) {
       if (sizes(w) == sizes_wanted && chance(0.4)) return w;
@@ -88,7 +89,7 @@ class SmallGraph {
     return pool_[static_cast<std::size_t>(n - 1 - draw(std::min<std::int64_t>(n, 3)))];
   }
 
-  // Of the same sizes: another one that is there, or a weight.
+  // Returns another existing tensor of the same sizes, or a weight.
   NodeId twin(NodeId x) {
     std::vector<NodeId> twins;
     for (auto id : pool_) {
@@ -100,7 +101,7 @@ class SmallGraph {
     return chance(0.3) ? x : weight(sizes(x));
   }
 
-  // Both sums and products of two tensors, then both together.
+  // Adds a sum and a product of two tensors, then the sum of both.
   void add_butterfly() {
     const auto x = pool_.back();
     const auto a = linear(x, "none");
@@ -174,7 +175,7 @@ class SmallGraph {
     if (rank == 4) add(ops::kRelu, {x});
   }
 
-  // Every row of one with every row of the other.
+  // Contracts every row of one tensor with every row of another.
   void multiply(NodeId x) {
     const auto& shape = sizes(x);
     for (auto y : pool_) {
@@ -186,7 +187,7 @@ class SmallGraph {
     add(ops::kAdd, {x, twin(x)});
   }
 
-  // The last operator: a loss, mostly.
+  // Adds the last operator: usually a loss.
   void finish() {
     if (ends_ == Ends::kAnyhow) {
       if (made_ >= operators_) return;
@@ -210,7 +211,7 @@ class SmallGraph {
 
 // --- Machines ------------------------------------------------------------------------------------
 
-// Devices of Summit, in one level or two.
+// Returns a machine of Summit devices in one level or two.
 inline machine::Machine small_machine(std::int64_t outer, std::int64_t inner) {
   auto m = machine::load_machine("summit:2");
   m.name = std::to_string(outer) + "x" + std::to_string(inner);
@@ -225,7 +226,7 @@ inline std::vector<machine::Machine> small_machines() {
   for (const auto& [outer, inner] : {std::pair{2, 2}, {1, 4}, {1, 2}, {2, 1}, {1, 3}, {4, 1}}) {
     out.push_back(small_machine(outer, inner));
   }
-  // The first unit's devices are half as fast; kernels are fused.
+  // A variant: the first unit's devices are half as fast. Another one: kernels are fused.
   auto m = small_machine(2, 2);
   m.name = "2x2 of two groups";
   auto slow = m.device;

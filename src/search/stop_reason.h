@@ -1,4 +1,4 @@
-// Why a search ended.
+// The reason why a search ended.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@ namespace tandem::search {
 
 enum class StopReason : std::uint8_t {
   kDone,         // nothing was left to try
-  kBeam,         // as kDone, but layouts of a graph far from series-parallel were dropped unseen
-  kRewrites,     // as kDone, but Unity's search had more graphs than it may rank
+  kBeam,         // like kDone, but states of a graph far from series-parallel were dropped untried
+  kRewrites,     // like kDone, but Unity's search reached its limit of ranked graphs
   kBudget,       // --budget
   kCandidates,   // --max-candidates
   kInterrupted,  // by the user
-  kFits,         // a plan that fits was all that was asked for
+  kFits,         // only a plan that fits was asked for, and one was found
 };
 
 std::string_view name(StopReason reason);  // "done"

@@ -1,5 +1,5 @@
-// What the strategies of the grid say once it has been evaluated: which simpler ones are nearly as
-// fast as the plan, and the lower bound of all.
+// Uses the evaluated grid: simulates simpler strategies that are nearly as fast as the plan, and
+// bounds the step time of all grid strategies.
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,8 @@
 
 namespace tandem::search {
 
-// What is simpler than the plan so far, and may be nearly as fast by its estimate.
+// Simulates strategies that are simpler than the plan so far and may be nearly as fast by their
+// estimate.
 void StrategySearch::try_simpler() {
   if (options_.tolerance == 0 || !grid_ || !pool_.result().best || pool_.is_over()) return;
   std::vector<std::pair<Complexity, const Evaluated*>> simpler;
@@ -34,8 +35,8 @@ void StrategySearch::try_simpler() {
   }
 }
 
-// What was simulated takes as long as it does, what was estimated little less than its estimate.
-// What hardly does not fit by its estimate may fit.
+// Uses the simulated time if there is one. Otherwise the time can be only little less than its
+// estimate. A strategy that by its estimate barely does not fit may fit.
 std::optional<Seconds> StrategySearch::bound() const {
   if (!others_) return std::nullopt;
   std::map<std::string, const Evaluated*> simulated;

@@ -28,7 +28,7 @@ StrategySearch::StrategySearch(CandidatePool& pool, bool may_win)
 
 void StrategySearch::cost_baselines() {
   auto settings = settings_for(problem_, options_.semantics);
-  // Megatron is one without it, too.
+  // Without sequence parallelism Megatron is still a baseline.
   if (!options_.dims.sequence) std::erase_if(settings, [](const auto& s) { return s.sp; });
   const auto [chosen, known] = shortened(settings);
   const auto made = make_strategies(chosen, problem_);
@@ -45,7 +45,7 @@ std::vector<Setting> StrategySearch::best(bool with_shardings) const {
   return out;
 }
 
-// Chooses of each family those that are the fastest by estimate, and those that have none.
+// Chooses the settings of each family that are fastest by estimate, and those without an estimate.
 std::pair<std::vector<Setting>, std::vector<Evaluated>> StrategySearch::shortened(
     const std::vector<Setting>& settings) {
   if (!can_estimate()) return {settings, {}};
@@ -68,8 +68,8 @@ std::pair<std::vector<Setting>, std::vector<Evaluated>> StrategySearch::shortene
   return {std::move(out), std::move(known)};
 }
 
-// Settings that come to the same choices are costed once. Simulating a large network takes long: a
-// close estimate does.
+// Evaluates settings with equal choices only once. For a large network a close estimate replaces
+// the slow simulation.
 void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
                                    const std::vector<Evaluated>& known) {
   const auto estimate_of = [&](const Setting& setting) -> const Evaluated* {
@@ -109,7 +109,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
   choose_seeds(std::move(distinct), costed);
 }
 
-// The best of a family stands for it.
+// Keeps the best strategy of each family.
 void StrategySearch::add_baseline(const Strategy& strategy, Evaluated costed) {
   costed.name = strategy.name;
   costed.family = name(strategy.setting.family);
@@ -140,18 +140,18 @@ bool StrategySearch::is_allowed(const Setting& setting) const {
   return (!setting.sp || options_.dims.sequence) && (setting.pp == 1 || options_.dims.pipeline);
 }
 
-// Do the smallest strategies tell whether anything fits?
+// Returns whether the smallest strategies decide if anything fits.
 bool StrategySearch::is_told_by_smallest() {
   return pool_.is_large() || asks_of_strategies() || are_far_too_large();
 }
 
-// Is it asked whether a plain strategy fits?
+// Returns whether the question is only if a plain strategy fits.
 bool StrategySearch::asks_of_strategies() const {
   return options_.until.first_fit && !options_.layouts;
 }
 
-// Does the estimate answer whether it fits? Simulating a hundred layers of many micro-batches, as
-// what needs least has, takes seconds.
+// Returns whether the estimate is enough to decide if it fits. The settings that need least memory
+// have many micro-batches, and simulating a hundred layers with them takes seconds.
 bool StrategySearch::is_settled(const Evaluated& estimated) {
   if (!is_told_by_smallest()) return false;
   const auto unsure = limits::kUnsureMemory * std::ranges::max(pool_.result().limits);
@@ -192,7 +192,7 @@ bool StrategySearch::cost_smallest() {
     candidate.name = name;
     pool_.enter({std::move(candidate)});
     if (result.best) return true;
-    // Of others, what has no estimate may need much less.
+    // In other networks, a strategy without an estimate may need much less.
     const bool is_hopeless = !pool_.may_fit() || is_far_too_large(result.smallest.over);
     if (pool_.is_large() && is_hopeless) return true;
     if (result.candidates - before == limits::kSmallest) break;
@@ -200,7 +200,7 @@ bool StrategySearch::cost_smallest() {
   return is_told_by_smallest() && result.candidates > before;
 }
 
-// Strategies of which there are too many to simulate each.
+// Evaluates strategies that are too many to simulate all.
 void StrategySearch::cost_grid() {
   if (pool_.is_over()) return;
   if (!estimated_grid().empty()) {
@@ -229,7 +229,7 @@ void StrategySearch::cost_grid() {
                 [this](const auto& choices) { return may_win(choices); });
 }
 
-// Of a network that cannot be estimated the shardings alone, of which many differ in little.
+// Simulates the shardings of a network without estimates. Many of them differ little.
 void StrategySearch::cost_shardings() {
   if (pool_.is_large() || !pool_.may_fit()) return;
   sharded_ =
@@ -248,18 +248,18 @@ std::vector<Evaluated> StrategySearch::cost_estimated(const std::vector<Evaluate
   return found;
 }
 
-// What is to be simulated.
+// Returns the settings to simulate.
 std::vector<Setting> StrategySearch::chosen(const std::vector<Evaluated>& estimated) const {
   return promising_of_each_depth(estimated,
                                  pool_.is_large() ? limits::kLargeSimulated : limits::kSimulated);
 }
 
-// By estimates, would simulating `tried` only tell what they tell? Where what needs least is far
-// too large, that nothing fits.
+// Returns whether simulating `tried` would only confirm the estimates. If the smallest is far too
+// large, they already say that nothing fits.
 bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) const {
   if (tried.feasible) {
     const bool is_rough = tried.is_rough() || best.is_rough();
-    // Simulating a large network takes too long to tell apart what differs so little.
+    // Simulating a large network takes too long for such small differences.
     if (pool_.is_large() && !is_rough) return tried.time() >= best.time();
     return tried.time() > limits::kUncertain * best.time();
   }
@@ -272,8 +272,8 @@ bool StrategySearch::is_far_too_large(Bytes over) const {
   return over > part * std::ranges::max(pool_.result().limits);
 }
 
-// By strategy `found` is what it is estimated to come to. Those that may still be the fastest are
-// simulated, until none is left; then it is what they came to.
+// Simulates strategies that may still be the fastest until none is left. On entry `found` holds the
+// estimate of each strategy; on return, its simulation if there was one.
 void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
                                        std::vector<Evaluated>& found) {
   const std::size_t fewest = pool_.is_large() ? 1 : 2;
@@ -312,7 +312,7 @@ const std::vector<Evaluated>& StrategySearch::estimated_grid() {
   return *grid_;
 }
 
-// Of the grid, what needs least memory first.
+// Returns estimates of grid strategies, those that need the least memory first.
 std::vector<Evaluated> StrategySearch::estimate_smallest() {
   if (!can_estimate()) return {};
   const auto on = case_to_estimate();
@@ -341,7 +341,7 @@ GridOptions StrategySearch::grid_options(double beat) {
   return out;
 }
 
-// None where nothing can be estimated.
+// Returns an empty vector if the network cannot be estimated.
 std::vector<Evaluated> StrategySearch::estimate_grid(double beat) {
   if (!can_estimate()) return {};
   const auto on = case_to_estimate();
@@ -355,7 +355,7 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat) {
   auto [out, others, device_seconds] = evaluate_grid(on, model, options);
   others_ = others;
   pool_.result().estimated += out.size();
-  // A mixed machine's devices compute at different rates.
+  // Devices of a mixed machine compute at different rates.
   if (pool_.are_equal_devices()) pool_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
   std::ranges::move(try_shardings(problem_, limits::kWholeShardings,
@@ -364,8 +364,9 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat) {
   return out;
 }
 
-// Of a network that cannot be estimated: what may be faster than all so far is simulated. Where
-// nothing fits yet, what needs least memory is first: nothing does if that is far too large.
+// Simulates grid strategies of a network without estimates that may be faster than all so far. If
+// nothing fits yet, those that need least memory come first. If these are far too large, nothing
+// fits.
 void StrategySearch::simulate_grid(double beat) {
   const bool has_batch = strategies::batch_of(problem_).has_value();
   if (!has_batch || (!pool_.may_fit() && is_synchronous())) return;
@@ -377,11 +378,11 @@ void StrategySearch::simulate_grid(double beat) {
   grid.patience = limits::kGridPatience;
   const auto found = simulate_grid(std::move(grid));
   others_ = found.others;
-  // A mixed machine's devices compute at different rates.
+  // Devices of a mixed machine compute at different rates.
   if (pool_.are_equal_devices()) pool_.result().device_seconds = found.device_seconds;
 }
 
-// Of the grid, what needs least memory, unless something fits already.
+// Simulates the grid strategies that need the least memory, unless something fits already.
 void StrategySearch::simulate_smallest() {
   if (pool_.result().best || pool_.is_over()) return;
   auto grid = grid_options(kNever);
@@ -389,7 +390,7 @@ void StrategySearch::simulate_smallest() {
   (void)simulate_grid(std::move(grid));
 }
 
-// Simulates strategies of the grid that were not simulated before, and adds them to these.
+// Simulates grid strategies that were not simulated before, and adds them to `simulated_grid_`.
 GridResult StrategySearch::simulate_grid(GridOptions grid) {
   const auto batch = strategies::batch_of(problem_);
   if (!batch) return {};
@@ -430,9 +431,8 @@ std::optional<double> StrategySearch::fastest_plain(double beat) {
   return best;
 }
 
-// What the best of the grid come to with layouts of their own inside their steps. One of those
-// that differ in little more than their number of micro-batches stands for them, and for those that
-// compute again what it has memory for.
+// Gives the best grid strategies layouts of their own inside their steps. A strategy is skipped if
+// a better one has the same number of stages and fits, or recomputes the same.
 void StrategySearch::lay_out_steps() {
   auto tried = found_;
   std::ranges::stable_sort(tried, is_better);
@@ -450,8 +450,8 @@ void StrategySearch::lay_out_steps() {
   }
 }
 
-// Prices layouts for each kind of device as if all were of that kind, since most stages have one
-// kind alone. Equal devices share the pool's costs.
+// Prices layouts for each kind of device as if all were of that kind, since most stages have only
+// one kind. Equal devices share the pool's costs.
 void StrategySearch::lay_out_step(const Setting& setting) {
   auto& products = pool_.result().products;
   if (pool_.are_equal_devices()) {

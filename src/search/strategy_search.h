@@ -1,6 +1,6 @@
-// The first part of a search: known strategies. Those of the baselines are costed; those with
-// pipelines, recomputation, micro-batches or storage in parts are estimated by the thousand, the
-// best of them simulated, and then with layouts of their own inside their steps.
+// The first step of a search: known strategies. Baselines are evaluated. Thousands of strategies
+// with pipelines, recomputation, micro-batches or sharded storage are estimated, and the best are
+// simulated. These then get layouts of their own inside their steps.
 #pragma once
 
 #include <limits>
@@ -17,37 +17,39 @@ namespace tandem::search {
 
 class StrategySearch {
  public:
-  // With `may_win` unset all is costed, but to compare with.
+  // If `may_win` is false, everything is evaluated only for comparison.
   StrategySearch(CandidatePool& pool, bool may_win);
 
   void cost_baselines();
   void cost_grid();
   // Gives the ranks of the best pipelines settings of their own.
   void mix_by_rank();
-  // Lays out the best of the grid anew inside their steps.
+  // Lays out the operators inside the steps of the best grid strategies.
   void lay_out_steps();
-  // Of those that are estimated, what needs least memory. True if that settles whether any fits
-  // (of a large model, whether these do).
+  // Evaluates the estimated strategies that need the least memory. Returns whether that settles if
+  // any strategy fits; for a large model, if these do.
   bool cost_smallest();
-  // Does all that is estimated of a large model need much more memory than there is? Layouts of its
-  // own save some of it, not that much.
+  // Returns whether all estimates of a large model need much more memory than there is. Layouts of
+  // its own save some of it, but not that much.
   [[nodiscard]] bool are_far_too_large();
 
-  // The step time of the fastest plain strategy that fits, if it is less than `beat`. Of a search
-  // that does nothing else.
+  // Returns the step time of the fastest plain strategy that fits, if it is less than `beat`. The
+  // search does nothing else then.
   std::optional<double> fastest_plain(double beat);
 
   // Simulates strategies that are simpler than the best candidates and may be nearly as fast.
   void try_simpler();
 
-  // Lower bound of the step times of all strategies of the grid that fit, if it was evaluated.
+  // Returns a lower bound of the step times of all grid strategies that fit, if the grid was
+  // evaluated.
   [[nodiscard]] std::optional<Seconds> bound() const;
 
-  // What was simulated, and what would have been but for its estimate, the best first; and with the
-  // shardings of a network that cannot be estimated, of which many differ in little.
+  // Returns the best settings first: those simulated, and those that only their estimate kept from
+  // simulation. `with_shardings` adds the shardings of a network without estimates, many of which
+  // differ little.
   [[nodiscard]] std::vector<strategies::Setting> best(bool with_shardings = false) const;
-  // The choices of the best few of every family: all of them would leave a layout search no room
-  // for states of its own.
+  // Returns the choices of the best few strategies of each family. All of them would leave a layout
+  // search no room for states of its own.
   [[nodiscard]] const std::vector<std::vector<plan::Choice>>& seeds() const { return seeds_; }
 
  private:
@@ -55,7 +57,7 @@ class StrategySearch {
   // Returns the settings to simulate as baselines, with the estimates that there are.
   std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> shortened(
       const std::vector<strategies::Setting>& settings);
-  // `known`: what some are estimated to take.
+  // Evaluates strategies without duplicates. `known` has the estimates of some.
   void cost_distinct(const std::vector<strategies::Strategy>& strategies,
                      const std::vector<Evaluated>& known);
   void add_baseline(const strategies::Strategy& strategy, Evaluated costed);
@@ -73,7 +75,7 @@ class StrategySearch {
   void simulate_grid(double beat = kNever);
   void simulate_smallest();
   GridResult simulate_grid(GridOptions grid);
-  // Strategies of the grid that were estimated, or else simulated.
+  // Returns the grid strategies that were estimated, or else simulated.
   [[nodiscard]] const std::vector<Evaluated>& evaluated_grid() const {
     return grid_ && !grid_->empty() ? *grid_ : simulated_grid_;
   }
@@ -90,7 +92,7 @@ class StrategySearch {
   [[nodiscard]] bool is_synchronous() const {
     return options_.semantics == plan::Semantics::kSynchronous;
   }
-  // Together, since what one lowers others need, too.
+  // Estimates all settings with one estimator, since they share lowered stages.
   std::vector<Evaluated> estimate(const std::vector<strategies::Setting>& settings);
   [[nodiscard]] Case case_to_estimate() const;
   Estimates& estimates();
@@ -100,10 +102,10 @@ class StrategySearch {
   const Options& options_;
   const strategies::Problem problem_;
   bool may_win_;
-  std::optional<Estimates> estimates_;  // kept, since what one lowers others need, too
+  std::optional<Estimates> estimates_;  // kept: settings share lowered stages
   std::optional<std::vector<Evaluated>> grid_;
   std::vector<Evaluated> simulated_grid_;
-  std::vector<Evaluated> found_;  // the best of the grid, simulated
+  std::vector<Evaluated> found_;  // best of the grid, simulated
   std::optional<double> others_;  // GridResult::others
   std::vector<Evaluated> tried_;
   std::vector<Evaluated> sharded_;

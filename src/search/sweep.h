@@ -1,4 +1,4 @@
-// Sweeps: keys that take several values, every combination a case of its own.
+// Sweeps: keys that take several values. Every combination is a case.
 #pragma once
 
 #include <string>
@@ -13,18 +13,19 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-// "seq=2048,4096"; "scale=inter=10;compute=10,inter=10" where values have commas themselves ("a,b;"
-// is one value). Throws UserError where that is not KEY=VALUE,....
+// Parses "seq=2048,4096". Semicolons separate values that contain commas:
+// "scale=inter=10;compute=10,inter=10". "a,b;" is one value. Throws UserError if `text` is not
+// KEY=VALUE,....
 Axis parse_axis(std::string_view text);
 
-// What every axis says in one case, in the order of the axes.
+// The key and value of every axis in one case, in the order of the axes.
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-// The last axis runs fastest; one empty case without axes. Throws UserError on a key that stands
-// twice, and on more than 10,000 cases.
+// Returns all combinations; the last axis varies fastest. Returns one empty case without axes.
+// Throws UserError if a key is given twice, or for more than 10,000 cases.
 std::vector<Values> combinations(const std::vector<Axis>& axes);
 
-// "seq=2048, batch=64"; "" without values.
+// Returns "seq=2048, batch=64"; "" without values.
 std::string to_text(const Values& values);
 
 }  // namespace tandem::search

@@ -6,7 +6,8 @@ namespace {
 
 using graph::NodeId;
 
-// What is split goes along the batch where an operator after it cannot stay split.
+// Lays out split operators over all digits, the others along the batch. Split operators without
+// weights use the batch if they cannot stay split; embedding tables use Rest::kIdle.
 Made split_layers(const Problem& problem, const std::vector<bool>& is_split) {
   const auto all = problem.digits.all();
   std::vector<Job> jobs(problem.model.size(), {.data = all});
@@ -19,7 +20,7 @@ Made split_layers(const Problem& problem, const std::vector<bool>& is_split) {
   return spread(problem, jobs);
 }
 
-// An operator's only activation, if it has just one.
+// Returns the operator's activation if it has exactly one.
 std::optional<NodeId> only_activation(const Problem& problem, NodeId id) {
   const auto inputs = problem.model.inputs(id);
   return inputs.size() == 1 ? std::optional(inputs[0]) : std::nullopt;

@@ -1,5 +1,6 @@
-// The tokens lie along the batch before and after the experts, and the expert's factor takes the
-// digits in between: that is MoE's pair of all-to-alls, of the tokens that an expert gets only.
+// Expert parallelism. Tokens are split along the batch before and after the experts. In between,
+// the expert factor takes the digits. This gives MoE's pair of all-to-alls, which only send the
+// tokens that an expert gets.
 #include "ops/registry.h"
 #include "strategies/strategies.h"
 

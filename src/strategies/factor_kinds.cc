@@ -12,13 +12,14 @@ namespace {
 
 using Kind = std::optional<FactorKind>;
 
-// By dimension of a tensor.
+// The kinds of a tensor's dimensions.
 struct Kinds {
   std::array<Kind, Shape::kMaxRank> of_dim{};
   std::size_t rank = 0;
 };
 
-// Real inputs are batch, sequence..., features, or images; tokens are batch, ..., sequence.
+// Returns the kinds of an input's dimensions. Real inputs are batch, sequence..., features, or
+// images; tokens are batch, ..., sequence.
 Kinds kinds_of_input(const TensorType& type) {
   const auto rank = type.shape.rank();
   const bool tokens = is_integer(type.dtype);
@@ -35,8 +36,8 @@ Kinds kinds_of_input(const TensorType& type) {
   return out;
 }
 
-// The factors' kinds by those of the operands' dimensions, by tensor; what only weights have is
-// new.
+// Returns the kinds of an operator's factors, from the kinds of its operands' dimensions. `tensors`
+// is by node. Factors that only weights have are new features.
 std::vector<FactorKind> kinds_of_factors(const ops::Signature& s,
                                          std::span<const graph::NodeId> operands,
                                          const std::vector<Kinds>& tensors) {

@@ -1,8 +1,10 @@
-// What the factors of every operator stand for in the model: the batch, a sequence, heads, experts,
-// features. Read off the graph: a real input's dimensions are batch, sequence..., features, an
-// image's batch, channels, rows, columns, those of tokens batch, sequence; a weight's are new
-// features (the first of several is the heads); where tokens are sent to experts, the experts';
-// operators hand them on.
+// Classifies the factors of every operator: the batch, a sequence, heads, experts or features. The
+// kinds are read off the graph:
+//   - A real input has the dimensions batch, sequence..., features.
+//   - An image has batch, channels, rows, columns. Tokens have batch, sequence.
+//   - A weight's own dimensions are new features; the first of several is the heads.
+//   - Where tokens are sent to experts, a dimension is the experts.
+// Operators pass the kinds on to their results.
 #pragma once
 
 #include <optional>
@@ -14,7 +16,7 @@
 
 namespace tandem::strategies {
 
-// In order of precedence where operands disagree.
+// The kinds in order of precedence, for operands that disagree.
 enum class FactorKind : std::uint8_t { kData, kSpatial, kSequence, kHead, kExpert, kModel };
 std::string_view name(FactorKind kind);
 
@@ -22,11 +24,11 @@ struct AnalyzedNode {
   const ops::Signature& signature;  // interned; empty for sources
   std::vector<FactorKind> kinds;    // by factor
 
-  // The factor that runs along the batch, if there is one.
+  // Returns the factor that runs along the batch, if there is one.
   [[nodiscard]] std::optional<ops::FactorId> batch() const;
 };
 
-// By node; of a model or a PCG.
+// Returns the analysis of a model or a PCG, by node.
 std::vector<AnalyzedNode> analyze(const graph::Graph& model);
 
 }  // namespace tandem::strategies

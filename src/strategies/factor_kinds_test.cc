@@ -23,7 +23,7 @@ TEST(FactorKinds, ExpertsFromWhereTokensLeaveToWhereTheyComeBack) {
       EXPECT_EQ(node.signature.map.factors[f].size, 4) << graph.node(id).name;
     }
   }
-  EXPECT_GE(with_experts, 4U);  // sent, two products, brought back
+  EXPECT_GE(with_experts, 4U);  // dispatch, two matmuls, combine
   const auto dense = models::parse_model("bert_large:layers=1").build(8, DType::kFp32);
   for (const auto& node : analyze(dense)) {
     EXPECT_EQ(std::ranges::find(node.kinds, FactorKind::kExpert), node.kinds.end());

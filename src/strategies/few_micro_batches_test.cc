@@ -1,4 +1,4 @@
-// The times of many micro-batches, told by few, are those of simulating all of them.
+// Checks that times of many micro-batches, extrapolated from few, equal those of simulating all.
 #include "predict/few_micro_batches.h"
 
 #include <fmt/format.h>

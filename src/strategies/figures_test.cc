@@ -1,5 +1,5 @@
-// The figures of Unity (OSDI'22) that draw parallel computation graphs, each as a test: the graph
-// is legal and does what one device does, exactly, forward and backward; where the paper speaks of
+// The figures of Unity (OSDI'22) that draw parallel computation graphs, one test each. The graph is
+// legal and computes exactly what one device does, forward and backward. Where the paper mentions
 // communication, its elements are counted. Figure 2 is in lower/lower_test.cc, figure 11a in
 // lower/halo_test.cc.
 #include <gtest/gtest.h>
@@ -49,7 +49,6 @@ std::vector<std::string> collectives(const Program& program) {
 }
 
 // --- Figure 6: (A x B) x C
-// ------------------------------------------------------------------------
 
 TEST(Figure6, PartialSumsPassThroughAProduct) {
   // matmul(reduce(x), y) = reduce(matmul(x, replicate(y)))
@@ -89,9 +88,8 @@ return %out
 }
 
 // --- Figure 7: machine mappings
-// -------------------------------------------------------------------
 
-// What the mapping's digits do to an operator whose grid runs along these factors.
+// Returns what the mapping's digits do to an operator whose grid runs along these factors.
 std::string words_of(const machine::Mapping& mapping, const Digits& digits,
                      const std::vector<std::string>& factors) {
   std::vector<std::string> out;
@@ -106,8 +104,8 @@ TEST(Figure7, OneTwoAndThreeDimensionsOnSummit) {
   struct Case {
     std::vector<std::int64_t> grid;
     std::string mapping;
-    std::vector<std::string> linear, loss;  // what every dimension of the grid runs along
-    std::string layout;                     // of the linear's result
+    std::vector<std::string> linear, loss;  // what each dimension of the grid runs along
+    std::string layout;                     // layout of the linear's result
   };
   const std::vector<Case> cases = {
       // Data parallel over all devices.
@@ -135,7 +133,6 @@ TEST(Figure7, OneTwoAndThreeDimensionsOnSummit) {
 }
 
 // --- Figure 8d: replicas and partitions of one tensor
-// ---------------------------------------------
 
 TEST(Figure8d, ReplicateAndPartitionOneTensor) {
   for (const std::string first : {"partition(%x) dim=0 degree=3", "replicate(%x) degree=2"}) {
@@ -149,7 +146,6 @@ TEST(Figure8d, ReplicateAndPartitionOneTensor) {
 }
 
 // --- Figure 9: a linear layer in five ways
-// --------------------------------------------------------
 
 // output(s, h, o) = sum over i of input(s, h, i) weight(h, o, i)
 Graph figure_9() {
@@ -163,13 +159,13 @@ TEST(Figure9, FiveWaysToParallelizeALinearLayer) {
   struct Case {
     const char* linear;
     const char* loss;
-    double elements;  // communicated by both devices in both passes
+    double elements;  // elements that both devices send in both passes
   };
   const Case cases[] = {
       {"s", "d0", 2 * 2 * 8 * 6},  // data: the weight's gradients are summed
       {"i", "d0", 2 * 4 * 2 * 8},  // partial sums, then reduce; backward the gradient is gathered
-      {"o", "c", 0},               // copies of the input; its gradient is not wanted here
-      {"h", "d1", 0},              // heads: no copies, nothing to synchronize
+      {"o", "c", 0},               // replicated input; its gradient is not needed here
+      {"h", "d1", 0},              // heads: nothing is replicated or synchronized
   };
   const auto digits = digits_of({2});
   for (const auto& c : cases) {
@@ -182,7 +178,7 @@ TEST(Figure9, FiveWaysToParallelizeALinearLayer) {
 }
 
 TEST(Figure9, PipelinedAlongSamples) {
-  // One micro-batch of two samples after the other, heads beside each other.
+  // Micro-batches of two samples run one after another, with the heads on different devices.
   const auto digits = digits_of({2}, 2);
   const auto program =
       lowered(figure_9(), digits, {{"y", "s h"}, {"loss", "d0 d1"}}, {.micro_batches = 2});
@@ -195,9 +191,8 @@ TEST(Figure9, PipelinedAlongSamples) {
 }
 
 // --- Figure 10: Megatron's layers
-// -----------------------------------------------------------------
 
-// The graph that the strategy makes of the model on two devices.
+// Returns the graph that the strategy makes of the model on two devices.
 Graph megatron_on_two(const Graph& model) {
   const auto digits = digits_of({2});
   const auto strategy = named_strategies("megatron:tp=2,dp=1", model, digits).at(0);
@@ -248,7 +243,6 @@ return %loss
 }
 
 // --- Figure 11b: an addition as the reduction of partial sums
-// --------------------------------------
 
 TEST(Figure11b, AdditionIsTheReductionOfAJoin) {
   const auto model = parse_graph(
@@ -291,7 +285,6 @@ return %loss
 }
 
 // --- Figure 16: what the search found
-// ---------------------------------------------------------------
 
 TEST(Figure16, AnMlpWithReductionAndAllReduce) {
   const auto pcg = parse_graph(R"(graph mlp
@@ -318,11 +311,11 @@ return %loss
                                {{"h", "k"}, {"a1", "*"}, {"y", "n"}, {"a2", "d1"}, {"z", "k"}});
   EXPECT_EQ(program.pcg.identity_hash(), pcg.identity_hash());
   lower::expect_same_step(model, program, 3);
-  // Each layer's sums and the gradients of their copies; of no weight.
+  // Each layer's sums, and the gradients of the replicated inputs; no weights.
   EXPECT_EQ(elements_communicated(program), 2 * 2 * 4 * 8 + 2 * 2 * 4 * 6);
 }
 
-// Tables on devices of their own, and what reads all of their rows.
+// Embedding tables on devices of their own, and the operators that read all of their rows.
 constexpr const char* kTables =
     "%i0 = input() shape=[4] dtype=int64 below=6\n%t0 = weight() shape=[6, 8]\n"
     "%e0 = embedding(%i0, %t0)\n%i1 = input() shape=[4] dtype=int64 below=6\n"
@@ -344,8 +337,8 @@ TEST(Figure16, AConcatenationIsAProductPerTableSummed) {
   const graph::OneDevice<Field> one(concatenated, 5);
   graph::expect_equals(summed, one, 5);
 
-  // Every product beside its table; their sum is a join. On 2 devices b o elements forward and
-  // back.
+  // Every matmul is on its table's device; their sum is a join. On 2 devices it sends b o elements
+  // forward and backward.
   const auto mapped = lower::mapped_text(
       R"(graph g
 %i0 = input() shape=[4] dtype=int64 below=6
@@ -389,8 +382,8 @@ return %loss
   EXPECT_EQ(elements_communicated(program), 2 * 4 * 2);
 }
 
-// The same with the tables as one operator: rows by all-to-all, or their products by
-// reduce-scatter.
+// The tables are one stacked operator. Either rows are sent by all-to-all, or the results of their
+// matmuls by reduce-scatter.
 TEST(Figure16, StackedTablesWithoutAnAllToAll) {
   const auto model = parse_graph(
       "graph g\n%i = input() shape=[4, 2, 3] dtype=int64 below=6\n%t = weight() shape=[2, 6, 8]\n"
@@ -407,7 +400,7 @@ TEST(Figure16, StackedTablesWithoutAnAllToAll) {
   EXPECT_EQ(collectives(concat),
             (std::vector<std::string>{"all_to_all", "all_to_all", "all_reduce"}));
   EXPECT_EQ(collectives(products), (std::vector<std::string>{"reduce_scatter", "all_gather"}));
-  // Half of the rows b t d there and their gradients back, and the weight's gradients; b o twice.
+  // Half of the rows b t d and of their gradients, and the weight's gradients; or b o twice.
   EXPECT_EQ(elements_communicated(concat), 4 * 2 * 8 + 2 * 2 * 2 * 8);
   EXPECT_EQ(elements_communicated(products), 2 * 4 * 2);
 }
@@ -417,7 +410,7 @@ TEST(Figure16, ABagIsAnEmbeddingThenAReduction) {
       "graph g\n%i = input() shape=[4, 6] dtype=int64 below=6\n%t = weight() shape=[6, 8]\n"
       "%y = embedding_bag(%i, %t)\nreturn %y\n");
   const graph::OneDevice<Field> one(bag, 5);
-  // Cut along what is looked up together, which the bag hides; and by rows of the table at once.
+  // Split along the indices that a bag sums, which the bag hides, and by rows of the table at once.
   const auto pcg = parse_graph(R"(graph g
 %i = input() shape=[4, 6/2] dtype=int64 below=6
 %i2 = replicate(%i) degree=3

@@ -18,7 +18,7 @@ bool contains(const std::vector<LayerKind>& kinds, LayerKind kind) {
   return std::ranges::find(kinds, kind) != kinds.end();
 }
 
-// Those of the model's weights.
+// Returns the kinds of layers that have weights.
 std::vector<LayerKind> kinds_with_weights(const Graph& model) {
   const auto kinds = layer_kinds(model);
   std::vector<LayerKind> out;

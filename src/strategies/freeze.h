@@ -1,4 +1,4 @@
-// Fine-tuning: which weights stay as they are, by kinds of layers.
+// Fine-tuning: freezes the weights of some kinds of layers.
 #pragma once
 
 #include <string_view>
@@ -8,16 +8,17 @@
 
 namespace tandem::strategies {
 
-// "embedding,word_embedding". Throws UserError: an unknown kind, with those there are.
+// Parses a list such as "embedding,word_embedding". Throws UserError for an unknown kind and lists
+// the known ones.
 std::vector<LayerKind> parse_layer_kinds(std::string_view text);
 
-// The model with the weights of these layers frozen: they get no gradient, no optimizer state and
-// no update, and the backward pass ends where all weights before it are frozen. Throws UserError
-// where the model has no weights of one of the kinds, or no others.
+// Returns the model with the weights of these layers frozen. They get no gradient, no optimizer
+// state and no update. The backward pass ends where all weights before it are frozen. Throws
+// UserError if the model has no weights of one of the kinds, or no others.
 graph::Graph freeze(const graph::Graph& model, const std::vector<LayerKind>& kinds);
 
-// Those that fine-tuning freezes unless told otherwise: tables that are looked up, as all
-// fine-tuning in MAD-Max's published tasks does. Empty where the model has none.
+// Returns the layers that fine-tuning freezes by default: embedding tables, as all fine-tuning in
+// MAD-Max's published tasks does. Returns none if the model has none.
 std::vector<LayerKind> frozen_by_default(const graph::Graph& model);
 
 }  // namespace tandem::strategies

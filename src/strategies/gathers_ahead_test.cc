@@ -1,6 +1,5 @@
-// Weights that are asked for before earlier gradients are summed up: where they stand in the
-// program, and what that is worth. That programs train as before is judged for every strategy
-// elsewhere.
+// Checks weight gathers that are issued before earlier gradients are reduced: their places in the
+// program, and the time that they save. Other tests check that every strategy trains as before.
 #include "lower/gathers_ahead.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +13,8 @@
 namespace tandem::strategies {
 namespace {
 
-// Links of 1 GB/s between two devices, launches of 10 us; nothing else takes time. (A gather of an
-// n x n weight sends half of it.)
+// Returns a machine with links of 1 GB/s between two devices and launches of 10 us; nothing else
+// takes time. (A gather of an n x n weight sends half of it.)
 machine::Machine counting_machine() {
   auto m = plan::machine_of({2});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
@@ -59,7 +58,7 @@ TEST(GathersAhead, StandBeforeTheSumsOfEarlierGradients) {
 )");
 }
 
-// Copies of weights are there already, and nothing changes.
+// The weights are replicated, so nothing changes.
 TEST(GathersAhead, LeaveAloneWhatGathersNothingAgain) {
   for (const char* strategy : {"dp", "deepspeed:zero=2", "megatron:tp=2"}) {
     auto program = sharded(strategy, counting_machine());
@@ -69,11 +68,11 @@ TEST(GathersAhead, LeaveAloneWhatGathersNothingAgain) {
   }
 }
 
-// A gather takes 8.2 us, so does a scatter, an operator 10 us and more. Behind the first gather
-// nothing waits: forward, weights come beside earlier operators; backward, a weight beside the
-// operator before, whose gradient leaves beside the ReLU; the last one's beside other weights'
-// updates. Were weights asked for where they stand, the second and third gather of the backward
-// pass would stick out.
+// A gather takes 8.2 us, and so does a scatter; an operator takes 10 us or more. After the first
+// gather nothing stalls. In the forward pass, gathers overlap earlier operators. In the backward
+// pass, a gather overlaps the operator before it, and that operator's gradient is sent during the
+// ReLU. The last gradient is sent during updates of other weights. If gathers were issued where the
+// weights are used, the second and third one of the backward pass would be exposed.
 TEST(GathersAhead, AreHiddenBehindTheOperatorBefore) {
   const auto m = counting_machine();
   const auto s = predict::simulate(sharded("fsdp", m), m);

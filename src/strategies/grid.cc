@@ -24,7 +24,7 @@ std::optional<DigitMask> context_digits(const Digits& digits, std::int64_t cp, D
 
 namespace {
 
-// Every subset of digits that takes the last ones of each level.
+// Returns every mask that takes some of the last digits of each level.
 std::vector<DigitMask> last_of_levels(const Digits& digits) {
   std::vector<DigitMask> masks = {0};
   std::size_t begin = 0;
@@ -42,20 +42,20 @@ std::vector<DigitMask> last_of_levels(const Digits& digits) {
   return masks;
 }
 
-// The same, the smaller groups first.
+// Returns these masks, the smaller groups first.
 std::vector<DigitMask> tensor_masks(const Digits& digits) {
   auto masks = last_of_levels(digits);
   std::ranges::stable_sort(masks, {}, [&](DigitMask m) { return digits.group_size(m); });
   return masks;
 }
 
-// Does `a` reach less far out than `b`? Compares the outermost digits first.
+// Returns whether `a` reaches less far out than `b`. Compares the outermost digits first.
 bool is_further_in(DigitMask a, DigitMask b) {
   const auto differ = a ^ b;
   return differ != 0 && ((b >> std::countr_zero(differ)) & 1U) != 0;
 }
 
-// Where one number of devices goes by default.
+// Returns the default digits of a tensor parallel group of `tp` devices.
 std::optional<DigitMask> innermost(const Digits& digits, std::int64_t tp) {
   std::optional<DigitMask> best;
   for (auto mask : last_of_levels(digits)) {
@@ -74,7 +74,7 @@ std::vector<std::int64_t> by_level(const Digits& digits, DigitMask mask) {
   return out;
 }
 
-// The digits that "tp=8" or "tp=1/2" means.
+// Returns the digits of "tp=8" or "tp=1/2".
 std::optional<DigitMask> tensor_digits(const Digits& digits, const std::vector<std::int64_t>& tp) {
   if (tp.size() == 1) return innermost(digits, tp[0]);
   for (auto mask : tensor_masks(digits)) {
@@ -93,7 +93,7 @@ Setting megatron_setting(const Problem& problem, DigitMask mask, Setting out) {
   return out;
 }
 
-// "4 is nearest", among numbers that are possible.
+// Returns a hint such as "tp=4 is nearest", from the numbers that are possible.
 std::string nearest_hint(std::string_view key, double wanted, const std::set<std::int64_t>& legal) {
   const auto distance = [&](std::int64_t n) {
     const auto value = static_cast<double>(n);
@@ -102,7 +102,7 @@ std::string nearest_hint(std::string_view key, double wanted, const std::set<std
   return fmt::format("{}={} is nearest", key, *std::ranges::min_element(legal, {}, distance));
 }
 
-// " beside cp=2 and pp=4": what takes devices before those that are to be grouped.
+// Returns a text such as " beside cp=2 and pp=4": the settings that take devices first.
 std::string beside_text(const Setting& setting) {
   std::vector<std::string> taken;
   if (setting.cp > 1) taken.push_back(fmt::format("cp={}", setting.cp));
@@ -115,7 +115,7 @@ std::string beside_text(const Setting& setting) {
   throw UserError("strategy", to_text(setting), message, hint);
 }
 
-// How many stages a pipeline may have.
+// Returns the possible numbers of pipeline stages.
 std::set<std::int64_t> rank_counts(const Digits& digits) {
   std::set<std::int64_t> out = {1};
   for (std::int64_t n = 2; n <= digits.devices(); ++n) {
@@ -124,7 +124,8 @@ std::set<std::int64_t> rank_counts(const Digits& digits) {
   return out;
 }
 
-// "tp=1/2" is of one device of the innermost level by two of the next.
+// Fails if tp names more levels than the machine has. "tp=1/2" means one device of the innermost
+// level times two of the next level.
 void check_levels(const Setting& setting, const Digits& digits) {
   const auto levels = digits.count() == 0 ? 1 : digits[digits.count() - 1].level + 1;
   if (setting.tp.size() <= levels) return;
@@ -209,13 +210,13 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
   return out;
 }
 
-// The digits that `ep` devices take, from the innermost.
+// Returns the innermost digits that `ep` devices take.
 DigitMask expert_mask(const Problem& problem, std::int64_t ep) {
   return dividing_digits(problem.digits, expert_digits(problem), ep);
 }
 
 std::vector<Setting> complete_ep(const Setting& setting, const Problem& problem) {
-  if (!problem.has(LayerKind::kExperts)) return {setting};  // refused when it is made
+  if (!problem.has(LayerKind::kExperts)) return {setting};  // make_pass refuses it
   const auto legal = expert_degrees(problem);
   std::vector<Setting> out;
   for (auto ep : legal) {
@@ -284,7 +285,7 @@ Made make_pass(const Setting& setting, const Problem& problem) {
                                 .stored = setting.zero.value_or(0) > 0});
     }
     case Family::kDeepspeed:
-      // How often weights are gathered and gradients reduced differs (strategies/pipeline.cc).
+      // strategies/pipeline.cc sets how often weights are gathered and gradients reduced.
       return setting.zero == 0 ? data_parallel(problem) : fully_sharded(problem);
     case Family::kExpert:
       return expert(problem);

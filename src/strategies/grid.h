@@ -1,5 +1,5 @@
 // The grid of strategies: every known strategy with the settings that make sense for a model on a
-// machine. Written once, for the search's baselines, for sweeps, and for what a user names.
+// machine. The search's baselines, sweeps, and strategies that a user names all use it.
 #pragma once
 
 #include <set>
@@ -15,53 +15,57 @@ struct Strategy {
   Setting setting;
   std::string name;  // the setting's text: "dp", "megatron:tp=2,dp=24"
   std::vector<plan::Choice> choices;
-  plan::Schedule schedule = {};  // the choices are about its micro-batches, too
+  plan::Schedule schedule = {};  // the choices also split its micro-batches
 };
 
-// What makes sense here, families in order; every setting is complete. Megatron with all devices of
-// tensor parallelism and all places for them, with sp where there is a sequence; ZeRO's levels;
-// experts over every number of devices that divides them; MAD-Max's defaults.
-// With delayed updates only what has them, which is never ranked against the others: Megatron in
-// pipelines of every length.
+// Returns the complete settings that make sense for the problem, by family in order:
+//   - Megatron with all tensor parallel sizes and placements, with sp if there is a sequence,
+//   - the levels of ZeRO,
+//   - experts over every number of devices that divides them,
+//   - MAD-Max's defaults.
+// With delayed updates, returns only Megatron in pipelines of every length. These are never ranked
+// against the others.
 std::vector<Setting> settings_for(const Problem& problem,
                                   plan::Semantics semantics = plan::Semantics::kSynchronous);
 
-// MAD-Max's whole grid: every sharding inside a node and across for every kind of layer that the
-// model has but tables, which stay as they are by default.
+// Returns MAD-Max's whole grid: every sharding inside a node and across nodes, for every kind of
+// layer in the model. Embedding tables keep their default.
 std::vector<Setting> madmax_settings(const Problem& problem);
 
-// The completions of a setting that leaves something open. Throws UserError where the machine's
-// devices cannot be grouped as it says, naming the nearest number that can.
+// Returns the completions of a setting that leaves something open. Throws UserError if the
+// machine's devices cannot be grouped that way, and names the nearest possible number.
 std::vector<Setting> complete(const Setting& setting, const Problem& problem);
 
-// Every size that a tensor parallel group may have, with the innermost digits that have it.
+// Returns every size that a tensor parallel group may have, with the innermost digits of that size.
 std::vector<std::pair<std::int64_t, machine::DigitMask>> tensor_groups(
     const machine::Digits& digits);
 
-// How many devices may share a model's experts; 1 alone where it has none.
+// Returns the numbers of devices that may share a model's experts; only 1 if it has none.
 std::set<std::int64_t> expert_degrees(const Problem& problem);
 
-// The digits that `cp` devices of a context parallel group take: the innermost that are left.
+// Returns the digits of a context parallel group of `cp` devices: the innermost ones not in
+// `taken`.
 std::optional<machine::DigitMask> context_digits(const machine::Digits& digits, std::int64_t cp,
                                                  machine::DigitMask taken);
 
-// The digits that tensor parallelism takes in Megatron's setting, which is complete.
+// Returns the tensor parallel digits of a complete Megatron setting.
 machine::DigitMask tensor_digits(const Setting& setting, const machine::Digits& digits);
 
-// The digits that are left to data parallelism by Megatron's setting, which is complete.
+// Returns the data parallel digits of a complete Megatron setting.
 machine::DigitMask data_digits(const Setting& setting, const machine::Digits& digits);
 
-// How a complete setting spreads one pass over the batch, before stages and micro-batches.
+// Returns the layouts of one pass over the batch by a complete setting, before stages and
+// micro-batches.
 Made make_pass(const Setting& setting, const Problem& problem);
 
-// The strategy of a complete setting.
+// Returns the strategy of a complete setting.
 std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem);
 
-// Of these settings, what can be made.
+// Returns the strategies of the settings that are possible.
 std::vector<Strategy> make_strategies(const std::vector<Setting>& settings, const Problem& problem);
 
-// By name: a setting's text, "best_baseline" for settings_for. At least one, else UserError.
-// Setting texts with `stale` need `semantics` that allow them.
+// Returns the strategies of a name: a setting's text, or "best_baseline" for settings_for. Returns
+// at least one, or throws UserError. Settings with `stale` need `semantics` that allow them.
 std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
                                        const machine::Digits& digits,
                                        plan::Semantics semantics = plan::Semantics::kSynchronous,

@@ -1,5 +1,5 @@
-// The grid of strategies: names that parse back, what is refused and how it is said, and that every
-// strategy trains every built-in network like one device.
+// The grid of strategies: names parse back, refusals have the right messages, and every strategy
+// trains every built-in network like one device.
 #include "strategies/grid.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(Setting, TextParsesBack) {
     EXPECT_EQ(to_text(parse_setting(text)), text);
     EXPECT_EQ(parse_setting(to_text(parse_setting(text))), parse_setting(text)) << text;
   }
-  // One text for one strategy.
+  // A strategy has one text.
   EXPECT_EQ(to_text(parse_setting(" madmax: transformer=tp/tp, dense=fsdp,embedding=mp ")),
             "madmax:transformer=tp");
   EXPECT_EQ(to_text(parse_setting("megatron:sp,pp=1,dp=2,micro=1,recompute=none")),
@@ -172,7 +172,7 @@ TEST(Grid, HasTheInnermostDigitsOfEveryLevel) {
                                       "megatron:tp=4,dp=3", "megatron:tp=6,dp=2",
                                       "megatron:tp=12,dp=1", "deepspeed:zero=1", "deepspeed:zero=2",
                                       "deepspeed:zero=3", "expert", "madmax"}));
-  // The same number in another place has another name.
+  // A degree at another place has another name.
   const auto square = digits_of({2, 2});
   EXPECT_EQ(names_of(complete(parse_setting("megatron"), Problem(model, square))),
             (std::vector<std::string>{"megatron:tp=1/2,dp=2", "megatron:tp=2,dp=2",
@@ -278,8 +278,8 @@ void expect_same_step(const Graph& model, const Expected& expected, const lower:
   }
 }
 
-// Beside the grid, what users name: MAD-Max with levels and kinds mixed, Megatron with its weights
-// stored in parts.
+// Returns the grid and strategies that users name: MAD-Max with mixed levels and kinds, and
+// Megatron with sharded weights.
 std::vector<Setting> settings_and_mixes(const Problem& problem) {
   auto out = settings_for(problem);
   using enum Sharding;

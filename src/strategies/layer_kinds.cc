@@ -16,7 +16,7 @@ bool is_any_of(const ops::Op& op, std::initializer_list<const ops::OpSpec*> spec
   return std::ranges::any_of(specs, [&](const auto* spec) { return op.is(*spec); });
 }
 
-// Does a weight as the operand only shift or scale the layer before it?
+// Returns whether a weight operand only shifts or scales the layer before it.
 bool is_elementwise(const ops::Op& op) {
   return is_any_of(op, {&ops::kAdd, &ops::kSub, &ops::kMul, &ops::kDiv});
 }
@@ -74,7 +74,7 @@ class Classifier {
       kind = has_attention_ ? LayerKind::kWordEmbedding : LayerKind::kEmbedding;
     } else if (const auto weight = first_weight(inputs); weight && !is_elementwise(op)) {
       kind = kind_of_layer(id, *weight);
-      // What is made of tables' rows stays theirs until a layer reads it.
+      // Operators on embedding rows stay embeddings until a layer reads them.
       if (kind == LayerKind::kDense && is_norm(op)) kind = kind_of_inputs(inputs);
     } else {
       kind = kind_of_inputs(inputs);
@@ -88,14 +88,15 @@ class Classifier {
     return std::nullopt;
   }
 
-  // A language model's last product is with a matrix like its table of words, often the table.
+  // Returns the kind of a layer with this weight. A language model's last matmul is with a matrix
+  // like its embedding table, often that table itself.
   [[nodiscard]] LayerKind kind_of_layer(NodeId id, NodeId weight) const {
     if (!has_attention_ || sizes(id).rank() < kSequenceRank) return LayerKind::kDense;
     return std::ranges::find(words_, sizes(weight)) != words_.end() ? LayerKind::kWordEmbedding
                                                                     : LayerKind::kTransformer;
   }
 
-  // Where looked-up rows meet something else, that is the layer.
+  // Returns the kind of the first operand that is not an embedding, if there is one.
   [[nodiscard]] LayerKind kind_of_inputs(std::span<const NodeId> inputs) const {
     std::optional<LayerKind> table;
     for (auto i : inputs) {
@@ -107,7 +108,7 @@ class Classifier {
     return table.value_or(LayerKind::kDense);
   }
 
-  // Sources, and what is made of weights alone.
+  // Gives sources, and nodes that depend on weights alone, the kind of their first reader.
   void take_kinds_of_users() {
     const auto consumers = model_.consumers();
     for (std::size_t n = model_.size(); n-- > 0;) {
@@ -120,10 +121,10 @@ class Classifier {
 
   const graph::Graph& model_;
   std::vector<LayerKind> kinds_;
-  std::vector<bool> parameter_;  // made of weights alone
+  std::vector<bool> parameter_;  // depends on weights alone
   std::vector<bool> inside_experts_;
   bool has_attention_ = false;
-  std::vector<Shape> words_;  // the shapes of tables of words
+  std::vector<Shape> words_;  // shapes of vocabulary embedding tables
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
-// What kind of layer every node belongs to, in MAD-Max's terms (ISCA'24): it gives each kind a
-// strategy of its own. Read off the graph, not off names: a table that is looked up is an embedding
-// (of words where the graph has attention), what stands between a dispatch and its combine are
-// experts, a product of sequences in a graph with attention is the transformer's, and any other
-// layer is dense. What has no weights of its own belongs to the layer before it.
+// Classifies the layer of every node in MAD-Max's terms (ISCA'24). MAD-Max gives each kind a
+// strategy of its own. The kinds are read off the graph, not off names:
+//   - A table that is looked up is an embedding; in a graph with attention, a word embedding.
+//   - Operators between a dispatch and its combine are experts.
+//   - A matmul on sequences in a graph with attention belongs to the transformer.
+//   - Any other layer is dense.
+// A node without weights of its own belongs to the layer before it.
 #pragma once
 
 #include <array>
@@ -22,11 +24,11 @@ inline constexpr std::array kLayerKinds = {LayerKind::kEmbedding, LayerKind::kDe
 std::string_view name(LayerKind kind);  // "word_embedding"
 std::optional<LayerKind> parse_layer_kind(std::string_view text);
 
-// By node, sources included: those are of the kind of their first user.
+// Returns the kinds by node. A source has the kind of its first reader.
 std::vector<LayerKind> layer_kinds(const graph::Graph& model);
 
-// How many tokens a step takes in: indices into the table of words that most are looked up in; 0
-// where the network has none.
+// Returns the number of tokens in a step: the largest number of indices into one vocabulary
+// embedding. Returns 0 if the network has none.
 std::int64_t count_tokens(const graph::Graph& model);
 
 }  // namespace tandem::strategies

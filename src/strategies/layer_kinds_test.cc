@@ -15,7 +15,7 @@ graph::Graph build(const std::string& name) {
       .build(4, DType::kFp32);
 }
 
-// The kinds of a model's weights: "dense: w_top1 w_top2\n...". Of layers only the first is listed.
+// Returns the kinds of a model's weights: "dense: w_top1 w_top2\n...". Lists only the first layer.
 std::string weights_by_kind(const graph::Graph& model) {
   const auto kinds = layer_kinds(model);
   std::map<LayerKind, std::string> names;
@@ -36,7 +36,7 @@ TEST(LayerKinds, OfALanguageModel) {
             "l0.b_k l0.w_v l0.b_v l0.w_o l0.b_o l0.ffn_norm_scale l0.ffn_norm_shift l0.w_ffn1 "
             "l0.b_ffn1 l0.w_ffn2 l0.b_ffn2 final_norm_scale final_norm_shift\n"
             "word_embedding: w_tokens w_positions\n");
-  // A head of its own is a matrix like the table.
+  // An untied LM head is a matrix like the embedding table.
   EXPECT_EQ(weights_by_kind(build("llama3_8b")),
             "transformer: l0.attention_norm_scale l0.w_q l0.w_k l0.w_v l0.w_o l0.ffn_norm_scale "
             "l0.w_ffn_gate l0.w_ffn_up l0.w_ffn_down final_norm_scale\n"

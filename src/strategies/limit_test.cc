@@ -1,4 +1,4 @@
-// A simulation with a limit gives up what takes as long, and nothing else.
+// Checks that a simulation with a limit gives up only programs that take at least as long.
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
@@ -27,7 +27,7 @@ void check_limits(const lower::Program& program, const machine::Machine& machine
   EXPECT_EQ(longer->timeline.size(), all.timeline.size()) << what;
 }
 
-// With scatters and gathers, whose roots are busy longer than the others.
+// The program has scatters and gathers, whose roots are busy longer than the others.
 TEST(Limit, GivesUpWhatTakesAsLongAlone) {
   auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);

@@ -4,7 +4,7 @@ namespace tandem::strategies {
 
 namespace {
 
-// What the digits of one level do.
+// Adds the digits of one level to the job.
 void add_level(Job& job, machine::DigitMask level, Sharding sharding) {
   switch (sharding) {
     case Sharding::kFsdp:
@@ -22,7 +22,8 @@ void add_level(Job& job, machine::DigitMask level, Sharding sharding) {
   }
 }
 
-// Those of the outermost level. Where there is no level below it, the machine is one node.
+// Returns the digits of the outermost level. If there is no level below it, the machine is one
+// node.
 machine::DigitMask digits_across_nodes(const machine::Digits& digits) {
   machine::DigitMask mask = 0;
   for (std::size_t i = 0; i < digits.count(); ++i) {
@@ -31,7 +32,8 @@ machine::DigitMask digits_across_nodes(const machine::Digits& digits) {
   return mask == digits.all() ? 0 : mask;
 }
 
-// What cannot stay split, as a norm or the concatenation of what tables gave, is for its samples.
+// Returns whether the operator works on split results and runs along the batch if it cannot stay
+// split. Examples are a norm, or the concatenation of embedding results.
 bool is_made_of_parts(const Problem& problem, graph::NodeId id) {
   return !problem.has_own_weights[id.index()] ||
          problem.layers[id.index()] == LayerKind::kEmbedding;

@@ -9,7 +9,7 @@ namespace tandem::strategies {
 
 namespace {
 
-// By node: is it made of weights and constants alone?
+// Returns, by node, whether it depends on weights and constants alone.
 std::vector<bool> is_parameter(const graph::Graph& model) {
   std::vector<bool> out(model.size());
   for (auto id : model.ids()) {
@@ -23,8 +23,8 @@ std::vector<bool> is_parameter(const graph::Graph& model) {
   return out;
 }
 
-// By node: does it only serve to make the loss from the scores of all words? Those come from the
-// last operator with weights.
+// Returns, by node, whether it only serves to compute the loss from the logits. The logits come
+// from the last operator with weights.
 std::vector<bool> makes_loss(const graph::Graph& model) {
   const auto parameter = is_parameter(model);
   std::vector<bool> out(model.size());
@@ -62,7 +62,7 @@ Made megatron(const Problem& problem, const MegatronParts& parts) {
                 .rest = parts.sequence_parallel ? Rest::kSequence : Rest::kRedundant,
                 .stored = parts.stored ? data | parts.context : 0};
   std::vector<Job> jobs(problem.model.size(), job);
-  // A loss is computed in parts, too, or every device needs the scores of all words.
+  // The loss is computed in parts, too; otherwise every device would need all logits.
   const auto loss = makes_loss(problem.model);
   for (std::size_t n = 0; n < jobs.size(); ++n) {
     if (loss[n]) jobs[n].rest = parts.whole_loss ? Rest::kRedundant : Rest::kSequence;

@@ -9,7 +9,7 @@ namespace tandem::strategies {
 
 namespace {
 
-// The rows that an operator reads of a table of weights; none where it reads no such table.
+// Returns the bytes of the rows that an operator reads from an embedding table; 0 if it reads none.
 Bytes lookups_of(const graph::Graph& model, graph::NodeId id) {
   const auto mask = model.node(id).op.spec().index_inputs;
   const auto inputs = model.inputs(id);

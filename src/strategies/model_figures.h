@@ -1,5 +1,5 @@
-// A network in a few figures, as papers compare networks: where its parameters are, and what a
-// sample costs. (MAD-Max, ISCA'24: table 2 and figure 3.)
+// A network in a few figures, as papers compare networks: where its parameters are, and the cost of
+// a sample (MAD-Max, ISCA'24: table 2 and figure 3).
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 namespace tandem::strategies {
 
 struct ModelFigures {
-  std::map<LayerKind, std::int64_t> parameters;  // of kinds that have any
-  std::int64_t samples = 1;                      // of the graph: its batch
-  std::int64_t tokens = 0;                       // of a sample; 0 where it looks up no words
-  Flops flops = {};                              // forward, of a sample
-  Bytes lookups = {};                            // rows of tables read for a sample
+  std::map<LayerKind, std::int64_t> parameters;  // only kinds that have any
+  std::int64_t samples = 1;                      // batch of the graph
+  std::int64_t tokens = 0;                       // per sample; 0 without a vocabulary
+  Flops flops = {};                              // forward pass, per sample
+  Bytes lookups = {};                            // embedding rows read per sample
 
-  // Of a token, where there are tokens.
+  // These return the values per token, if there are tokens.
   [[nodiscard]] Flops flops_of_token() const { return flops / static_cast<double>(tokens); }
   [[nodiscard]] Bytes lookups_of_token() const { return lookups / static_cast<double>(tokens); }
 };
 
-// The first dimension of the first input, which is the batch of a graph as models build it; 1
-// without one.
+// Returns the first dimension of the first input, which is the batch of the models' graphs; 1
+// without inputs.
 std::int64_t samples_of(const graph::Graph& model);
 
-// `samples` is the batch that the graph is built for.
+// Returns the figures of a graph that was built for a batch of `samples`.
 ModelFigures figures_of(const graph::Graph& model, std::int64_t samples);
 
 }  // namespace tandem::strategies

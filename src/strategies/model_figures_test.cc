@@ -12,9 +12,9 @@ ModelFigures figures(std::string_view text, std::int64_t batch = 2, DType dtype 
   return figures_of(models::parse_model(text).build(batch, dtype), batch);
 }
 
-// Table 2 of MAD-Max (ISCA'24): FLOPs and bytes looked up, of a sample or of a token. Published
-// FLOPs are those of products with weights; attention's scores, the vocabulary, norms and lookups
-// count here, so own figures are up to `more` higher.
+// Table 2 of MAD-Max (ISCA'24): FLOPs and bytes looked up, per sample or token. Published FLOPs are
+// those of matmuls with weights. These figures also count attention scores, the vocabulary, norms
+// and lookups, so they are up to `more` higher.
 TEST(ModelFigures, PublishedOnes) {
   struct Case {
     std::string_view model;
@@ -23,14 +23,14 @@ TEST(ModelFigures, PublishedOnes) {
     double lookups, tolerance;
   };
   const Case cases[] = {
-      // The lookups published are those of width 92, the parameters those of 93: 1.1 % apart.
+      // The published lookups have width 92, the parameters width 93: 1.1 % apart.
       {"dlrm_a", 0, 638e6, 0.016, 22.61e6, 0.011},
       {"dlrm_a_transformer", 0, 2.6e9, 0.05, 22.61e6, 0.011},
       {"dlrm_a_moe", 0, 957e6, 0.012, 22.61e6, 0.011},
       {"dlrm_b", 0, 60e6, 0.066, 13.19e6, 0.0005},
       {"dlrm_b_transformer", 0, 2.1e9, 0.021, 13.19e6, 0.0005},
       {"dlrm_b_moe", 0, 90e6, 0.047, 13.19e6, 0.0005},
-      // A row of 32-bit numbers for every token; positions are not looked up but added.
+      // A row of fp32 numbers for every token; positions are not looked up but added.
       {"gpt3_175b", 2048, 350e9, 0.026, 49.2e3, 0.001},
       {"llama_65b", 2048, 130.4e9, 0.019, 32.8e3, 0.001},
       {"llama2_70b", 4096, 140e9, 0.021, 32.8e3, 0.001},
@@ -48,7 +48,7 @@ TEST(ModelFigures, PublishedOnes) {
   }
 }
 
-// Figure 3: 12 T parameters of DLRM-C; a DLRM looks up more than 20 times what a language model
+// Figure 3: DLRM-C has 12 T parameters. A DLRM looks up more than 20 times what a language model
 // does for as much work.
 TEST(ModelFigures, OfDlrmC) {
   const auto own =
@@ -68,7 +68,7 @@ TEST(ModelFigures, PartsOfKinds) {
               0.00005);
 }
 
-// By every kind together they are all of the network's.
+// The kinds' parameters add up to all of the network's.
 TEST(ModelFigures, ParametersAddUp) {
   for (const auto* spec : models::all_models()) {
     const auto graph =

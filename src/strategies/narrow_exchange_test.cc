@@ -1,4 +1,4 @@
-// What software sends of what a program says, for all-to-alls.
+// Checks how software profiles change the bytes that all-to-alls send.
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
@@ -8,7 +8,7 @@
 namespace tandem::strategies {
 namespace {
 
-// 16 bits of every number of fp32 are sent, of others all.
+// Numbers in fp32 are sent as 16-bit ones, other types unchanged.
 TEST(NarrowExchange, HalvesAllToAllsOfWideNumbers) {
   for (const auto dtype : {DType::kFp32, DType::kBf16}) {
     const auto model =

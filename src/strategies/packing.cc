@@ -30,12 +30,12 @@ std::vector<std::int64_t> pack(const std::vector<Load>& loads, const Digits& dig
 
   std::vector<std::int64_t> ranks(loads.size());
   std::vector<Bytes> held(static_cast<std::size_t>(digits.devices()));
-  // By device, where it is among those that differ in `whole` only.
+  // Rank of each device among those that differ only in `whole`.
   std::vector<std::int64_t> rank_of(held.size());
   machine::DigitMask whole = 0;
   for (auto i : order) {
     const auto& load = loads[i];
-    // By rank, what the fullest of the devices there holds.
+    // Load of the fullest device at each rank.
     std::vector<Bytes> fullest(static_cast<std::size_t>(digits.group_size(load.whole)));
     if (i == order[0] || load.whole != whole) {
       whole = load.whole;

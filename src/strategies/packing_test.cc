@@ -12,7 +12,7 @@ namespace {
 
 using machine::Digits;
 
-// What the fullest device holds.
+// Returns the load of the fullest device.
 double fullest(const std::vector<Load>& loads, const std::vector<std::int64_t>& ranks,
                const Digits& digits) {
   std::vector<double> held(static_cast<std::size_t>(digits.devices()));
@@ -53,7 +53,8 @@ TEST(Packing, IsWithinAThirdOfTheBest) {
   }
 }
 
-// A table that one level cuts is whole over the other only: it lies on two devices of the four.
+// A table that one level splits is whole over the other level only, so it is on two of four
+// devices.
 TEST(Packing, CountsWhatIsCutOverTheOtherDigits) {
   const auto digits = plan::digits_of({2, 2});
   const std::vector<Load> loads = {

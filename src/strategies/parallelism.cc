@@ -26,7 +26,7 @@ using machine::has;
 using machine::NodeLayout;
 using plan::MappedGraph;
 
-// A value that several have in common.
+// The value that several nodes have in common.
 template <class T>
 class Common {
  public:
@@ -34,7 +34,7 @@ class Common {
     if (!value_) value_ = value;
     differs_ = differs_ || *value_ != value;
   }
-  // `of_none` where there was nothing to see.
+  // Returns `of_none` if there were no values, and nullopt if they differ.
   [[nodiscard]] std::optional<T> get(T of_none) const {
     if (differs_) return std::nullopt;
     return value_.value_or(of_none);
@@ -52,7 +52,7 @@ std::optional<std::int64_t> samples_of_micro_batch(const Parallelism& p, std::in
   return batch / parts;
 }
 
-// Weights replicated or sharded along the batch, if all kinds of layers do the same.
+// Sets ZeRO's level for replicated or sharded weights, if all kinds of layers agree.
 void set_madmax(const Setting& setting, const StepSize& step, Parallelism& out) {
   Common<std::int64_t> zero;
   bool splits = step.kinds.empty();
@@ -76,7 +76,7 @@ bool is_tensor_parallel_kind(const ops::Op& op) {
          op.is(ops::kBatchMatMul) || op.is(ops::kConv2d) || op.is(ops::kAttention);
 }
 
-// What the operators of a mapped graph do.
+// Reads the degrees off the operators of a mapped graph.
 class Reading {
  public:
   Reading(const MappedGraph& mapped, const machine::Machine& machine)
@@ -85,7 +85,7 @@ class Reading {
         machine_(machine),
         digits_(machine, mapped.schedule.micro_batches),
         space_(digits_.all() & ~mapped.schedule.digits) {
-    if (mapped.schedule.micro_batches > 1) space_ &= ~machine::bit(0);  // the digit of time
+    if (mapped.schedule.micro_batches > 1) space_ &= ~machine::bit(0);  // the micro-batches
   }
 
   Parallelism run(std::int64_t batch, std::optional<std::int64_t> layers) {
@@ -112,7 +112,7 @@ class Reading {
   }
 
  private:
-  // Over how many devices factors of these kinds are.
+  // Returns the number of devices that factors of these kinds are split over.
   [[nodiscard]] std::int64_t degree(const AnalyzedNode& node, const NodeLayout& layout,
                                     std::initializer_list<FactorKind> kinds) const {
     DigitMask over = 0;
@@ -141,7 +141,8 @@ class Reading {
     cp_.see(degree(node, *layout, {FactorKind::kSequence}));
   }
 
-  // Is a weight that devices use in copies gathered from shards, and how often?
+  // Adds the bytes of weights that are used replicated: those stored replicated, those gathered
+  // from shards, and those regathered.
   void read_weights(NodeId id) {
     for (auto operand : pcg_.inputs(id)) {
       auto at = operand;
@@ -163,7 +164,7 @@ class Reading {
   }
 
   [[nodiscard]] std::optional<std::int64_t> zero() const {
-    constexpr double kFew = 0.01;  // what no digit divides, as a bias, stays replicated
+    constexpr double kFew = 0.01;  // a bias that no digit divides stays replicated
     if (sharded_ <= Bytes{}) return 0;
     if (replicated_ > kFew * sharded_) return std::nullopt;
     if (gathered_again_ >= (1 - kFew) * sharded_) return 3;
@@ -196,7 +197,8 @@ class Reading {
     out.recompute_layers = layers;
   }
 
-  // How many layers are recomputed whole, where the others are not at all.
+  // Returns the number of layers that are recomputed in full, if the others are not recomputed at
+  // all.
   static std::optional<std::int64_t> whole_layers(const Problem& problem,
                                                   const std::vector<bool>& remade) {
     const auto full = recomputed("full", problem);
@@ -218,7 +220,7 @@ class Reading {
   const graph::Graph& pcg_;
   const machine::Machine& machine_;
   const Digits digits_;
-  DigitMask space_;  // without time and the pipeline
+  DigitMask space_;  // without micro-batches and pipeline
   Common<std::int64_t> dp_, tp_, cp_, ep_;
   Bytes replicated_, sharded_, gathered_again_;
 };

@@ -1,4 +1,4 @@
-// The numbers of a known strategy, and that its graph says the same.
+// Checks the degrees of known strategies, and that their graphs give the same degrees.
 #include "strategies/parallelism.h"
 
 #include <gtest/gtest.h>

@@ -32,7 +32,7 @@ void mark_remade(const Setting& setting, const Problem& problem, Choices& choice
     const auto again = recomputed(setting.recompute, problem);
     for (std::size_t n = 0; n < choices.size(); ++n) choices[n].remake = again[n];
   }
-  // Megatron keeps what lies along the sequence and gathers it again.
+  // Megatron saves sequence-sharded activations for backward and regathers them.
   if (setting.sp) {
     for (auto& choice : choices) choice.gather_again = true;
   }
@@ -105,7 +105,7 @@ class Cutter {
                    fmt::format("micro={} is nearest", nearest)};
   }
 
-  // A batch normalisation over smaller groups can be cut between them.
+  // Suggests smaller groups for a batch normalization, which can be split between its groups.
   [[nodiscard]] Refusal whole_batch_refusal(const graph::Node& node, std::int64_t size,
                                             std::int64_t degree) const {
     const bool has_groups = node.op.is(ops::kBatchNorm) && size % degree == 0;
@@ -115,7 +115,7 @@ class Cutter {
                        : "micro=1"};
   }
 
-  // An input lies in micro-batches if its readers want it so.
+  // Splits an input into micro-batches if its readers need it so.
   void cut_source(graph::NodeId id, const std::vector<graph::NodeId>& users,
                   Choices& choices) const {
     const auto& old = choices[id.index()].source;
@@ -151,7 +151,8 @@ std::optional<DigitMask> rank_digits(const Digits& digits, std::int64_t pp) {
 }
 
 std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp) {
-  // That every operator can be cut into: a batch norm, only between the groups it is over.
+  // The size that every operator can be split into. A batch norm can only be split between its
+  // groups.
   std::int64_t batch = 0;
   for (const auto& n : problem.nodes) {
     if (n.batch()) batch = std::gcd(batch, n.signature.map.factors[*n.batch()].size);
@@ -209,7 +210,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   }
   if (micro == 1) return out;
   if (auto refusal = Cutter(problem, micro).cut(out.choices)) return std::move(*refusal);
-  schedule.digits <<= 1U;  // behind that of time
+  schedule.digits <<= 1U;  // after the digit of the micro-batches
   return out;
 }
 

@@ -1,4 +1,4 @@
-// From choices for one pass over the whole batch to those of a step in micro-batches over the
+// Turns the choices for one pass over the whole batch into those of a step in micro-batches on the
 // stages of a pipeline.
 #pragma once
 
@@ -9,22 +9,22 @@
 
 namespace tandem::strategies {
 
-// The digits whose places are the ranks of `pp` stages: from the outermost. Nothing where no digits
+// Returns the outermost digits whose places are the `pp` ranks of a pipeline; nullopt if no digits
 // have that size together.
 std::optional<machine::DigitMask> rank_digits(const machine::Digits& digits, std::int64_t pp);
 
-// How many micro-batches a pipeline gets by default: a divisor of what a device has of the batch,
-// near 8 for each stage.
+// Returns the default number of micro-batches: a divisor of a device's part of the batch, near 8
+// per stage.
 std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp);
 
-// What a setting says beyond how a pass is spread: recomputation, weights gathered anew, stages,
-// micro-batches. `choices` leave the ranks' digits redundant.
+// A step in micro-batches on the stages of a pipeline.
 struct Step {
-  Choices choices;  // with a digit for the micro-batches first, where there are several
+  Choices choices;  // with several micro-batches, their digit comes first
   plan::Schedule schedule;
 };
-// `load`: of each node, what stages are to have equally much of; empty: operations. `pace`: of
-// stages_of.
+// Adds what a setting specifies besides the layouts of a pass: recomputation, regathered weights,
+// stages and micro-batches. `choices` are replicated over the ranks' digits. `load`: by node, the
+// quantity that stages balance; empty: operations. `pace`: as in stages_of.
 std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
                                       Choices choices, const std::vector<double>& load = {},
                                       const std::vector<double>& pace = {});

@@ -1,5 +1,5 @@
-// Pipelines, micro-batches and recomputation: where models are cut, and that they train like one
-// device.
+// Pipelines, micro-batches and recomputation: checks where models are cut, and that they train like
+// one device.
 #include "strategies/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(Stages, OfEqualLayersAreEqual) {
   EXPECT_EQ(linears, (std::map<int, int>{{0, 2}, {1, 2}, {2, 2}, {3, 2}}));
 }
 
-// The embedding, and the norm and the head, count as so many layers.
+// The embedding counts as `before` layers, the norm and the head as `behind` layers.
 TEST(Stages, CountWhatIsBeforeTheLayersAndBehind) {
   using Counts = std::vector<std::int64_t>;
   EXPECT_EQ(layers_of_stages(40, 4, {1, 2}), (Counts{10, 11, 11, 8}));
@@ -90,7 +90,7 @@ TEST(Stages, CountWhatIsBeforeTheLayersAndBehind) {
   EXPECT_EQ((*stage)[model.outputs()[0].index()], 3);
 }
 
-// Of two groups of devices the one that is twice as fast gets twice as many layers.
+// The group of devices that is twice as fast gets twice as many layers.
 TEST(Stages, OfUnequalDevicesAreAsTheirSpeeds) {
   const auto model = build("mlp:layers=9,hidden=8,inputs=8,outputs=8", 4);
   auto machine = machine::load_machine("summit:2");
@@ -107,7 +107,7 @@ TEST(Stages, OfUnequalDevicesAreAsTheirSpeeds) {
   EXPECT_EQ(linears, (std::map<int, int>{{0, 6}, {1, 3}}));
 }
 
-// Same loss, gradients and weights, exactly.
+// Loss, gradients and weights are exactly equal.
 TEST(Pipeline, TrainsLikeOneDevice) {
   struct Case {
     std::string strategy, model;
@@ -148,7 +148,7 @@ TEST(Pipeline, TrainsLikeOneDevice) {
   }
 }
 
-// ZeRO's levels gather and reduce what they say, on 2 devices in 4 micro-batches.
+// ZeRO's levels gather and reduce as specified, on 2 devices in 4 micro-batches.
 TEST(Pipeline, ZeroLevelsDifferInWhatTheySend) {
   const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
   const auto moves = [&](const std::string& name) {
@@ -171,8 +171,8 @@ TEST(Pipeline, ZeroLevelsDifferInWhatTheySend) {
   }
 }
 
-// Equal stages and sends that cost nothing: fill and drain take as long as ranks - 1 micro-batches,
-// and the first rank of 1F1B holds as many micro-batches as there are ranks, of GPipe all.
+// With equal stages and free sends, filling and draining takes as long as ranks - 1 micro-batches.
+// The first rank holds as many micro-batches as there are ranks under 1F1B, and all under GPipe.
 TEST(Pipeline, FillsAndDrains) {
   machine::Machine m = plan::machine_of({4});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e12}}};
@@ -195,8 +195,8 @@ TEST(Pipeline, FillsAndDrains) {
   EXPECT_GT((gpipe.memory - gpipe.persistent).value, 2.5 * activations);
 }
 
-// With delayed updates nothing is filled or drained: a step takes as long as the slowest rank works
-// on its micro-batches, and two versions of a weight are kept.
+// With delayed updates nothing is filled or drained. A step takes as long as the slowest rank works
+// on its micro-batches, and two versions of a weight are held.
 TEST(Pipeline, WithDelayedUpdatesTakesAsLongAsItsSlowestRank) {
   constexpr double kMicro = 1e-6;
   machine::Machine m = plan::machine_of({4});
@@ -213,8 +213,8 @@ TEST(Pipeline, WithDelayedUpdatesTakesAsLongAsItsSlowestRank) {
                                           digits, plan::Optimizer::kSgd),
                              m);
   };
-  // Every task takes a microsecond: operators forward and backward and the sum of every weight's
-  // gradients for a micro-batch, an update of every weight for a step.
+  // Every task takes a microsecond. For each micro-batch these are operators forward and backward
+  // and the gradient sums of every weight; for each step, an update of every weight.
   const auto slowest = [&](const Graph& model, const Strategy& s) {
     std::map<int, double> operators;
     std::map<int, double> weights;
@@ -278,8 +278,8 @@ TEST(Pipeline, TrainsLikeOneDeviceWithDelayedGradients) {
   }
 }
 
-// Stages on devices of which one is slower: the fast stage waits. Tasks take a launch of their own
-// device, so the slow stage's are a chain, between the fast one's first and last.
+// One stage's device is slower, so the fast stage stalls. Tasks take a launch of their own device.
+// The slow stage's tasks are a chain between the fast stage's first and last ones.
 TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
   machine::Machine m = plan::machine_of({2});
   const auto device = [](double launch) {
@@ -310,14 +310,14 @@ TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
     if (span.device_class == 0 && (fills || drains)) fill_and_drain += launch;
     if (span.device_class == 1 && kind != lower::TaskKind::kUpdate) chain += launch;
   }
-  // What the slow stage does last, the fast one need not wait for.
+  // The fast stage need not wait for the slow stage's last tasks.
   EXPECT_LE(simulation.iteration.value, fill_and_drain + chain);
   EXPECT_GE(simulation.iteration.value, fill_and_drain + chain - 3);
   EXPECT_EQ(simulation.busiest, 1U);
   EXPECT_EQ(simulation.group_memory.size(), 2U);
 }
 
-// A default where nothing is said, and only there.
+// The default applies only if no number is given.
 TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
   const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 32);
   const auto name = [&](const std::string& text) {
@@ -328,7 +328,7 @@ TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
   EXPECT_EQ(name("dp:micro=1"), "dp");
 }
 
-// Batch norms are over groups of 32 of 256 samples: 8 in all, 4 of them a replica's.
+// Batch norms are over groups of 32 of 256 samples: 8 groups, 4 of them on each replica.
 TEST(Pipeline, ByDefaultHasMicroBatchesThatBatchNormsCanBeCutInto) {
   const auto model = build("resnet50", 256);
   const auto name = named_strategies("megatron:pp=4,dp=2", model, plan::digits_of({2, 4}))[0].name;

@@ -1,5 +1,5 @@
-// What a strategy is asked about: a model on the digits of a machine, with what every strategy
-// wants to know of its nodes. Made once for a whole sweep of settings.
+// The input of a strategy: a model on the digits of a machine, with the analysis of its nodes that
+// every strategy needs. It is built once for a whole sweep of settings.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Problem {
   const machine::Digits& digits;
   std::vector<AnalyzedNode> nodes;    // by node
   std::vector<LayerKind> layers;      // by node
-  std::vector<bool> has_own_weights;  // by node: does it read a weight?
+  std::vector<bool> has_own_weights;  // by node: whether it reads a weight
 
   Problem(const graph::Graph& m, const machine::Digits& d);
 
@@ -27,19 +27,21 @@ struct Problem {
     return layers[id.index()] == LayerKind::kEmbedding && has_own_weights[id.index()] &&
            model.node(id).op.spec().index_inputs != 0;
   }
-  // Of all weights that an operator reads, whole.
+  // Returns the bytes of all weights that an operator reads, unsharded.
   [[nodiscard]] Bytes weight_bytes(graph::NodeId id) const;
-  // Is there a transformer with a sequence that may be cut? (The rows of an image are no sequence.)
+  // Returns whether there is a transformer with a sequence that may be split. The rows of an image
+  // are not a sequence.
   [[nodiscard]] bool has_sequence() const;
 };
 
-// The first factor that runs along a sequence and may be cut: of the result, else a summed one.
+// Returns the first factor that runs along a sequence and may be split. Factors of the result come
+// before summed ones.
 std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node);
 
 // Returns the samples of a batch, by the first operator that has any.
 std::optional<std::int64_t> batch_of(const Problem& problem);
 
-// moe_dispatch, moe_combine: where tokens leave for experts and come back.
+// Returns whether the node sends tokens to experts or back: moe_dispatch, moe_combine.
 bool sends_tokens(const graph::Node& node);
 
 }  // namespace tandem::strategies

@@ -25,7 +25,7 @@ bool is_product(const ops::Op& op) {
          op.is(ops::kBatchMatMul);
 }
 
-// As TorchTitan checkpoints operators.
+// Saves every other matmul of a layer, as TorchTitan's operator checkpointing does.
 std::vector<bool> all_but_matmuls(const Problem& problem) {
   auto out = insides_of_layers(problem);
   std::string_view layer;

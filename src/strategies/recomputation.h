@@ -1,4 +1,4 @@
-// What recomputation makes again for the backward pass, in place of keeping it.
+// The operators that are recomputed for the backward pass instead of being saved for it.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@ namespace tandem::strategies {
 inline constexpr std::array<std::string_view, 4> kRecomputations = {"none", "selective",
                                                                     "save_matmuls", "full"};
 
-// Returns the spelling of kRecomputations: "products", as older plans have it, is "save_matmuls".
-// Other words stay as they are.
+// Returns the spelling of kRecomputations: "products" from older plans becomes "save_matmuls".
+// Other words are returned unchanged.
 std::string_view canonical_recomputation(std::string_view what);
 
-// By node. Of "full" the insides of layers, as the numbers in names tell them apart; of
-// "save_matmuls" these but for attention in one operator and every other matmul, the first of a
-// layer included;
-// of "selective" what grows with the square of a sequence.
+// Returns, by node, whether it is recomputed:
+//   - "full": the insides of layers, which are identified by the numbers in node names.
+//   - "save_matmuls": like "full", without fused attention and a layer's first, third, ... matmul.
+//   - "selective": results that grow with the square of a sequence.
 std::vector<bool> recomputed(std::string_view what, const Problem& problem);
 
 }  // namespace tandem::strategies

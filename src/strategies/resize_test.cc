@@ -1,4 +1,4 @@
-// Programs made anew for another batch against those lowered for it.
+// Compares programs resized for another batch with those lowered for it.
 #include "lower/resize.h"
 
 #include <gtest/gtest.h>

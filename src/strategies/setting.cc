@@ -24,7 +24,7 @@ class Parser {
     if (colon != std::string::npos) {
       for (auto part : split(std::string_view(text_).substr(colon + 1), ',')) parse_part(part);
     }
-    if (out_.pp == 1 && out_.micro == 1) out_.micro.reset();  // one text for it
+    if (out_.pp == 1 && out_.micro == 1) out_.micro.reset();  // both have the same text
     return std::move(out_);
   }
 
@@ -156,7 +156,8 @@ class Parser {
     return *order;
   }
 
-  // What is the default is not kept, so that a strategy has one text.
+  // Parses the sharding of a kind of layer. Defaults are not stored, so that a strategy has one
+  // text.
   bool parse_layer(std::string_view key, std::string_view value) {
     if (out_.family != Family::kMadmax) return false;
     const auto kind = parse_layer_kind(key);
@@ -196,7 +197,7 @@ class Parser {
   Setting out_;
 };
 
-// "25MB": in the largest unit that leaves a whole number.
+// Returns a text such as "25MB", in the largest unit that leaves an integer.
 std::string exact_text(Bytes bytes) {
   auto n = static_cast<std::int64_t>(bytes.value);
   std::size_t unit = 0;
@@ -221,7 +222,7 @@ const std::vector<std::string>& family_names() {
 
 namespace {
 
-// The flag cannot be given with a strategy that says so itself.
+// Throws UserError for a flag that repeats a setting of the strategy's text.
 [[noreturn]] void fail_twice(std::string_view flag, std::string_view text, std::string_view key) {
   throw UserError("flag", std::string(flag),
                   fmt::format("the strategy {} has its own '{}'", text, key), "one of the two");

@@ -1,6 +1,6 @@
 // A strategy's settings and their text, which parses back: "megatron:tp=8,dp=16,sp",
-// "deepspeed:zero=2", "madmax:dense=tp/ddp,transformer=fsdp". What a text leaves out stays open:
-// strategies/grid.h fills it in.
+// "deepspeed:zero=2", "madmax:dense=tp/ddp,transformer=fsdp". Settings that a text leaves open are
+// completed by strategies/grid.h.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ enum class Family : std::uint8_t {
   kMadmax
 };
 
-// "dp", ..., in the order of Family.
+// Returns "dp", ..., in the order of Family.
 const std::vector<std::string>& family_names();
 std::string_view name(Family family);
 
-// As how many layers stages count what is before the first one (an embedding), and what is behind
-// the last (a norm, a head).
+// Numbers of layers that the parts outside the layers count as when stages divide them. `before` is
+// for an embedding before the first layer, `behind` for a norm or a head after the last.
 struct Ends {
   std::int64_t before = 0;
   std::int64_t behind = 0;
@@ -42,49 +42,49 @@ struct Ends {
 struct Setting {
   Family family = Family::kDp;
 
-  // megatron: how many devices share a layer, by machine level, the innermost first ("1/2": pairs
-  // of nodes). One number is for the innermost levels that have it. Empty: left open.
+  // megatron: devices that share a layer, by machine level, the innermost first ("1/2": pairs of
+  // nodes). A single number stands for the innermost levels of that size. Empty: left open.
   std::vector<std::int64_t> tp = {};
   std::optional<std::int64_t> dp = {};  // follows from tp
   bool sp = false;
-  bool whole_loss = false;  // megatron: each of a tensor parallel group computes all of its loss
+  bool whole_loss = false;  // megatron: each device of a tensor parallel group computes all of it
   std::optional<std::int64_t> zero = {};           // deepspeed, megatron: 0 to 3
-  std::optional<std::int64_t> ep = {};             // ep: how many devices share the experts
+  std::optional<std::int64_t> ep = {};             // ep: number of devices that share the experts
   std::map<LayerKind, LevelSharding> layers = {};  // madmax: those that are not the default
   std::int64_t pp = 1;                             // pipeline stages
   std::optional<std::int64_t> micro = {};          // micro-batches; a pipeline has a default
-  std::int64_t interleave = 1;                     // pieces of the model a stage holds
-  std::optional<Ends> ends = {};                   // how they divide the layers
+  std::int64_t interleave = 1;                     // virtual stages per rank
+  std::optional<Ends> ends = {};                   // how stages divide the layers
   bool stale = false;                              // updates one step late: plan::Semantics
-  plan::Order order = plan::Order::k1F1B;          // of a pipeline; interleave has its own
+  plan::Order order = plan::Order::k1F1B;          // order of a pipeline; interleave has its own
   std::string recompute = "none";                  // one of kRecomputations
-  std::int64_t cp = 1;                             // megatron: how many devices share a sequence
-  bool ring = false;                               // blocks go round rings: lower/rings.h
-  Bytes bucket = {};                               // of gradients; 0: none
+  std::int64_t cp = 1;  // megatron: number of devices that share a sequence
+  bool ring = false;    // gathered operands go round rings: lower/rings.h
+  Bytes bucket = {};    // bytes of a gradient bucket; 0: none
 
   bool operator==(const Setting&) const = default;
 };
 
-// The types that a family trains 16-bit weights in: Megatron adds up gradients in fp32, the others
-// leave them as they are.
+// Returns the mixed precision that a family usually trains in. Megatron accumulates gradients in
+// fp32; the others leave their type.
 plan::Precision usual_precision(Family family);
 
-// Throws UserError: an unknown strategy, with those there are; an unknown key, with the strategy's;
-// an impossible value; settings that this version does not have.
+// Parses a strategy's text. Throws UserError for an unknown strategy or key, and lists the known
+// ones. Also throws it for an impossible value, and for settings that this version lacks.
 Setting parse_setting(std::string_view text);
 std::string to_text(const Setting& setting);
 
-// What is said beside a strategy's text, by flags of the command line; empty: nothing.
+// Settings given by command line flags besides a strategy's text; empty: not given.
 struct Beside {
   std::string recompute;  // one of kRecomputations
   std::string schedule;   // "gpipe", "1f1b", "interleaved"
 };
 
-// What interleaved is over, unless something else is said: pieces of the model a stage.
+// Default number of virtual stages per rank in an interleaved pipeline.
 inline constexpr std::int64_t kPiecesUnlessSaid = 2;
 
-// `text` parsed, with what is said beside it. Throws UserError where the text says the same or the
-// contrary itself, and where there is no pipeline to schedule.
+// Parses `text` and adds the settings given beside it. Throws UserError if the text has the same
+// setting itself, or if there is no pipeline to schedule.
 Setting parse_setting(std::string_view text, const Beside& beside);
 
 }  // namespace tandem::strategies

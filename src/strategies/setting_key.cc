@@ -34,7 +34,7 @@ constexpr SettingKey kKeys[] = {
     {"bucket", "=BYTES", {}},
 };
 
-// "megatron", {"tp=2", "sp"}
+// A strategy's text in parts, such as "megatron" and {"tp=2", "sp"}.
 struct Parts {
   std::string_view family;
   std::vector<std::string> settings;
@@ -66,7 +66,7 @@ void remove(Parts& parts, std::string_view key) {
   std::erase_if(parts.settings, [&](const auto& setting) { return key_of(setting) == key; });
 }
 
-// In place of what is there of the key; empty: nothing.
+// Replaces the setting of the key, or appends it. An empty `setting` removes the key.
 void put(Parts& parts, std::string_view key, const std::string& setting) {
   const auto at =
       std::ranges::find_if(parts.settings, [&](const auto& own) { return key_of(own) == key; });
@@ -87,7 +87,7 @@ std::string setting_of(const SettingKey& key, std::string_view value) {
                   "yes or no");
 }
 
-// Its orders are one choice, though the text has two keys for them.
+// Sets the schedule, which is one choice although the text has two keys for it.
 void put_schedule(Parts& parts, std::string_view value) {
   remove(parts, "schedule");
   if (value != "interleaved") {

@@ -1,5 +1,5 @@
-// The keys of a strategy's settings: which there are, which families have them, and a text with one
-// of them changed. What their values mean is for strategies/setting.h.
+// The keys of a strategy's settings: their names, the families that have them, and a function that
+// changes one of them in a text. strategies/setting.h defines what the values mean.
 #pragma once
 
 #include <span>
@@ -12,25 +12,28 @@ namespace tandem::strategies {
 
 struct SettingKey {
   std::string_view name;
-  std::string_view form;       // of its value: "=N"; empty: it stands there or not
-  std::span<const Family> of;  // the families that have it; empty: all
+  std::string_view form;       // form of its value: "=N"; empty: a flag
+  std::span<const Family> of;  // families that have it; empty: all
 
   [[nodiscard]] bool belongs_to(Family family) const;
 };
 
-// In the order in which messages list them. madmax has the names of kinds of layers, too.
+// Returns the keys in the order in which messages list them. madmax also has the kinds of layers as
+// keys.
 std::span<const SettingKey> setting_keys();
-// Nothing where there is none of that name.
+// Returns null if there is no key of that name.
 const SettingKey* find_setting_key(std::string_view name);
 
-// Does the text of a strategy say the key?
+// Returns whether the text of a strategy contains the key.
 bool says(std::string_view strategy, std::string_view key);
 
-// with_key("megatron:tp=2,sp", "tp", "4") = "megatron:tp=4,sp": the value stands in place of what
-// the text says, or behind it. A key without a value is there for "yes" and not for "no". A
-// `schedule` is gpipe, 1f1b, or interleaved, which is `interleave`, 2 unless the text has one. The
-// key is one of setting_keys or a kind of layer; whether the family has it and the value fits,
-// parse_setting says. Throws UserError where a key without a value is neither.
+// Returns the strategy's text with one key set. The value replaces the one in the text, or is
+// appended.
+//   with_key("megatron:tp=2,sp", "tp", "4") -> "megatron:tp=4,sp"
+// A flag is present for "yes" and absent for "no"; other values throw UserError. A `schedule` is
+// gpipe, 1f1b or interleaved; the last one sets `interleave` to 2 unless the text has one. The key
+// is one of setting_keys or a kind of layer. parse_setting checks whether the family has it and the
+// value fits.
 std::string with_key(std::string_view strategy, std::string_view key, std::string_view value);
 
 }  // namespace tandem::strategies

@@ -24,7 +24,8 @@ using machine::Layout;
 using machine::NodeLayout;
 using ops::FactorId;
 
-// The uses of one operator's digits, given out one by one; no factor gets more than divides it.
+// The uses of one operator's digits, assigned one by one. No factor gets more digits than divide
+// it.
 class Uses {
  public:
   Uses(const ops::Signature& s, const Digits& digits) : signature_(s), digits_(digits) {
@@ -40,7 +41,7 @@ class Uses {
     return true;
   }
 
-  // The digits of `mask`, from the outermost, that `f` takes.
+  // Assigns to `f` the digits of `mask` that it can take, from the outermost. Returns them.
   DigitMask assign_all(DigitMask mask, FactorId f) {
     DigitMask taken = 0;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
@@ -52,7 +53,8 @@ class Uses {
   [[nodiscard]] bool can_take_all(DigitMask mask, FactorId f) const {
     return Uses(*this).assign_all(mask, f) == mask;
   }
-  // The factor along which digit `i` would cut the dimension: of a product the first that is left.
+  // Returns the factor along which digit `i` would split the dimension. In a composite dimension it
+  // is the first factor that can still be split.
   [[nodiscard]] std::optional<FactorId> next_factor(const term::Dim& dim, std::size_t i) const {
     const auto at = std::ranges::find_if(dim.carriers, [&](FactorId f) {
       return machine::may_cut_next(signature_, f, layout, digits_, i);
@@ -114,8 +116,8 @@ class Spreader {
         split_[n] |= bit(i);
       }
     }
-    // Inside a region that is split, the digits left over compute redundantly: to do something else
-    // with them would only move tensors.
+    // In a split region, leftover digits compute redundantly: any other use would only move
+    // tensors.
     if (taken == 0 || job.rest == Rest::kBatch) {
       const auto rest = job.rest == Rest::kBatch      ? batch
                         : job.rest == Rest::kSequence ? sequence_factor(node)
@@ -127,8 +129,9 @@ class Spreader {
     return std::nullopt;
   }
 
-  // A dimension is shared where groups of something have one of it in common, now or later on: an
-  // operator has a product, (kv g), of its factor and one that the tensor lacks.
+  // Finds shared dimensions: several groups of another factor have one element of it in common,
+  // here or in a later operator. Such an operator has a composite dimension, (kv g), of the shared
+  // factor and one that the tensor lacks.
   void find_shared() {
     for (std::size_t n = model_.size(); n-- > 0;) {
       const NodeId id(n);
@@ -156,9 +159,10 @@ class Spreader {
         s.map.inputs, [&](const term::Dims& dims) { return std::ranges::any_of(dims, groups); });
   }
 
-  // Goes on where the activations are split: every digit along the factor on which all of them are,
-  // sources apart. (Where some are not, as in a residual's sum, a region ends.) Those that lack a
-  // minor factor of a product have copies: keys and values of query heads in groups.
+  // Continues the split of the activations: every digit splits the factor on which all activations
+  // are split. Sources do not count. A region ends where some activation is not split, as in a
+  // residual's sum. Operands that lack a minor factor of a composite dimension are replicated, such
+  // as keys and values of grouped query heads.
   DigitMask follow(NodeId id, DigitMask mask, Uses& uses) const {
     const auto& s = problem_.nodes[id.index()].signature;
     const auto inputs = model_.inputs(id);
@@ -189,11 +193,11 @@ class Spreader {
     return taken;
   }
 
-  // Starts to split a layer. In parts: along the first factor that all digits divide, else along
-  // several. By columns: along the first that any digit divides, and no other, so that several
-  // devices have each part: 12 heads on 8 devices are 4 parts with 2 copies each, where the
-  // features of a head in 8 parts would make partial sums of all attention scores. A shared one
-  // that is used up is never split further, one key head among all query heads not at all.
+  // Starts to split a layer. kParts uses the first factor that all digits divide, or else several.
+  // kColumns uses only the first factor that any digit divides, and the remaining digits replicate
+  // it. Example: 12 heads on 8 devices become 4 parts with 2 replicas each. Splitting a head's
+  // features into 8 parts instead would make all attention scores partial sums. A shared factor of
+  // size 1 is never split further, such as one key head for all query heads.
   DigitMask start(NodeId id, const Job& job, Uses& uses) const {
     if (job.split == 0) return 0;
     const auto candidates = own_factors(id, job.start);
@@ -212,7 +216,7 @@ class Spreader {
     return 0;
   }
 
-  // Is this the dimension of something shared that there is one of?
+  // Returns whether `f` is a shared dimension of size 1.
   [[nodiscard]] bool is_used_up_whole(NodeId id, FactorId f) const {
     const auto& map = problem_.nodes[id.index()].signature.map;
     const int result = map.output_dim(f);
@@ -220,7 +224,7 @@ class Spreader {
            map.factors[f].size == 1;
   }
 
-  // The factors that a layer may start to be split on, the preferred first.
+  // Returns the factors that a layer may be split on first, in order of preference.
   [[nodiscard]] std::vector<FactorId> own_factors(NodeId id, Start start) const {
     const auto& s = problem_.nodes[id.index()].signature;
     const auto inputs = model_.inputs(id);
@@ -254,7 +258,7 @@ class Spreader {
     return parts;
   }
 
-  // What the digits of Rest::kIdle did not cut lies at one of their places.
+  // Places operators that the digits of Rest::kIdle do not split, each at one of their places.
   void leave_whole() {
     std::vector<NodeId> nodes;
     std::vector<Load> loads;
@@ -279,7 +283,7 @@ class Spreader {
     }
   }
 
-  // Sources lie as their first user wants them; stored in parts where it says so.
+  // Lays out a source as its first reader needs it, sharded if the reader's job says so.
   void store(NodeId id, const std::vector<NodeId>& users) {
     auto& layout = out_[id.index()].source;
     if (users.empty()) {
@@ -321,14 +325,14 @@ class Spreader {
                         smaller.empty() ? "" : ": " + smaller)};
   }
 
-  // How large groups may be that each lie on one device; nothing where there are none.
+  // Suggests batch norm groups that fit on one device each; empty if there are none.
   [[nodiscard]] static std::string norm_groups_hint(const graph::Node& node, std::int64_t samples,
                                                     std::int64_t devices) {
     if (!node.op.is(ops::kBatchNorm) || samples % devices != 0) return {};
     return fmt::format("bn_group={}", samples / devices);
   }
 
-  // Else it runs along groups of samples.
+  // Returns whether the factor is the whole batch, and not groups of samples.
   [[nodiscard]] bool is_whole_batch(NodeId id, FactorId batch) const {
     const auto& s = problem_.nodes[id.index()].signature;
     const int dim = s.map.input_dim(0, batch);
@@ -340,8 +344,8 @@ class Spreader {
   const graph::Graph& model_;
   const Digits& digits_;
   const std::vector<Job>& jobs_;
-  std::vector<DigitMask> split_;  // by node: the digits that split its tensor, the batch apart
-  std::vector<unsigned> shared_;  // by node, a bit a dimension
+  std::vector<DigitMask> split_;  // by node: digits that split its tensor, without the batch
+  std::vector<unsigned> shared_;  // by node, one bit per dimension
   std::vector<Layout> results_;   // by node
   Choices out_;
 };

@@ -1,10 +1,10 @@
-// From what a strategy says about every operator to choices. A strategy only names, for each
-// operator, the digits that run along the batch and those that split the layer itself; which
-// factors those are, and what follows for the operators after it, is found here.
+// Turns the digits that a strategy names for every operator into choices. A strategy only names the
+// digits that split the batch and those that split the layer itself. This file finds the factors to
+// split, and the layouts of the operators that follow.
 //
-// Splitting a layer: an operator goes on along the factor that its activations are already split
-// on; where there is none, or it may not be cut, a layer with weights starts anew. So two products
-// in a row are split by columns, then by rows (Megatron), and an activation between them stays
+// An operator stays split along the factor that already splits its activations. If there is none,
+// or it may not be split, a layer with weights starts anew. So two successive matmuls are
+// column-parallel, then row-parallel (Megatron), and an activation function between them stays
 // split. Digits that divide nothing compute redundantly, or do what `rest` says.
 #pragma once
 
@@ -17,33 +17,33 @@
 
 namespace tandem::strategies {
 
-// Which of its factors a layer with weights is split on first.
+// The factor that a layer with weights is split on first.
 enum class Start : std::uint8_t {
-  kColumns,  // what its activations lack: columns, heads
-  kParts,    // what it has several of: tables, experts; else columns; else rows
+  kColumns,  // columns or heads, which its activations lack
+  kParts,    // tables or experts; else columns; else rows
 };
 
-// What the digits do that cannot split an operator.
+// The use of digits that cannot split an operator.
 enum class Rest : std::uint8_t {
   kRedundant,
   kSequence,
   kBatch,
-  kIdle,  // only one place has it: tables that do not divide, spread by size (strategies/packing.h)
+  kIdle,  // one place computes it: tables that do not divide, packed by size (strategies/packing.h)
 };
 
-// For one operator. Digits in neither mask compute redundantly.
+// The digits of one operator. Digits in none of the masks compute redundantly.
 struct Job {
   machine::DigitMask data = 0;      // along the batch
-  machine::DigitMask sequence = 0;  // along the sequence, whatever the operator
+  machine::DigitMask sequence = 0;  // along the sequence, for any operator
   machine::DigitMask split = 0;     // the layer itself
   Start start = Start::kColumns;
   Rest rest = Rest::kRedundant;
-  // Its weights are stored in parts over these digits, as far as they would be replicated there,
-  // and gathered where they are used.
+  // Digits that shard its weights, as far as they would replicate them. The weights are gathered
+  // for use.
   machine::DigitMask stored = 0;
 };
 
-// Why a strategy cannot be had, and what would help.
+// The reason why a strategy is impossible, and what would help.
 struct Refusal {
   std::string message;
   std::string hint;
@@ -51,10 +51,10 @@ struct Refusal {
 
 using Choices = std::vector<plan::Choice>;
 
-// Refused only where the batch does not divide.
+// Returns the choices of `jobs`, which are by node. Refuses only if the batch does not divide.
 std::variant<Choices, Refusal> spread(const Problem& problem, const std::vector<Job>& jobs);
 
-// The digits of `among`, from the innermost, whose sizes together divide `size`.
+// Returns the innermost digits of `among` whose sizes together divide `size`.
 machine::DigitMask dividing_digits(const machine::Digits& digits, machine::DigitMask among,
                                    std::int64_t size);
 

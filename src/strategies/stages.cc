@@ -13,7 +13,7 @@ bool computes(const Problem& problem, std::size_t n) {
 
 namespace {
 
-// Operations from the first operator to each node, itself included.
+// Returns the operations from the first operator up to each node, inclusive.
 std::vector<double> operations_until(const Problem& problem) {
   std::vector<double> out;
   double now = 0;
@@ -30,8 +30,8 @@ std::vector<double> sums_of(const std::vector<double>& load) {
   return out;
 }
 
-// Greedily: behind which cut each run ends, none longer than `most` if that is possible. A run
-// leaves at least one cut for each that follows.
+// Returns the cut that ends each run, chosen greedily. No run takes longer than `most` if that is
+// possible. A run leaves at least one cut for each run that follows.
 std::vector<std::size_t> ends(const std::vector<double>& until, const std::vector<double>& speeds,
                               double most) {
   std::vector<std::size_t> out;
@@ -76,8 +76,8 @@ std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
     const bool is_enough = longest(ends(until, speeds, middle), until, speeds) <= middle;
     (is_enough ? high : low) = middle;
   }
-  // Sums of equal operations differ by rounding: runs as long as that are no longer, so that stages
-  // are the same whatever the batch.
+  // Sums of equal operations differ by rounding. The tolerance keeps stages the same for every
+  // batch.
   constexpr double kRounding = 1e-9;
   return ends(until, speeds, (1 + kRounding) * high);
 }
@@ -107,7 +107,7 @@ std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<st
 
 namespace {
 
-// Where the layers end: those of one number each, the last one with what is behind it.
+// Returns the ends of the numbered layers. The last one includes everything after it.
 std::vector<std::size_t> numbered_layers(const Problem& problem,
                                          const std::vector<std::size_t>& cuts) {
   auto out = layer_ends(problem, cuts);
@@ -116,7 +116,8 @@ std::vector<std::size_t> numbered_layers(const Problem& problem,
   return out;
 }
 
-// Are the layers equal, but for the first and the last? (Which may have other sizes, or a head.)
+// Returns whether the layers are equal, except for the first and the last. These may have other
+// sizes or a head.
 bool are_equal(const std::vector<std::size_t>& layers, const std::vector<double>& until) {
   constexpr double kRounding = 1e-9;
   for (std::size_t l = 2; l + 1 < layers.size(); ++l) {
@@ -127,7 +128,7 @@ bool are_equal(const std::vector<std::size_t>& layers, const std::vector<double>
   return true;
 }
 
-// Where runs of so many layers end; the last one with what is behind them.
+// Returns the ends of runs with these numbers of layers. The last run includes everything after it.
 std::vector<std::size_t> ends_of_runs(const std::vector<std::int64_t>& runs,
                                       const std::vector<std::size_t>& layers,
                                       const std::vector<std::size_t>& cuts) {
@@ -141,7 +142,8 @@ std::vector<std::size_t> ends_of_runs(const std::vector<std::int64_t>& runs,
   return out;
 }
 
-// Where runs of as many layers each end, if there are equal layers that many stages divide.
+// Returns the ends of runs with equal numbers of layers; nullopt unless equal layers divide over
+// the stages.
 std::optional<std::vector<std::size_t>> even_ends(const Problem& problem,
                                                   const std::vector<std::size_t>& cuts,
                                                   const std::vector<double>& until,
@@ -177,7 +179,7 @@ std::vector<std::size_t> cuts(const Problem& problem) {
   for (auto id : model.ids()) {
     for (auto i : model.inputs(id)) last_read[i.index()] = id.index();
   }
-  // How many results that depend on the batch are still to be read after each node.
+  // Change, at each node, in the number of batch-dependent results that are still to be read.
   std::vector<std::int64_t> change(model.size() + 1);
   std::size_t last = 0;
   for (std::size_t n = 0; n < model.size(); ++n) {
@@ -201,7 +203,7 @@ std::vector<std::size_t> cuts(const Problem& problem) {
 
 namespace {
 
-// Of the slowest device that each stage runs on.
+// Returns, by stage, the speed of its slowest device.
 std::vector<double> speeds_of_stages(const Problem& problem, std::int64_t stages,
                                      machine::DigitMask ranks, DType dtype) {
   const auto& digits = problem.digits;

@@ -1,5 +1,5 @@
-// Where a model may be cut into pipeline stages, and into which. A cut is good where a single
-// activation crosses it: between the blocks of a network, and the halves of a block.
+// Divides a model into pipeline stages at cuts. A good cut is crossed by a single activation:
+// between the blocks of a network, or between the halves of a block.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,39 @@
 
 namespace tandem::strategies {
 
-// Is the node with this number an operator, not a source?
+// Returns whether node `n` is an operator, not a source.
 bool computes(const Problem& problem, std::size_t n);
 
-// The operators, by number of their node, after which only their own result is still to be read.
-// (What does not depend on the batch, masks for example, may be read everywhere.) The last operator
-// is one of them.
+// Returns the operators, as node numbers, after which only their own result is still to be read.
+// Results that do not depend on the batch, such as masks, do not count. The last operator is one of
+// them.
 std::vector<std::size_t> cuts(const Problem& problem);
 
-// Those of them after which a layer with another number begins.
+// Returns the cuts after which a layer with another number begins.
 std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts);
 
-// The first number in a node's name, "12" of "l12.w_q": which layer it is of. Empty where there is
-// none.
+// Returns a node's name up to the end of its first number, which identifies its layer: "l12" of
+// "l12.w_q". Returns an empty text if there is no number.
 std::string_view layer_number(std::string_view name);
 
-// Behind which cut each run between cuts ends, the longest as short as can be. `until`: by cut, the
-// operations from the first operator to there. `speeds`: of whatever does each run.
+// Returns the index of the cut that ends each run, such that the longest run is as short as
+// possible. `until`: by cut, the operations from the first operator up to it. `speeds`: by run.
+//   until {1, 2, 3, 4}, speeds {1, 1} -> {1, 3}
 std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
                                        const std::vector<double>& speeds);
 
-// How many of so many layers each stage has, where what is before them and behind counts as layers,
-// too. The first ones have one more where stages do not divide all. Nothing where one has none.
+// Returns the number of layers of each stage. `ends` are counted as layers, too. The first stages
+// get one more if the layers do not divide. Returns nullopt if a stage would get none.
+//   10 layers, 4 stages, ends 1-1 -> 2, 3, 3, 2
 std::optional<std::vector<std::int64_t>> layers_of_stages(std::int64_t layers, std::int64_t stages,
                                                           const Ends& ends);
 
-// By node; operators in `stages` runs that end at cuts. On equal devices as many layers each, where
-// equal layers divide so; else the run that takes longest as short as can be, by operations, or by
-// what is said of each node. Stages are on the pipeline's `ranks` in turn. A source is where its
-// first reader is. Nothing where there are fewer cuts.
-// With `ends` layers divide as they say. `pace`: by rank, how long it takes over an operation in
-// times of the others; then stages need not have as many layers each, so that one with a head has
-// fewer.
+// Returns the stage of each node, or nullopt if there are too few cuts. On equal devices, stages
+// get equal numbers of equal layers if these divide. Otherwise the longest stage is made as short
+// as possible, by operations or by `load`, which is by node. Stages go round the pipeline's
+// `ranks`. A source is in the stage of its first reader. With `ends`, layers divide as in
+// layers_of_stages. `pace`: by rank, the time of an operation relative to other ranks. With it,
+// stages need not have equal numbers of layers, so a stage with a head has fewer.
 std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
                                                     machine::DigitMask ranks,
                                                     const std::vector<double>& load = {},

@@ -28,7 +28,7 @@ double longest_run(const std::vector<std::size_t>& ends, const std::vector<doubl
   return out;
 }
 
-// Returns the least that the longest of so many runs may be, by dynamic programming.
+// Returns the smallest possible length of the longest run, by dynamic programming.
 double least_longest(const std::vector<double>& loads, std::size_t runs) {
   const auto until = sums(loads, 1);
   std::vector<double> least(until);  // by last load, of one run
@@ -44,7 +44,7 @@ double least_longest(const std::vector<double>& loads, std::size_t runs) {
   return least.back();
 }
 
-// Layers of two kinds in turn, operations of any batch: sums beyond 2^53 are rounded.
+// Layers of two kinds alternate, with operations of any batch: sums beyond 2^53 are rounded.
 TEST(Stages, AreTheSameWhateverTheBatch) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 2000; ++round) {

@@ -16,8 +16,8 @@ machine::Layout stored_in_parts(machine::Layout layout, const Shape& sizes, mach
   DigitMask most = 0;
   for (std::size_t d = 0; d < sizes.rank(); ++d) {
     const auto there = layout.digits(DigitRole::dim(d));
-    // Only inside the digits that split the dimension already: others could not be gathered
-    // without those.
+    // Only inside the digits that already split the dimension: others could not be gathered without
+    // gathering those.
     const auto inside = replicas & ~(there == 0 ? 0 : 2 * std::bit_floor(there) - 1);
     const auto mask = dividing_digits(digits, inside, sizes[d] / digits.group_size(there));
     if (digits.group_size(mask) > digits.group_size(most)) {

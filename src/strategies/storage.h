@@ -1,13 +1,13 @@
-// Where weights are kept between their uses.
+// Storage of weights between their uses.
 #pragma once
 
 #include "machine/layout.h"
 
 namespace tandem::strategies {
 
-// Where a weight of these sizes that is used in `layout` is stored in parts over the digits of
-// `over`, as far as it would be replicated there: along the first dimension that all the digits
-// divide, else along the one that takes most.
+// Returns the layout that stores a weight of these sizes sharded over the digits of `over`.
+// `layout` is the one that it is used in; only digits that replicate it there are used. Shards the
+// first dimension that all of the digits divide, or else the one that takes most of them.
 machine::Layout stored_in_parts(machine::Layout layout, const Shape& sizes, machine::DigitMask over,
                                 const machine::Digits& digits);
 

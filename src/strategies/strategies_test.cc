@@ -1,5 +1,5 @@
-// Known strategies on known models: which layouts they give the key tensors, what then travels, and
-// that they train like one device.
+// Checks known strategies on known models: the layouts of key tensors, the communication, and that
+// they train like one device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -33,14 +33,14 @@ Graph build(std::string_view model, std::int64_t batch) {
   return models::parse_model(model).build(batch, DType::kFp32);
 }
 
-// The one strategy of this name.
+// Returns the one strategy of this name.
 Strategy named(const std::string& name, const Graph& model, const Digits& digits) {
   auto all = named_strategies(name, model, digits);
   EXPECT_EQ(all.size(), 1U) << name;
   return std::move(all[0]);
 }
 
-// Of every tensor by name, as text.
+// Returns the layout of every tensor by name, as text.
 std::map<std::string, std::string> layouts(const Graph& model, const Digits& digits,
                                            const Strategy& strategy) {
   const auto mapped = plan::parallelize(model, digits, strategy.choices);
@@ -64,7 +64,7 @@ Program lowered(const Graph& model, const Digits& digits, const Strategy& strate
                       plan::Optimizer::kSgd);
 }
 
-// How often each collective moves tensors of these global sizes, forward and backward.
+// Returns how often the collective moves tensors of these global sizes, forward and backward.
 std::pair<int, int> count_moves(const Program& program, Step kind, const Shape& sizes) {
   std::pair<int, int> out;
   for (const auto& task : program.tasks) {
@@ -101,7 +101,7 @@ TEST(DataParallel, SplitsEveryTensorOnTheBatchAndCopiesTheWeights) {
       const auto* expected = is_weight(node) ? "rr" : id == model.outputs()[0] ? "pp" : "00";
       EXPECT_EQ(actual.at(node.name), expected) << node.name;
     }
-    // Nothing travels but the weights' gradients.
+    // Only the weights' gradients are sent.
     const auto moves = all_moves(lowered(model, digits, strategy));
     EXPECT_EQ(moves, (std::map<std::string, int>{{"all_reduce", weights}}));
   }
@@ -144,7 +144,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
                                                     {"l0.attention_sum", "0r"},
                                                     {"l0.attention_norm", "0r"},
                                                     {"l0.attention_norm_scale", "rr"},
-                                                    // columns, then rows
+                                                    // column-parallel, then row-parallel
                                                     {"l0.w_ffn1", "r0"},
                                                     {"l0.ffn1", "02"},
                                                     {"l0.ffn_gelu", "02"},
@@ -154,7 +154,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
                                                     {"loss", "pp"}});
 }
 
-// The loss from the scores of all words: each device its part of the sequence, or all of it.
+// The loss is computed from all logits: each device has its part of the sequence, or all of it.
 TEST(Megatron, LossesAreInPartsOrWhole) {
   const auto digits = digits_of({2, 2});
   const auto model =
@@ -169,8 +169,8 @@ TEST(Megatron, LossesAreInPartsOrWhole) {
   }
 }
 
-// Two heads of keys on four devices: each is on two of them, whose query heads are halves of its
-// group. Nothing of the attention is gathered.
+// Two key heads on four devices: each head is on two of them, whose query heads are halves of its
+// group. Attention gathers nothing.
 TEST(Megatron, MoreDevicesThanHeadsOfKeys) {
   const auto model =
       build("llama3_8b:layers=1,hidden=16,heads=8,kv_heads=2,ffn=16,vocab=12,seq=6", 2);
@@ -210,8 +210,8 @@ TEST(Megatron, WhatTheDigitsDoNotDivideIsComputedRedundantly) {
   const auto model = build("bert_large:layers=1,hidden=8,heads=2,ffn=8,seq=4", 4);
   const auto strategy = named("megatron:tp=4", model, digits);
   EXPECT_EQ(strategy.name, "megatron:tp=4,dp=1");
-  // Two heads are too few for four devices. A head's four columns would not be, but then scores
-  // were partial sums: each head is on two devices.
+  // Two heads are too few for four devices. A head's four columns would be enough, but then scores
+  // would be partial sums. So each head is on two devices.
   expect_layouts(layouts(model, digits, strategy),
                  {{"l0.q", "1r"}, {"l0.scores", "1r"}, {"l0.ffn1", "22"}});
 }
@@ -226,12 +226,13 @@ TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
     const auto program = lowered(model, digits, strategy);
     EXPECT_EQ(count_moves(program, Step::kAllReduce, {2, 128, 1024}),
               std::pair(2 * layers, 2 * layers));
-    // Scales and shifts of two norms and two biases a layer, and of the norms of embedding and
-    // head.
+    // Each layer has scales and shifts of two norms and two biases; the norms of embedding and head
+    // have some, too.
     EXPECT_EQ(count_moves(program, Step::kAllReduce, {1024}), std::pair(0, 6 * layers + 4));
-    // Beside those: columns of the embeddings gathered for their norm and again for the gradients;
-    // the tied table, which the embedding has by columns and the product by rows; and the scores,
-    // whose loss is computed along the sequence.
+    // The other collectives have three causes. Columns of the embeddings are gathered for their
+    // norm, and again for the gradients. The tied embedding table is column-parallel in the
+    // embedding and row-parallel in the head. The loss of the logits is computed along the
+    // sequence.
     EXPECT_EQ(all_moves(program), (std::map<std::string, int>{{"all_reduce", 10 * layers + 4},
                                                               {"all_gather", 2},
                                                               {"all_to_all", 4},
@@ -239,16 +240,17 @@ TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
   }
 }
 
-// Every weight is gathered twice, as what was gathered is freed before the backward pass, and its
-// gradient reduce-scattered: three passes of a ring where an all-reduce is two. But the first
-// layer's backward pass, which gives no gradient of the input, needs no weight.
+// Every weight is gathered twice, since gathered weights are freed before the backward pass, and
+// its gradient is reduce-scattered. These are three ring passes, while an all-reduce has two. The
+// first layer needs no weight in the backward pass, since the input has no gradient.
 TEST(FullySharded, SendsHalfAsMuchAgainAsDataParallelism) {
   const auto digits = digits_of({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
   const auto dp = lowered(model, digits, named("dp", model, digits));
   const auto fsdp = lowered(model, digits, named("fsdp", model, digits));
   EXPECT_EQ(all_moves(dp), (std::map<std::string, int>{{"all_reduce", 3}}));
-  // Two rows of w3 are for two devices, so that the others hold copies: columns are for four.
+  // The two rows of w3 suffice for two devices and the others would replicate them; its columns
+  // suffice for four.
   EXPECT_EQ(all_moves(fsdp),
             (std::map<std::string, int>{{"all_gather", 5}, {"reduce_scatter", 3}}));
   const double weights = 4 * 8 + 8 * 8 + 8 * 2;
@@ -266,18 +268,17 @@ TEST(FullySharded, StoresOverAsManyDevicesAsDivide) {
                  {{"w1", "00"}, {"w2", "00"}, {"w3", "11"}});
   const auto odd = build("mlp:layers=2,hidden=4,inputs=5,outputs=5", 6);
   expect_layouts(layouts(odd, digits, named("fsdp", odd, digits)), {{"w1", "0r"}, {"w2", "1r"}});
-  // ZeRO's levels store alike for now; without any it is data parallelism.
+  // All levels of ZeRO have the same layouts; without any it is data parallelism.
   EXPECT_EQ(named("deepspeed:zero=3", model, digits).choices, named("fsdp", model, digits).choices);
   EXPECT_EQ(named("deepspeed:zero=0", model, digits).choices, named("dp", model, digits).choices);
 }
 
-// An all-reduce is a reduce-scatter and an all-gather: what is between them runs along the
-// sequence. What is gathered for the two products of a layer is gathered again for their backward
-// pass.
+// An all-reduce is a reduce-scatter and an all-gather, and the operators between them run along the
+// sequence. Inputs gathered for the two matmuls of a layer are regathered for their backward pass.
 TEST(Megatron, SequenceParallelismGathersAgainAndComputesNothingTwice) {
   const auto digits = digits_of({2});
   const auto difference = [&](const std::string& strategy) {
-    // What one layer more sends.
+    // Communication that one more layer adds.
     const auto of = [&](int layers) {
       const auto model = build(fmt::format("gpt3_175b:layers={},hidden=16,heads=2,ffn=64,vocab=32,"
                                            "seq=8",
@@ -328,7 +329,7 @@ TEST(DlrmHybrid, TablesTravelByAllToAll) {
   // Two tables, each way; the five matrices of the MLPs.
   EXPECT_EQ(all_moves(lowered(model, digits, strategy)),
             (std::map<std::string, int>{{"all_reduce", 5}, {"all_to_all", 4}}));
-  // The tables are all that is larger than what it computes.
+  // Only the tables are larger than their results.
   EXPECT_EQ(named("expert", build("dlrm:tables=2,rows=160,dim=8,bottom=8-8,top=8-4-2", 64), digits)
                 .choices,
             strategy.choices);
@@ -347,7 +348,7 @@ TEST(DlrmHybrid, EqualTablesAreSplitByTablesThenColumnsThenRows) {
   EXPECT_EQ(layout("tables=3,rows=5,dim=7"), "..");  // none takes any
 }
 
-// The largest first, each to the device that has least.
+// The largest table comes first, each on the device with the least load.
 TEST(DlrmHybrid, TablesThatDoNotDivideLieWholeOnADeviceEach) {
   const auto model = graph::parse_graph(R"(
 graph tables
@@ -384,8 +385,8 @@ return %loss
                  {{"large", "."}, {"middle", "A"}, {"small", "A"}});
 }
 
-// Four tables on four devices: each is busy sending for one scatter's time, and takes in the three
-// others' meanwhile.
+// Four tables are on four devices. Each device is busy sending for the time of one scatter, and
+// receives the three others' rows meanwhile.
 TEST(DlrmHybrid, WhatTablesGiveTravelsFromAllOfThemAtOnce) {
   machine::Machine m;
   m.levels.emplace_back().count = 4;
@@ -421,7 +422,7 @@ TEST(Expert, SplitsLayersWithMoreWeightsThanResults) {
   const auto digits = digits_of({2, 2});
   const auto model =
       build("candle_uno:towers=1,layers=2,hidden=16,features=4,doses=1,top_layers=1", 8);
-  // Of [16 4] and [16 16] weights against [8 16] results, the first layer stays on the batch.
+  // With [16 4] and [16 16] weights against [8 16] results, the first layer stays on the batch.
   expect_layouts(layouts(model, digits, named("expert", model, digits)),
                  {{"tower1.w_dense1", "rr"},
                   {"tower1.dense1", "00"},
@@ -468,7 +469,7 @@ TEST(Madmax, ShardsEveryKindOfLayerInsideANodeAndAcross) {
                                 {"bottom1", "00"}});
   expect_layouts(of("madmax:dense=ddp"),
                  {{"tables", "00"}, {"w_bottom1", "rr"}, {"bottom1", "00"}});
-  // inside/across; digits stand across/inside
+  // the key is inside/across, the layout's digits are across/inside
   expect_layouts(of("madmax:dense=tp/ddp"),
                  {{"w_bottom1", "r0"}, {"bottom1", "01"}, {"w_bottom2", "r1"}, {"bottom2", "0p"}});
   expect_layouts(of("madmax:dense=fsdp/tp"), {{"w_bottom1", "00"}, {"bottom1", "10"}});
@@ -477,8 +478,8 @@ TEST(Madmax, ShardsEveryKindOfLayerInsideANodeAndAcross) {
   expect_layouts(of("madmax:embedding=ddp/tp"), {{"tables", "2r"}, {"bags", "20"}});
 }
 
-// 128 A100 of 40 GB: 793 B parameters fit where the tables are split, and nowhere else. Of the
-// 39.3 GB 24.8 are tables and 11.7 the rows' gradients.
+// On 128 A100 of 40 GB, 793 B parameters fit only if the tables are split. Of the 39.3 GB, 24.8 are
+// tables and 11.7 the rows' gradients.
 TEST(Madmax, DlrmAFitsWithItsTablesSplit) {
   machine::Machine zionex = machine::load_machine("summit:1");
   zionex.name = "zionex:16";

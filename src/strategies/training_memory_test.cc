@@ -1,6 +1,6 @@
-// The memory of training against the closed forms and figures that papers give: ZeRO (Rajbhandari
-// et al., arXiv:1910.02054, figure 1) and Megatron (Korthikanti et al., arXiv:2205.05198, table 2
-// and figures 1 and 7).
+// Compares the memory of training with closed forms and figures of papers: ZeRO (Rajbhandari et
+// al., arXiv:1910.02054, figure 1) and Megatron (Korthikanti et al., arXiv:2205.05198, table 2 and
+// figures 1 and 7).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,8 +23,8 @@ using predict::memory_of;
 constexpr Precision kMixed = {.master = true, .wide_gradients = false};
 constexpr Precision kMegatron = {.master = true, .wide_gradients = true};
 
-// `frees`: what is used no more is gone, as in our runtime. The systems that papers describe have
-// places all through a step.
+// `frees`: memory is freed after its last use, as in our runtime. The systems in the papers hold it
+// for the whole step.
 Program program_of(const std::string& model, std::int64_t batch, const std::string& machine,
                    const std::string& strategy, const Precision& precision,
                    Optimizer optimizer = Optimizer::kAdam, DType dtype = DType::kFp16,
@@ -49,15 +49,15 @@ const std::string kMlp = "mlp:layers=32,hidden=256,inputs=256,outputs=256";
 
 struct ZeroCase {
   const char* strategy;
-  double whole;  // bytes a parameter that every device has
-  double parts;  // and bytes that are spread over the devices
+  double whole;  // bytes per parameter that every device has
+  double parts;  // bytes per parameter that are sharded over the devices
   bool operator==(const ZeroCase&) const = default;
 };
 void PrintTo(const ZeroCase& c, std::ostream* out) { *out << c.strategy; }
 
 class Zero : public testing::TestWithParam<ZeroCase> {};
 
-// The rest is activations, and what is there for one layer at a time.
+// The rest is activations, and buffers of one layer at a time.
 TEST_P(Zero, IsThePapersMemory) {
   for (const std::int64_t devices : {2, 4, 8}) {
     SCOPED_TRACE(devices);
@@ -66,7 +66,7 @@ TEST_P(Zero, IsThePapersMemory) {
         program_of(kMlp, batch, fmt::format("local:{}", devices), GetParam().strategy, kMixed));
     const double n = static_cast<double>(devices);
     const double expected = kParameters * (GetParam().whole + GetParam().parts / n);
-    // Results of layers are kept, 4 samples a device; input and target stand beside them.
+    // Results of layers are saved for backward, 4 samples per device, besides input and target.
     constexpr double kActivations = (kLayers + 4) * 4 * kWidth * 2;
     constexpr double kOneLayer = 2 * kWeight;
     EXPECT_GE(memory.peak.value, expected);
@@ -74,8 +74,8 @@ TEST_P(Zero, IsThePapersMemory) {
   }
 }
 
-// Gradients in fp32 are 2 bytes more, of the part that a device has: what is scattered as soon as
-// it is there is whole for one layer at a time, in however many micro-batches.
+// Gradients in fp32 take 2 more bytes in a device's shard. Gradients that are scattered at once are
+// whole for one layer at a time, for any number of micro-batches.
 TEST(ZeroMemory, NoWholeGradientStaysWhereTheyAreInParts) {
   constexpr std::int64_t kDevices = 4;
   for (const char* strategy : {"fsdp", "deepspeed:zero=2", "deepspeed:zero=3", "fsdp:micro=2"}) {
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Zero,
                                          ZeroCase{"deepspeed:zero=3,micro=2", 0, 16},
                                          ZeroCase{"fsdp", 0, 16}));
 
-// In elements that all devices send together.
+// Counts the elements that all devices send together.
 TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
   const auto sent = [](const std::string& strategy) {
     return elements_communicated(program_of(kMlp, 16, "local:4", strategy, kMixed)) / 3;
@@ -107,7 +107,7 @@ TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
   EXPECT_EQ(sent("dp"), 2 * kParameters);
   EXPECT_EQ(sent("deepspeed:zero=1"), 2 * kParameters);
   EXPECT_EQ(sent("deepspeed:zero=2"), 2 * kParameters);
-  // The first layer's weight is not needed for its backward pass, and not gathered for it.
+  // The first layer's weight is not needed in the backward pass, and not gathered for it.
   EXPECT_EQ(sent("deepspeed:zero=3"), 3 * kParameters - kWeight);
   EXPECT_EQ(sent("fsdp"), 3 * kParameters - kWeight);
   EXPECT_EQ(sent("deepspeed:zero=1,micro=2"), 2 * kParameters);
@@ -115,10 +115,10 @@ TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
   EXPECT_EQ(sent("deepspeed:zero=3,micro=2"), 6 * kParameters - 2 * kWeight);
 }
 
-// With one micro-batch gradients are scattered as they come, and gathered weights go as their
-// layers do: never is more there than a weight that is gathered whole beside its shards. With two
-// the sums of all gradients are there whole (stage 1) or in shards, beside the weights both whole
-// and in shards.
+// With one micro-batch, gradients are scattered as they are computed, and gathered weights are
+// freed after their layers. So there is never more than one whole weight besides its shards. With
+// two micro-batches, all accumulated gradients are there, whole (stage 1) or sharded, besides the
+// weights both whole and sharded.
 TEST(ZeroMemory, WhereEverythingIsFreedAtItsLastUse) {
   const auto bytes_a_parameter = [](const std::string& strategy) {
     const auto program =
@@ -140,7 +140,7 @@ TEST(ZeroMemory, WhereEverythingIsFreedAtItsLastUse) {
 
 // --- Precision and optimizers --------------------------------------------------------------------
 
-// Bytes a parameter that live on between steps.
+// Returns the bytes per parameter that live on between steps.
 double persistent(const Precision& precision, Optimizer optimizer, DType dtype) {
   return memory_of(program_of(kMlp, 4, "local:1", "dp", precision, optimizer, dtype))
              .persistent.value /
@@ -158,8 +158,8 @@ TEST(TrainingMemory, OfWhatPersistsFollowsOptimizerAndPrecision) {
   EXPECT_EQ(persistent(kMixed, Optimizer::kAdam, DType::kBf16), 14);
 }
 
-// Megatron has gradients in fp32, in a place of their own: 18 bytes a parameter from the first task
-// on, in one micro-batch or several, added up over devices in place.
+// Megatron has a separate buffer of fp32 gradients: 18 bytes per parameter from the first task on,
+// in one micro-batch or several. They are reduced over devices in place.
 TEST(TrainingMemory, OfMegatronIsEighteenBytesAParameter) {
   for (const char* strategy : {"dp", "dp:micro=2"}) {
     for (const char* machine : {"local:1", "local:2"}) {
@@ -201,7 +201,7 @@ std::string gpt(int layers, const std::string& more = ",dropout=true") {
                      kHidden, kHeads, 4 * kHidden, kSequence, more);
 }
 
-// What a layer more keeps, by s b h bytes.
+// Returns the memory that one more layer saves for backward, in units of s b h bytes.
 double kept_per_layer(const std::string& strategy, const std::string& more = ",dropout=true") {
   const auto machine = strategy == "dp" ? "local:1" : "local:4";
   const auto kept = [&](int layers) {
@@ -224,21 +224,21 @@ TEST(Activations, OfALayerAreThoseOfThePaper) {
   EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp,recompute=full"), 2 / t);
 }
 
-// Without dropout: no masks, one byte each of what attention and the feed-forward block add, and of
-// the scores no mask and no probabilities after dropout, 1 + 2 bytes.
+// Without dropout, three things are missing. Attention and the feed-forward block have no masks,
+// one byte each. The scores have no mask and no probabilities after dropout, 1 + 2 bytes.
 TEST(Activations, WithoutDropoutLackItsMasksAndResult) {
   constexpr double kScores = 2 * kHeads * kSequence / kHidden;
   EXPECT_DOUBLE_EQ(kept_per_layer("dp", ""), 32 + kScores);
   EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4", ""), 8 + (24 + kScores) / 4);
   EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp", ""), (32 + kScores) / 4);
-  // One operator for attention never has the scores.
+  // Fused attention never materializes the scores.
   EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp", ",attention=fused"), 32.0 / 4);
 }
 
 // --- Pipelines -----------------------------------------------------------------------------------
 
-// What each rank of a pipeline keeps, in layers of one micro-batch; what is not in layers does not
-// count.
+// Returns the activations that each rank of a pipeline holds, in layers of one micro-batch. Only
+// layers count.
 std::vector<double> kept_by_rank(const std::string& strategy, int ranks, int layers_more) {
   std::vector<double> out;
   const auto kept = [&](int layers) {
@@ -258,10 +258,10 @@ std::vector<double> kept_by_rank(const std::string& strategy, int ranks, int lay
 }
 
 TEST(Activations, OfAPipelineAreThoseOfTheMicroBatchesInFlight) {
-  // 32 micro-batches of 2 samples. 8 layers more, 2 a stage: rank r has pp - r micro-batches.
+  // 32 micro-batches of 2 samples. 8 more layers, 2 per stage: rank r holds pp - r micro-batches.
   EXPECT_EQ(kept_by_rank("megatron:tp=1,pp=4,micro=32", 4, 8),
             (std::vector<double>{2 * 4, 2 * 3, 2 * 2, 2 * 1}));
-  // Interleaved over 2 stages a rank, 1 layer each: L (1 + (pp - 1) / (pp v)) on the first rank.
+  // Interleaved with 2 stages per rank, 1 layer each: L (1 + (pp - 1) / (pp v)) on the first rank.
   const auto interleaved = kept_by_rank("megatron:tp=1,pp=4,interleave=2,micro=32", 4, 8);
   EXPECT_DOUBLE_EQ(interleaved[0], 8 * (1 + 3.0 / 8));
 }
@@ -275,7 +275,7 @@ struct Published {
   int nodes;
   std::string pipeline;
   double parameters;   // GiB of parameters and optimizer, figure 1
-  double activations;  // GiB, figure 1: without sequence parallelism, nothing recomputed
+  double activations;  // GiB, figure 1: without sequence parallelism and recomputation
   double with_both;    // with sequence parallelism and selective recomputation
   // Percent of `activations`, figure 7.
   double sequence, selective, both, full;
@@ -300,7 +300,7 @@ class Korthikanti : public testing::TestWithParam<Published> {
 
 TEST_P(Korthikanti, KeepsWhatFigure1Says) {
   const auto program = Korthikanti::program("");
-  // A rank of the pipeline that has layers alone: the paper leaves the embedding out.
+  // A pipeline rank that has only layers: the paper leaves the embedding out.
   const auto ranks = program.digits.group(0, program.schedule.digits);
   const auto memory = memory_of(program, ranks[ranks.size() / 2]);
   Bytes gradients;
@@ -324,7 +324,7 @@ TEST_P(Korthikanti, KeepsThePartsOfFigure7) {
   expect_near(100 * kept(",recompute=full") / all, p.full, "% full");
 }
 
-// Each of a family saves memory of the one before it, or takes as much.
+// Each member of a family needs at most as much memory as the one before it.
 TEST(TrainingMemory, FallsWithStagesRecomputationMicroBatchesAndTurns) {
   using Family = std::vector<std::string>;
   for (const auto& family :

@@ -20,8 +20,8 @@ std::int64_t devices_of_a_node(const Digits& digits) {
   return out > 1 ? out : digits.devices();
 }
 
-// Of a Megatron setting's completions, those with tensor parallelism inside a node, where it is by
-// default.
+// Returns the completions of a Megatron setting with tensor parallelism inside a node, on its
+// default digits.
 std::vector<Setting> inside_a_node(const Setting& setting, const Problem& problem) {
   auto out = complete(setting, problem);
   const auto most = devices_of_a_node(problem.digits);
@@ -40,7 +40,7 @@ void append(std::vector<Setting>& out, const std::vector<Setting>& more) {
   }
 }
 
-// Groups are possible, too, so that the message of parse_setting would not say all.
+// Fails for an unknown family. Unlike the message of parse_setting, this one lists the groups, too.
 void check_family(const std::string& text) {
   const auto family = text.substr(0, text.find(':'));
   const auto& families = family_names();

@@ -49,7 +49,8 @@ TEST(WideGrid, EverySettingStandsOnceAndParsesBack) {
         "madmax:transformer=tp/ddp,word_embedding=tp/ddp"}) {
     EXPECT_TRUE(all.contains(text)) << text;
   }
-  // Tensor parallelism of a pipeline stays inside a node, tables of words go with the transformer.
+  // Tensor parallelism of a pipeline stays inside a node; vocabulary embeddings are sharded like
+  // the transformer.
   for (const auto& text : texts(settings_named("pipelines", on.problem))) {
     EXPECT_EQ(text.find("tp=16"), std::string::npos) << text;
   }

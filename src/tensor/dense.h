@@ -1,4 +1,4 @@
-// A dense array of values in row-major order: what the interpreters compute with.
+// A dense array of values in row-major order, which the interpreters compute with.
 #pragma once
 
 #include <cstdint>

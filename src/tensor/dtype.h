@@ -1,4 +1,4 @@
-// Element types. Compute may be in any of them; indices are int32 or int64.
+// Element types. Computation may use any of them; indices are int32 or int64.
 #pragma once
 
 #include <array>

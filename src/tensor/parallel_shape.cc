@@ -46,7 +46,7 @@ std::string to_text(const ParallelShape& shape) {
 }
 
 namespace {
-// Reads "<mark>N" off the front of `text`; leaves 1 where the mark is absent.
+// Reads "<mark>N" off the front of `text` into `out`; leaves `out` unchanged if the mark is absent.
 bool take_count(std::string_view& text, char mark, std::int64_t& out) {
   if (text.empty() || text.front() != mark) return true;
   text.remove_prefix(1);
@@ -59,7 +59,7 @@ bool take_count(std::string_view& text, char mark, std::int64_t& out) {
 }
 }  // namespace
 
-// Whether degrees divide is for those to say who can name the place.
+// Does not check that degrees divide; callers check it, because they can name the place.
 std::optional<ParallelShape> parse_parallel_shape(std::string_view text) {
   const auto close = text.find(']');
   if (text.empty() || text.front() != '[' || close == std::string_view::npos) return std::nullopt;

@@ -1,10 +1,11 @@
-// A parallel tensor's shape: every dimension has a size and a degree (equal partitions); beside
-// them, `replicas` devices each hold the same value and `partial` devices hold summands of it.
+// A parallel tensor's shape. Every dimension has a size and a degree (number of equal shards). In
+// addition, `replicas` devices each hold the same value, and `partial` devices hold summands of it.
 // A tensor of degrees d1..dn therefore lives on d1*...*dn*replicas*partial devices, one shard each.
-// Meaning: concatenate over the degrees, sum (or take the maximum) over partial, any one replica.
+// Its value is: concatenate over the degrees, sum (or take the maximum) over partial, take any one
+// replica.
 //
-// Text: "[64/2, 512]" (first dimension in halves), "[64, 512]*3" (3 replicas), "[64]+2" (2 partial
-// sums), "[64]^2" (2 partial maxima), "[64]*3+2".
+// Text form: "[64/2, 512]" (first dimension in halves), "[64, 512]*3" (3 replicas), "[64]+2" (2
+// partial sums), "[64]^2" (2 partial maxima), "[64]*3+2".
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@
 
 namespace tandem {
 
-// How partial values are put together.
+// Operation that combines partial values.
 enum class Monoid : std::uint8_t { kSum, kMax };
 
 struct ParallelShape {
@@ -25,7 +26,7 @@ struct ParallelShape {
   Shape degrees;  // same rank; all 1 for an undivided tensor
   std::int64_t replicas = 1;
   std::int64_t partial = 1;
-  Monoid monoid = Monoid::kSum;  // of the partial values; kSum where there are none
+  Monoid monoid = Monoid::kSum;  // kSum if there are no partial values
 
   ParallelShape() = default;
   explicit ParallelShape(const Shape& global);
@@ -36,12 +37,12 @@ struct ParallelShape {
   [[nodiscard]] std::size_t rank() const { return sizes.rank(); }
   [[nodiscard]] bool is_undivided() const;
   [[nodiscard]] Shape shard() const;
-  // How many devices hold a shard.
+  // Returns the number of devices that hold a shard.
   [[nodiscard]] std::int64_t devices() const { return degrees.count() * replicas * partial; }
 };
 
-// The gradient of a tensor has replicas and partial exchanged: what is copied forward must be
-// summed backward, and the reverse.
+// Returns the shape of the gradient: replicas and partial exchanged. A value that is replicated in
+// the forward pass has a gradient that must be summed in the backward pass, and vice versa.
 ParallelShape dual(const ParallelShape& shape);
 
 std::string to_text(const ParallelShape& shape);

@@ -1,4 +1,4 @@
-// The extents of a tensor, at most 8 dimensions, stored inline (no allocation per tensor).
+// The extents of a tensor with at most 8 dimensions, stored inline (no allocation per tensor).
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Shape {
     dims_[rank_++] = d;
   }
 
-  // The number of elements; 1 for a scalar.
+  // Returns the number of elements; 1 for a scalar.
   [[nodiscard]] std::int64_t count() const {
     std::int64_t n = 1;
     for (auto d : *this) n *= d;
@@ -52,7 +52,7 @@ class Shape {
   std::uint8_t rank_ = 0;
 };
 
-// "[64, 512]"; "[]" for a scalar.
+// Returns "[64, 512]"; "[]" for a scalar.
 std::string to_text(const Shape& shape);
 
 }  // namespace tandem

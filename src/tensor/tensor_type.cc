@@ -4,7 +4,8 @@
 
 namespace tandem {
 
-// Asked for each type that an operator makes while rules are tried: one multiplication a number.
+// This is called for each type that an operator makes while rules are tried, so each number costs
+// only one multiplication.
 Hash type_hash(const TensorType& type) {
   const auto& s = type.shape;
   Hash h = s.rank() | static_cast<Hash>(type.dtype) << 8U | static_cast<Hash>(s.monoid) << 16U;

@@ -1,4 +1,4 @@
-// What a tensor of a graph is: its (parallel) shape and element type.
+// The type of a tensor in a graph: its (parallel) shape and element type.
 #pragma once
 
 #include "base/hash.h"
@@ -10,8 +10,8 @@ namespace tandem {
 struct TensorType {
   ParallelShape shape;
   DType dtype = DType::kFp32;
-  // The part of the elements that is stored: the tokens that reach an expert are few of all, the
-  // others' rows are zero and cost nothing.
+  // Fraction of the elements that is stored. Only a few of all tokens reach an expert; the others'
+  // rows are zero and cost nothing.
   double density = 1;
 
   bool operator==(const TensorType&) const = default;
@@ -19,13 +19,13 @@ struct TensorType {
   [[nodiscard]] Bytes whole_bytes() const {
     return density * static_cast<double>(shape.sizes.count()) * size_of(dtype);
   }
-  // Bytes of one shard.
+  // Returns the bytes of one shard.
   [[nodiscard]] Bytes shard_bytes() const {
     return density * static_cast<double>(shape.shard().count()) * size_of(dtype);
   }
 };
 
-// The same on every machine and in every run.
+// Returns a hash that is the same on every machine and in every run.
 Hash type_hash(const TensorType& type);
 
 }  // namespace tandem

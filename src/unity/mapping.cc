@@ -8,10 +8,10 @@ namespace tandem::unity {
 
 namespace {
 
-constexpr std::size_t kChains = 256;                         // that are kept
-constexpr std::size_t kMostEntries = std::size_t{1} << 24U;  // of tables
+constexpr std::size_t kChains = 256;                         // chains retained per vertex
+constexpr std::size_t kMostEntries = std::size_t{1} << 24U;  // entries of cached tables
 
-// Where a vertex is among sorted ones.
+// Returns the position of a vertex in a sorted list, or nullopt.
 std::optional<std::size_t> index_in(const std::vector<std::uint32_t>& inner, std::uint32_t vertex) {
   const auto at = std::ranges::lower_bound(inner, vertex);
   if (at == inner.end() || *at != vertex) return std::nullopt;
@@ -74,7 +74,8 @@ std::size_t MappingSearch::rows_of(const Part& part) {
   return part.first == kNobody ? 1 : placements(part.first, part.first_region).size();
 }
 
-// Of the kinds of its vertices and who uses whom, not of which they are.
+// Returns a hash of the vertices' kinds and the edges between them. It does not depend on which
+// vertices they are.
 Hash MappingSearch::hash_of(const Part& part, Hash seed) const {
   const auto& vertices = graph_->vertices;
   Hash h = hash_combine(seed, part.first == kNobody ? kNobody : vertices[part.first].kind);
@@ -131,7 +132,7 @@ MappingSearch::TablePtr MappingSearch::branches(const Part& part) {
   return kept(part, "branches", [&] { return beside(sides->first, sides->second); });
 }
 
-// One after the other on everything, or side by side on each division of it.
+// Costs the two parts one after the other on all devices, and side by side on each division.
 CostTable MappingSearch::beside(const Part& one, const Part& rest) {
   auto out = *branch(one);
   const auto after = branches(rest);
@@ -164,7 +165,7 @@ MappingSearch::TablePtr MappingSearch::branch(const Part& part) {
 
 namespace {
 
-// The parts between one cut and the next.
+// Returns the parts between one cut and the next.
 template <class Part>
 std::vector<Part> steps_of(const Part& part, const std::vector<std::size_t>& cuts) {
   std::vector<Part> out;
@@ -186,7 +187,7 @@ std::vector<Part> steps_of(const Part& part, const std::vector<std::size_t>& cut
   return out;
 }
 
-// The cheapest way on from `before`, by column.
+// Returns the cheapest costs of `before` followed by `table`: a min-plus matrix multiplication.
 CostTable product(const CostTable& before, const CostTable& table) {
   CostTable out{before.rows, table.cols,
                 std::vector<double>(before.rows * table.cols, kImpossible)};
@@ -235,7 +236,7 @@ CostTable MappingSearch::one_by_one(const Part& part) {
   return out;
 }
 
-// What comes into a vertex that is the next of a chain; `vertex` may be the last.
+// Returns the costs of the edges into the chain's next vertex, which may be the part's last one.
 double MappingSearch::edges_into(const Part& part, std::uint32_t vertex, std::size_t placement,
                                  std::size_t row, const Chain& chain) {
   const auto& vertices = graph_->vertices;
@@ -258,7 +259,7 @@ double MappingSearch::to_last(const Part& part, const Chain& chain, std::size_t 
 }
 
 std::vector<MappingSearch::Chain> MappingSearch::chains(const Part& part, std::size_t row) {
-  // Until where each inner vertex is needed.
+  // Last position that needs each inner vertex.
   std::vector<std::size_t> needed(part.inner.size());
   const auto note = [&](std::uint32_t user, std::size_t position) {
     for (const auto& edge : graph_->vertices[user].in) {
@@ -270,7 +271,7 @@ std::vector<MappingSearch::Chain> MappingSearch::chains(const Part& part, std::s
 
   std::vector<Chain> all = {{}};
   for (std::size_t i = 0; i < part.inner.size(); ++i) {
-    // By the placements of what is needed after this one, the cheapest.
+    // The cheapest chain for each combination of placements that are still needed.
     std::map<std::vector<std::uint32_t>, Chain> next;
     const auto& own = placements(part.inner[i], part.region);
     for (const auto& chain : all) {
@@ -377,11 +378,11 @@ void MappingSearch::place_one_by_one(const Part& part, std::size_t row, std::siz
 
 // --- Splits -------------------------------------------------------------------------------------
 
-// The inner vertices that no edge passes by. Where nothing comes before, the first vertex says
-// nothing and is left out while there are others.
+// Returns the inner vertices that no edge bypasses. If nothing comes before the part, its first
+// vertex divides nothing; it is left out if there are others.
 std::vector<std::size_t> MappingSearch::cuts_of(const Part& part) const {
   const auto n = part.inner.size();
-  std::vector<std::size_t> farthest(n + 1);  // user of each; of the part's first vertex at the end
+  std::vector<std::size_t> farthest(n + 1);  // last reader of each; of `first` at the end
   const auto note = [&](std::uint32_t user, std::size_t position) {
     for (const auto& edge : graph_->vertices[user].in) {
       const auto index = index_in(part.inner, edge.from);
@@ -444,7 +445,7 @@ std::optional<std::pair<MappingSearch::Part, MappingSearch::Part>> MappingSearch
 
 // --- Without the program ------------------------------------------------------------------------
 
-// All placements of all operators on the whole machine, one after another.
+// Tries all placements of all operators on the whole machine, one after another.
 void MappingSearch::enumerate(Mapping& best) {
   const auto n = static_cast<std::uint32_t>(graph_->vertices.size());
   Part part = whole();

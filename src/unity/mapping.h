@@ -1,15 +1,16 @@
-// Where the operators of a parallel computation graph run, so that a step costs least: Unity's
-// dynamic program.
+// Maps the operators of a parallel computation graph to devices at the least cost of a step:
+// Unity's dynamic program.
 //
-// Sequence split: at an operator that all paths pass, what comes before and what comes after are
-// costed for each of its placements. Parallel split: of what lies side by side between two such
-// operators one side and the rest run one after the other on everything, which adds up, or each on
-// its part of the devices at the same time, and the longer one counts. A cost of a subgraph depends
-// on the placements at its two ends alone; it is kept by the structure of the subgraph, so that
-// graphs that are much alike share most of them.
+// Sequence split: an operator that all paths pass cuts a subgraph in two. Both parts are costed for
+// each placement of that operator. Parallel split: of the branches between two such operators, one
+// branch and the rest run one after the other on all devices, and their costs add up. Or they run
+// at the same time on parts of the devices, and the longer one counts. The cost of a subgraph only
+// depends on the placements at its two ends. It is cached by the subgraph's structure, so similar
+// graphs share most costs.
 //
-// A subgraph that neither split divides is not series-parallel: its operators are placed one after
-// another, and of the placements of those that are still needed the cheapest are kept.
+// A subgraph that neither split divides is not series-parallel. Its operators are placed one after
+// another. Only the cheapest chains are retained, by the placements of operators that are still
+// needed.
 #pragma once
 
 #include <functional>
@@ -23,7 +24,7 @@
 
 namespace tandem::unity {
 
-// By vertex: on which region, and which of its placements there.
+// The region of a vertex, and the index of its placement there.
 struct Place {
   RegionId region = kWholeMachine;
   std::uint32_t placement = 0;
@@ -35,8 +36,8 @@ struct Mapping {
 };
 
 struct MappingOptions {
-  bool caches = true;    // costs of subgraphs, among graphs
-  bool programs = true;  // else all placements are tried, one after another
+  bool caches = true;    // caches costs of subgraphs between graphs
+  bool programs = true;  // false: tries all placements one after another
   std::function<bool()> is_over = {};
 };
 
@@ -45,31 +46,32 @@ class MappingSearch {
   MappingSearch(Placements& placements, MappingOptions options)
       : placements_(placements), options_(std::move(options)) {}
 
-  // Infinite where there is none.
+  // Returns the cost of the best mapping in seconds; infinity if there is none.
   double cost(const TaskGraph& graph);
   Mapping best(const TaskGraph& graph);
 
-  // Have placements been dropped unseen?
+  // Returns whether placements were dropped without being costed.
   [[nodiscard]] bool is_cut() const { return is_cut_; }
-  [[nodiscard]] std::size_t tables() const { return made_; }  // that were computed
+  [[nodiscard]] std::size_t tables() const { return made_; }  // number computed
 
  private:
   using Inner = std::vector<std::uint32_t>;  // vertices
   using TablePtr = std::shared_ptr<const CostTable>;
   static constexpr std::uint32_t kNobody = 0xffffffff;
 
-  // What lies between two vertices; no first one where nothing comes before.
+  // The vertices between `first` and `last`; no `first` if nothing comes before.
   struct Part {
     std::uint32_t first = kNobody;
     Inner inner;
     std::uint32_t last = 0;
     RegionId first_region = kWholeMachine;
-    RegionId region = kWholeMachine;  // of the inner ones
+    RegionId region = kWholeMachine;  // of the inner vertices
     RegionId last_region = kWholeMachine;
   };
 
-  // Costs of the part by placements of its two ends, without theirs: of all that is between them;
-  // of that without edges straight from one to the other; of a single branch.
+  // These functions return costs of the part by the placements of its two ends, without the ends'
+  // own costs. segment() covers everything between the ends, branches() omits edges that connect
+  // the ends directly, and branch() covers a single branch.
   TablePtr segment(const Part& part);
   TablePtr branches(const Part& part);
   TablePtr branch(const Part& part);
@@ -79,7 +81,7 @@ class MappingSearch {
   CostTable in_sequence(const Part& part, const std::vector<std::size_t>& cuts);
   CostTable one_by_one(const Part& part);
 
-  // The choices behind an entry of those.
+  // These functions set the placements behind one entry of those tables.
   void place_segment(const Part& part, std::size_t row, std::size_t col);
   void place_branches(const Part& part, std::size_t row, std::size_t col);
   void place_branch(const Part& part, std::size_t row, std::size_t col);
@@ -98,7 +100,7 @@ class MappingSearch {
 
   [[nodiscard]] std::vector<std::size_t> cuts_of(const Part& part) const;
   [[nodiscard]] std::vector<Inner> branches_of(const Part& part) const;
-  // One branch and all others, where there are several.
+  // Returns one branch and the rest, or nullopt if there is only one branch.
   [[nodiscard]] std::optional<std::pair<Part, Part>> split(const Part& part) const;
   [[nodiscard]] Part whole() const;
   [[nodiscard]] Hash hash_of(const Part& part, Hash seed) const;
@@ -113,7 +115,7 @@ class MappingSearch {
   const TaskGraph* graph_ = nullptr;
   std::vector<Place>* places_ = nullptr;
   std::unordered_map<Hash, TablePtr> tables_;
-  std::size_t entries_ = 0;  // of tables that are kept
+  std::size_t entries_ = 0;  // number of entries in tables_
   std::size_t made_ = 0;
   bool is_cut_ = false;
 };

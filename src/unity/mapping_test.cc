@@ -1,5 +1,5 @@
-// The mapping program against other ways to the same cost: all placements of all operators tried
-// one after another, and both splits written out for a fork and a join.
+// Checks the mapping's dynamic program against other ways to the same cost: enumeration of all
+// placements, and both splits written out for a fork and a join.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -23,7 +23,7 @@ struct Bench {
     return TaskGraphBuilder(substitutions.dictionary(), placements).of_piece(draft, {}, false);
   }
 
-  // The graph after so many rules at random places.
+  // Returns the graph after `steps` rules at random places.
   rewrite::Draft rewritten(const graph::Graph& graph, std::size_t steps, std::mt19937_64& random) {
     auto draft = rewrite::Draft::of(graph, substitutions.dictionary());
     std::vector<rewrite::Slot> changed;
@@ -46,7 +46,7 @@ struct Bench {
   Substitutions substitutions;
 };
 
-// What the operators cost there, each after the other.
+// Returns the sum of the operators' costs at these places.
 double total(const TaskGraph& graph, const std::vector<Place>& places, Placements& placements) {
   double out = 0;
   for (std::size_t v = 0; v < graph.vertices.size(); ++v) {
@@ -136,7 +136,7 @@ TEST(UnityMapping, WithoutTheProgramItTriesAllInTurn) {
   EXPECT_GT(compared, 5U);
 }
 
-// Two products of one tensor, added: each on all devices or on a part of them.
+// Two matmuls of one tensor are added. Each runs on all devices or on a part of them.
 TEST(UnityMapping, DividesTheDevicesAmongTwoBranches) {
   Bench bench("summit:1");
   graph::GraphBuilder b("fork");
@@ -165,11 +165,12 @@ TEST(UnityMapping, DividesTheDevicesAmongTwoBranches) {
               placements.of(tasks.vertices[3].kind, 0)[0].seconds;
   const auto mapping = bench.substitutions.mapping().best(tasks);
   EXPECT_DOUBLE_EQ(mapping.seconds, expected);
-  // One device each: the same at the same time.
+  // Each runs on one device of its own at the same time.
   EXPECT_NE(mapping.places[1].region, mapping.places[2].region);
 }
 
-// Of four nodes with two sockets of three devices: two nodes each, a socket each, a device each.
+// Four nodes with two sockets of three devices are divided into two nodes, one socket or one device
+// for each side.
 TEST(UnityMapping, DividesResourcesByQuantityNotBySubset) {
   const machine::Digits digits(machine::load_machine("summit:4"));
   Regions regions(digits);
@@ -199,7 +200,7 @@ TEST(UnityMapping, StagesOfAPipelineHaveNoneOfItsRanksToDivide) {
   EXPECT_EQ(degrees_on(digits, digits.space() & ~nodes), (std::vector<std::int64_t>{2, 3, 6}));
 }
 
-// No parallelization operator stands between the two: the edge costs by where its ends are.
+// No parallelization operator is between the two. The edge costs by the placements of its ends.
 TEST(UnityMapping, PaysForATensorBetweenDifferentPlacements) {
   Bench bench("summit:2");
   auto& placements = bench.placements;

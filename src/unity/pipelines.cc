@@ -13,10 +13,11 @@ namespace tandem::unity {
 
 namespace {
 
-// Enough of them that a pipeline is full most of the time.
+// Micro-batches per stage: enough to keep a pipeline full most of the time.
 constexpr std::int64_t kPerStage = 4;
 
-// Numbers of micro-batches by stage: fewer are larger and faster each, more fill and drain sooner.
+// Numbers of micro-batches per stage. Fewer are larger and each more efficient; more fill and drain
+// the pipeline sooner.
 constexpr std::int64_t kTried[] = {1, 2, kPerStage, 8, 16};
 
 strategies::Setting setting_of(std::int64_t stages, std::int64_t micro_batches, bool delayed) {

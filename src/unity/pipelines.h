@@ -1,7 +1,7 @@
-// Pipelines as Unity has them: of the whole graph, each stage on a part of the devices that has as
-// many as the others and sends to the next one alone. A micro-batch passes all stages, so what is
-// searched is a micro-batch on the devices of one stage; then the graph is cut where the stage that
-// takes longest takes least, by what its operators cost there.
+// Pipelines as in Unity. A pipeline covers the whole graph. All stages have equally many devices,
+// and each stage sends only to the next one. Every micro-batch passes all stages, so the search
+// optimizes one micro-batch on the devices of one stage. Then the graph is cut so that the slowest
+// stage takes the least time, by the operators' costs there.
 #pragma once
 
 #include <string>
@@ -13,17 +13,18 @@
 
 namespace tandem::unity {
 
-// How the devices are divided, and in how many micro-batches a step is taken while operators are
-// parallelized. Without a pipeline: one of each.
+// The number of stages that the devices are divided into, and of micro-batches in a step while
+// operators are parallelized. Without a pipeline both are one.
 struct Way {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
 };
 
-// Pipelines that the model's operators, the machine and the batch allow.
+// Returns the pipelines that the model's operators, the machine and the batch allow.
 std::vector<Way> pipelines(const search::CandidatePool& pool);
 
-// The way's plan with its micro-batches, and with more and fewer: of the same layouts.
+// Returns candidates with the layouts of `made`: with the way's number of micro-batches, and with
+// more and fewer.
 std::vector<search::Candidate> candidates_of(const Way& way, const Made& made,
                                              const search::CandidatePool& pool);
 

@@ -14,7 +14,7 @@ using machine::Layout;
 using machine::NodeLayout;
 using predict::CostModel;
 
-// Lists of placements that are longer keep one of those that exchange digits that are alike.
+// Longer lists of placements retain one of those that only exchange equivalent digits.
 constexpr std::size_t kAllPlacements = 12;
 
 TensorType undivided(const TensorType& type) {
@@ -27,20 +27,21 @@ Hash hash_of(const Operator& op) {
   return hash_combine(hash_combine(h, op.differentiated), op.trained);
 }
 
-// Gives digits to the axes of a grid, one after another: a degree is used up when its digits
-// multiply to it.
+// Assigns digits to the axes of a grid, one after another. The sizes of an axis's digits multiply
+// to its degree.
 template <class Use>
 class Assignment {
  public:
   struct Axis {
     Use use;
-    std::int64_t left = 1;  // of its degree
+    std::int64_t left = 1;  // rest of its degree
   };
 
   Assignment(const machine::Digits& digits, const Region& region, std::vector<Axis> axes)
       : digits_(digits), region_(region), axes_(std::move(axes)) {}
 
-  // may(axis, uses so far, digit): may the axis have it? Calls done(uses) for each assignment.
+  // Calls done(uses) for each assignment. may(axis, uses so far, digit) returns whether the axis
+  // may have the digit.
   template <class May, class Done>
   void run(std::vector<Use> idle, May&& may, Done&& done) {
     uses_ = std::move(idle);
@@ -75,7 +76,7 @@ class Assignment {
   std::vector<Use> uses_;
 };
 
-// Among digits that are alike, in the order of the axes; idle ones last.
+// Returns whether equivalent digits are in the order of the axes, with idle ones last.
 template <class Use, class Axes>
 bool is_ordered(const std::vector<Use>& uses, const Axes& axes, const machine::Digits& digits,
                 const Region& region) {
@@ -256,7 +257,7 @@ double Placements::seconds_of(const Kind& kind, const NodeLayout& layout) {
 
 double Placements::transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
                             predict::CostModel::LayoutId wanted, bool has_gradient) {
-  // No operator of the forward pass makes a partial sum of what is none.
+  // No operator of the forward pass turns a complete value into a partial sum.
   if ((partial_[wanted] & ~partial_[from]) != 0) return kImpossible;
   const auto gradient = has_gradient ? std::optional(tensor.dtype) : std::nullopt;
   return costs_.reshard(tensor, from, wanted, gradient, true).blocking.value;

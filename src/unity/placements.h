@@ -1,10 +1,10 @@
-// What the tasks of a parallel computation graph may run on, and what that costs: for every kind of
-// operator its placements, the digits of the machine that each degree of its task grid may run
-// along, and for two neighbours what the tensor between them costs to bring from one's placement to
-// the other's. Each is computed once; graphs that are alike ask for the same.
+// Placements of the tasks of a parallel computation graph, and their costs. A placement of an
+// operator says which digits of the machine each degree of its task grid runs along. For two
+// neighbours, a table holds the cost of resharding the tensor between their placements. Each is
+// computed once, and similar graphs share them.
 //
-// Costs are Unity's: seconds that add up, forward and backward pass, gradient synchronisation and
-// update, nothing beside anything else.
+// Costs are Unity's: seconds of forward and backward pass, gradient synchronization and update that
+// add up, without any overlap.
 #pragma once
 
 #include <limits>
@@ -19,13 +19,13 @@ namespace tandem::unity {
 
 inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-// An operator on operands of given parallel types; or a tensor of one, at the border of a piece.
+// An operator on operands of given parallel types, or a tensor at the border of a piece.
 using KindId = std::uint32_t;
 
 struct Operator {
   ops::Op op;
-  std::vector<TensorType> operands;  // parallel
-  TensorType result;                 // parallel
+  std::vector<TensorType> operands;  // parallel types
+  TensorType result;                 // parallel type
   ops::InputMask differentiated = 0;
   ops::InputMask trained = 0;  // weights whose gradients are summed for this operator
 
@@ -33,13 +33,13 @@ struct Operator {
 };
 
 struct Placement {
-  machine::NodeLayout node;  // of an operator
+  machine::NodeLayout node;  // layout of an operator
   std::vector<predict::CostModel::LayoutId> in;
   predict::CostModel::LayoutId out = 0;
   double seconds = 0;
 };
 
-// Row-major, by placements of two neighbours.
+// Costs by the placements of two neighbours, row-major.
 struct CostTable {
   std::size_t rows = 0, cols = 0;
   std::vector<double> seconds;
@@ -47,10 +47,10 @@ struct CostTable {
   [[nodiscard]] double at(std::size_t r, std::size_t c) const { return seconds[r * cols + c]; }
 };
 
-// What a graph is of a step: all of it, or a micro-batch of a pipeline.
+// The part of a step that a graph stands for: the whole step, or a micro-batch of a pipeline.
 struct Pass {
-  machine::DigitMask ranks = 0;  // digits whose places are stages: an operator is on one of them
-  std::int64_t times = 1;        // a step; weights are summed and updated once
+  machine::DigitMask ranks = 0;  // digits whose places are stages; an operator is on one of them
+  std::int64_t times = 1;        // passes per step; weights are summed and updated once
 };
 
 class Placements {
@@ -59,18 +59,20 @@ class Placements {
       : digits_(digits), costs_(costs), pass_(pass), regions_(digits, pass.ranks) {}
 
   KindId kind_of(const Operator& op);
-  // Of the tensor's type alone.
+  // Returns the kind of a border tensor, by its type alone.
   KindId kind_of_tensor(const TensorType& type);
 
-  // Empty where the region has too few devices, or devices in no such number.
+  // Returns the placements of the kind in the region. Returns none if no subset of the region's
+  // digits matches the degrees.
   const std::vector<Placement>& of(KindId kind, RegionId region);
-  // From a placement of `from` to one of `to`, which reads it as this operand; gradients back.
+  // Returns the costs of resharding from a placement of `from` to one of `to`, which reads the
+  // tensor as `operand`. They include the way back of the gradient.
   const CostTable& between(KindId from, RegionId from_region, KindId to, RegionId to_region,
                            std::size_t operand);
 
   Regions& regions() { return regions_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
-  // Digits that operators are spread over.
+  // Returns the digits that operators are spread over.
   [[nodiscard]] machine::DigitMask free() const { return digits_.space() & ~pass_.ranks; }
 
  private:
@@ -80,7 +82,7 @@ class Placements {
     const ops::Signature* signature = nullptr;
     std::vector<TensorType> whole;  // operands, undivided
     TensorType whole_result;
-    std::optional<ops::TaskGrid> grid;  // none: no layouts mean it
+    std::optional<ops::TaskGrid> grid;  // nullopt: no layouts correspond to it
     std::unordered_map<RegionId, std::vector<Placement>> placements = {};
   };
 

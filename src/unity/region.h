@@ -1,10 +1,10 @@
 // Regions: the parts of a machine that one side of a parallel split may have. A region leaves some
-// of the machine's digits free and fixes the others at a place.
+// of the machine's digits free and fixes the others at one coordinate.
 //
-// Unity divides resources by quantity, so many nodes by so many devices of each. A tensor lies on
-// what digits say, so that only a division at a digit can be written down: of two nodes one each,
-// of three GPUs one each and one for nobody. Digits of one level and size are alike: the outermost
-// free one stands for all of them.
+// Unity divides resources by quantity: a number of nodes times a number of devices of each. Layouts
+// here are made of digits, so only a division at a digit is possible. Two nodes are divided into
+// one and one; of three GPUs, each side gets one and the third stays idle. Digits of one level and
+// size are equivalent: the outermost free one stands for all of them.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 namespace tandem::unity {
 
 using RegionId = std::uint32_t;
-inline constexpr RegionId kWholeMachine = 0;  // of a pipeline: all devices of a stage
+inline constexpr RegionId kWholeMachine = 0;  // in a pipeline: all devices of a stage
 
 struct Region {
   static constexpr std::int8_t kFree = -1;
@@ -27,14 +27,14 @@ struct Region {
   auto operator<=>(const Region&) const = default;
 };
 
-// Where the two sides of a split run side by side.
+// The regions of the two sides of a split that run side by side.
 struct Division {
   RegionId first = 0, second = 0;
 };
 
 class Regions {
  public:
-  // `taken`: digits that no region has, fixed at their first place.
+  // `taken`: digits that no region has; they are fixed at coordinate 0.
   explicit Regions(const machine::Digits& digits, machine::DigitMask taken = 0);
 
   [[nodiscard]] const Region& operator[](RegionId id) const { return regions_[id]; }

@@ -25,7 +25,7 @@ std::size_t count(const Side& side, ops::Role role) {
   }));
 }
 
-// The side without its parallelization operators.
+// Returns the side without its parallelization operators.
 Side erased(const Side& side) {
   Side out;
   std::vector<rewrite::PatternId> at;
@@ -42,7 +42,7 @@ Side erased(const Side& side) {
   return out;
 }
 
-// As a tree below each output: sides number their nodes differently.
+// Hashes the tree below one output, since the two sides number their nodes differently.
 Hash tree_hash(const Side& side, rewrite::PatternId id) {
   const auto& node = side.nodes[id];
   if (node.is_variable()) return hash_combine(hash_text("variable"), node.variable);
@@ -64,8 +64,8 @@ bool computes_the_same(const Rule& rule) {
   return true;
 }
 
-// Parallelization operators alone, as many after as before: graphs that differ so are one
-// candidate.
+// Returns whether the rule has only parallelization operators, and as many after as before. Graphs
+// that differ in their order are one candidate.
 bool is_order(const Rule& rule) {
   const auto only = [](const Side& side) {
     return !has_role(side, ops::Role::kCompute) && !has_role(side, ops::Role::kJoin);

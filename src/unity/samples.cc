@@ -20,7 +20,8 @@ class Cutter {
   Cutter(std::int64_t degree, const rewrite::RuleSet& rules, const rewrite::Dictionary& dictionary)
       : degree_(degree), rules_(rules), dictionary_(dictionary) {}
 
-  // The first rule that cuts the operator so.
+  // Returns the first rule's match that splits the operator this way, and stores the result in
+  // `after`.
   std::optional<Match> find(const Draft& draft, Slot slot, Draft& after) {
     std::vector<Match> matches;
     rules_.match_single(draft, slot, matches);

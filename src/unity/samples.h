@@ -1,10 +1,10 @@
-// A piece cut along its samples by rules, an operator after another: the first dimension of each
-// result in so many parts, a loss in so many summands.
+// Splits a piece along its samples by rules, one operator after another: the first dimension of
+// each result into `degree` parts, a loss into as many summands.
 //
-// Between an operator that is cut and one that is not a tensor is gathered. So each step towards
-// data parallelism alone is slower than what comes before and after it, often by more than alpha
-// allows. Searches begin with such graphs beside the piece as it is: all of it cut, and all but the
-// first or the last operators, since what comes first may have tables that no device wants whole.
+// A tensor is gathered between a split operator and an unsplit one. So each single step towards
+// data parallelism is slower than its start and end, often by more than alpha allows. Searches
+// therefore also start from graphs with all operators split. Others leave out the first or the last
+// operators, since the first ones may read embedding tables that do not fit on one device.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@
 
 namespace tandem::unity {
 
-// What is to be done to a draft after each step, adding to the steps.
+// Simplifies a draft after each step and appends the steps that did it.
 using Simplify = std::function<void(rewrite::Draft&, std::vector<rewrite::Match>&)>;
 
-// After each operator that was cut: the draft by then, and the steps to it.
+// Receives the draft, and the steps to it, after each operator that was split.
 using Cut = std::function<void(const rewrite::Draft&, const std::vector<rewrite::Match>&)>;
 
-// Of a draft whose operators are undivided, from the first operator on or from the last one back.
-// Operators that no rule cuts so stay as they are.
+// Splits the operators of an undivided draft, from the first one on or from the last one back.
+// Operators that no rule splits this way stay as they are.
 void cut_along_samples(rewrite::Draft draft, std::int64_t degree, bool backward,
                        const rewrite::RuleSet& rules, const rewrite::Dictionary& dictionary,
                        const Simplify& simplify, const Cut& cut);

@@ -17,7 +17,7 @@ using rewrite::Draft;
 using rewrite::Match;
 using rewrite::Slot;
 
-// Factors and partial sums, each once, the outermost first.
+// Returns the distinct factors and partial sums of the layout, the outermost first.
 std::vector<DigitUse> cuts_in(const NodeLayout& layout, const Digits& digits) {
   std::vector<DigitUse> out;
   for (std::size_t i = 0; i < digits.count(); ++i) {
@@ -28,7 +28,7 @@ std::vector<DigitUse> cuts_in(const NodeLayout& layout, const Digits& digits) {
   return out;
 }
 
-// One operator of a draft, a factor after another.
+// Splits one operator of a draft, one factor after another.
 class OperatorCutter {
  public:
   OperatorCutter(const Digits& digits, const rewrite::RuleSet& rules,
@@ -55,7 +55,8 @@ class OperatorCutter {
   }
 
  private:
-  // Where the operator is after the first rule that cuts its operands so.
+  // Applies the first rule that splits the operator's operands as `layout` does. Returns the
+  // operator's new slot, or nullopt if there is no such rule.
   std::optional<Slot> cut(SeedCut& out, Slot slot, const NodeLayout& layout) {
     std::vector<Match> matches;
     rules_.match_single(out.draft, slot, matches);
@@ -89,7 +90,7 @@ class OperatorCutter {
   const rewrite::RuleSet& rules_;
   const rewrite::Dictionary& dictionary_;
   rewrite::OpId op_{};
-  std::vector<Shape> sizes_;  // of its operands
+  std::vector<Shape> sizes_;  // sizes of its operands
   const ops::Signature* signature_ = nullptr;
   std::vector<Slot> changed_;
 };

@@ -1,6 +1,7 @@
-// Known strategies as graphs to begin with: a draft whose operators are cut by rules as a strategy
-// spreads them. An extra beside the paper's search, which begins with the model alone: two
-// operators that have to change together (columns, then rows) cost more than alpha in between.
+// Known strategies as initial graphs: drafts whose operators are split by rules as a strategy lays
+// them out. This is an addition to the paper's search, which starts from the model alone. Two
+// operators that have to change together (column-parallel, then row-parallel) cost more than alpha
+// in between.
 #pragma once
 
 #include <span>
@@ -13,31 +14,32 @@
 
 namespace tandem::unity {
 
-// How each node of a graph is spread, sources left out. Copies say nothing here: such digits are
-// idle.
+// The layout of each operator of a graph. Sources have none. Digits with replicas count as idle
+// here.
 using Seed = std::vector<machine::NodeLayout>;
 
 struct SeedCut {
   rewrite::Draft draft;
   std::vector<rewrite::Match> steps;
-  bool is_all = true;  // some rule cut every operator so
+  bool is_all = true;  // whether rules split every operator as the seed does
 };
 
-// Of a draft whose operators are undivided; what no rule cuts so stays as it is. `seed`: by node of
-// the graph that the draft is of.
+// Splits the operators of an undivided draft as `seed` does, which is by node of the draft's graph.
+// Operators that no rule splits this way stay as they are.
 SeedCut cut_as(rewrite::Draft draft, const Seed& seed, const machine::Digits& digits,
                const rewrite::RuleSet& rules, const rewrite::Dictionary& dictionary,
                const Simplify& simplify);
 
-// Distinct ones of these choices, in their order.
+// Returns the distinct seeds of these choices, in their order.
 std::vector<Seed> seeds_of(std::span<const std::vector<plan::Choice>> choices,
                            const machine::Digits& digits);
 
-// For pipelines whose ranks are these digits: the stages' devices along the batch, or as
-// Megatron has them from the innermost on.
+// Returns seeds for pipelines whose ranks are these digits. The stages' devices are data parallel,
+// or tensor parallel as in Megatron from the innermost digit on.
 std::vector<Seed> seeds_of_stages(const search::CandidatePool& pool, machine::DigitMask ranks);
 
-// The choices that a seed is by itself: sources lie as their first reader wants them.
+// Returns the choices that correspond to a seed. Sources are laid out as their first reader needs
+// them.
 std::vector<plan::Choice> choices_of(const graph::Graph& model, const Seed& seed,
                                      const machine::Digits& digits);
 

@@ -24,8 +24,8 @@ constexpr std::size_t kBorderStates = 16;
 constexpr std::size_t kFewStates = 2;
 constexpr std::size_t kNoPosition = static_cast<std::size_t>(-1);
 
-// The model's operators in an order in which those of a branch follow each other, and how many
-// matches of rules would be torn by a cut behind each.
+// Chooses cuts of the model. Its operators are in an order that keeps each branch together. For a
+// cut after each operator, it counts the matches of rules that the cut would tear.
 class Cuts {
  public:
   Cuts(const graph::Graph& model, Substitutions& substitutions)
@@ -53,7 +53,7 @@ class Cuts {
   }
 
  private:
-  // May the model be cut behind each? Where no tensor but its own goes from before to behind.
+  // Finds the operators after which the model may be cut: only their own result crosses the cut.
   void find_passed() {
     std::vector<std::size_t> farthest(operators_.size());
     for (std::size_t i = 0; i < operators_.size(); ++i) {
@@ -91,7 +91,8 @@ class Cuts {
     }
   }
 
-  // Where the fewest are torn, nearest to the middle among those; then each side again.
+  // Cuts where the fewest matches are torn, and of such places nearest to the middle. Then divides
+  // each side again.
   void divide(std::size_t from, std::size_t until, std::size_t least) {
     std::optional<std::size_t> best;
     const auto off_middle = [&](std::size_t i) {
@@ -112,14 +113,14 @@ class Cuts {
   const graph::Graph& model_;
   const rewrite::RuleSet& rules_;
   Draft draft_;
-  std::vector<std::size_t> position_;  // by slot, in:
+  std::vector<std::size_t> position_;  // by slot: index in operators_
   std::vector<Slot> operators_;
   std::vector<bool> passed_;
   std::vector<std::size_t> torn_;
   std::vector<std::size_t> chosen_;
 };
 
-// Pieces of the model with given borders, and the cheapest of them together.
+// Searches the pieces of the model between given borders, and finds the cheapest combination.
 class Pieces {
  public:
   Pieces(const graph::Graph& model, const std::vector<NodeId>& cuts, const Substitution& how,
@@ -133,8 +134,8 @@ class Pieces {
     divide();
   }
 
-  // First with the tensors at borders undivided or spread over all devices along one dimension,
-  // then with every partitioning that is no dearer on the way than alpha times the best so far.
+  // First searches with border tensors that are undivided, or split over all devices along one
+  // dimension. Then searches all partitionings whose total may be within alpha of the best so far.
   Solved run() {
     borders_ = {{std::nullopt}};
     for (std::size_t p = 0; p < members_.size(); ++p) borders_.push_back(borders_behind(p));
@@ -144,9 +145,9 @@ class Pieces {
   }
 
  private:
-  using Border = std::optional<Shape>;  // degrees; none at the model's ends
+  using Border = std::optional<Shape>;  // degrees; nullopt at the model's ends
 
-  // Everything that a cut's operator needs and no earlier one did.
+  // Assigns to each piece everything that its last operator needs and no earlier piece has.
   void divide() {
     std::vector<bool> taken(model_.size());
     auto ends = cuts_;
@@ -165,7 +166,7 @@ class Pieces {
       for (auto id : model_.ids()) {
         if (!own[id.index()]) continue;
         members_.back().push_back(id);
-        // A source that several pieces read is in each of them.
+        // A source that several pieces read belongs to each of them.
         taken[id.index()] = model_.node(id).op.role() != ops::Role::kSource;
       }
     }
@@ -184,7 +185,7 @@ class Pieces {
     return out;
   }
 
-  // Its degrees there; replicas and partial sums end.
+  // Returns the seed's degrees at the border. Replicas and partial sums end there.
   Border border_of_seed(NodeId cut) {
     const auto& digits = shared_.placements().digits();
     const auto layout =
@@ -194,15 +195,15 @@ class Pieces {
     return shape ? shape->degrees : ParallelShape(sizes).degrees;
   }
 
-  // What is cheapest from the first border to each, as far as it is known, and with which border
-  // before it.
+  // The cheapest costs from the first border to each border, as far as known, and the choice at the
+  // border before it.
   struct Ways {
     std::vector<std::vector<double>> seconds = {{0}};  // by border, by partitioning
     std::vector<std::vector<std::size_t>> before;      // by piece, by partitioning behind it
   };
 
-  // Searches pieces between the first `states` partitionings of each border. `known`: ways that are
-  // known already; then what is too dear beside them is left out.
+  // Searches pieces between the first `states` partitionings of each border. `known` holds the
+  // costs of an earlier call; if it is not empty, partitionings that are too expensive are skipped.
   Ways cheapest(std::size_t states, const Ways& known) {
     Ways out;
     const auto rest = known.before.empty() ? std::vector<double>() : rest_of(known);
@@ -220,7 +221,7 @@ class Pieces {
     return out;
   }
 
-  // Of the cheapest way, what is left from each border on.
+  // Returns, by border, the remaining cost of the cheapest combination.
   static std::vector<double> rest_of(const Ways& known) {
     std::vector<double> out(known.before.size() + 1);
     std::size_t at = 0;
@@ -231,7 +232,7 @@ class Pieces {
     return out;
   }
 
-  // By the pieces that have been searched.
+  // Extends the costs by one piece, from the pieces that were searched.
   void add_step(std::size_t p, Ways& ways) {
     std::vector<double> next(borders_[p + 1].size(), kImpossible);
     ways.before.emplace_back(next.size());
@@ -250,7 +251,7 @@ class Pieces {
     Ways ways;
     for (std::size_t p = 0; p < members_.size(); ++p) add_step(p, ways);
     Solved out{{}, is_complete_};
-    std::size_t at = 0;  // behind the last piece nothing is chosen
+    std::size_t at = 0;  // nothing is chosen behind the last piece
     for (std::size_t p = members_.size(); p-- > 0;) {
       const auto in = ways.before[p][at];
       auto solved = piece(p, borders_[p][in], borders_[p + 1][at]);
@@ -261,7 +262,7 @@ class Pieces {
     return out;
   }
 
-  // Null where it has not been searched.
+  // Returns null if the piece was not searched.
   const Found* found(std::size_t p, std::size_t in, std::size_t out) {
     const auto at = found_.find(structures_[{p, in, out}]);
     return at == found_.end() ? nullptr : &at->second;
@@ -337,7 +338,7 @@ class Pieces {
     return id;
   }
 
-  // Pieces of one structure, which strategies spread the same ways, have the same steps.
+  // Returns a hash of the structure. Pieces with the same structure and seeds have the same steps.
   static Hash structure_of(const Piece& piece) {
     Hash h = piece.has_border_output ? 2 : 1;
     if (piece.border) h = hash_combine(h, piece.border->has_gradient ? 4 : 3);

@@ -17,10 +17,10 @@ using rewrite::Matches;
 using rewrite::Rule;
 using rewrite::Slot;
 
-// What costs so little less is the same, added up in another order.
+// Relative difference below which costs are equal: they were summed in another order.
 constexpr double kSame = 1e-9;
 
-// Taken up without a gain before a search is given up.
+// Graphs expanded without a gain before a search is given up.
 constexpr std::size_t kGraphs = 10;
 
 std::vector<Rule> simplifications() {
@@ -88,7 +88,7 @@ class Substitutions::Search {
     std::size_t parent = 0;
     std::vector<Match> steps = {};  // from the parent's draft
     double seconds = 0;
-    std::unique_ptr<const Draft> draft = {};  // once it is taken up
+    std::unique_ptr<const Draft> draft = {};  // set when it is expanded
   };
   struct Entry {
     double seconds = 0;
@@ -96,7 +96,7 @@ class Substitutions::Search {
     auto operator<=>(const Entry&) const = default;
   };
 
-  // Every rule at every place; false where the search is over before.
+  // Applies every rule at every place. Returns false if the search ended before.
   bool expand(std::size_t at) {
     ++taken_up_;
     const auto& draft = draft_of(at);
@@ -158,8 +158,8 @@ class Substitutions::Search {
     best_taken_up_ = taken_up_;
   }
 
-  // A graph that is taken up has as many candidates as it has places for rules: so that a whole
-  // model is given up no sooner than a piece of it, graphs count, too.
+  // An expanded graph has as many candidates as places for rules. So expanded graphs count, too, or
+  // a whole model would be given up sooner than a piece of it.
   [[nodiscard]] bool is_idle() const {
     const auto idle = candidates_ - best_at_;
     return taken_up_ > best_taken_up_ + kGraphs && idle >= std::max(options_.patience, best_at_);
@@ -170,7 +170,7 @@ class Substitutions::Search {
            (options_.is_over && options_.is_over());
   }
 
-  // Made anew when it is its turn: most of what is queued never is.
+  // Drafts are rebuilt when they are expanded, since most queued graphs never are.
   const Draft& draft_of(std::size_t at) {
     auto& visit = visits_[at];
     if (!visit.draft) {
@@ -185,7 +185,7 @@ class Substitutions::Search {
     return *visit.draft;
   }
 
-  // Nothing where the same tasks have been costed before.
+  // Returns the cost, or nullopt if the same tasks were costed before.
   std::optional<double> cost(const Draft& draft) {
     const auto graph = shared_.tasks_.of_piece(draft, piece_.border, piece_.has_border_output);
     if (!seen_.insert(graph.hash()).second) return std::nullopt;
@@ -205,19 +205,20 @@ class Substitutions::Search {
   Substitutions& shared_;
   const Piece& piece_;
   const Substitution& options_;
-  Start start_;  // what it begins with, beside the piece
+  Start start_;  // initial candidates besides the piece
   std::vector<Visit> visits_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
-  std::unordered_set<Hash> seen_;  // of tasks
+  std::unordered_set<Hash> seen_;  // hashes of task graphs
   std::size_t best_ = 0;
-  std::size_t best_at_ = 0;  // how many had been costed then
+  std::size_t best_at_ = 0;  // candidates_ when the best was found
   std::size_t candidates_ = 0;
   std::size_t taken_up_ = 0;
-  std::size_t best_taken_up_ = 0;  // how many had been when the best was found
+  std::size_t best_taken_up_ = 0;  // taken_up_ when the best was found
   std::vector<Slot> changed_;
 };
 
-// Beside a good graph to begin with, alpha drops what leads from the piece itself to a better one.
+// Runs one search per kind of initial candidate. Next to a good one, alpha would drop the way from
+// the piece itself to a better graph.
 Found Substitutions::best_of(const Piece& piece, const Substitution& options) {
   std::vector<Start> starts;
   if (!piece.seeds.empty()) starts.push_back(Start::kSeeds);

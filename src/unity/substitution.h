@@ -1,7 +1,7 @@
-// Substitution selection: the rewritings of a piece, best first. The cheapest graph that was found
-// is taken up, every rule applied to it at every place, and what costs more than alpha times the
-// best is dropped; until none is left or there have been enough. A graph costs what its best
-// mapping does (mapping.h).
+// Substitution selection: searches the rewrites of a piece, best first. It expands the cheapest
+// known graph by every rule at every place. Graphs that cost more than alpha times the best are
+// dropped. It ends when none is left or the limit of candidates is reached. A graph's cost is that
+// of its best mapping (mapping.h).
 #pragma once
 
 #include <functional>
@@ -26,32 +26,32 @@ struct Piece {
 
 struct Substitution {
   double alpha = 1.05;
-  std::span<const Seed> seeds = {};  // of the model
-  bool follows_seed = false;         // there is one, to begin with it alone
-  std::size_t candidates = 0;        // costed at most, for a piece
-  std::size_t patience = 0;  // ends it when so many, or as many as before, have gained nothing
+  std::span<const Seed> seeds = {};  // by node of the model
+  bool follows_seed = false;         // starts from the single seed alone
+  std::size_t candidates = 0;        // limit for a piece
+  std::size_t patience = 0;  // candidates without gain that end the search, unless more came before
   std::function<bool()> is_over = {};  // ends it early
-  std::function<void()> costed = {};   // told of each candidate
+  std::function<void()> costed = {};   // called for each candidate
 };
 
 struct Found {
   double seconds = kImpossible;
-  std::vector<rewrite::Match> steps;  // from the piece's graph on; simplifications among them
+  std::vector<rewrite::Match> steps;  // from the piece's graph on, including simplifications
   std::size_t candidates = 0;
-  bool is_complete = false;  // nothing else was in reach within alpha
+  bool is_complete = false;  // whether every graph within alpha was expanded
 };
 
-// What rules and costs are shared by all pieces of a search.
+// The rules and costs that all pieces of a search share.
 class Substitutions {
  public:
   Substitutions(Placements& placements, MappingOptions mapping);
 
   Found best_of(const Piece& piece, const Substitution& options);
 
-  // Do rules cut all operators as the seed has them?
+  // Returns whether rules split all operators as the seed does.
   bool is_reached(const graph::Graph& model, const Seed& seed);
 
-  // The drafts that the steps go through, the piece's own first.
+  // Returns the drafts after each of the steps, the piece's own draft first.
   std::vector<rewrite::Draft> drafts_of(const Piece& piece,
                                         const std::vector<rewrite::Match>& steps);
 
@@ -64,13 +64,14 @@ class Substitutions {
   class Search;
   enum class Start : std::uint8_t { kPiece, kSamples, kSeeds };
 
-  // Removes parallelization operators that undo each other; the steps of `rules()` that did it.
+  // Removes parallelization operators that undo each other. Appends the steps of `rules()` that did
+  // it.
   void simplify(rewrite::Draft& draft, std::vector<rewrite::Match>& steps) const;
 
   rewrite::Dictionary dictionary_;
   rewrite::RuleSet rules_;
   std::vector<bool> simplifies_;            // by rule
-  std::vector<std::uint32_t> simplifying_;  // rules, in the order of:
+  std::vector<std::uint32_t> simplifying_;  // indices in rules_, in the order of:
   rewrite::RuleSet simplifiers_;
   Placements& placements_;
   TaskGraphBuilder tasks_;

@@ -1,7 +1,7 @@
-// A parallel computation graph as the mapping sees it: its operators, and which tensors run between
-// them. Parallelization operators stand on the edges: what an edge costs depends on where its two
-// ends are mapped, so that Reduce and Replicate on one edge are an all-reduce. Weights and inputs
-// lie as their user wants them; a weight's gradient is summed over its copies by the first user.
+// A parallel computation graph as the mapping sees it: its operators, and the tensors between them.
+// Parallelization operators belong to the edges. An edge's cost depends on where its two ends are
+// mapped, so Reduce and Replicate on one edge are an all-reduce. Weights and inputs are laid out as
+// their reader needs them. A weight's gradient is summed over its replicas by the first reader.
 #pragma once
 
 #include <optional>
@@ -16,37 +16,38 @@ namespace tandem::unity {
 struct TaskGraph {
   struct Edge {
     std::uint32_t from = 0;     // vertex
-    std::uint32_t operand = 0;  // of its user
+    std::uint32_t operand = 0;  // index among its reader's operands
   };
   struct Vertex {
     KindId kind = 0;
     std::vector<Edge> in;
-    rewrite::Slot slot = 0;   // in the draft it is of
-    std::uint32_t piece = 0;  // which draft
+    rewrite::Slot slot = 0;   // in its draft
+    std::uint32_t piece = 0;  // index of its draft
   };
-  std::vector<Vertex> vertices;  // users behind what they use; the last one is the result
+  std::vector<Vertex> vertices;  // readers after what they read; the last one is the result
 
-  // Equal where the same operators are cut the same way, however many parallelization operators say
-  // so, and in which order.
+  // Returns a hash that is equal for graphs with the same operators, split the same way. It does
+  // not depend on the number and order of the parallelization operators.
   [[nodiscard]] Hash hash() const;
 };
 
-// The border of a piece that is not the first: an input of its graph.
+// The border before a piece other than the first: an input of its graph.
 struct BorderInput {
   graph::NodeId input;
   bool has_gradient = false;
 };
 
-// Drafts one after another: what one gives at its end is what the next one takes at its border.
+// Builds the task graph of drafts in sequence: the result of one is the border input of the next.
 class TaskGraphBuilder {
  public:
   TaskGraphBuilder(const rewrite::Dictionary& dictionary, Placements& placements)
       : dictionary_(dictionary), placements_(placements) {}
 
-  // A piece by itself: with its borders as tensors that lie as they should.
+  // Returns the graph of one piece alone. Its borders are tensors in the layouts that they should
+  // have.
   TaskGraph of_piece(const rewrite::Draft& draft, const std::optional<BorderInput>& border,
                      bool has_border_output);
-  // Adds one behind those before; its border is what the last one gave.
+  // Appends a draft. Its border is the result of the previous one.
   void append(const rewrite::Draft& draft, const std::optional<BorderInput>& border);
   TaskGraph finish() { return std::move(graph_); }
 
@@ -55,19 +56,19 @@ class TaskGraphBuilder {
                     std::optional<std::uint32_t> border_vertex);
   KindId kind_at(const rewrite::Draft& draft, rewrite::Slot slot);
 
-  static constexpr std::uint32_t kNone = 0xffffffff;  // a source's
+  static constexpr std::uint32_t kNone = 0xffffffff;  // vertex of a source
 
   const rewrite::Dictionary& dictionary_;
   Placements& placements_;
-  std::unordered_map<Hash, KindId> kinds_;  // by operator, types and what has a gradient
+  std::unordered_map<Hash, KindId> kinds_;  // by operator, types and gradients
   TaskGraph graph_;
   std::uint32_t pieces_ = 0;
-  std::uint32_t last_ = kNone;  // vertex that the last draft gave
-  // By slot, of the draft at hand.
+  std::uint32_t last_ = kNone;  // vertex of the last draft's result
+  // The following are by slot of the current draft.
   std::vector<std::uint32_t> vertex_;
-  std::vector<rewrite::Slot> origin_;  // before the parallelization operators
+  std::vector<rewrite::Slot> origin_;  // slot before the parallelization operators
   std::vector<bool> has_gradient_;
-  std::vector<bool> is_summed_;  // a weight whose gradient some operator has summed already
+  std::vector<bool> is_summed_;  // weights whose gradient an earlier reader sums
 };
 
 }  // namespace tandem::unity

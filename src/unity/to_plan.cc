@@ -18,8 +18,8 @@ using rewrite::Slot;
 
 constexpr Slot kNowhere = 0xffffffff;
 
-// Where the nodes of a piece's draft are in the whole model's, which has no parallelization
-// operators: sources by name, operators by what they do to which operands.
+// Finds the nodes of a piece's draft in the whole model's draft, which has no parallelization
+// operators. Sources are found by name, operators by their kind and operands.
 class Counterparts {
  public:
   Counterparts(const Draft& whole, const SolvedPiece& solved, const rewrite::Dictionary& dictionary)
@@ -31,7 +31,8 @@ class Counterparts {
     std::ranges::sort(by_model_, {}, &Known::node);
   }
 
-  // `border`: what the piece's border input is in the whole.
+  // Returns the slots in the whole model by slot of `draft`. `border`: the slot of the piece's
+  // border input in the whole model.
   std::vector<Slot> of(const Draft& draft, Slot border) const {
     std::vector<Slot> out(draft.slot_count(), kNowhere);
     for (auto slot : draft.order()) {
@@ -62,7 +63,7 @@ class Counterparts {
       const auto at = std::ranges::lower_bound(by_model_, model, {}, &Known::node);
       return at != by_model_.end() && at->node == model ? at->slot : kNowhere;
     }
-    // A constant that a rule has made.
+    // A constant that a rule has created.
     for (auto slot : whole_.order()) {
       if (whole_.node(slot).op == node.op) return slot;
     }
@@ -120,7 +121,7 @@ class Conversion {
   }
 
  private:
-  // Takes a piece's algebraic steps on the whole.
+  // Applies a piece's algebraic steps to the whole model.
   bool rewrite_as(const SolvedPiece& solved) {
     const auto drafts = shared_.drafts_of(solved.piece, solved.steps);
     for (std::size_t i = 0; i < solved.steps.size(); ++i) {
@@ -160,7 +161,7 @@ class Conversion {
       const auto slot = whole_.order()[i];
       node_of[slot] = derivation_.empty() ? whole_.node(slot).named_after : NodeId(i);
     }
-    // A border that a later piece has rewritten is no longer where it was: only what is now.
+    // A later piece may have rewritten a border, so the current slots are looked up again.
     std::vector<std::vector<Slot>> at;
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       border_ = p == 0 ? kNowhere : borders_[p - 1];
@@ -215,7 +216,7 @@ class Conversion {
     return out.rewritten->graph;
   }
 
-  // As its first user wants it.
+  // Lays out the sources of an operator as their first reader needs them.
   void place_sources(const graph::Graph& whole, NodeId id, std::vector<plan::Choice>& choices) {
     const auto inputs = whole.inputs(id);
     sources_.resize(whole.size());
@@ -233,9 +234,9 @@ class Conversion {
   Substitutions& shared_;
   rewrite::Dictionary& dictionary_;
   Draft whole_;
-  Slot border_ = kNowhere;     // what the piece at hand begins with
-  std::vector<Slot> borders_;  // what each piece ends with
-  std::vector<bool> sources_;  // by node: has a layout
+  Slot border_ = kNowhere;     // input of the current piece
+  std::vector<Slot> borders_;  // results of the pieces
+  std::vector<bool> sources_;  // by node: whether it has a layout
   rewrite::Derivation derivation_;
   std::vector<std::string> rules_;
 };

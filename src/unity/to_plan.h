@@ -1,9 +1,9 @@
-// From a graph that was found and its mapping to what a plan is made of: the model as the algebraic
-// rules among the steps have rewritten it, with that derivation, and a layout for each operator.
+// Converts a graph that was found and its mapping into the parts of a plan. These are the rewritten
+// model with its derivation, and a layout for each operator.
 //
-// The steps were found on pieces, in graphs with parallelization operators. Taken on the whole
-// model without these, the algebraic ones give the graph that the plan makes parallel; the others
-// are what its layouts say.
+// The steps were found on pieces, in graphs with parallelization operators. The algebraic steps are
+// applied to the whole model without these operators, which gives the plan's graph. The other steps
+// are expressed by the layouts.
 #pragma once
 
 #include <memory>
@@ -16,22 +16,22 @@
 
 namespace tandem::unity {
 
-// A piece of the model and what was found for it.
+// A piece of the model and the steps that were found for it.
 struct SolvedPiece {
   Piece piece;
-  std::vector<graph::NodeId> model_node;  // by node of the piece; none of the model's: its size
+  std::vector<graph::NodeId> model_node;  // by node of the piece; the model's size if not in it
   std::vector<rewrite::Match> steps;
 };
 
 struct Made {
-  std::vector<plan::Choice> choices;                   // of the nodes of:
-  std::shared_ptr<const search::Rewritten> rewritten;  // null: the model as it is
-  std::vector<double> node_seconds;  // by node: its own, and of what is brought to it
-  double seconds = kImpossible;      // of the whole, mapped together: what met at borders has fused
+  std::vector<plan::Choice> choices;                   // by node of the plan's graph
+  std::shared_ptr<const search::Rewritten> rewritten;  // the plan's graph; null: the model
+  std::vector<double> node_seconds;  // by node: its own, and of resharding its operands
+  double seconds = kImpossible;      // of the whole; collectives that met at borders are fused
 };
 
-// The pieces may be of the model with another batch.
-// Nothing where no mapping has the graph, or a step finds no place in the whole model.
+// Returns nullopt if the graph has no mapping, or if a step does not apply to the whole model. The
+// pieces may be of the model with another batch.
 std::optional<Made> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
                             Substitutions& substitutions);
 

@@ -54,7 +54,8 @@ class Search {
     return out;
   }
 
-  // Each of so many that are still to come gets as much of what may be spent.
+  // Gives the next way an equal share of the remaining time and candidates. `ways` is the number of
+  // remaining ways.
   void share_what_is_left(std::size_t ways) {
     const auto& seconds = pool_.options().until.seconds;
     if (seconds) {
@@ -87,8 +88,8 @@ class Search {
     finish(way, solve(graph, how, substitutions), substitutions);
   }
 
-  // A strategy by itself, and what is near it: costs that add up know nothing of what overlaps, so
-  // simulations decide between these and the best of all.
+  // Costs a strategy by itself, then searches near it. Additive costs ignore overlap, so
+  // simulations decide between these results and the best of all.
   void follow_seed(const Way& way, const graph::Graph& graph, const Seed& seed,
                    Substitutions& substitutions) {
     if (!substitutions.is_reached(graph, seed)) return;
@@ -109,7 +110,7 @@ class Search {
     const auto made = to_plan(pool_.model(), pieces, substitutions);
     if (substitutions.mapping().is_cut() && why_ == search::StopReason::kDone)
       why_ = search::StopReason::kBeam;
-    // Also when the time is over: then it is the best there is by then.
+    // Also after the time is over: this is the best result so far.
     if (made) cost(way, *made);
   }
 
@@ -155,8 +156,9 @@ class Search {
     if (candidate.choices != made.choices) cost(candidate);
   }
 
-  // Weights that are no tables, between their uses. Unity's costs know nothing of it: a choice
-  // beside its space that, like the number of micro-batches, simulations decide.
+  // Shards weights between their uses, except for embedding tables. Unity's costs do not cover
+  // this. It is a choice outside its space that simulations decide, like the number of
+  // micro-batches.
   void store_in_parts(search::Candidate& candidate) const {
     const auto& graph = candidate.rewritten ? candidate.rewritten->graph : pool_.model();
     const auto& digits = pool_.digits();
@@ -190,7 +192,7 @@ class Search {
       result.fastest = result.best->simulation.iteration;
       return;
     }
-    // What was found is shown beside what it falls back on.
+    // The result is shown beside the baseline that the plan falls back on.
     found_->family = "unity";
     result.baselines.push_back(*std::move(found_));
   }
@@ -208,18 +210,18 @@ class Search {
     return are_enough || is_late || pool_.is_over();
   }
 
-  // Strategies that are followed each by itself: the fastest.
+  // Number of strategies that are followed separately: the fastest ones.
   static constexpr std::size_t kFollowed = 3;
   static constexpr const char* kName = "search:unity";
 
   const Options& options_;
   search::CandidatePool pool_;
   Clock::time_point begin_ = Clock::now();
-  std::optional<Clock::time_point> deadline_;  // of the way at hand
-  std::optional<std::size_t> most_;            // candidates until it has been followed
+  std::optional<Clock::time_point> deadline_;  // of the current way
+  std::optional<std::size_t> most_;            // limit of candidates_ for the current way
   std::size_t candidates_ = 0;
   std::vector<Seed> seeds_;                 // known strategies, the fastest first
-  std::optional<search::Evaluated> found_;  // the best of what is not a baseline
+  std::optional<search::Evaluated> found_;  // the best that is not a baseline
   search::StopReason why_ = search::StopReason::kDone;
 };
 

@@ -1,5 +1,5 @@
-// The whole search: its plans compute what their models do, splitting finds on chains what the
-// whole graph has, and what ends it is said.
+// Checks the whole search: its plans compute what their models do, splitting a chain finds what the
+// whole graph has, and the stop reason is reported.
 #include "unity/unity.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ struct Case {
   search::Options how;
 };
 
-// What was found: the plan, or beside the baseline that is faster.
+// Returns the search's own result: the plan, or the row beside a faster baseline.
 const search::Evaluated& unity_of(const search::Result& result) {
   if (result.best && result.best->name.starts_with("search:unity")) return *result.best;
   for (const auto& row : result.baselines) {
@@ -113,8 +113,9 @@ TEST(Unity, PipelinesAreOfAllOperatorsOneStageBehindTheOther) {
   }
 }
 
-// Known strategies that rules reach are where it begins: what it finds is no slower. Columns, then
-// rows, gain only together, and so do tables that are all split alike.
+// The search starts from known strategies that rules reach, so its result is no slower.
+// Column-parallel and row-parallel only gain together, and so do embedding tables that are all
+// split the same way.
 TEST(Unity, IsNoSlowerThanTheStrategiesItBeginsWith) {
   for (const auto& [name, batch, strategies] :
        {std::tuple("mlp:layers=4", 1536, std::vector<std::string>{"dp", "megatron", "expert"}),
@@ -150,7 +151,7 @@ TEST(Unity, RulesCutAsAStrategyDoes) {
   }
 }
 
-// Parallel branches may run side by side on parts of the machine: such plans, too.
+// Plans with parallel branches on parts of the machine are deterministic, too.
 TEST(Unity, IsTheSameEveryTime) {
   Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto first = of.find({.least_nodes = 4});
@@ -171,7 +172,7 @@ TEST(Unity, SaysWhatEndsIt) {
   EXPECT_EQ(of.find().stop_reason, search::StopReason::kInterrupted);
 }
 
-// How many graphs are costed says what the search has done.
+// The number of costed graphs shows what the search has done.
 TEST(Unity, EachOptionHasAnEffect) {
   Case of("mlp:layers=4,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto usual = of.find();
@@ -181,7 +182,7 @@ TEST(Unity, EachOptionHasAnEffect) {
   const auto small = of.find({.least_nodes = 3});
   EXPECT_NE(small.rewritings, usual.rewritings);
   EXPECT_NE(of.find({.least_nodes = 3, .splits = false}).rewritings, small.rewritings);
-  // Without the cache the same is found, later.
+  // Without the cache the search finds the same result, later.
   const auto forgetful = of.find({.caches = false});
   EXPECT_EQ(forgetful.rewritings, usual.rewritings);
   EXPECT_EQ(unity_of(forgetful).simulation.iteration, unity_of(usual).simulation.iteration);
@@ -198,7 +199,7 @@ TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
   EXPECT_GE(cuts.size(), 10U);
   const auto users = graph.consumers();
   for (std::size_t c = 0; c < cuts.size(); ++c) {
-    // What is computed from what comes before passes through the cut.
+    // Everything computed from earlier operators passes through the cut.
     std::vector<bool> before(graph.size());
     std::vector<graph::NodeId> stack = {cuts[c]};
     std::size_t operators = 0;
@@ -244,7 +245,7 @@ struct OnTwoDevices {
   Substitutions substitutions{placements, {}};
 };
 
-// What the pieces of a graph cost together, of all rewritings that two devices have.
+// Returns the total cost of a graph's pieces over all rewrites on two devices.
 double cost_in_pieces(const graph::Graph& graph, std::size_t least_nodes) {
   OnTwoDevices here;
   auto& substitutions = here.substitutions;
@@ -274,8 +275,8 @@ double cost_of_piece(const SolvedPiece& solved, Substitutions& substitutions) {
   return substitutions.mapping().cost(tasks);
 }
 
-// The second of two products is summed over devices behind a border, and the next layer's first
-// wants copies of the sum: one all-reduce once the pieces are joined.
+// The second of two matmuls is summed over devices before a border. The next layer's first matmul
+// needs the sum replicated. After joining the pieces, this is one all-reduce.
 TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
   const auto graph = models::parse_model("mlp:layers=4,hidden=4096,inputs=4096,outputs=4096")
                          .build(64, DType::kFp32);
@@ -287,7 +288,7 @@ TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
   double apart = 0;
   for (const auto& piece : solved.pieces) {
     apart += cost_of_piece(piece, substitutions);
-    // A border is a degree for each dimension: no copies, no partial sums.
+    // A border is a degree for each dimension, without replicas or partial sums.
     const auto draft = substitutions.drafts_of(piece.piece, piece.steps).back();
     const auto type_of = [&](rewrite::Slot slot) {
       return substitutions.dictionary().type(draft.node(slot).type).shape;
@@ -307,8 +308,9 @@ TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
   EXPECT_LT(made->seconds, apart);
 }
 
-// Every layer of Megatron ends in a sum and begins with copies. A piece by itself ends the sum at
-// its border, the next makes copies there; joined that is one all-reduce, costed as one.
+// Every Megatron layer ends in a partial sum and begins replicated. A piece by itself ends the sum
+// at its border, and the next one replicates there. Joined, this is one all-reduce and is costed as
+// one.
 TEST(Unity, SumsAndCopiesThatMeetAtABorderAreOneAllReduce) {
   const auto graph = graph::parse_graph(R"(graph blocks
 %x = input() shape=[64, 4096]
@@ -331,7 +333,7 @@ return %loss
   const strategies::Problem problem(graph, here.digits);
   const auto choices = std::get<strategies::Choices>(strategies::megatron(problem, {.tensor = 1}));
   const auto seeds = seeds_of(std::vector<strategies::Choices>{choices}, here.digits);
-  // Enough for the strategy itself, not for what it could become.
+  // Enough for the strategy itself, but not for further rewrites.
   const Substitution how{.alpha = 1, .seeds = seeds, .follows_seed = true, .candidates = 2};
   const auto solved = solve_in_pieces(graph, 3, how, substitutions);
   ASSERT_GT(solved.pieces.size(), 1U);
@@ -348,7 +350,7 @@ return %loss
   EXPECT_GE(std::ranges::count_if(pcg.ids(), is_all_reduce), 1) << graph::to_text(pcg);
 }
 
-// Each device has some rows of an image, and a row of its neighbours'.
+// Each device has some rows of an image, and one row of its neighbours.
 TEST(Unity, CutsImagesAlongTheirRowsByARule) {
   graph::GraphBuilder b("image");
   const auto x = b.input("x", {2, 4, 8, 8}, DType::kFp32);

@@ -15,11 +15,12 @@ class FoldedPipeline : public Pipeline {
  public:
   explicit FoldedPipeline(predict::PipelineDivision pipeline) : pipeline_(std::move(pipeline)) {}
 
-  // What is sent back does not wait for accumulation, nor the last rank's for what is sent on.
+  // Leaves accumulation out of the path through the other ranks, since a stage sends its gradient
+  // back before it accumulates. Only the first rank's last accumulation counts.
   [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
     const auto ranks = pipeline_.kind_of_rank.size();
     Loads out{.ranks = std::vector<double>(ranks)};
-    if (pass.units.empty()) return out;  // nothing is known
+    if (pass.units.empty()) return out;  // no bound is known
     const auto times = times_of_classes(pass, accumulations);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const auto* of_kind = &times[pipeline_.kind_of_rank[rank] * pipeline_.classes.size()];
@@ -66,7 +67,7 @@ class FoldedPipeline : public Pipeline {
     return time;
   }
 
-  // By kind of devices, and in it by class of stages.
+  // Returns times by kind of device, then by class of stages.
   [[nodiscard]] std::vector<predict::PassTime> times_of_classes(const PassBound& pass,
                                                                 double accumulations) const {
     const auto runs = pipeline_.classes[0].size();
@@ -79,7 +80,7 @@ class FoldedPipeline : public Pipeline {
         double forward = following * pass.following_forward;
         double accumulation = 0;
         double early = 0;
-        // A piece of a layer does not recompute what it sends.
+        // A stage that is a piece of a layer does not recompute the activation that it sends.
         const bool recomputes_less = pipeline_.is_in_pieces && pipeline_.layers[c] == 0;
         for (std::size_t r = 0; r < runs; ++r) {
           const auto times = static_cast<double>(pipeline_.classes[c][r]);
@@ -113,7 +114,7 @@ std::unique_ptr<Pipeline> FoldedGridModel::divide(std::int64_t ranks, std::int64
 std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind,
                                             bool has_data_parallel, bool& is_new) {
   const auto& machine = *on.machine;
-  // Experts are on all devices.
+  // Experts are placed on all devices.
   if (kind.ep > 1) return nullptr;
   std::vector<Digit> group;
   const auto& digits = on.problem->digits;
@@ -124,7 +125,7 @@ std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind
   }
   std::vector<std::string> kinds;
   for (const auto& group : machine.groups) kinds.push_back(group.name);
-  // How many units one switch joins changes nothing.
+  // The number of units that one switch connects does not matter.
   std::vector<std::int64_t> counts;
   for (const auto& level : machine.levels) counts.push_back(level.count);
   if (!counts.empty() && machine.levels[0].network == nullptr) counts[0] = 0;
@@ -160,18 +161,18 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
     setting.sp = kind.sequence_parallel;
   }
   setting.recompute = recompute;
-  // So that what happens once a step is told from what happens in every micro-batch.
+  // With two micro-batches, costs per step differ from costs per micro-batch.
   constexpr std::int64_t kMicroBatches = 2;
   setting.micro = kMicroBatches;
   std::optional<predict::PassBound> found;
   try {
     found = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
                                   kind.in_pieces);
-  } catch (const UserError&) {  // tensors of so many samples are larger than any step's
+  } catch (const UserError&) {  // these tensors are larger than those of any step
   }
   if (!found) return std::nullopt;
   PassBound out{std::move(*found)};
-  // What a stage that ends inside a layer recomputes need not be all of it.
+  // A stage that ends inside a layer may recompute only a part of it.
   if (kind.in_pieces) {
     out.compute = 0;
     out.levels.clear();

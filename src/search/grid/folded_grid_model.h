@@ -1,5 +1,4 @@
-// The grid of a network of equal layers: bounds and step times are those of
-// predict/estimator.h.
+// The grid of a network of equal layers. Bounds and step times come from predict/estimator.h.
 #pragma once
 
 #include <map>
@@ -11,10 +10,12 @@
 
 namespace tandem::search {
 
-// Bounds of passes that parts of one machine have in common: those whose devices are joined alike.
+// Cache of pass bounds that parts of one machine share if their devices are connected in the same
+// way.
 class KnownPasses {
  public:
-  // Null where what else the machine has matters, too.
+  // Returns the cache entry of a pass; `is_new` tells whether it was just created. Returns null if
+  // the bound depends on other properties of the machine.
   std::optional<PassBound>* find(const Case& on, const PassKind& kind, bool has_data_parallel,
                                  bool& is_new);
 
@@ -25,8 +26,8 @@ class KnownPasses {
     bool is_context = false;
     auto operator<=>(const Digit&) const = default;
   };
-  // The kind without its digits, these, the counts of levels, the groups of devices, and whether
-  // there are data parallel devices.
+  // The kind without its digits, the tensor and context digits, the unit counts of levels, the
+  // device groups, and whether there is data parallelism.
   using Key = std::tuple<PassKind, std::vector<Digit>, std::vector<std::int64_t>,
                          std::vector<std::string>, bool>;
   std::map<Key, std::optional<PassBound>> known_;
@@ -34,7 +35,8 @@ class KnownPasses {
 
 class FoldedGridModel : public GridModel {
  public:
-  // `estimates` are of the case `on`; `known` of machines of which this one is a part.
+  // `estimates` belong to the case `on`. `known` is the cache of a machine that this one is a part
+  // of.
   FoldedGridModel(const Case& on, Estimates& estimates, KnownPasses* known = nullptr)
       : on_(on), estimates_(estimates), known_(known) {}
 

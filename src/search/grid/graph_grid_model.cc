@@ -20,7 +20,8 @@ namespace {
 using strategies::Family;
 using strategies::Setting;
 
-// The smallest activation that may go from a stage to the next one, of the whole batch.
+// Returns the bytes of the smallest activation that may go from one stage to the next, for the
+// whole batch.
 Bytes least_sent(const strategies::Problem& problem) {
   const auto cuts = strategies::cuts(problem);
   Bytes out;
@@ -31,8 +32,8 @@ Bytes least_sent(const strategies::Problem& problem) {
   return out;
 }
 
-// By stage, its first node that reads a result of another stage which depends on the batch; of the
-// first stage its first node.
+// Returns, by stage, the first node that reads another stage's batch-dependent result. For the
+// first stage that is its first node.
 std::vector<std::size_t> begins_of(const strategies::Problem& problem,
                                    const std::vector<std::uint16_t>& stage_of_node,
                                    std::int64_t stages) {
@@ -50,7 +51,8 @@ std::vector<std::size_t> begins_of(const strategies::Problem& problem,
   return out;
 }
 
-// Compute by device group and node: that of a rank is the slowest of its groups'.
+// A pipeline whose units are nodes, by device group. A rank is as slow as the slowest of its
+// groups.
 class GraphPipeline : public Pipeline {
  public:
   GraphPipeline(const ReadAgain& graph, std::vector<std::uint16_t> stage_of_node,
@@ -69,9 +71,9 @@ class GraphPipeline : public Pipeline {
     const auto groups = pass.units.size() / nodes;
     const auto ranks = groups_of_rank_.size();
     const auto stage_of = [&](std::size_t unit) { return stage_of_node_[unit % nodes]; };
-    // By stage and group.
+    // The four vectors below are indexed by stage, then by group.
     std::vector<double> in_turn(stages_ * groups);
-    std::vector<double> early(stages_ * groups);  // before what needs another stage's results
+    std::vector<double> early(stages_ * groups);  // before any use of other stages' results
     std::vector<double> recomputed(stages_ * groups);
     std::vector<double> accumulation(stages_ * groups);
     const auto place_of = [&](std::size_t unit) { return stage_of(unit) * groups + unit / nodes; };
@@ -113,11 +115,11 @@ class GraphPipeline : public Pipeline {
     return out;
   }
 
-  // Of several stages of a rank all but the last have passed a micro-batch of each rank forward.
+  // All but the last stage of a rank have run the forward pass of one micro-batch of each rank.
   [[nodiscard]] Bytes held(const PassBound& pass) const override {
     const auto ranks = groups_of_rank_.size();
     std::vector<Bytes> of_rank(ranks);
-    Bytes alone;  // of one micro-batch in one stage
+    Bytes alone;  // one micro-batch in one stage
     if (pass.results.empty()) return {};
     const auto of_stages = held_by_stage(graph_, stage_of_node_, stages_, pass.results);
     for (std::size_t s = 0; s < stages_; ++s) {
@@ -139,7 +141,7 @@ class GraphPipeline : public Pipeline {
  private:
   const ReadAgain& graph_;
   std::vector<std::uint16_t> stage_of_node_;
-  std::vector<std::size_t> begins_;  // by stage: its first node that reads another stage's result
+  std::vector<std::size_t> begins_;  // by stage: first node that reads another stage's result
   std::size_t stages_;
   std::vector<std::vector<std::size_t>> groups_of_rank_;
   std::size_t micro_batches_;
@@ -218,7 +220,7 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
   const auto& all = problem_.digits;
   auto devices = std::int64_t{1};
   const auto* part = part_of(kind.ep > 1 ? all.all() : kind.tensor | kind.context);
-  if (part == nullptr) return PassBound{};  // nothing is known
+  if (part == nullptr) return PassBound{};  // no bound is known
   if (kind.ep > 1) {
     setting.family = Family::kEp;
     setting.ep = kind.ep;
@@ -243,7 +245,7 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
   return out;
 }
 
-// What does not depend on the batch may be computed once a step.
+// Counts only operators that depend on the batch. Others may run once a step.
 PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strategy& strategy) {
   const auto& model = problem_.model;
   PassBound out;
@@ -279,13 +281,13 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
     out.compute = &machine == &part.machines.front() ? compute : std::min(out.compute, compute);
     const auto moved = moved_of(part, strategy);
     add_waits(moved, times, {}, out);
-    // What is recomputed may be while something is sent.
+    // Recomputation may overlap communication.
     if (std::ranges::find(again, true) == again.end()) add_waits(moved, times, accumulation, out);
   }
   return out;
 }
 
-// Of the gradients of weights that one operator alone reads, by that.
+// Returns the accumulation times of gradients of weights with one reader, by that reader.
 std::vector<double> GraphGridModel::accumulation_of(const machine::Machine& machine,
                                                     const machine::Digits& digits,
                                                     const strategies::Strategy& strategy) const {
@@ -314,7 +316,8 @@ bool GraphGridModel::is_in_pass(graph::NodeId id) const {
          problem_.nodes[id.index()].batch();
 }
 
-// In one micro-batch; the same on all digits that are not the part's.
+// Returns the layout on all digits in one micro-batch. It is replicated over digits outside the
+// part.
 machine::Layout GraphGridModel::on_all(const Part& part, const machine::Layout& layout) const {
   const auto& all = problem_.digits;
   machine::Layout out(all.count(), machine::DigitRole::kReplica);
@@ -347,7 +350,7 @@ void GraphGridModel::note_weights(const PassKind& kind, const Part& part,
   }
 }
 
-// Operators' results that move before they are read.
+// Returns the results that are resharded before an operator reads them.
 std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
                                                             const strategies::Strategy& strategy) {
   const auto& model = problem_.model;
@@ -377,7 +380,8 @@ std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
   return out;
 }
 
-// As it is, or as one of its readers has it, whichever is least.
+// Adds each result's bytes on one device: its own shard or the shard in which a reader has it,
+// whichever is smaller.
 void GraphGridModel::add_results(const Part& part, const strategies::Strategy& strategy,
                                  PassBound& out) const {
   const auto& model = problem_.model;
@@ -410,8 +414,9 @@ void GraphGridModel::add_results(const Part& part, const strategies::Strategy& s
   }
 }
 
-// An operator begins when what it reads is there and what stands before it is done. `moved` is in
-// the order of readers. With `accumulation`, by node, of the backward pass: that follows its node.
+// Adds the waits of a pass in which an operator begins once its inputs have arrived and the
+// operator before it has ended. `moved` is in the order of readers. With `accumulation`, given by
+// node, the pass is the backward pass; the accumulation follows its node.
 void GraphGridModel::add_waits(std::vector<Moved> moved,
                                const std::vector<predict::CostModel::PassTimes>& times,
                                const std::vector<double>& accumulation, PassBound& out) const {
@@ -425,7 +430,7 @@ void GraphGridModel::add_waits(std::vector<Moved> moved,
   }
   std::vector<double> ends(nodes);
   double now = 0;
-  std::size_t before = nodes;  // what was computed last
+  std::size_t before = nodes;  // last operator that computed
   auto next = moved.begin();
   for (std::size_t k = 0; k < nodes; ++k) {
     const auto n = backward ? nodes - 1 - k : k;
@@ -448,7 +453,7 @@ void GraphGridModel::add_waits(std::vector<Moved> moved,
   }
 }
 
-// Used as in a strategy of these digits.
+// Uses the layouts of weights in a strategy with these digits.
 std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const PassKind& kind,
                                                                         machine::DigitMask ranks,
                                                                         bool is_sharded) {
@@ -480,7 +485,7 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
                      is_in_shards});
     }
   };
-  // A gradient is a sum over all devices that have the same of the weight.
+  // A gradient is a sum over all devices that hold the same part of the weight.
   const auto summands = [&](machine::Layout layout) {
     for (std::size_t i = 0; i < layout.count(); ++i) {
       if (!machine::has(ranks, i) && layout[i] == machine::DigitRole::kReplica) {

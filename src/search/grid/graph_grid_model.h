@@ -1,6 +1,6 @@
-// The grid of any graph on any machine: strategies are simulated. A bound has the operators'
-// compute times; the collectives between two operators as far as nothing is computed in between;
-// the accumulation of gradients; and the collectives of each weight.
+// The grid of any graph on any machine, whose strategies are simulated. A bound consists of the
+// operators' compute times, the collectives between two operators as far as no compute overlaps
+// them, the accumulation of gradients, and the collectives of each weight.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace tandem::search {
 
 class GraphGridModel : public GridModel {
  public:
-  // Strategies are evaluated as candidates of the pool where `may_win` says so, else not.
+  // Strategies are evaluated as candidates of the pool if `may_win` returns true for them; others
+  // are skipped.
   GraphGridModel(CandidatePool& pool, const strategies::Problem& problem, std::int64_t batch,
                  std::function<bool(const std::vector<plan::Choice>&)> may_win);
 
@@ -30,16 +31,16 @@ class GraphGridModel : public GridModel {
   std::vector<std::optional<Evaluated>> evaluate(
       const std::vector<strategies::Setting>& settings) override;
   [[nodiscard]] double work(std::int64_t micro_batches) const override {
-    constexpr double kLeast = 1000;  // to lower a strategy takes as long
+    constexpr double kLeast = 1000;  // lowering a strategy takes as long
     return std::max(
         kLeast, static_cast<double>(problem_.model.size()) * static_cast<double>(micro_batches));
   }
   [[nodiscard]] std::size_t batch() const override { return 4; }
 
  private:
-  // The devices of one tensor and context parallel group, as a machine for every kind of device.
+  // The devices of one tensor and context parallel group, as one machine for each kind of device.
   struct Part {
-    machine::DigitMask mask = 0;  // their digits
+    machine::DigitMask mask = 0;  // digits of the group
     std::vector<machine::Machine> machines;
     std::unique_ptr<machine::Digits> digits;
     std::unique_ptr<strategies::Problem> problem;
@@ -47,14 +48,15 @@ class GraphGridModel : public GridModel {
   const Part* part_of(machine::DigitMask digits);
   PassBound compute_of(const Part& part, const strategies::Strategy& strategy);
   [[nodiscard]] ops::InputMask differentiated(graph::NodeId id) const;
-  // Is it an operator of every micro-batch?
+  // Returns whether the operator runs in every micro-batch.
   [[nodiscard]] bool is_in_pass(graph::NodeId id) const;
-  // An operator's result that moves before another one reads it, and its gradient back.
+  // An operator's result that is resharded before another operator reads it, and its gradient on
+  // the way back.
   struct Moved {
-    std::size_t from;
-    std::size_t to;
-    double there;  // seconds
-    double back;
+    std::size_t from;  // producer
+    std::size_t to;    // reader
+    double there;      // seconds of the forward resharding
+    double back;       // seconds of the backward one
   };
   void add_results(const Part& part, const strategies::Strategy& strategy, PassBound& out) const;
   std::vector<Moved> moved_of(const Part& part, const strategies::Strategy& strategy);
@@ -76,11 +78,11 @@ class GraphGridModel : public GridModel {
   std::map<machine::DigitMask, std::unique_ptr<Part>> parts_;
   struct UsedWeight {
     graph::NodeId node;
-    machine::Layout layout;  // as it is read
+    machine::Layout layout;  // layout in which it is read
     bool is_table;
-    bool is_read_again;  // in the backward pass
+    bool is_read_again;  // by the backward pass
   };
-  // By tensor and context digits: the weights that are trained.
+  // Trained weights, by tensor and context digits.
   std::map<std::pair<machine::DigitMask, machine::DigitMask>, std::vector<UsedWeight>> used_;
 };
 

@@ -15,12 +15,12 @@ struct GraphQuestion {
   const char* machine;
   std::int64_t batch;
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
-  bool is_mixed = false;  // Is every second node half as fast?
+  bool is_mixed = false;  // whether every second node is half as fast
   bool is_stale = false;
-  std::size_t least = 50;  // strategies of the grid
+  std::size_t least = 50;  // least number of strategies in the grid
 };
 
-// Every strategy of the grid, with what its bound said.
+// Evaluates every strategy of the grid, with its bound.
 GridResult evaluate_all(const GraphQuestion& q) {
   auto machine = machine::load_machine(q.machine);
   if (q.is_mixed) {
@@ -45,8 +45,9 @@ GridResult evaluate_all(const GraphQuestion& q) {
                        {.stale = q.is_stale, .near = std::numeric_limits<double>::infinity()});
 }
 
-// With tensor parallel layers, updates one step late, tables that are summed whole or as rows,
-// towers of which a stage may compute one before it hears from the others, recomputation and ZeRO.
+// Covers tensor parallel layers, delayed updates, tables whose gradients are summed whole or as
+// rows, recomputation and ZeRO. It also covers towers of which a stage may compute one before it
+// hears from the others.
 TEST(GraphGrid, NoStrategyIsFasterThanItsBound) {
   const std::vector<GraphQuestion> questions = {
       {"mlp:layers=4,hidden=512", "summit:2", 48},
@@ -55,7 +56,7 @@ TEST(GraphGrid, NoStrategyIsFasterThanItsBound) {
       {"mlp:layers=8,hidden=512", "summit:2", 24, plan::Optimizer::kAdam, false, true},
       {"gpt2:layers=4,hidden=96,heads=6,ffn=192,vocab=120,seq=24", "summit:2", 24,
        plan::Optimizer::kSgd, false, true},
-      // Devices that no switch joins.
+      // Devices that no switch connects.
       {"mlp:layers=8,hidden=64,inputs=64,outputs=64", "dgx_v100:1", 9, plan::Optimizer::kSgd, false,
        true, 2},
       {"mlp:layers=4,hidden=64,inputs=64,outputs=64", "dgx_v100:1", 12},

@@ -67,7 +67,8 @@ class Grid {
   }
 
   void evaluate_all() {
-    // First what most often is best, so that the rest is pruned from the beginning.
+    // The splits that are most often best come first, so that they prune the others from the
+    // beginning.
     add_items([](const Split& split, std::int64_t stages_of_rank) {
       return split.cp == 1 && stages_of_rank <= 2;
     });
@@ -79,7 +80,7 @@ class Grid {
     if (best_ == kNever) evaluate_smallest();
   }
 
-  // The same, pruned by the fastest of one family alone.
+  // Evaluates each family alone: only its own fastest strategy prunes it.
   void evaluate_families() {
     near_ = 1;
     const auto fastest = best_;
@@ -106,7 +107,8 @@ class Grid {
     }
   }
 
-  // Micro-batch sizes: powers of two, and all that a device has.
+  // Returns micro-batch sizes: powers of two that divide `local`, the samples of a device, and
+  // `local` itself.
   [[nodiscard]] static std::vector<std::int64_t> micro_batch_sizes(std::int64_t local) {
     std::vector<std::int64_t> out;
     for (std::int64_t size = 1; size < local; size *= 2) {
@@ -116,7 +118,8 @@ class Grid {
     return out;
   }
 
-  // Up to eight, and more where they divide the layers.
+  // Returns numbers of virtual stages per rank: up to eight, and larger ones that divide the
+  // layers.
   [[nodiscard]] std::vector<std::int64_t> stages_of_a_rank(std::int64_t pp,
                                                            std::int64_t micro_batches) const {
     std::vector<std::int64_t> out = {1};
@@ -171,7 +174,7 @@ class Grid {
     }
   }
 
-  // Is one of its strategies of the family that is evaluated?
+  // Returns whether a strategy of the split belongs to the family being evaluated.
   [[nodiscard]] bool is_of_family(const Split& split) const {
     if (!family_) return true;
     for (std::uint8_t zero = 0; zero <= 3; ++zero) {
@@ -185,7 +188,8 @@ class Grid {
     return split.pp > 1 && stages_of_rank == 1 && micro_batches >= split.pp;
   }
 
-  // By the loads of the same pass that is not in pieces: that is lowered in a fraction of the time.
+  // Returns whether the loads of the pass with stages of whole layers are already too slow. That
+  // pass is much faster to lower.
   bool is_slow_in_pieces(const PassKind& whole, std::int64_t pp, std::int64_t micro_batches) {
     const auto& pass = bounds_.pass(number_of(whole)).pass;
     auto most = pass.compute;
@@ -214,7 +218,8 @@ class Grid {
     }
   }
 
-  // From the lowest bound on; a kind's own bound is found when one of its strategies is first.
+  // Evaluates by ascending bound. A kind's own bound is computed when one of its strategies comes
+  // first.
   void evaluate() {
     std::vector<Item> next;
     while (!queue_.empty() && !is_over()) {
@@ -247,16 +252,16 @@ class Grid {
     if (!family_) others_ = std::min(others_, bound);
   }
 
-  // Strategies that differ only in their micro-batch size, the smallest first.
+  // Strategies that differ only in their micro-batch size, smallest first.
   using Sizes = std::vector<Item>;
 
-  // Least is needed with everything recomputed.
+  // Adds an item if it recomputes everything, since that needs the least memory.
   void add_by_memory(const Item& item) {
     const bool is_last = bounds_.kind(item.kind).recompute + 1 == recomputations_.size();
     if (is_last && !evaluated_.contains(item.key())) by_size_[without_size(item)].push_back(item);
   }
 
-  // One of several sizes, by what it seems to need.
+  // One of several sizes, ordered by the memory that it seems to need.
   struct Needs {
     Bytes bytes;
     const Sizes* sizes;
@@ -285,8 +290,9 @@ class Grid {
     std::vector<Needs> heap_;
   };
 
-  // Adds the first of the sizes from `at` on that does not take too long to evaluate: thousands of
-  // micro-batches do where they are simulated, and of what cannot fit anyway some are enough.
+  // Adds the first size from `at` on that does not take too long to evaluate. Thousands of
+  // micro-batches take long if they are simulated. For strategies that surely do not fit, few
+  // micro-batches are enough.
   void push_size(const Sizes& sizes, std::size_t at, SmallestFirst& to) {
     for (; at < sizes.size(); ++at) {
       const auto needs = bounds_.memory(sizes[at]);
@@ -297,10 +303,11 @@ class Grid {
     }
   }
 
-  // Evaluates what seems to need least, until something surely fits or nothing else seems to need
-  // less: beyond its bound a strategy is expected to need what others of its kind do, gathered
-  // weights and what a layer recomputes. Of all sizes the smallest that is possible needs least or,
-  // as gradients are then shared at once, a single micro-batch.
+  // Evaluates strategies by ascending expected memory, until one surely fits or no other is
+  // expected to need less. The expected memory is the bound plus the excess that others of the same
+  // kind had: gathered weights and recomputed tensors of a layer. Of all micro-batch sizes the
+  // smallest possible one needs the least. A single micro-batch may need less still, since its
+  // gradients are reduced at once.
   void evaluate_smallest() {
     is_by_memory_ = true;
     add_items([](const Split&, std::int64_t) { return true; });
@@ -349,7 +356,7 @@ class Grid {
     is_by_memory_ = false;
   }
 
-  // More samples at once need no less memory.
+  // More samples at once never need less memory.
   using Sizeless = std::tuple<std::uint32_t, bool, std::size_t, std::uint16_t, std::uint8_t>;
   [[nodiscard]] Sizeless without_size(const Item& item) const {
     const auto& kind = bounds_.kind(item.kind);
@@ -380,7 +387,7 @@ class Grid {
       evaluated.bound = which[i]->bound;
       auto& time = evaluated.simulation.iteration;
       check_bound((1 + evaluated.error_bound) * time, Seconds{evaluated.bound}, evaluated.name);
-      time = std::max(time, Seconds{evaluated.bound});  // is proved, and an estimate is not
+      time = std::max(time, Seconds{evaluated.bound});  // the bound is proved, an estimate is not
       check_bound(evaluated.simulation.memory, bounds_.memory(*which[i]), evaluated.name);
       note(*which[i], evaluated);
       out_.evaluated.push_back(std::move(evaluated));
@@ -428,17 +435,17 @@ class Grid {
   std::vector<std::string> recomputations_;
   std::vector<Split> splits_;
   StrategyBounds bounds_;
-  std::map<Sizeless, std::int64_t> too_large_;  // the smallest micro-batch that is known to be
+  std::map<Sizeless, std::int64_t> too_large_;  // smallest micro-batch size known to be too large
   std::map<std::pair<std::uint32_t, bool>, bool> allowed_;
   std::priority_queue<Item, std::vector<Item>, LowestBoundFirst> queue_;
-  bool is_by_memory_ = false;  // are strategies added to these, in place of the queue?
+  bool is_by_memory_ = false;  // whether items go to by_size_ instead of the queue
   std::map<Sizeless, Sizes> by_size_;
   double near_;
-  std::optional<Family> family_;  // that is evaluated alone
+  std::optional<Family> family_;  // the only family to evaluate, if set
   std::set<Item::Key> evaluated_;
   double best_ = kNever;
-  double others_ = kNever;  // lowest bound of those not evaluated
-  double in_vain_ = 0;      // work since a strategy was faster than all before
+  double others_ = kNever;  // lowest bound of strategies that were not evaluated
+  double in_vain_ = 0;      // work since the last improvement
   GridResult out_;
 };
 

@@ -2,9 +2,9 @@
 // and pipeline parallel groups, with every micro-batch size, number of virtual stages, ZeRO stage
 // and recomputation.
 //
-// The grid has up to millions of strategies, of which few are evaluated: each has proved lower
-// bounds of its step time and memory, and the rest are pruned by these alone. Evaluation goes from
-// the lowest bound on, and ends when the next bound is above the best step time.
+// The grid has up to millions of strategies, of which few are evaluated. Each strategy has proved
+// lower bounds of its step time and memory, and these bounds alone prune most of them. Evaluation
+// goes by ascending bound and ends when the next bound is above the best step time.
 #pragma once
 
 #include <functional>
@@ -16,39 +16,38 @@
 namespace tandem::search {
 
 struct GridOptions {
-  bool sequence = true;  // may strategies divide sequences?
-  bool pipeline = true;  // may they have several stages?
-  bool stale = false;    // all are pipelines whose updates come one step late
-  // Do the user's dimensions allow the pass of this setting?
+  bool sequence = true;  // whether strategies may divide sequences
+  bool pipeline = true;  // whether they may have several stages
+  bool stale = false;    // whether all are pipelines with updates one step late
+  // Returns whether the user's dimensions allow the pass of this setting.
   std::function<bool(const strategies::Setting&)> allowed = {};
-  std::function<bool()> stop = {};  // asked between evaluations
+  std::function<bool()> stop = {};  // called between evaluations
   // Strategies slower than this times the best are pruned.
   double near = 1.02;
   // Strategies that are no faster than this are pruned from the beginning.
   double beat = std::numeric_limits<double>::infinity();
-  // Ends when evaluations that took so much work (GridModel::work) have found nothing faster that
-  // fits. A limit of time, where each is simulated, and no proof.
+  // Work (GridModel::work) without a faster strategy that fits after which evaluation ends. It
+  // limits time if strategies are simulated; then nothing is proved.
   double patience = std::numeric_limits<double>::infinity();
-  // Strategies that were evaluated before: they are not evaluated again.
+  // Strategies that were evaluated before and need no evaluation.
   std::vector<Evaluated> known = {};
-  // Once something fits, finds the fastest of every family that fits, too, or what needs least
-  // memory of a family of which nothing fits.
+  // Once something fits, also finds the fastest of every family that fits. For a family in which
+  // nothing fits it finds the one that needs the least memory.
   bool each_family = false;
-  // Only what needs least memory is looked for: ends with the first that surely fits.
+  // Searches only for the least memory and ends with the first strategy that surely fits.
   bool smallest = false;
 };
 
 struct GridResult {
   std::vector<Evaluated> evaluated;
-  // Lower bound of the step times of all others that may fit, in seconds.
+  // Lower bound in seconds of the step times of all other strategies that may fit.
   double others = 0;
-  // What all devices together compute at least in a step, in seconds; 0 where it is not known.
+  // Lower bound of the compute of all devices together in a step, in device-seconds; 0 if unknown.
   double device_seconds = 0;
 };
 
-// The strategies of the grid that were evaluated: all that fit and are within GridOptions::near of
-// the fastest are among them, but for those that are known. Where none fits, those that may need
-// least memory are.
+// Evaluates strategies of the grid. The result has all that fit and are within GridOptions::near of
+// the fastest, except for `known` ones. If none fits, it has those that may need the least memory.
 GridResult evaluate_grid(const Case& on, GridModel& model, const GridOptions& options);
 
 }  // namespace tandem::search

@@ -22,7 +22,7 @@ struct GridQuestion {
   double near = 1.3;
 };
 
-// Every strategy one by one, by loops that know nothing of bounds.
+// Returns every strategy one by one, from loops that use no bounds.
 std::vector<Setting> all_settings(const strategies::Problem& problem, std::int64_t batch,
                                   std::int64_t layers) {
   std::vector<Setting> out = {{.family = Family::kFsdp}};
@@ -68,7 +68,7 @@ double fastest(const std::vector<Evaluated>& evaluated) {
   return out;
 }
 
-// The largest of a strategy's lower bound over what it takes: above 1 a bound is wrong.
+// Returns the largest ratio of a strategy's lower bound to its time. Above 1 a bound is wrong.
 double closest_bound(const GridResult& result) {
   double out = 0;
   for (const auto& e : result.evaluated) {
@@ -120,14 +120,14 @@ std::vector<Setting> possible_settings(const AskedGrid& asked) {
     try {
       const auto complete = strategies::complete(s, asked.problem());
       out.insert(out.end(), complete.begin(), complete.end());
-    } catch (const UserError&) {  // devices that cannot be grouped so
+    } catch (const UserError&) {  // these devices cannot be grouped
     }
   }
   return out;
 }
 
-// What is pruned is slower: nothing of the whole grid is faster than the best that was evaluated,
-// with much memory and with little.
+// Pruned strategies are slower: none of the whole grid is faster than the best evaluated one, with
+// much memory and with little.
 TEST(Grid, LeavesOutNothingThatIsFaster) {
   unsigned round = 0;
   for (const auto& question : kQuestions) {
@@ -149,7 +149,7 @@ TEST(Grid, LeavesOutNothingThatIsFaster) {
   }
 }
 
-// Not those of its best alone: strategies far from it are evaluated, too.
+// Checks not only strategies near the best: strategies far from it are evaluated, too.
 TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
   const std::vector<GridQuestion> questions = {
       {"llama3_8b", "dgx_h100:3", 512},
@@ -158,9 +158,10 @@ TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
       {"mixtral_8x7b", "dgx_h100:4", 64},
       {"gpt2", "dgx_a100:4,software=megatron-deepspeed", 128},
       {"bert_large", "dgx_a100:3", 96},
-      // Gradients of every micro-batch are exposed here, beside what tensor parallel devices send.
+      // Gradients of every micro-batch are exposed here, in addition to tensor parallel
+      // communication.
       {"llama3_70b:layers=12", "dgx_v100:2", 48, 2.5},
-      // Stages end inside of layers, where gradients are summed over tensor parallel devices.
+      // Stages end inside layers, where gradients are summed over tensor parallel devices.
       {"mixtral_8x7b:layers=4,vocab=32768", "summit:9", 64, 1.5},
   };
   unsigned round = 0;
@@ -175,7 +176,7 @@ TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
   }
 }
 
-// A strategy of more could be no plan.
+// A strategy with more micro-batches could not become a plan.
 TEST(Grid, HasNoMoreMicroBatchesThanAreSimulated) {
   AskedGrid asked(
       {"gpt2:layers=4,hidden=256,heads=4,ffn=512,seq=64,vocab=512", "dgx_a100:1", 1U << 20U},
@@ -190,7 +191,7 @@ TEST(Grid, HasNoMoreMicroBatchesThanAreSimulated) {
   }
 }
 
-// Bounds ask for more samples at once than a step has: as many as tensors can be large.
+// Bounds are computed with more samples than a step has, up to the largest possible tensors.
 TEST(Grid, TakesBatchesOfManyLongSequences) {
   AskedGrid asked({"mixtral_8x7b:layers=4,seq=65536", "dgx_h100:32", 512}, Bytes{76e9});
   Estimates estimates(asked.on);
@@ -210,9 +211,9 @@ std::string smallest_of(const std::vector<Evaluated>& evaluated) {
   return std::ranges::min(evaluated, {}, [](const auto& e) { return e.simulation.memory; }).name;
 }
 
-// No strategy of the whole grid needs noticeably less memory than the one found where nothing fits,
-// also if dimensions are not divided by all devices, so that strategies which shard most on paper
-// store most.
+// If nothing fits, no strategy of the whole grid needs noticeably less memory than the one found.
+// That also holds if some dimensions cannot be divided by all devices. Strategies that nominally
+// shard the most then store the most.
 TEST(Grid, FindsWhatNeedsLeastMemoryWhereNothingFits) {
   auto questions = kQuestions;
   questions.insert(
@@ -242,7 +243,7 @@ TEST(Grid, FindsWhatNeedsLeastMemoryWhereNothingFits) {
   }
 }
 
-// One strategy that surely fits is enough.
+// The search for the least memory ends with the first strategy that surely fits.
 TEST(Grid, EndsWithTheFirstThatFitsWhereMemoryAloneIsAsked) {
   AskedGrid asked(kQuestions[0], Bytes{60e9});
   Estimates estimates(asked.on);

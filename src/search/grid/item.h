@@ -1,4 +1,4 @@
-// One strategy of the grid, in few bytes: there are millions.
+// One strategy of the grid in few bytes, since there are millions.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace tandem::search {
 
-// The strategy's kind of pass, and what the rest of the devices do.
+// A strategy: its kind of pass, and the use of the remaining devices.
 struct Item {
-  std::uint32_t kind = 0;   // number of a PassKind
-  std::uint32_t split = 0;  // number of a Split
+  std::uint32_t kind = 0;   // index of a PassKind
+  std::uint32_t split = 0;  // index of a Split
   std::int64_t micro_batches = 1;
   std::uint16_t stages_of_rank = 1;
   std::uint8_t zero = 0;
-  bool is_scheduled = false;  // is its bound that of its schedule?
+  bool is_scheduled = false;  // whether `bound` comes from its schedule
   double bound = 0;
 
-  // The same for no other strategy, the simpler first.
+  // Unique key of a strategy; simpler strategies compare lower.
   using Key = std::tuple<std::uint32_t, std::uint16_t, std::uint8_t, std::uint32_t>;
   [[nodiscard]] Key key() const { return {split, stages_of_rank, zero, kind}; }
 };
@@ -31,10 +31,10 @@ struct LowestBoundFirst {
   }
 };
 
-// `split` is the item's.
+// Returns the family of an item, whose split is `split`.
 strategies::Family family_of(const Item& item, const Split& split);
 
-// `split` and `kind` are the item's, `recompute` the kind's.
+// Returns the setting of an item. `split` and `kind` are the item's; `recompute` is the kind's.
 strategies::Setting setting_of(const Item& item, const Split& split, const PassKind& kind,
                                const std::string& recompute);
 

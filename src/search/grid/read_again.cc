@@ -36,7 +36,7 @@ std::vector<bool> ReadAgain::recomputed(const strategies::Choices& choices) cons
 
 namespace {
 
-// The backward pass of one stage, from its last operator to the first.
+// Replays the backward pass of one stage, from its last operator to its first.
 class BackwardPass {
  public:
   BackwardPass(const ReadAgain& graph, const std::vector<std::uint16_t>& stage_of_node,
@@ -60,7 +60,7 @@ class BackwardPass {
     HeldByStage out;
     std::vector<double> change(nodes.size() + 1);
     for (auto n : used_) {
-      // A source of recomputation may be freed before the recomputed tensor is complete.
+      // An operand of a recomputation may be freed before the recomputed tensor is complete.
       const auto end = end_[n] + (last_read_[n] == end_[n] ? 1 : 0);
       const auto bytes = begin_[n] == end ? 0 : results_[n].bytes.value;
       if (begin_[n] == 0 && !is_recomputed_for(n, nodes.front())) out.saved += Bytes{bytes};
@@ -78,12 +78,13 @@ class BackwardPass {
  private:
   static constexpr std::size_t kNever = static_cast<std::size_t>(-1);
 
-  // What another stage has sent is saved.
+  // Returns whether `reader` recomputes `n`. Results that another stage sent are saved.
   [[nodiscard]] bool is_recomputed_for(std::size_t n, std::size_t reader) const {
     return results_[n].is_recomputed && stage_of_node_[n] == stage_of_node_[reader];
   }
 
-  // First with what it is recomputed from.
+  // Extends the lifetime of `node` to now. Its first use also covers the operands that it is
+  // recomputed from.
   void use(std::size_t node, std::size_t reader) {
     last_read_[node] = now_;
     std::vector<std::pair<std::size_t, std::size_t>> open = {{node, reader}};
@@ -103,10 +104,10 @@ class BackwardPass {
   const ReadAgain& graph_;
   const std::vector<std::uint16_t>& stage_of_node_;
   const std::vector<PassBound::Result>& results_;
-  std::size_t now_ = 0;             // operators whose backward pass is over
-  std::vector<std::size_t> begin_;  // by node: since when its result is there, and until when
-  std::vector<std::size_t> end_;
-  std::vector<std::size_t> last_read_;  // by the backward pass of an operator
+  std::size_t now_ = 0;                 // operators whose backward pass is over
+  std::vector<std::size_t> begin_;      // by node: time from which its result is held
+  std::vector<std::size_t> end_;        // by node: time until which it is held
+  std::vector<std::size_t> last_read_;  // last read by a backward pass
   std::vector<std::size_t> used_;
 };
 

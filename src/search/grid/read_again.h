@@ -1,5 +1,5 @@
-// What backward passes read of forward passes: saved from there or recomputed, and how much that is
-// at a time.
+// Finds which forward results the backward passes read, whether they are saved or recomputed, and
+// how many bytes they take at a time.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,11 @@
 
 namespace tandem::search {
 
-// By node, what its backward pass reads beside the gradient of its result: operands, or the result.
+// Tensors that each node's backward pass reads beside the gradient of its result: operands, or the
+// result.
 class ReadAgain {
  public:
-  // `has_gradient`: by node. The problem outlives it.
+  // `has_gradient` is indexed by node. The problem outlives the object.
   ReadAgain(const strategies::Problem& problem, const std::vector<bool>& has_gradient);
 
   [[nodiscard]] bool reads(std::size_t node, std::size_t operand) const {
@@ -20,8 +21,8 @@ class ReadAgain {
   }
   [[nodiscard]] bool reads_result(std::size_t node) const { return result_[node]; }
 
-  // By node: is it recomputed, of those that may be? For who reads it in the backward pass, or for
-  // what is recomputed of it.
+  // Returns, by node, whether a node that may be recomputed really is. It is if a backward pass
+  // reads it, or if another recomputed node does.
   [[nodiscard]] std::vector<bool> recomputed(const strategies::Choices& choices) const;
 
   [[nodiscard]] const graph::Graph& model() const { return model_; }
@@ -32,13 +33,14 @@ class ReadAgain {
   std::vector<bool> result_;
 };
 
-// Of one micro-batch in a stage.
+// Bytes of one micro-batch in a stage.
 struct HeldByStage {
-  Bytes saved;  // from its forward pass on
-  Bytes
-      peak;  // of results in its backward pass: recomputed when they are first read, until the last
+  Bytes saved;  // held from its forward pass on
+  Bytes peak;   // most bytes of results that its backward pass holds at once
 };
-// `results`: by node. Gradients, and what a backward pass holds for a moment, are not counted.
+// Returns the bytes held by each stage. `results` is indexed by node. A recomputed result is held
+// from its first to its last read. Gradients and temporary buffers of a backward pass are not
+// counted.
 std::vector<HeldByStage> held_by_stage(const ReadAgain& graph,
                                        const std::vector<std::uint16_t>& stage_of_node,
                                        std::size_t stages,

@@ -8,16 +8,16 @@
 
 namespace tandem::search {
 
-// How tensor, context, data and pipeline parallelism share the devices.
+// A way in which tensor, context, data and pipeline parallelism share the devices.
 struct Split {
   std::int64_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1;
   machine::DigitMask tensor = 0, context = 0, ranks = 0;
-  machine::DigitMask data = 0;  // the others
+  machine::DigitMask data = 0;  // all other digits
 };
 
 struct SplitOptions {
-  std::int64_t stages = 1;  // at most
-  bool sequence = true;     // may sequences be divided?
+  std::int64_t stages = 1;  // most stages
+  bool sequence = true;     // whether sequences may be divided
 };
 std::vector<Split> splits_of(const strategies::Problem& problem, std::int64_t batch,
                              const SplitOptions& options);

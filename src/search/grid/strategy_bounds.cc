@@ -30,7 +30,8 @@ std::uint32_t StrategyBounds::number_of(const PassKind& kind, bool is_rough) {
   return static_cast<std::uint32_t>(at->second);
 }
 
-// Scales the bound of the largest micro-batch with nothing recomputed: there a sample takes least.
+// Scales the bound of the largest micro-batch without recomputation. A sample takes the least time
+// there.
 Bounded StrategyBounds::rough(const PassKind& kind) {
   auto base = kind;
   base.micro_batch_size = kind.ep > 1 ? batch_ / digits_.devices() : batch_;
@@ -41,7 +42,7 @@ Bounded StrategyBounds::rough(const PassKind& kind) {
     note_device_seconds(base, at->second);
   }
   auto out = at->second;
-  // That the largest cannot be had says nothing of smaller ones: they have no bound yet.
+  // If the largest micro-batch is impossible, smaller ones may be possible. They have no bound yet.
   if (out.impossible && kind != base) return {};
   out.known = kind == base;
   if (out.known) return out;
@@ -54,7 +55,7 @@ Bounded StrategyBounds::rough(const PassKind& kind) {
   for (auto& time : pass.recomputed) time *= scale;
   std::ranges::fill(pass.accumulation, 0.0);
   for (auto& time : pass.early) time *= scale;
-  // In smaller ones there may be more to compute between two operators.
+  // Smaller micro-batches may have more compute between two operators.
   std::erase_if(pass.waits, [](const auto& wait) { return !wait.is_adjacent; });
   for (auto& wait : pass.waits) wait.seconds *= scale;
   pass.following *= scale;
@@ -64,13 +65,13 @@ Bounded StrategyBounds::rough(const PassKind& kind) {
   return out;
 }
 
-// One device alone is counted, too, since it wastes nothing.
+// Includes the bound of a single device, which wastes nothing.
 double StrategyBounds::device_seconds() {
   (void)rough({.micro_batch_size = batch_});
   return std::isinf(device_seconds_) ? 0 : device_seconds_;
 }
 
-// A sample takes least in the largest micro-batch.
+// A sample takes the least time in the largest micro-batch.
 void StrategyBounds::note_device_seconds(const PassKind& base, const Bounded& bound) {
   if (bound.impossible || base.in_pieces || bound.pass.units.empty()) return;
   const auto all = pipeline_of(1, 1, 1)->loads(bound.pass, 0).ranks[0];
@@ -90,9 +91,8 @@ Bounded StrategyBounds::close(const PassKind& kind) {
   return {.pass = std::move(*bound), .known = true};
 }
 
-// A device holds at least its share of what is stored, and what its forward passes save before
-// its first backward pass. As much is saved again once all gradients are there, if there are
-// enough micro-batches.
+// A device holds at least its share of stored state, and what its forward passes save before its
+// first backward pass. With enough micro-batches it saves as much again once all gradients exist.
 Bytes StrategyBounds::memory(const Item& item) {
   const auto& split = splits_[item.split];
   const auto [always, gradients] = weights_.stored(split, item.zero, item.micro_batches);
@@ -101,21 +101,21 @@ Bytes StrategyBounds::memory(const Item& item) {
   const std::tuple now(pipeline, item.kind, bound.known);
   if (held_.first != now) held_ = {now, pipeline->held(bound.pass)};
   const auto held = held_.second;
-  constexpr std::int64_t kRounds = 3;  // of the ranks by several stages of a rank
+  constexpr std::int64_t kRounds = 3;  // a rank with several stages takes three rounds
   const bool is_repeated = item.stages_of_rank == 1 ? item.micro_batches > split.pp
                                                     : item.micro_batches >= kRounds * split.pp;
   return always + (is_repeated ? gradients + held : std::max(gradients, held));
 }
 
-// No rank takes less than its stages do, and the updates of its weights after them. The last one
-// begins when all others have passed their first micro-batch forward, and they end after it with
-// its backward pass. No level has more to carry than there is time, and gradients are
-// synchronized in the last micro-batch.
+// Takes the maximum of several bounds. A rank takes at least the time of its stages, then of its
+// weight updates. The last rank begins when all others have passed their first micro-batch forward,
+// and they end after it with that micro-batch's backward pass. No machine level has more
+// communication than there is time. Gradients are synchronized in the last micro-batch.
 double StrategyBounds::time(const Item& item) {
   const auto& split = splits_[item.split];
   const auto& pass = bounds_[item.kind].pass;
   const auto micro_batches = static_cast<double>(item.micro_batches);
-  // ZeRO-2 and -3 accumulate shards.
+  // ZeRO-2 and ZeRO-3 accumulate shards.
   const bool accumulates = item.micro_batches > 1 && item.zero < 2;
   const auto& loads = loads_of(item, accumulates);
   const auto mean =
@@ -134,16 +134,16 @@ double StrategyBounds::time(const Item& item) {
         static_cast<double>(item.stages_of_rank) - 0.5;  // the first sends no gradient
     const auto ranks_before = static_cast<double>(split.pp - 1);
     out = std::max(out, micro_batches * sends * send);
-    // Steps of stale pipelines flow into each other.
+    // Consecutive steps of stale pipelines overlap.
     const auto others = is_stale_ ? 0 : loads.others + ranks_before * send;
     out = std::max(out, micro_batches * loads.ranks.back() + others);
   }
   if (split.dp * split.cp == 1 || split.ep > 1) return out;
-  // A rank's first stage may run its last micro-batch after those of its other stages, and gather
-  // its last weights after their first micro-batches.
+  // A rank's first stage may run its last micro-batch after those of its other stages. It may also
+  // gather its last weights after their first micro-batches.
   const auto left = item.stages_of_rank == 1 ? 1 : split.pp;
   const auto before = static_cast<double>(std::max(item.micro_batches - left, std::int64_t{0}));
-  std::vector<double> reduced(machine_.levels.size());  // by level, the mean of all ranks
+  std::vector<double> reduced(machine_.levels.size());  // by level, mean of all ranks
   for (const auto& [rank, level, each, once, gather, again] : data_parallel_times(item)) {
     const auto sum = each + once;
     const auto sums = item.zero < 2 ? sum : micro_batches * each + once;
@@ -154,8 +154,8 @@ double StrategyBounds::time(const Item& item) {
     out = std::max(out, before * load + sum + (item.zero < 3 ? gather : 0));
     reduced[level] += rank ? each / static_cast<double>(split.pp) : each;
   }
-  // Shards accumulate in every micro-batch but the first, each when it is reduced, before any
-  // more compute. What else is sent may be sent meanwhile.
+  // Shards accumulate in every micro-batch except the first, each right after its reduction and
+  // before more compute. Other communication may overlap that.
   if (item.zero >= 2 && !is_stale_) {
     out = std::max(out, micro_batches * pass.compute / static_cast<double>(split.pp) +
                             (micro_batches - 1) * std::ranges::max(reduced));
@@ -163,22 +163,22 @@ double StrategyBounds::time(const Item& item) {
   return out;
 }
 
-// Strategies that differ in their ZeRO stage come one after the other.
+// Keeps only the last loads, because strategies that differ in their ZeRO stage are adjacent.
 const Pipeline::Loads& StrategyBounds::loads_of(const Item& item, bool accumulates) {
   const auto* pipeline = pipeline_of(item);
   const auto& bound = bounds_[item.kind];
   const LoadsKey key{pipeline, item.kind, item.micro_batches, bound.known};
   auto& last = last_loads_[accumulates ? 1 : 0];
   if (last.first != key) {
-    // The first gradients are stored as they are.
+    // The first gradients are stored without accumulation.
     const auto some = static_cast<double>(item.micro_batches - 1);
     last = {key, pipeline->loads(bound.pass, accumulates ? some / (some + 1) : 0)};
   }
   return last.second;
 }
 
-// The schedule's step of what its kind takes at least. Strategies that differ in their ZeRO stage
-// have the same but for whether whole gradients accumulate.
+// Returns the step time of the schedule if each slot takes its bound. Strategies that differ in
+// their ZeRO stage share it, except for whether whole gradients accumulate.
 double StrategyBounds::scheduled_time(const Item& item) {
   const auto& split = splits_[item.split];
   if (split.pp == 1 || bounds_[item.kind].pass.forward.empty()) return 0;
@@ -197,12 +197,13 @@ double StrategyBounds::scheduled_time(const Item& item) {
   return at->second;
 }
 
-// Returns the times of an activation to the next rank and a gradient back, where that is fastest.
+// Returns the times of sending an activation to the next rank and a gradient back, between the
+// ranks where that is fastest.
 predict::PassTime StrategyBounds::send_times(const Item& item) {
   const auto& split = splits_[item.split];
   const auto& pass = bounds_[item.kind].pass;
   if (pass.sent == Bytes{}) return {};
-  // Ranks differ in the innermost of their digits at least.
+  // Ranks differ at least in the innermost of their digits.
   const auto across = std::bit_floor(split.ranks);
   const auto time = [&](bool copied) {
     return predict::send_time(machine_, digits_, across, copied ? split.tensor : 0, pass.sent)
@@ -211,8 +212,8 @@ predict::PassTime StrategyBounds::send_times(const Item& item) {
   return {time(pass.copied), time(pass.gradient_copied)};
 }
 
-// Returns the collectives of gradients and weights: of each weight once the kind is lowered, before
-// that one for all, as if tensors were divided evenly.
+// Returns the collectives of gradients and weights. Once the kind is lowered, each weight has its
+// own; before that, all share one, as if tensors were divided evenly.
 const std::vector<DataParallelTime>& StrategyBounds::data_parallel_times(const Item& item) {
   const auto& split = splits_[item.split];
   const bool is_sharded = item.zero > 0;
@@ -233,7 +234,7 @@ const std::vector<DataParallelTime>& StrategyBounds::data_parallel_times(const I
 
 const Pipeline* StrategyBounds::pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
                                             std::int64_t micro_batches) {
-  // More of them change nothing before the first backward pass.
+  // More micro-batches change nothing before the first backward pass.
   micro_batches = std::min(micro_batches, 4 * pp);
   const auto [at, is_new] = pipelines_.try_emplace({pp, stages_of_rank, micro_batches});
   if (is_new) at->second = model_.divide(pp, stages_of_rank, micro_batches);

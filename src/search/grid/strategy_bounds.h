@@ -1,5 +1,5 @@
-// Proved lower bounds of the time and memory of each strategy of the grid, by its pass, its stages
-// and its weights.
+// Proved lower bounds of the time and memory of each strategy of the grid, from its pass, its
+// stages and its weights.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@ namespace tandem::search {
 
 struct Bounded {
   PassBound pass;
-  bool known = false;  // `pass` is of this kind, not of one that takes no longer
+  bool known = false;  // whether `pass` is of this kind, not of a kind that takes no longer
   bool impossible = false;
 };
 
 class StrategyBounds {
  public:
-  // Item::split counts `splits`, PassKind::recompute counts `recomputations`. `is_stale`: updates
+  // Item::split indexes `splits`, PassKind::recompute indexes `recomputations`. `is_stale`: updates
   // come one step late. All arguments outlive the object.
   StrategyBounds(const Case& on, GridModel& model, bool is_stale, const std::vector<Split>& splits,
                  const std::vector<std::string>& recomputations);
@@ -36,13 +36,13 @@ class StrategyBounds {
   [[nodiscard]] const Bounded& pass(std::uint32_t number) const { return bounds_[number]; }
   // Returns the pass lowered as this kind, not scaled from one that takes no longer.
   const Bounded& close_pass(std::uint32_t number);
-  // Returns null if the network cannot be divided so.
+  // Returns null if the network cannot be divided into such stages.
   const Pipeline* pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
                               std::int64_t micro_batches);
 
   Bytes memory(const Item& item);
   double time(const Item& item);
-  // Returns the time of the schedule whose every slot takes its bound.
+  // Returns the step time of the schedule if each slot takes its bound.
   double scheduled_time(const Item& item);
   // Returns a bound of the compute of a step summed over devices, in seconds; 0 if unknown.
   double device_seconds();

@@ -14,7 +14,7 @@ namespace tandem::search {
 
 namespace {
 
-// By node.
+// Returns, by node, whether it is an embedding table.
 std::vector<bool> are_tables(const strategies::Problem& problem) {
   std::vector<bool> out(problem.model.size());
   for (auto id : problem.model.ids()) {
@@ -25,7 +25,8 @@ std::vector<bool> are_tables(const strategies::Problem& problem) {
   return out;
 }
 
-// By node: is it read with a dimension along the batch? Data parallel devices have parts of it.
+// Returns, by node, whether it is read with a dimension along the batch. Data parallel devices hold
+// parts of such a weight.
 std::vector<bool> follow_batch(const strategies::Problem& problem) {
   std::vector<bool> out(problem.model.size());
   for (auto id : problem.model.ids()) {
@@ -84,7 +85,7 @@ void WeightBounds::add_bytes(const Case& on) {
     if (!is_trained(node)) continue;
     const auto all = stored_bytes(node, on.optimizer, precision_);
     const auto scale = size_of(precision_.gradient(node.type.dtype)) / size_of(node.type.dtype);
-    // Plain SGD may subtract a gradient at once.
+    // Plain SGD can subtract a gradient as soon as it is computed.
     const auto gradient = on.optimizer == plan::Optimizer::kSgd ? Bytes{} : whole * scale;
     held.gradients += gradient;
     if (!sums_rows || !is_table[id.index()]) {
@@ -134,9 +135,9 @@ void WeightBounds::Held::add(const Held& other, double share) {
 
 namespace {
 
-// Into how many parts can a tensor be cut that lies on so many devices? A prime factor of these
-// cuts dimensions that it divides.
-// For 6144 x 16384 (2^11 3 x 2^14) on 90 devices (2 3^2 5): 2 x 3, each on 15 devices.
+// Returns the most parts that a tensor can be divided into on `devices` devices. A prime factor of
+// `devices` divides dimensions that are multiples of it. Example: 6144 x 16384 (2^11 3 x 2^14) on
+// 90 devices (2 3^2 5) has 2 x 3 parts, each on 15 devices.
 std::int64_t parts_of(const std::vector<std::int64_t>& shape, std::int64_t devices) {
   std::int64_t out = 1;
   const auto cut_by = [&](std::int64_t prime, std::int64_t times) {
@@ -165,8 +166,8 @@ const WeightBounds::Held& WeightBounds::shared_by(std::int64_t devices) const {
   return at->second;
 }
 
-// ZeRO-1 accumulates whole gradients, ZeRO-2 and -3 shards. Of a weight with a sequence dimension,
-// as of positions, context parallel devices may hold a part of the gradient.
+// ZeRO-1 accumulates whole gradients, ZeRO-2 and ZeRO-3 shards. Context parallel devices may hold
+// only part of the gradient of a weight with a sequence dimension, such as position embeddings.
 WeightBounds::Stored WeightBounds::stored(const Split& split, std::uint8_t zero,
                                           std::int64_t micro_batches) const {
   const auto of_rank = 1 / static_cast<double>(split.pp);
@@ -204,7 +205,8 @@ DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sha
   const auto time = [&](Step step, Bytes bytes) {
     return predict::collective_time(machine_, digits_, step, group, bytes * share).value;
   };
-  // A gradient of a group that cannot divide it is all-reduced, perhaps in shards of a part of it.
+  // A gradient that the group cannot divide is all-reduced, perhaps in shards over part of the
+  // group.
   const auto reduce = [&](Bytes bytes) {
     return std::min(time(Step::kAllReduce, bytes), time(Step::kReduceScatter, bytes));
   };
@@ -218,7 +220,7 @@ DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sha
   }
   const auto sharded = divided_by(split.dp * split.cp);
   if (sharded.weights > Bytes{}) {
-    // The backward pass gathers again, but for the last weights.
+    // The backward pass regathers all but the last weights.
     constexpr double kAgain = 0.8;
     out.synchronization = time(Step::kReduceScatter, sharded.gradients);
     out.gather = time(Step::kAllGather, sharded.weights);

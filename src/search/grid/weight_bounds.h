@@ -1,5 +1,5 @@
-// What weights take at least, whatever the operators that read them: memory, the communication of
-// data parallel devices, and updates.
+// Lower bounds of the costs of weights that hold whatever operators read them: memory, data
+// parallel communication and updates.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@
 
 namespace tandem::search {
 
-// What data parallel devices of a rank send each other on a machine level, in seconds; without a
-// rank, those of the rank that has most.
+// Communication of data parallel devices on a machine level, in seconds. Without a rank it is that
+// of the rank with the most.
 struct DataParallelTime {
   std::optional<std::size_t> rank;
   std::size_t level = 0;
-  double synchronization = 0;  // of the gradients of one micro-batch
-  double once = 0;             // of those that are accumulated first, whatever the ZeRO stage
-  double gather = 0;           // for the forward pass
-  double gather_again = 0;     // and for the backward pass
+  double synchronization = 0;  // gradients of one micro-batch
+  double once = 0;             // gradients that are accumulated first, whatever the ZeRO stage
+  double gather = 0;           // weights for the forward pass
+  double gather_again = 0;     // weights for the backward pass
 };
 
-// Sums over weights, by rank and level.
+// Sums the times of weights by rank and level.
 std::vector<DataParallelTime> by_rank(const std::vector<SharedWeight>& weights,
                                       const Pipeline& pipeline);
 
@@ -31,17 +31,18 @@ class WeightBounds {
  public:
   explicit WeightBounds(const Case& on);
 
-  // On each device: what it holds between steps, and the gradients that it holds at the end of
-  // one, of so many micro-batches.
+  // Bytes on each device: those held between steps, and gradients held at the end of a step with
+  // this number of micro-batches.
   struct Stored {
     Bytes always;
     Bytes gradients;
   };
   [[nodiscard]] Stored stored(const Split& split, std::uint8_t zero,
                               std::int64_t micro_batches) const;
-  // Of the rank that has most.
+  // Returns the update time of the rank with the most.
   [[nodiscard]] double update_time(const Split& split, std::uint8_t zero) const;
-  // As if gradients and weights were each one collective, of tensors that are cut evenly.
+  // Returns the times as if all gradients were one collective and all weights another, of evenly
+  // divided tensors.
   [[nodiscard]] DataParallelTime as_one_collective(const Split& split, bool is_sharded) const;
 
  private:
@@ -54,24 +55,25 @@ class WeightBounds {
   struct Held {
     Bytes weights;
     Bytes gradients;
-    Bytes states;  // of the optimizer, and master copies
+    Bytes states;  // optimizer states and master copies
     void add(const Held& other, double share);
   };
-  // Returns what each of so many devices stores at least that share all weights.
+  // Returns a lower bound of what each of `devices` devices stores if they share all weights.
   [[nodiscard]] const Held& shared_by(std::int64_t devices) const;
-  // Keys: shapes; none for embedding tables, each of which may be whole on one device.
+  // Keys are shapes. The empty key is for embedding tables, each of which may be whole on one
+  // device.
   std::map<std::vector<std::int64_t>, Held> held_;
-  mutable std::map<std::int64_t, Held> shares_;  // by devices
+  mutable std::map<std::int64_t, Held> shares_;  // by number of devices
   struct Dense {
     Bytes weights;
     Bytes gradients;
-    Bytes read_again;  // in the backward pass, of the weights: what is looked up is not
+    Bytes read_again;  // weights that the backward pass reads; embedding lookups do not
   };
-  // Those that can be divided by so many devices; 1: all.
+  // Returns the sums over weights that can be divided by `devices`; 1: over all.
   [[nodiscard]] Dense divided_by(std::int64_t devices) const;
-  // Without embedding tables whose gradients are summed as rows.
+  // Excludes embedding tables whose gradients are summed as rows.
   std::map<std::vector<std::int64_t>, Dense> dense_;  // by shape
-  double updates_ = 0;  // on one device, without tables of which rows are updated
+  double updates_ = 0;  // seconds on one device, without tables whose rows are updated
 };
 
 }  // namespace tandem::search

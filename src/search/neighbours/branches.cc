@@ -21,7 +21,8 @@ using machine::DigitMask;
 using machine::DigitRole;
 using machine::DigitUse;
 
-// By node, the operand of `join` through which all goes that comes of it; -1 for the others.
+// Returns, by node, the operand of `join` that all paths from the node to the outputs go through;
+// -1 for nodes without one.
 std::vector<int> operands_reached(const graph::Graph& graph,
                                   const std::vector<std::vector<NodeId>>& consumers, NodeId join) {
   constexpr int kNone = -1;
@@ -69,7 +70,7 @@ std::vector<std::vector<NodeId>> branches_before(const graph::Graph& graph,
   return out;
 }
 
-// Puts the branches of one plan elsewhere.
+// Tries other placements for the branches of one plan.
 class Placing {
  public:
   Placing(CandidatePool& pool, const Candidate& plan, const Branches& branches)
@@ -96,8 +97,8 @@ class Placing {
   }
 
  private:
-  // Where a branch may lie: at one place of these digits; on the others as in the plan, or
-  // each operator along the batch.
+  // A placement of one branch: at one coordinate of the `idle` digits. On the other digits it stays
+  // as in the plan, or each of its operators is split along the batch.
   struct Place {
     DigitMask idle = 0;
     bool along_batch = false;
@@ -112,7 +113,7 @@ class Placing {
 
   [[nodiscard]] const machine::Digits& digits() const { return pool_.digits(); }
 
-  // Idle on the outermost digits or on the innermost ones.
+  // Lists placements that are idle on the outermost digits or on the innermost ones.
   void set_places() {
     const auto all = digits().all();
     for (std::size_t i = 1; i <= digits().count(); ++i) {
@@ -136,7 +137,7 @@ class Placing {
     return out;
   }
 
-  // Equal for those that compute the same of the same types.
+  // Returns a hash that is equal for branches with the same operators and types.
   [[nodiscard]] Hash class_of(const std::vector<NodeId>& nodes) const {
     Hash out = 0;
     for (auto id : nodes) {
@@ -150,7 +151,8 @@ class Placing {
     while (const auto next = best_of(one_changed(now.places), now.seconds)) now = *next;
   }
 
-  // Of branches that are equal and lie alike the first stands for all.
+  // Returns the placements that differ from `now` in one branch. Of equivalent branches with equal
+  // placements only the first one is moved.
   [[nodiscard]] std::vector<Places> one_changed(const Places& now) const {
     std::vector<Places> out;
     std::set<std::pair<Hash, Place>> seen;
@@ -174,8 +176,9 @@ class Placing {
     return Timed{all[best->first], best->second};
   }
 
-  // What has most to compute first, each at the place that has least so far. Nothing where the
-  // batch cannot be cut so far, or a reader wants partial sums that nothing makes.
+  // Packs the branches onto devices: the one with most operations first, each at the place with the
+  // least load so far. Returns nullopt if the batch cannot be split so far, or if a reader needs
+  // partial sums that no operator produces.
   [[nodiscard]] std::optional<Candidate> candidate(const Places& places) const {
     std::vector<strategies::Load> loads;
     for (std::size_t b = 0; b < branches_.size(); ++b) {
@@ -195,7 +198,7 @@ class Placing {
     return out;
   }
 
-  // False where it cannot be.
+  // Returns false if an operator of the branch cannot be split along the batch.
   [[nodiscard]] bool cut_along_batch(const std::vector<NodeId>& branch, DigitMask idle,
                                      std::vector<plan::Choice>& choices) const {
     for (auto id : branch) {
@@ -221,7 +224,7 @@ class Placing {
     return true;
   }
 
-  // The other digits do what they did.
+  // Puts the node at the coordinates of `rank` on the `idle` digits. Other digits keep their use.
   void put(NodeId id, DigitMask idle, std::int64_t rank, plan::Choice& choice) const {
     for (std::size_t i = 0; i < digits().count(); ++i) {
       if (!machine::has(idle, i)) continue;
@@ -261,11 +264,11 @@ class Placing {
   const strategies::Problem problem_;
   const std::vector<std::vector<NodeId>> consumers_;
   const std::vector<std::vector<NodeId>>& branches_;
-  std::vector<std::size_t> branch_of_;  // by node; of what is in none, their number
+  std::vector<std::size_t> branch_of_;  // by node; branches_.size() for nodes in no branch
   std::vector<double> operations_;      // by branch
   std::vector<Hash> class_;
   Places places_;
-  std::size_t left_ = limits::kMostBranchesPlaced;  // to try
+  std::size_t left_ = limits::kMostBranchesPlaced;  // simulations that may still run
 };
 
 }  // namespace
@@ -276,7 +279,7 @@ Branches branches_of(const graph::Graph& graph) {
   for (auto id : graph.ids()) all.push_back(id);
   const auto weights = weights_of(graph, all);
   Branches out;
-  Bytes most;  // of all but the largest branch
+  Bytes most;  // weights of all branches but the largest
   for (auto join : graph.ids()) {
     const auto& node = graph.node(join);
     if (node.op.role() != ops::Role::kCompute || graph.inputs(join).size() < 2) continue;
@@ -298,12 +301,12 @@ Branches branches_of(const graph::Graph& graph) {
 
 bool place_branches(CandidatePool& pool, const std::vector<Candidate>& plans) {
   if (pool.is_large() || !pool.are_equal_devices() || plans.empty()) return false;
-  // Tables are branches, too, and are placed better by search/neighbours/side_by_side.h.
+  // Embedding tables are branches, too; search/neighbours/side_by_side.h places them better.
   if (has_tables_to_place(pool, plans[0])) return false;
   const auto& rewritten = plans[0].rewritten;
   const auto branches = branches_of(rewritten ? rewritten->graph : pool.model());
   if (branches.share < limits::kBranchWeights) return false;
-  // Plans that differ in what is recomputed alone lead to the same.
+  // Plans that differ only in recomputation lead to the same placements.
   std::vector<std::vector<machine::NodeLayout>> taken;
   for (const auto& plan : plans) {
     if (!is_for_one_pass(plan)) continue;

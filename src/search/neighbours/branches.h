@@ -1,8 +1,9 @@
-// Branches side by side. Where a network is several parts that only meet at its end, as towers that
-// are concatenated, each may have devices of its own: nothing is summed over the others then. Cost
-// tables let operators take turns, so that all devices seem best for each; only a simulation can
-// say how many branches lie on how few devices, and here they change, all alike or one after
-// another, as long as the step becomes shorter.
+// Places the branches of a network on devices of their own. A network may consist of parts that
+// only meet at its end, such as towers that are concatenated. A branch on its own devices needs no
+// sum over the other devices. Cost tables assume that operators run one after another, so they
+// favor spreading each operator over all devices. Only a simulation shows how many branches should
+// share how many devices. This search moves all branches together, then one at a time, while the
+// step gets shorter.
 #pragma once
 
 #include <vector>
@@ -12,17 +13,18 @@
 
 namespace tandem::search {
 
-// What lies before one operator and meets there alone.
+// The parts of a network that lie before one operator and meet only there.
 struct Branches {
-  std::vector<std::vector<graph::NodeId>> nodes;  // by branch, of those that have weights
-  double share = 0;                               // that they have of all weights
+  std::vector<std::vector<graph::NodeId>> nodes;  // by branch; only branches with weights
+  double share = 0;                               // share of all weights that they hold
 };
-// Of the operator before which branches but the largest have most: none, or at least two.
+// Returns the branches before the operator whose branches, without the largest, hold the most
+// weights. Returns no branches, or at least two.
 Branches branches_of(const graph::Graph& graph);
 
-// Of these plans, of one graph, the best first, those for one pass: their branches elsewhere, where
-// these are most of the weights. False where there are none; else no minimum of cost tables bounds
-// what layouts may come to.
+// Tries other placements of branches for `plans` that run the whole batch in one pass. The plans
+// are of one graph, the best first. Returns whether the branches hold enough of the weights to be
+// placed. If so, the minimum of the cost tables is no longer a lower bound of the step time.
 bool place_branches(CandidatePool& pool, const std::vector<Candidate>& plans);
 
 }  // namespace tandem::search

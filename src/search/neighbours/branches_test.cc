@@ -36,8 +36,8 @@ TEST(Branches, AreFewOfTheWeightsOfAChainOfLayers) {
   }
 }
 
-// Five towers on six devices: a step without most of the sums of gradients. Searched for by cost
-// tables, in which operators take turns, it took 27.5 ms, and Unity's search came to 21.5.
+// Five towers on six devices: the step avoids most gradient sums. A search by cost tables alone, in
+// which operators run one after another, found 27.5 ms, and Unity's search 21.5 ms.
 TEST(Branches, LieOnDevicesOfTheirOwn) {
   const auto model = network_of_towers("candle_uno", 96);
   const auto machine = machine::load_machine("summit:1");
@@ -47,7 +47,7 @@ TEST(Branches, LieOnDevicesOfTheirOwn) {
   const auto result = search(model, machine, options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_LT(result.best->simulation.iteration.value, 15e-3);
-  // On as many devices as there are towers.
+  // The weights are on as many devices as there are towers.
   std::set<std::string> places;
   const auto& mapped = result.best->mapped;
   for (auto id : mapped.pcg.ids()) {
@@ -76,7 +76,7 @@ TEST(Branches, ArePlacedByProvedSteps) {
   EXPECT_EQ(shown.ways.without, std::vector<std::string>{});
 }
 
-// Each change is a simulation: the search is over when it may make no more.
+// Each change is a simulation: the search ends when it may run no more.
 TEST(Branches, EndWithTheSearch) {
   const auto model = network_of_towers("candle_uno", 96);
   const auto machine = machine::load_machine("summit:1");

@@ -1,5 +1,5 @@
-// Going down from one placement to the next: changes are simulated, and the fastest is gone on
-// from.
+// Local descent over placements: simulates all changes of a placement and continues from the
+// fastest one.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,15 @@
 
 namespace tandem::search {
 
-// Placing is for plans whose batch is there at once, on all devices.
+// Returns whether the plan runs the whole batch in one pass on all devices. Placement searches only
+// handle such plans.
 inline bool is_for_one_pass(const Candidate& plan) {
   return plan.schedule.stages == 1 && plan.schedule.micro_batches == 1;
 }
 
-// Of `all`, what `make` makes a candidate of, no more than `left` of them, which counts down. Where
-// the fastest that fits lies, and its time; nothing if that is not faster than `than`.
+// Simulates the candidates that `make` returns for the changes `all`, at most `left` of them.
+// Decrements `left` for each one. Returns the index and the time of the fastest that fits, or
+// nullopt if it is not faster than `than`.
 template <class Change, class Make>
 std::optional<std::pair<std::size_t, Seconds>> fastest_of(CandidatePool& pool,
                                                           const std::vector<Change>& all,

@@ -30,7 +30,7 @@ Kinds products_of(const graph::Graph& graph) {
   return out;
 }
 
-// Of the nodes of that kind, the one that needs fewest tensors.
+// Returns the smallest number of tensors that a node of that kind needs.
 std::size_t fewest_needed(const rewrite::Side& side, const ops::OpSpec* kind) {
   auto out = std::numeric_limits<std::size_t>::max();
   std::vector<std::set<std::uint16_t>> needs;
@@ -51,8 +51,9 @@ bool lets_begin_earlier(const rewrite::Rule& rule, const Kinds& kinds) {
   });
 }
 
-// In the order of the model, what is new right before what needs it: devices work in this order,
-// and a product must not stand behind the concatenation that the next one waits for.
+// Returns the graph in the model's order, with each new node right before its first reader. Devices
+// execute operators in this order. A matmul must not come after the concatenation that the next
+// matmul waits for.
 graph::Graph in_order(const graph::Graph& graph, const graph::Graph& model) {
   graph::GraphBuilder builder(graph.name());
   std::map<std::string, graph::NodeId> by_name;
@@ -79,7 +80,7 @@ graph::Graph in_order(const graph::Graph& graph, const graph::Graph& model) {
   return builder.finish(std::move(outputs));
 }
 
-// One move after another, with what shows it.
+// A sequence of moves from one graph, with the derivation that proves it.
 class Steps {
  public:
   Steps(const graph::Graph& first, const rewrite::RuleSet& rules, rewrite::Dictionary& dictionary)
@@ -96,7 +97,7 @@ class Steps {
     return true;
   }
 
-  // By that rule wherever it fits.
+  // Applies the rule wherever it fits.
   void take_all(std::uint32_t rule) {
     for (int taken = 0; taken < limits::kMostRuleUses; ++taken) {
       const auto moves = at_.moves();
@@ -106,7 +107,8 @@ class Steps {
     }
   }
 
-  // Behind what led to the first graph.
+  // Returns the rewritten graph. Its derivation continues that of `before`, which led to the first
+  // graph.
   [[nodiscard]] std::shared_ptr<const Rewritten> made(const Rewritten* before,
                                                       const graph::Graph& model) const {
     auto out = std::make_shared<Rewritten>();
@@ -128,7 +130,7 @@ class Steps {
   std::vector<std::string> texts_;
 };
 
-// Those that a derivation uses, in the order of their first use.
+// Returns the rules that the derivation uses, in the order of their first use.
 std::vector<std::uint32_t> rules_of(const Rewritten& rewritten, const rewrite::RuleSet& rules) {
   std::vector<std::uint32_t> out;
   for (const auto& step : rewritten.derivation) {

@@ -1,7 +1,7 @@
-// Rewritings that let products begin earlier: one that waits for all of a concatenation becomes
-// several, each of a part of it, and while one part is still on its way the others are computed.
-// What overlaps is more than the ranking of search/neighbours/rewritings.h can tell, so these are
-// simulated.
+// Rewrites that let matmuls start earlier. A matmul that waits for a whole concatenation becomes
+// several matmuls, each on a part of it. While one part is still being sent, the others are
+// computed. The ranking of search/neighbours/rewritings.h does not see this overlap, so these
+// rewrites are simulated.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,11 @@
 
 namespace tandem::search {
 
-// One step further each from what the model was rewritten into, and one step from the model itself,
-// followed by the rules of that rewriting wherever they fit: a product that was fused with what
-// comes after it must be taken by itself. Null: the model as it is. By the shipped rules whose
-// target has a product that needs fewer tensors than any of its kind in the source.
+// Returns graphs that are one rewrite step beyond `from`, and graphs that are one step from
+// `model`. `from` is null if the model was not rewritten. The graphs of the model then get the
+// rules of `from` wherever they fit: a matmul has to be divided before it is fused with its reader.
+// Uses the shipped rules whose target has a matmul that needs fewer tensors than any of its kind in
+// the source.
 std::vector<std::shared_ptr<const Rewritten>> begun_earlier(
     const graph::Graph& model, const std::shared_ptr<const Rewritten>& from);
 

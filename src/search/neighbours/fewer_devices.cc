@@ -23,7 +23,7 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 
 struct TimedPart {
   machine::Machine machine;
-  double time;  // of the step that a quick search finds, in seconds
+  double time;  // step time that a quick search finds, in seconds
 };
 
 std::int64_t count(const Units& units) {
@@ -41,11 +41,12 @@ bool has_small_factors(std::int64_t n) {
 
 bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 
-// Lists parts of the machine, the largest first, as numbers of units by level. The outermost level
-// has any number up to 64, above that powers of two and the largest few that divide into small
-// groups. Without `are_many` it has numbers that divide the batch, or the fastest groups alone. The
-// innermost level has a power of two, and fewer in one unit.
-// {3, 5} -> {3, 4} {2, 5} {2, 4} {1, 5} {1, 4} {1, 2} {1, 1}
+// Lists parts of the machine, the largest first, as numbers of units by level. With `are_many`, the
+// outermost level has any number up to 64; above that, powers of two and the largest few with small
+// prime factors only. Without `are_many`, its numbers divide the batch or select the fastest
+// groups. The innermost level is whole or reduced to a power of two. Parts of a single outer unit
+// also have a half, a quarter, ... of the innermost level.
+//   {3, 5} -> {3, 4} {2, 5} {2, 4} {1, 5} {1, 4} {1, 2} {1, 1}
 std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batch, bool are_many) {
   std::set<std::int64_t> of_groups;
   auto sorted_groups = machine.groups;
@@ -84,19 +85,20 @@ std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batc
   return sorted;
 }
 
-// The step time of the fastest plain strategy, if it is less than `beat`.
+// Returns the step time of the fastest plain strategy, or nullopt if it is not less than `beat`.
 std::optional<double> fastest_plain(const graph::Graph& model, const machine::Machine& machine,
                                     const Options& options, double beat) {
   try {
     CandidatePool pool(model, machine, options);
     if (!pool.may_fit()) return std::nullopt;
     return StrategySearch(pool, true).fastest_plain(beat);
-  } catch (const UserError&) {  // of a part that no strategy can use
+  } catch (const UserError&) {  // no strategy can use this part
     return std::nullopt;
   }
 }
 
-// The same of layouts operator by operator, without rewrites. `by_grid`: and of the whole grid.
+// Returns the step time of the fastest layouts without rewrites, or nullopt if it is not less than
+// `beat`. `by_grid`: also searches the whole grid of strategies.
 std::optional<double> fastest_layouts(const graph::Graph& model, const machine::Machine& machine,
                                       Options options, double beat, bool by_grid) {
   options.algebra = Algebra::kNone;
@@ -113,7 +115,7 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
   }
 }
 
-// By family, the better of its rows on all devices and on a part of them.
+// Returns, by family, the better of its rows on all devices and on a part of them.
 std::vector<Evaluated> better_rows(const std::vector<Evaluated>& on_all,
                                    const std::vector<Evaluated>& on_part,
                                    std::int64_t part_devices) {
@@ -130,14 +132,14 @@ std::vector<Evaluated> better_rows(const std::vector<Evaluated>& on_all,
   return out;
 }
 
-// Then plain strategies are estimated, and other networks' layouts are searched: not all whose
-// layers have a number are of equal layers.
+// Returns whether the network has equal layers. If so, plain strategies are estimated; for other
+// networks layouts are searched. Numbered layers are not always equal.
 bool has_equal_layers(const Options& options) {
   const auto& network = options.network;
   return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
 }
 
-// Counts the seconds of a search that has taken some already.
+// Measures the seconds of a search that has already run for `taken` seconds.
 class SearchClock {
  public:
   SearchClock(const Until& until, double taken) : until_(until), taken_(taken) {}
@@ -159,7 +161,7 @@ class SearchClock {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// Finds the parts that may be faster than all of the machine.
+// Finds the parts that may be faster than the whole machine.
 class Parts {
  public:
   Parts(const graph::Graph& model, const machine::Machine& machine, const Options& options,
@@ -191,12 +193,12 @@ class Parts {
   }
 
  private:
-  // Searches about every half, for each number of units of the innermost level, of those that
-  // divide the batch and of the others, then the parts next to the fastest until none of those is
-  // faster. Searching layouts on all parts takes too long. 32, 24, 16, 12, 8, 4 nodes -> 32, 16, 8,
-  // 4; if 8 are the fastest -> 12 and 4 beside them
+  // Searches about every second part, since searching layouts on all of them takes too long. It
+  // does so for each number of innermost units, separately for parts that divide the batch and for
+  // others. Then it searches the neighbours of the fastest part until none of them is faster.
+  //   32, 24, 16, 12, 8, 4 nodes -> 32, 16, 8, 4; if 8 nodes are the fastest -> also 12 and 24
   void search_some() {
-    std::map<std::pair<std::int64_t, bool>, double> most;  // devices, of each such family
+    std::map<std::pair<std::int64_t, bool>, double> most;  // devices of the next part at most
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const auto devices = static_cast<double>(count(parts_[i]));
       const bool divides = batch_ % parts_[i][0] == 0;
@@ -213,7 +215,7 @@ class Parts {
     }
   }
 
-  // Returns false if the part was searched before.
+  // Returns false if the part was searched before or the time is over.
   bool search_part(std::size_t i) {
     if (is_searched_[i] || clock_.is_over()) return false;
     is_searched_[i] = true;
@@ -232,8 +234,9 @@ class Parts {
     return true;
   }
 
-  // A part's plain strategies compete with plain ones on all devices, since layouts gain on a part
-  // what they gain there, or more where devices become equal.
+  // Returns the time that a part has to beat. Plain strategies on a part compete with plain ones on
+  // all devices: layouts gain about the same on both. They gain more on a part whose devices are
+  // equal, unlike those of the whole machine.
   [[nodiscard]] double time_to_beat() const {
     if (!all_.best) return kForever;
     if (!is_plain_) return limits::kRewritesMayGain * all_.fastest.value;
@@ -249,7 +252,7 @@ class Parts {
   const SearchClock& clock_;
   bool is_plain_;
   double near_;
-  // Searches a part's grid, too: the whole batch at once may not fit there.
+  // Whether to search a part's grid, too: the whole batch may not fit there at once.
   bool by_grid_;
   std::int64_t batch_ = 0;
   std::vector<Units> parts_;  // the largest first

@@ -1,5 +1,5 @@
-// Plans that leave devices idle: where the batch or the layers do not divide over all of them, or
-// communication takes longer than what more devices save.
+// Finds plans that leave devices idle. They win if the batch or the layers do not divide over all
+// devices, or if communication costs more than the additional devices save.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace tandem::search {
 
-// A part of the machine, and a plan for it.
+// A part of the machine, and the search's result for it.
 struct FewerDevices {
   machine::Machine machine;
   Result result;
 };
 
-// The fastest plan on fewer devices, where it is faster than `all`, the result on all of them.
-// Plain strategies are evaluated on each part that may be faster; the best part is searched. Each
-// family's row is the better of those on all devices and on the part.
+// Returns the fastest plan on fewer devices, or nullopt if it is not faster than `all`, the result
+// on all devices. Evaluates plain strategies on each part that may be faster, and searches the best
+// part. Each family's row is the better one of all devices and the part.
 std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
                                                  const machine::Machine& machine,
                                                  const Options& options, const Result& all);

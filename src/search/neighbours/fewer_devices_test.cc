@@ -16,9 +16,8 @@ struct OnParts {
   std::int64_t batch;
 };
 
-// A batch that does not divide over three nodes, with equal layers and without, at once and in
-// micro-batches, and a network that one node trains faster than two: with more nodes no step takes
-// longer.
+// Networks that are slower on all nodes. The batches do not divide over three nodes; layers are
+// equal or not, at once or in micro-batches. One network trains faster on one node than on two.
 TEST(FewerDevices, AreUsedWhereAllAreSlower) {
   for (const auto& [text, name, batch] :
        {OnParts{"gpt2:layers=6", "dgx_a100:3", 64}, OnParts{"candle_uno", "summit:3", 4096},
@@ -49,8 +48,8 @@ Seconds fastest(const OnParts& question) {
   return fewer ? std::min(all.fastest, fewer->result.fastest) : all.fastest;
 }
 
-// Small networks, whose best part of a machine is hard to tell: of some parts the layouts are good,
-// of others what rewrites and embedding tables side by side make of them.
+// Small networks whose best part of a machine is hard to find. Some parts win by their layouts,
+// others only after rewrites and placement of embedding tables.
 TEST(FewerDevices, MoreNodesAreNeverSlower) {
   const std::vector<std::string> machines = {"summit:1", "summit:2", "summit:3", "summit:4",
                                              "summit:6"};
@@ -68,7 +67,7 @@ TEST(FewerDevices, MoreNodesAreNeverSlower) {
   }
 }
 
-// Three nodes do not divide the batch, and the fourth has no room for a stage.
+// Three nodes do not divide the batch, and the fourth has no memory for a stage.
 TEST(FewerDevices, LeaveOutANodeOfLittleMemory) {
   constexpr std::int64_t kBatch = 64;
   const auto known = models::parse_model("llama3_8b:layers=6,vocab=8192");
@@ -88,7 +87,7 @@ TEST(FewerDevices, LeaveOutANodeOfLittleMemory) {
   EXPECT_TRUE(fewer->machine.groups.empty());
 }
 
-// Two of three fast nodes divide the batch, and are as fast as where there are no more.
+// Two of three fast nodes divide the batch, and are as fast as a machine with only two.
 TEST(FewerDevices, DivideTheBatchWhereTheFastestNodesDoNot) {
   constexpr std::int64_t kBatch = 512;
   const auto known = models::parse_model("resnet50");

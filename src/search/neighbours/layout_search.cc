@@ -18,7 +18,8 @@ namespace {
 
 constexpr Seconds kUnbounded{std::numeric_limits<double>::infinity()};
 
-// Is every operator on all devices? Others may run side by side, which tables of costs cannot tell.
+// Returns whether every operator runs on all devices. Other operators may run side by side, which
+// cost tables do not see.
 bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
                  const CandidatePool& pool) {
   return std::ranges::none_of(graph.ids(), [&](graph::NodeId id) {
@@ -37,8 +38,7 @@ void LayoutSearch::search(const strategies::Problem& problem,
   auto network = network_of(problem.model, seeds);
   solved_.clear();
   rewritten_ = rewritten;
-  // Communication that nothing overlaps adds to the operators' compute, and so do updates, but
-  // those two may overlap each other.
+  // Exposed communication adds to compute, and so do updates, but these two may overlap each other.
   const auto solutions = solve(network, {{.update = 0, .async = 0},
                                          {.blocking = 0, .async = 0},
                                          {.async = 0.0},
@@ -50,8 +50,8 @@ void LayoutSearch::search(const strategies::Problem& problem,
   }
   const bool is_bound = exact && pool_.machine().groups.empty();
   const auto& best = pool_.result().best;
-  // Even if all that may be hidden is: weights in parts have less to update, but no less to
-  // compute.
+  // Skip layouts that lose even if all overlappable communication is free. Sharded weights have
+  // less to update, but no less to compute.
   const auto than = best ? std::min(best->simulation.iteration, options_.beat) : options_.beat;
   const bool may_win = !is_bound || Seconds{solutions[0].cost} < than;
   const bool fits = may_win && simulate(solutions, problem.model);
@@ -87,7 +87,7 @@ void LayoutSearch::note(const strategies::Problem& problem,
 std::optional<Seconds> LayoutSearch::bound(Seconds enough) {
   if (!is_bounded_ || laid_out_.empty()) return std::nullopt;
   std::ranges::stable_sort(laid_out_, {}, [](const LaidOut& l) { return l.bound.time; });
-  StreamWeights weights;  // those of the graph before are good ones to begin with
+  StreamWeights weights;  // starts from those of the previous graph
   for (auto& [rewritten, seeds, bound, fastest] : laid_out_) {
     if (options_.grid && bound.time < enough && !pool_.is_over()) {
       const auto& graph = rewritten ? rewritten->graph : pool_.model();
@@ -103,7 +103,7 @@ std::optional<Seconds> LayoutSearch::bound(Seconds enough) {
 
 namespace {
 
-// The seconds of a step that a byte of its memory has: its share.
+// Returns the step time divided by the bytes of memory: one byte's share of the step, in seconds.
 double per_byte(const Evaluated& e) {
   const auto memory = e.simulation.memory;
   return memory > Bytes{} ? e.time() / Seconds{1} / memory.value : 0;
@@ -111,8 +111,8 @@ double per_byte(const Evaluated& e) {
 
 }  // namespace
 
-// Is it slower than the best candidate even if all communication that may be overlapped is? The
-// layouts of a smaller network may lead to better ones, and are simulated all the same.
+// Returns whether the solution is slower than the best candidate even if all communication that may
+// overlap does. Smaller networks are always simulated, since their layouts may lead to better ones.
 bool LayoutSearch::is_too_slow(const LayoutNetwork::Solution& solution,
                                const graph::Graph& graph) const {
   const auto& best = pool_.result().best;
@@ -121,7 +121,7 @@ bool LayoutSearch::is_too_slow(const LayoutNetwork::Solution& solution,
          takes_turns(solution.choices, graph, pool_);
 }
 
-// Simulates the cheapest layouts, not just any that were found; returns whether all fit.
+// Simulates the cheapest layouts that may win. Returns whether all of them fit.
 bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solutions,
                             const graph::Graph& graph) {
   auto likely = solutions;
@@ -130,7 +130,7 @@ bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solution
   return all_fit_in_memory(likely);
 }
 
-// Solutions that save memory. `fits`: those before fit.
+// Searches for solutions that save memory. `fits`: whether the previous solutions fit.
 void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
   network.allow_saving();
   if (!pool_.is_large()) {
@@ -140,8 +140,8 @@ void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
   if (!fits && !has_enough()) raise_memory_price(network);
 }
 
-// Of a large network what saves memory by strategy is enough, unless it takes far longer than
-// layouts that do not fit: each price costs a simulation.
+// Returns whether a large network needs no further search for memory: a strategy fits and does not
+// take far longer than layouts that do not fit. Each further price costs a simulation.
 bool LayoutSearch::has_enough() {
   const auto& best = pool_.result().best;
   if (!pool_.is_large() || !best) return false;
@@ -151,8 +151,9 @@ bool LayoutSearch::has_enough() {
   return best->simulation.iteration <= limits::kFarLonger * fastest;
 }
 
-// Gathering weights again, or computing again, often hides behind something else, which the tables
-// cannot tell: where it seems to cost a little it is simulated, whether memory is scarce or not.
+// Tries layouts that regather weights or recompute activations at small cost. Both often overlap
+// something else, which cost tables do not see. So these layouts are simulated even if memory is
+// not scarce.
 void LayoutSearch::save_a_little(const LayoutNetwork& network) {
   const auto scale = memory_scale();
   all_fit_in_memory(solve(network, {{.async = 0.25},
@@ -160,10 +161,12 @@ void LayoutSearch::save_a_little(const LayoutNetwork& network) {
                                     {.async = 0.5, .per_byte = scale / 32}}));
 }
 
-// A byte's share of the step. Not of what there is: with more memory the same prices are tried.
+// Returns one byte's share of the step. It does not depend on the machine's capacity, so that the
+// same prices are tried with more memory.
 double LayoutSearch::memory_scale() const { return per_byte(solved_.front().evaluated); }
 
-// The first solution leaves out communication, and may take far longer than others.
+// Returns the smallest share of all solutions. The first solution ignores communication and may
+// take far longer than others.
 double LayoutSearch::least_memory_scale() const {
   double least = memory_scale();
   for (const auto& solved : solved_) least = std::min(least, per_byte(solved.evaluated));
@@ -179,7 +182,7 @@ std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
   return out;
 }
 
-// Costs the solution, once.
+// Simulates the solution unless it was simulated before.
 const Entry& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
   const auto same = std::ranges::find_if(
       solved_, [&](const Entry& e) { return e.candidate.choices == solution.choices; });
@@ -192,16 +195,17 @@ const Entry& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
   return solved_.back();
 }
 
-// Costs all of them, also behind one that does not fit.
+// Simulates all solutions, even after one that does not fit.
 bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions) {
   bool all = true;
   for (const auto& solution : solutions) all = costed(solution).evaluated.feasible && all;
   return all;
 }
 
-// Raises the price of a byte until the solution fits, then halves the gap a few times: the cheapest
-// price that fits gives up the least time. A rewritten model's price is near the model's.
-// Equal layers all do the same at one price: what is between two prices saves in some of them.
+// Raises the price of a byte until the solution fits, then halves the gap a few times. The cheapest
+// price that fits gives up the least time. A rewritten model starts at the model's price. At one
+// price all equal layers make the same choice, so mixtures of two solutions save memory in some
+// layers only.
 void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
   std::optional<Entry> faster;
   std::optional<Entry> fits;
@@ -223,10 +227,10 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
   enter_between(pool_, "search", *faster, *fits, limits::kMixedLayouts);
 }
 
-// By the tables dearer memory always saves some; in the simulation what is brought where it is
-// needed takes more, at last, than it saves. So prices rise as long as that is not the case and
-// what is needed changes, and where none of them fits, but one nearly, there are some more next to
-// that.
+// Returns a gap between a price that does not fit and one that does, or nullopt. In the cost tables
+// a more expensive byte always saves memory. In the simulation, resharding eventually needs more
+// memory than it saves. So prices rise while the needed memory still changes and is not far above
+// the least. If no price fits but the best one nearly does, a few prices next to it are tried, too.
 std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
     double first, const std::function<Entry(double)>& at_price) {
   const auto dear = limits::kDear * least_memory_scale();

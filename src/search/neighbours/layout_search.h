@@ -1,5 +1,5 @@
-// The layout network of a graph, solved for a few prices of asynchronous communication, and of
-// memory when the result does not fit; each solution is lowered and simulated.
+// Solves a graph's layout network for a few prices of overlapped communication. If the results do
+// not fit, it also raises the price of memory. Each solution is lowered and simulated.
 #pragma once
 
 #include <functional>
@@ -17,18 +17,19 @@ class LayoutSearch {
  public:
   explicit LayoutSearch(CandidatePool& pool) : pool_(pool), options_(pool.options()) {}
 
-  // Of the problem's model, or of what it was rewritten into.
+  // Searches layouts for the problem's model, or for the graph that it was rewritten into.
+  // `rewritten` is null for the model itself.
   void search(const strategies::Problem& problem, const std::shared_ptr<const Rewritten>& rewritten,
               const std::vector<std::vector<plan::Choice>>& seeds);
 
-  // What a byte had to cost, in seconds, for the model's layouts to fit; 0 where the cheapest do
-  // anyway.
+  // Returns the price of a byte, in seconds, at which the model's layouts fit; 0 if the cheapest
+  // layouts fit anyway.
   [[nodiscard]] double memory_price() const { return memory_price_; }
 
-  // Lower bound of the step times of all that was laid out with every operator on all devices,
-  // where it is known: not where layouts decide which devices wait. It is that of weights stored as
-  // they are used; others are updated in less time. Found by raising what the cheapest layouts cost
-  // while that is less than `enough`.
+  // Returns a lower bound of the step times of all layouts with every operator on all devices.
+  // Returns nullopt if the bound is unknown, as when layouts decide which devices wait. The bound
+  // holds for weights that are stored as they are used; sharded weights are updated in less time.
+  // Raises the cost of the cheapest layouts while it is less than `enough`.
   [[nodiscard]] std::optional<Seconds> bound(Seconds enough);
 
  private:
@@ -41,8 +42,8 @@ class LayoutSearch {
   struct LaidOut {
     std::shared_ptr<const Rewritten> rewritten;
     std::vector<std::vector<plan::Choice>> seeds;
-    LayoutBound bound;  // of its compute and updates
-    Seconds fastest;    // of its layouts with every operator on all devices
+    LayoutBound bound;  // bound of its compute and updates
+    Seconds fastest;    // time of its best layouts with every operator on all devices
   };
   [[nodiscard]] LayoutNetwork network_of(const graph::Graph& graph,
                                          const std::vector<std::vector<plan::Choice>>& seeds);
@@ -55,7 +56,7 @@ class LayoutSearch {
   void save_a_little(const LayoutNetwork& network);
   [[nodiscard]] double memory_scale() const;
   [[nodiscard]] double least_memory_scale() const;
-  // Prices of a byte: at the lower one the solution does not fit, at the higher one it does.
+  // Prices of a byte: the solution does not fit at the lower one and fits at the higher one.
   struct Gap {
     double low;
     double high;
@@ -65,7 +66,7 @@ class LayoutSearch {
 
   CandidatePool& pool_;
   const Options& options_;
-  std::shared_ptr<const Rewritten> rewritten_;  // what is being laid out; null: the model
+  std::shared_ptr<const Rewritten> rewritten_;  // the graph that is laid out; null: the model
   std::vector<Entry> solved_;
   double memory_price_ = 0;
   std::vector<LaidOut> laid_out_;

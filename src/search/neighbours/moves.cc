@@ -12,7 +12,7 @@ using rewrite::RuleSet;
 using rewrite::Side;
 using rewrite::Slot;
 
-// Operators one above another.
+// Returns the number of operators on the longest path of the pattern.
 std::size_t depth_of(const Side& side) {
   std::vector<std::size_t> depth(side.nodes.size());
   for (std::size_t n = 0; n < side.nodes.size(); ++n) {
@@ -23,7 +23,8 @@ std::size_t depth_of(const Side& side) {
   return depth.empty() ? 0 : *std::ranges::max_element(depth);
 }
 
-// What can be seen of a slot, so many operators deep: looks[depth][slot]. At depth 0 its type.
+// Hashes of what is visible from a slot within a number of operators: looks[depth][slot]. At depth
+// 0 it is the slot's type.
 class Looks {
  public:
   explicit Looks(const Draft& draft) : draft_(draft), users_(draft) {
@@ -134,7 +135,7 @@ std::optional<Rewriting> Rewriting::after(const Move& move, rewrite::Derivation*
     bool is_rewritten = false;
     for (const auto& match : places_of(move)) {
       const auto output = match.outputs[0];
-      // A place may have gone with the one before.
+      // The previous place's rewrite may have removed this one.
       if (!out.draft_.node(output).in_use) continue;
       rewrite::Step step{rules_->rules()[move.rule].name,
                          {out.draft_.node(output).hash},
@@ -153,7 +154,7 @@ std::optional<Rewriting> Rewriting::after(const Move& move, rewrite::Derivation*
   bool changed_any = false;
   std::vector<Slot> changed;
   for (const auto& match : places_of(move)) {
-    // A place may have gone with the one before.
+    // The previous place's rewrite may have removed this one.
     if (changed_any && !out.matches_.contains(match, *rules_)) continue;
     auto draft = rules_->apply(out.draft_, match, changed);
     if (!draft) continue;

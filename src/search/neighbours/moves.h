@@ -1,6 +1,6 @@
-// Rewriting by moves: one rule at all places that look alike, or at every other one. The equal
-// layers of a network are rewritten together, so that a network of many layers has no more moves
-// than one of three, and what was found on the one can be done to the other.
+// Rewrites by moves. A move applies one rule at all places that look the same, or at every other
+// one. Equal layers are rewritten together, so a network with many layers has no more moves than
+// one with three. A move that was found on the small network can be applied to the large one.
 #pragma once
 
 #include <optional>
@@ -13,26 +13,28 @@ namespace tandem::search {
 
 struct Move {
   std::uint32_t rule = 0;
-  Hash look = 0;  // of the place: the operators and types that the rule sees there
-  // Of the places in their order: all, those at 0, 2, 4, ..., those at 1, 3, 5, ... or a single
-  // one.
+  Hash look = 0;  // hash of the operators and types that the rule sees at the place
+  // The places that the move selects, in their order: all, those at 0, 2, 4, ..., those at 1, 3, 5,
+  // ..., or a single one.
   enum class Which : std::uint8_t { kAll, kEven, kOdd, kOne } which = Which::kAll;
-  std::uint32_t one = 0;  // which single one
+  std::uint32_t one = 0;  // index of the single place
   auto operator<=>(const Move&) const = default;
 };
 
-// A graph on its way, with the moves that it has.
+// A partly rewritten graph, with the moves that it allows.
 class Rewriting {
  public:
-  // Of rules without choices. Those of one RuleSet know each other's moves.
+  // Starts from graph `first`. `rules` have no free choices. Moves are only comparable between
+  // objects with the same RuleSet.
   Rewriting(const graph::Graph& first, const rewrite::RuleSet& rules,
             rewrite::Dictionary& dictionary);
 
-  // Of all places each. Distinct, ascending.
+  // Returns the distinct moves in ascending order, each for all of its places.
   [[nodiscard]] std::vector<Move> moves() const;
-  // Of a single place each.
+  // Returns one move for each single place.
   [[nodiscard]] std::vector<Move> single_moves() const;
-  // Nothing where the rule does not fit at any of the places. `steps` receives what was done.
+  // Returns the graph after `move`, or nullopt if the rule does not fit at any of the places.
+  // Appends the applied steps to `steps`.
   [[nodiscard]] std::optional<Rewriting> after(const Move& move,
                                                rewrite::Derivation* steps = nullptr) const;
   [[nodiscard]] const rewrite::Draft& draft() const { return draft_; }
@@ -43,7 +45,7 @@ class Rewriting {
     rewrite::Match match;
   };
   [[nodiscard]] std::vector<At> places() const;
-  // Those that the move is about, in their order.
+  // Returns the places that `move` selects, in their order.
   [[nodiscard]] std::vector<rewrite::Match> places_of(const Move& move) const;
 
   const rewrite::RuleSet* rules_;

@@ -41,7 +41,7 @@ std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<pla
   return mix_by_stage(graph, std::vector<StageMix>(last + 1U, {&fits, &faster, share}));
 }
 
-// Memory is nearly linear in the share.
+// Interpolates, since memory is nearly linear in the share.
 void enter_between(CandidatePool& pool, const std::string& name, const Entry& faster,
                    const Entry& fits, std::size_t most) {
   const auto& graph = fits.candidate.rewritten ? fits.candidate.rewritten->graph : pool.model();

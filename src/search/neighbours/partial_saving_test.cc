@@ -46,13 +46,13 @@ TEST(PartialSaving, MixesOperatorByOperator) {
   const auto all = remade(between.fits.candidate.choices);
   EXPECT_NEAR(static_cast<double>(remade(half)), static_cast<double>(all) / 2,
               static_cast<double>(all) / 8);
-  // The first operators.
+  // The first operators recompute.
   std::size_t last = 0;
   for (std::size_t n = 0; n < half.size(); ++n) last = half[n].remake ? n : last;
   EXPECT_LT(static_cast<double>(last), 0.6 * static_cast<double>(half.size()));
 }
 
-// A weight is stored as the operator that reads it first does.
+// A weight is stored as its first reader stores it.
 TEST(PartialSaving, SourcesGoWithTheirReaders) {
   Ends ends;
   const auto between = ends.between("dp", "fsdp");
@@ -69,7 +69,7 @@ TEST(PartialSaving, SourcesGoWithTheirReaders) {
   EXPECT_GT(whole, 10U);
 }
 
-// Every stage of a pipeline computes its first operators again.
+// Every stage of a pipeline recomputes its first operators.
 TEST(PartialSaving, EveryStageHasItsShare) {
   Ends ends;
   const auto between = ends.between("megatron:tp=1,pp=2,micro=4,dp=4",

@@ -22,9 +22,9 @@ using strategies::Setting;
 
 struct Option {
   Setting setting;
-  double time = 0;  // of the whole step under this setting
+  double time = 0;  // time of the whole step under this setting, in seconds
   double peak = 0;  // memory of the first rank, in bytes
-  double kept = 0;  // of that, activations that wait for their backward pass
+  double kept = 0;  // part of `peak` that is saved for backward
 };
 
 bool differ_in_recomputation_only(Setting a, const Setting& b) {
@@ -32,7 +32,8 @@ bool differ_in_recomputation_only(Setting a, const Setting& b) {
   return a == b;
 }
 
-// What one rank does: `share` of its operators, the first ones, as in option `saving`.
+// The mix of one rank: the first `share` of its operators as in option `saving`, the others as in
+// `faster`.
 struct RankMix {
   std::size_t saving = 0;
   std::size_t faster = 0;
@@ -44,12 +45,12 @@ struct RankMix {
 struct Base {
   std::vector<Option> options;  // the first one fits on all ranks
   std::vector<RankMix> ranks;
-  double balance = 1;  // what balanced stages take, in times of those of as many layers
+  double balance = 1;  // time of balanced stages over that of stages with equal layer counts
   double predicted = 0;
 };
 
-// Settings under which ranks may differ: with other tensor, context and data parallel groups of
-// as many devices, and other recomputation.
+// Returns settings that ranks may mix with `base`: other tensor, context and data parallel groups
+// with as many devices in all, and other recomputation.
 std::vector<Setting> settings_beside(const Setting& base, const strategies::Problem& problem,
                                      std::int64_t batch) {
   std::vector<Setting> spread;
@@ -89,7 +90,7 @@ class Mixer {
   Mixer(CandidatePool& pool, const strategies::Problem& problem, const MayWin& may_win)
       : pool_(pool), problem_(problem), may_win_(may_win) {}
 
-  // Chooses a mix for every rank by the options' memory. False where nothing may be gained.
+  // Chooses a mix for every rank by the options' memory. Returns whether the mix may gain time.
   [[nodiscard]] bool predict(Base& base) const {
     const auto& setting = base.options[0].setting;
     const auto in_flight = micro_batches_in_flight(setting);
@@ -99,17 +100,17 @@ class Mixer {
     return base.predicted < limits::kWorthMixing * base.options[0].time;
   }
 
-  // Corrects the choice by what the lowered program holds, until it fits, and simulates it. Where
-  // cuts between operators are too far apart for the layers that each rank should have, stages
-  // have as many layers each.
+  // Corrects the choice by the memory of the lowered program until it fits, and simulates it.
+  // Balanced stages may need cuts where the operators allow none; then it also tries stages with
+  // equal layer counts.
   void enter(Base& base) {
     const auto found = enter(base, true);
     if (!found || found->value > limits::kMixRounded * base.predicted) (void)enter(base, false);
   }
 
  private:
-  // The step time; nothing where no mix fits. `balances`: ranks have as many operations as they
-  // have time for.
+  // Returns the step time, or nullopt if no mix fits. `balances`: each rank gets as many operations
+  // as it has time for.
   std::optional<Seconds> enter(Base& base, bool balances) {
     const auto& setting = base.options[0].setting;
     const auto in_flight = micro_batches_in_flight(setting);
@@ -126,8 +127,8 @@ class Mixer {
         const auto over = std::max(needs[r] - usable[r], 0.0);
         fits = fits && over == 0;
         const auto more = needs[r] - memory(base, base.ranks[r], in_flight, r);
-        // From the second time on, what was too much once is not tried again, and steps get longer:
-        // a share of few operators changes by whole ones.
+        // From the second time on, a correction that was too small is not tried again, and
+        // corrections grow: a share of few operators only changes by whole operators.
         off[r] = i == 0 ? more : std::max(off[r], more) + times_over[r] * over;
         if (over > 0) ++times_over[r];
       }
@@ -138,9 +139,9 @@ class Mixer {
     return std::nullopt;
   }
 
-  // Time of the slowest rank of stages that are balanced by operations, in times of that where they
-  // have as many layers each. 64 layers and a head that takes as long as 4 are 16, 16, 16 and 20
-  // on 4 ranks, or 17 each: 17 / 20.
+  // Returns the time of the slowest rank of stages balanced by operations, relative to that of
+  // stages with equal layer counts. Example: 64 layers and a head that costs 4 layers, on 4 ranks.
+  // Equal counts give 16, 16, 16 and 20, balanced stages 17 each: 17 / 20.
   [[nodiscard]] double gain_of_balance(const Setting& setting) const {
     if (setting.pp == 1) return 1;
     const auto ranks = strategies::rank_digits(problem_.digits, setting.pp).value();
@@ -163,7 +164,7 @@ class Mixer {
     return std::ranges::max(out);
   }
 
-  // Forward passes of each rank before its first backward pass.
+  // Returns, by rank, the number of forward passes before its first backward pass.
   static std::vector<double> micro_batches_in_flight(const Setting& setting) {
     plan::Schedule schedule{.order = setting.order,
                             .micro_batches = setting.micro.value_or(1),
@@ -181,7 +182,7 @@ class Mixer {
     return out;
   }
 
-  // What the devices of each rank may use, in bytes.
+  // Returns, by rank, the bytes that its devices may use.
   [[nodiscard]] std::vector<double> usable_by_rank(std::int64_t pp) const {
     const auto& by_group = pool_.result().limits;
     std::vector<double> out(static_cast<std::size_t>(pp), by_group[0].value);
@@ -206,7 +207,8 @@ class Mixer {
            (1 - mix.share) * memory(base.options[mix.faster], in_flight, rank);
   }
 
-  // `off`: by rank, what it needs beyond the prediction.
+  // Chooses the fastest mix of every rank. `off`: by rank, the bytes that it needs beyond the
+  // prediction.
   static void choose(Base& base, const std::vector<double>& in_flight,
                      const std::vector<double>& usable, const std::vector<double>& off) {
     base.ranks.clear();
@@ -317,7 +319,7 @@ Option option_of(const Evaluated& e) {
   return {*e.setting, e.time().value, memory.peak.value, memory.kept.value};
 }
 
-// The fastest settings that fit, one of each pipeline.
+// Returns the fastest settings that fit, at most `most`, one for each pipeline.
 std::vector<Setting> bases_of(const std::vector<Evaluated>& evaluated, std::size_t most) {
   std::vector<const Evaluated*> fitting;
   for (const auto& e : evaluated) {
@@ -341,7 +343,8 @@ std::vector<Setting> bases_of(const std::vector<Evaluated>& evaluated, std::size
   return out;
 }
 
-// Of the first ones also with half and twice as many micro-batches.
+// Returns `bases` and, for the first `most` of them, copies with half and twice as many
+// micro-batches.
 std::vector<Setting> with_other_micro_batches(std::vector<Setting> bases, std::int64_t batch,
                                               std::size_t most) {
   const auto add = [&](Setting setting, std::int64_t micro) {

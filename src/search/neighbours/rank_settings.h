@@ -1,7 +1,7 @@
-// Settings by rank: each rank of a pipeline takes the fastest setting that fits there, and as many
-// operators as it has time for. Under 1F1B the first rank holds activations of the most
-// micro-batches, so that others need not recompute as much, or can do with fewer tensor parallel
-// devices. A step without a pipeline is one rank, which recomputes no more than it has to.
+// Gives each rank of a pipeline its own setting: the fastest one that fits there. Ranks also get as
+// many operators as they have time for. Under 1F1B the first rank holds activations of the most
+// micro-batches. So other ranks need not recompute as much, or can use smaller tensor parallel
+// groups. A step without a pipeline is one rank, which recomputes no more than necessary.
 //
 // Example: megatron:pp=4,recompute=full fits and megatron:pp=4 needs too much memory on ranks 0 and
 // 1. Then rank 0 recomputes all of its layers, rank 1 some, ranks 2 and 3 none, and these get
@@ -16,8 +16,8 @@
 
 namespace tandem::search {
 
-// Enters mixes that start from the best of `evaluated`, settings of the model that fit. `estimate`
-// says what others come to.
+// Enters mixes that start from the best settings in `evaluated` that fit. `estimate` evaluates
+// other settings of the same problem.
 void mix_settings_by_rank(CandidatePool& pool, const strategies::Problem& problem,
                           const std::vector<Evaluated>& evaluated, const Try& estimate,
                           const MayWin& may_win);

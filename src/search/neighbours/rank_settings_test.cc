@@ -13,12 +13,12 @@
 namespace tandem::search {
 namespace {
 
-// A pipeline of four stages on eight devices, and what is known of its settings.
+// A pipeline of four stages on eight devices, with the known results of its settings.
 class RankSettings : public testing::Test {
  protected:
   static constexpr std::int64_t kBatch = 64;
 
-  // `share` of the memory that the pipeline needs beyond recomputing all of it.
+  // Limits the memory between that of no recomputation and that of full recomputation.
   void SetUp() override {
     options_.network = KnownNetwork{&parsed_, kBatch, DType::kFp32};
     const auto none = simulate("megatron:tp=1,dp=2,pp=4,micro=16");
@@ -58,8 +58,8 @@ class RankSettings : public testing::Test {
   machine::Machine machine_ = machine::load_machine("dgx_a100:1");
   machine::Digits digits_{machine_};
   Options options_;
-  Seconds uniform_;    // where all ranks recompute all layers
-  Seconds unlimited_;  // where none recomputes any
+  Seconds uniform_;    // step time if all ranks recompute all layers
+  Seconds unlimited_;  // step time if no rank recomputes
 };
 
 constexpr const char* kFull = "megatron:tp=1,dp=2,pp=4,micro=16,recompute=full";
@@ -82,8 +82,8 @@ TEST_F(RankSettings, LaterRanksRecomputeLess) {
   EXPECT_GT(recomputed[0], recomputed[3]);
 }
 
-// Where the settings of ranks differ in how devices share a layer, tensors are brought from one
-// layout to the other between stages: the step is still that of one device.
+// Settings of ranks may differ in how devices share a layer. Then tensors are resharded between
+// stages, and the step still equals that of one device.
 TEST(RankSettingsSemantics, StagesWithOtherGroupsTrainLikeOneDevice) {
   const auto model = models::parse_model("gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4")
                          .build(4, DType::kFp32);
@@ -124,8 +124,8 @@ TEST_F(RankSettings, StepsWithoutPipelinesRecomputeNoMoreThanTheyHaveTo) {
   EXPECT_LT(best.iteration, full.time());
 }
 
-// Ranks of one layer or two recompute whole operators more or less: what fits is found all the
-// same.
+// Ranks of one or two layers recompute whole operators more or less. The search still finds mixes
+// that fit.
 TEST_F(RankSettings, MoreMemoryIsNeverSlowerWithFewLayersARank) {
   parsed_ = models::parse_model("gpt2:layers=10,hidden=128,heads=8,ffn=512,vocab=512,seq=512");
   model_ = parsed_.build(kBatch, DType::kFp32);

@@ -20,7 +20,7 @@ namespace {
 
 using graph::Graph;
 
-// What a graph's cheapest layouts cost. Graphs that are much alike share most of what is computed.
+// Computes the cost of a graph's cheapest layouts. Similar graphs share most cost tables.
 class Ranker {
  public:
   Ranker(CandidatePool& pool, const RankingOptions& options)
@@ -78,11 +78,11 @@ struct Visit {
   std::size_t parent = 0;
   Move move;
   double cost = 0;
-  std::optional<std::vector<Move>> moves = {};  // once it is looked at
-  std::size_t tried = 0;                        // of these
+  std::optional<std::vector<Move>> moves = {};  // set when first expanded
+  std::size_t tried = 0;                        // of these moves
 };
 
-// Cheapest first, then the oldest.
+// A queue entry: the cheapest first, then the oldest.
 struct Place {
   double cost = 0;
   std::size_t visit = 0;
@@ -121,7 +121,7 @@ class BestFirst {
   [[nodiscard]] bool is_complete() const { return is_complete_; }
   [[nodiscard]] double least() const { return best_; }
 
-  // The moves to those that are cheaper than the first graph, cheapest first.
+  // Returns the moves to graphs that are cheaper than the first graph, cheapest first.
   [[nodiscard]] std::vector<std::vector<Move>> best(std::size_t most) const {
     std::vector<std::size_t> order;
     for (std::size_t v = 1; v < visits_.size(); ++v) {
@@ -132,19 +132,20 @@ class BestFirst {
     std::vector<double> costs;
     for (auto v : order) {
       if (out.size() == most) break;
-      // Those that cost the same differ in what does not matter.
+      // Graphs of equal cost differ in ways that do not matter.
       if (!costs.empty() && visits_[v].cost < (1 + limits::kSameCost) * costs.back()) continue;
       costs.push_back(visits_[v].cost);
       auto moves = without_idle(moves_to(v), visits_[v].cost);
-      // All may be, where layouts had to be left out unseen.
+      // The list may be empty, because some layouts were dropped without being costed.
       if (!moves.empty()) out.push_back(std::move(moves));
     }
     return out;
   }
 
  private:
-  // False when the search is over. Where one of them pays, what comes of that goes first, and the
-  // rest of them later; but of the first graph all are tried.
+  // Tries the moves of a visited graph. Returns false when the search is over. After a move that
+  // pays, the search continues with its result and tries the remaining moves later. For the first
+  // graph it tries all moves.
   bool try_moves(std::size_t visit) {
     const auto cost = visits_[visit].cost;
     while (visits_[visit].tried < visits_[visit].moves->size()) {
@@ -157,8 +158,8 @@ class BestFirst {
         return true;
       }
       if (!search_.folds) continue;
-      // What does not pay everywhere may pay at every other place: of two layers the one that is
-      // split by columns, say.
+      // A move that does not pay everywhere may pay at every other place: for example, of two
+      // layers the one that is column-parallel.
       for (const auto which : {Move::Which::kEven, Move::Which::kOdd}) {
         move.which = which;
         if (is_over()) return false;
@@ -169,7 +170,7 @@ class BestFirst {
     return true;
   }
 
-  // First by the rules that have paid: what pays at one place often does at another.
+  // Returns the moves, first those of rules that have paid: they often pay at other places, too.
   [[nodiscard]] std::vector<Move> moves_of(const Rewriting& at) const {
     auto out = search_.folds ? at.moves() : at.single_moves();
     std::stable_partition(out.begin(), out.end(),
@@ -183,7 +184,7 @@ class BestFirst {
     return ranked_ >= search_.rewritings || is_stuck || pool_.is_over();
   }
 
-  // What it then costs; nothing where that has been seen before.
+  // Returns the cost after the move, or nullopt if the graph was seen before.
   std::optional<double> add(std::size_t from, const Move& move) {
     auto next = visits_[from].at.after(move);
     if (!next || !seen_.insert(next->draft().hash()).second) return std::nullopt;
@@ -203,7 +204,7 @@ class BestFirst {
     return ranker_.cost(at.draft().to_graph(first_, dictionary_));
   }
 
-  // The moves without those that pay nothing.
+  // Returns the moves without those that gain nothing.
   [[nodiscard]] std::vector<Move> without_idle(std::vector<Move> moves, double cost) const {
     for (std::size_t i = moves.size(); i-- > 0;) {
       auto fewer = moves;
@@ -227,8 +228,7 @@ class BestFirst {
     return out;
   }
 
-  // Relative costs: what adds up in another order; what is the same; what is worth looking further
-  // for.
+  // Relative rounding error of costs that are summed in another order.
   static constexpr double kRounding = 1e-9;
 
   const Graph& first_;
@@ -238,16 +238,16 @@ class BestFirst {
   const Options& search_;
   std::vector<Visit> visits_;
   std::unordered_set<Hash> seen_;
-  std::unordered_set<std::uint32_t> paid_;  // rules
+  std::unordered_set<std::uint32_t> paid_;  // rules that have lowered the cost
   std::priority_queue<Place, std::vector<Place>, std::greater<>> queue_;
   double best_ = 0;
-  std::size_t best_at_ = 0;  // how many were ranked then
+  std::size_t best_at_ = 0;  // value of ranked_ when best_ improved
   std::size_t ranked_ = 1;
-  bool has_tried_single_ = false;  // steps
+  bool has_tried_single_ = false;  // whether all moves of the first graph were tried
   bool is_complete_ = false;
 };
 
-// What the moves make of the model; nothing where it lacks one of them.
+// Returns the model after the moves, or null if one of them does not apply.
 std::shared_ptr<const Rewritten> rewritten_by(const std::vector<Move>& moves, const Graph& model,
                                               const rewrite::RuleSet& rules,
                                               rewrite::Dictionary& dictionary) {

@@ -1,6 +1,6 @@
-// Algebra and layouts at once: rewritings of a model, best first, each ranked by what its cheapest
-// layouts cost - not by its time on one device, since what is best there may forbid the layouts
-// that are best on many.
+// Searches rewrites and layouts together. Each rewritten graph is ranked by the cost of its
+// cheapest layouts, not by its time on one device. The graph that is best on one device may forbid
+// the layouts that are best on many.
 #pragma once
 
 #include <memory>
@@ -14,26 +14,26 @@ namespace tandem::search {
 
 struct Ranking {
   std::vector<std::shared_ptr<const Rewritten>> best;  // without the model itself; best first
-  std::size_t ranked = 0;                              // graphs
-  bool is_complete = false;                            // nothing else was in reach
-  double least = 0;                                    // what the cheapest of all costs
+  std::size_t ranked = 0;                              // number of graphs
+  bool is_complete = false;                            // whether no other graph was reachable
+  double least = 0;                                    // cost of the cheapest of all graphs
 };
 
 struct RankingOptions {
-  std::vector<strategies::Setting> seeds = {};  // whose layouts are among those compared
-  std::size_t keep = 2;                         // of those that are cheaper than the model
-  bool one_device = false;  // ranked by the time on one device after all: `--search sequential`
-  double per_byte = 0;      // what a byte costs, in seconds, where memory is scarce
-  bool saves = true;        // may weights be stored in parts, and results be computed again?
+  std::vector<strategies::Setting> seeds = {};  // settings whose layouts are always compared
+  std::size_t keep = 2;     // most graphs to return; all are cheaper than the model
+  bool one_device = false;  // ranks by the time on one device: `--search sequential`
+  double per_byte = 0;      // price of a byte in seconds, if memory is scarce
+  bool saves = true;        // whether layouts may shard weights and recompute results
 };
 
-// Of the rules that are shipped and proved, those on whole tensors that leave nothing to be chosen;
-// how tensors are spread is not theirs.
+// Returns the shipped and proved rules that act on whole tensors and have no free choices. Rules on
+// how tensors are sharded are left out.
 std::vector<rewrite::Rule> algebraic_rules();
 
-// Ranks rewritings of the pool's model by these rules, until the search is over. Three layers of
-// options().network are rewritten, and what is best is then done to all; without one the model
-// itself is.
+// Ranks rewrites of the pool's model until the search is over. With options().network, it rewrites
+// three of the network's layers and applies the best rewrites to all layers. Without one it
+// rewrites the model itself.
 Ranking rank_rewritings(CandidatePool& pool, const RankingOptions& options);
 
 }  // namespace tandem::search

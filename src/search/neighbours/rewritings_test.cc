@@ -1,4 +1,4 @@
-// Moves, rewritings ranked by their layouts, and plans that carry their derivations.
+// Checks moves, rewrites ranked by their layouts, and plans that carry their derivations.
 #include "search/neighbours/rewritings.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(Moves, RewriteAllPlacesThatLookAlike) {
             graph.identity_hash());
 }
 
-// What is found for three layers is done to all.
+// Moves that are found for three layers apply to all.
 TEST(Moves, AreTheSameWhateverTheNumberOfLayers) {
   Dictionary dictionary;
   const RuleSet rules(rewrite::usable_rules(), dictionary, {});
@@ -151,9 +151,9 @@ TEST(JointSearch, MakeAPlanFasterAndItStillIsTheModel) {
   expect_checks(searched, *joint.best);
 }
 
-// Tables that no device can hold make devices talk over a slow link: then the features are not
-// joined, each has its part of the layer (Figure 16b), and partial sums are what is sent. Ranked as
-// if memory were free, all would be on one device and nothing gained.
+// No device can hold the tables, so devices communicate over a slow link. Then the features are not
+// concatenated: each has its part of the layer (Figure 16b), and partial sums are sent. A ranking
+// that ignores memory would put everything on one device and gain nothing.
 TEST(JointSearch, RanksWhereMemoryIsScarce) {
   Searched searched("dlrm:variant=artifact", 2048, "summit:1");
   searched.machine = machine::parse_machine(R"(machine pair
@@ -185,23 +185,23 @@ level gpu 2
   expect_checks(searched, *joint.best);
 }
 
-// A layer that waits for the rows of all tables becomes several, each of some of them, which are
-// computed while the rest is still on its way (Figure 16b): even those that were fused with what
-// comes after them.
+// A layer that waits for the rows of all tables is divided into several, each for some of the rows.
+// They are computed while the rest is still being sent (Figure 16b). This also holds for layers
+// that were fused with the next operator.
 TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
   Searched searched("dlrm", 6144, "summit:1,software=serial");
   const auto as_it_is = searched.with(Algebra::kNone);
   const auto joint = searched.with(Algebra::kJoint);
   ASSERT_TRUE(as_it_is.best && joint.best && joint.best->rewritten);
   EXPECT_LT(joint.best->simulation.iteration, 0.89 * as_it_is.best->simulation.iteration);
-  // Two products are best of all, which are reached at once, not by way of four.
+  // Two matmuls are best; the search reaches them directly, not by way of four.
   EXPECT_TRUE(is_rewritten_by(*joint.best, "linear-of-concat-27-in-two"));
   EXPECT_TRUE(is_rewritten_by(*joint.best, "fuse-linear-relu:"));
   expect_checks(searched, *joint.best);
 }
 
-// With tables in parts eight products are best, with tables that lie side by side two: those that
-// lost before are tried again.
+// With sharded tables eight matmuls are best; with whole tables on different devices, two. Rewrites
+// that lost before are tried again.
 TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
   Searched searched("dlrm", 12288, "summit:2,software=serial");
   const auto as_it_is = searched.with(Algebra::kNone);
@@ -212,8 +212,8 @@ TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
   expect_checks(searched, *joint.best);
 }
 
-// What was found is the network's, planned as if it were the model, with all strategies beside its
-// tables: a rewriting that is ranked under one strategy is not left with that one.
+// A rewritten graph is planned as if it were the model, with all strategies next to its tables. It
+// is not limited to the strategy under which it was ranked.
 TEST(JointSearch, LaysOutARewritingAsIfItWereTheModel) {
   Searched searched("dlrm", 24576, "summit:4,software=serial");
   const auto joint = searched.with(Algebra::kJoint);
@@ -224,8 +224,8 @@ TEST(JointSearch, LaysOutARewritingAsIfItWereTheModel) {
   expect_checks(searched, *joint.best);
 }
 
-// A bag is looked up and summed in one kernel, of which nothing that looks up rows alone is
-// cheaper. Where software takes several kernels for it, bags are opened (Figure 16c).
+// A bag is looked up and summed in one kernel, which is the cheapest choice. If software takes
+// several kernels for it, bags are opened (Figure 16c).
 TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
   for (const bool are_several : {false, true}) {
     SCOPED_TRACE(are_several);
@@ -244,8 +244,8 @@ TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
   }
 }
 
-// PyTorch sorts for the gradient of a bag, but of few single rows takes one kernel: Unity's XDL, as
-// its artifact has it, with few samples.
+// PyTorch sorts for the gradient of a bag, but takes one kernel for few single rows. This is
+// Unity's XDL, as in its artifact, with few samples.
 TEST(JointSearch, OpensBagsAsPyTorchComputesThem) {
   Searched searched("xdl", 3072, "summit:1,software=pytorch-tables");
   const auto as_it_is = searched.with(Algebra::kNone);
@@ -278,7 +278,7 @@ TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
       {"mlp:layers=3,hidden=512,inputs=512,outputs=64", 96},
       {"bert_large:layers=3,hidden=256,heads=4,ffn=1024,seq=64", 96},
       {"dlrm:tables=4,rows=1000,bottom=64-64,top=64-1", 96},
-      // Branches are placed from layouts that are not the best ones before.
+      // Branches are placed starting from layouts that were not the best before.
       {"candle_uno", 1536}};
   for (const auto& [model, batch] : networks) {
     SCOPED_TRACE(model);
@@ -292,7 +292,7 @@ TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
   }
 }
 
-// Whatever is left out, what is found is a plan, and no slower than the best known strategy.
+// Without any one shortcut, the search still finds a plan that is no slower than the baselines.
 TEST(JointSearch, FindsAPlanWithoutItsShortcuts) {
   Searched searched("mlp:layers=3,hidden=512,inputs=512,outputs=64", 96, "summit:1");
   searched.options.rewritings = 60;

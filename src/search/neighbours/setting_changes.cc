@@ -30,7 +30,7 @@ std::vector<std::int64_t> prime_factors(std::int64_t n) {
   return out;
 }
 
-// Are weights all that devices may share, and the batch all that they divide?
+// Returns whether the family only splits the batch and, at most, shards weights.
 bool is_data_parallel(Family family) {
   return family == Family::kDp || family == Family::kFsdp || family == Family::kDeepspeed;
 }
@@ -39,7 +39,7 @@ std::int64_t level_of(const Setting& setting) {
   return setting.family == Family::kFsdp ? 3 : setting.zero.value_or(0);
 }
 
-// The simplest text of a level: dp, deepspeed:zero=1, fsdp, megatron:zero=1.
+// Sets the ZeRO level with the simplest text: dp, deepspeed:zero=1, fsdp, megatron:zero=1.
 void set_level(Setting& setting, std::int64_t level) {
   setting.zero.reset();
   if (!is_data_parallel(setting.family)) {
@@ -72,7 +72,7 @@ class Changes {
   }
 
  private:
-  // If the devices can be grouped so.
+  // Adds the setting if the devices can be grouped for it.
   void add(const Setting& changed) {
     try {
       for (auto& one : complete(changed, problem_)) {
@@ -133,7 +133,8 @@ class Changes {
     add(s);
   }
 
-  // Of as many samples as now. One stays one; a pipeline that begins has its default.
+  // Returns the number of micro-batches that keeps the samples of each. One micro-batch stays one.
+  // A new pipeline gets its default.
   [[nodiscard]] std::optional<std::int64_t> micro_batches(std::int64_t dp, std::int64_t pp) const {
     if (!setting_.micro) return std::nullopt;
     const auto samples = std::max<std::int64_t>(batch_ / (dp_ * *setting_.micro), 1);
@@ -208,7 +209,7 @@ std::vector<std::string> parts_of(const Setting& setting) {
   return out;
 }
 
-// What `a` has and `b` has not.
+// Returns the entries of `a` that are not in `b`.
 std::string difference(std::vector<std::string> a, const std::vector<std::string>& b) {
   std::erase_if(a, [&](const auto& part) { return std::ranges::find(b, part) != b.end(); });
   return join(a, ",");

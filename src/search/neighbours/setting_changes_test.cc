@@ -65,7 +65,7 @@ TEST(SettingChanges, OfAPipeline) {
           "megatron:tp=2,dp=1,sp,pp=2,interleave=2,micro=8"}));
 }
 
-// Every change can be undone by one.
+// Every change is undone by one other change.
 TEST(SettingChanges, AreSymmetricWithoutPipelines) {
   const Network on(kGpt, 48, {2, 3});
   for (const char* text : {"megatron:tp=2,dp=3", "megatron:tp=2,dp=3,zero=1,micro=4",

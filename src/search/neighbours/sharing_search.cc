@@ -15,7 +15,7 @@ using strategies::LayerKind;
 using strategies::LevelSharding;
 using strategies::Setting;
 
-// Tables of words go with the transformer.
+// Maps vocabulary embeddings to the transformer: both get their sharding together.
 LayerKind coordinate(LayerKind kind) {
   return kind == LayerKind::kWordEmbedding ? LayerKind::kTransformer : kind;
 }
@@ -49,7 +49,7 @@ class Descent {
   }
 
  private:
-  // Every sharding of this kind, the others as in `base`, that was not tried before.
+  // Tries every untried sharding of this kind, with the other kinds as in `base`.
   void try_all_of(LayerKind kind, const Setting& base) {
     std::vector<Setting> settings;
     const auto others = without(kind, base);

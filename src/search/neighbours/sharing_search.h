@@ -1,6 +1,6 @@
-// MAD-Max's grid, a sharding inside a node and across for every kind of layer
-// (strategies/wide_grid.h), as candidates of the search: a small grid is tried whole, of a larger
-// one a kind of layer at a time, the others as they are in the best so far, until none gets better.
+// Searches MAD-Max's grid (strategies/wide_grid.h): for every kind of layer, one sharding inside a
+// node and one across nodes. A small grid is tried whole. A larger one is searched by coordinate
+// descent: one kind of layer at a time, the others as in the best so far, until nothing improves.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,16 @@
 
 namespace tandem::search {
 
-// Evaluates settings and returns those for which that is possible.
+// Evaluates settings and returns the results of those that are possible.
 using Try = std::function<std::vector<Evaluated>(const std::vector<strategies::Setting>&)>;
 
-// All that was tried of the grid, which is tried whole where it has no more than `whole` settings.
+// Returns everything that was tried of the grid. Tries the whole grid if it has at most `whole`
+// settings.
 std::vector<Evaluated> try_shardings(const strategies::Problem& problem, std::size_t whole,
                                      const Try& attempt);
 
-// For a network that cannot be estimated: they enter the pool, those that come to the same
-// choices once, and those that `may_win` leaves out not at all. What they came to.
+// Enters the grid's settings into the pool, for a network that cannot be estimated. Skips settings
+// whose choices were seen before or that `may_win` rejects. Returns the evaluated settings.
 std::vector<Evaluated> enter_shardings(
     CandidatePool& pool, const strategies::Problem& problem,
     const std::function<bool(const std::vector<plan::Choice>&)>& may_win);

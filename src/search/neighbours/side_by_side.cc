@@ -33,7 +33,7 @@ class Tables {
         consumers_(graph_.consumers()) {
     for (auto id : graph_.ids()) {
       if (graph_.node(id).op.role() != ops::Role::kCompute || !problem_.is_table(id)) continue;
-      // What others read, too, lies as they want it.
+      // A source with several readers is laid out as the others need it.
       const auto is_own = [&](NodeId i) {
         return graph_.node(i).op.role() == ops::Role::kSource && consumers_[i.index()].size() == 1;
       };
@@ -43,8 +43,9 @@ class Tables {
     }
   }
 
-  // From the best of those that are all alike, be it slower than the plan, one by one; if nothing
-  // comes of it, from the plan's own. Then beside the other operators of other plans.
+  // First places all tables equally, then moves them one by one, even if the equal placement is
+  // slower than the plan. If that gains nothing, starts from the plan's own layouts. Finally
+  // combines the tables with the other operators' layouts of the other plans.
   void search() {
     if (!are_to_be_placed()) return;
     const auto best = pool_.result().best->simulation.iteration;
@@ -64,7 +65,7 @@ class Tables {
     return tables_.size() >= 2 && are_most_of_the_weights();
   }
 
-  // From what another graph's plan does with the tables of the same names.
+  // Enters the layouts that another graph's plan gives to the tables of the same names.
   void search_like(const Candidate& other, const graph::Graph& of) {
     std::map<std::string, NodeLayout> known;
     for (auto id : of.ids()) known[of.node(id).name] = other.choices[id.index()].node;
@@ -79,7 +80,7 @@ class Tables {
   }
 
  private:
-  using Layouts = std::vector<NodeLayout>;  // by table; idle digits at no place yet
+  using Layouts = std::vector<NodeLayout>;  // by table; idle digits have no place yet
 
   struct Timed {
     Layouts layouts;
@@ -94,8 +95,9 @@ class Tables {
     return out;
   }
 
-  // Returns the fastest placement of all tables alike, and makes its plan `from_`. Tries every
-  // plan's other operators: the best plan may have all of them on one device.
+  // Returns the fastest placement with equal layouts for all tables, and makes its plan `from_`.
+  // Tries the other operators of every plan, since the best plan may have all of them on one
+  // device.
   std::optional<Timed> best_alike() {
     std::optional<Timed> out;
     std::vector<std::vector<plan::Choice>> seen;
@@ -118,8 +120,9 @@ class Tables {
     return out;
   }
 
-  // To the plan whose other operators go best with these layouts, tables lying from the first place
-  // on or, beside operators that are all on one device, from the last; false if it is the same.
+  // Switches to the plan whose other operators go best with these layouts. Tables are placed from
+  // the first place on. They may also start at the last place, next to operators that are all on
+  // one device. Returns false if nothing is faster.
   bool change_plan(Timed& now) {
     const auto before = now.seconds;
     auto best = std::pair(from_, from_the_last_place_);
@@ -138,9 +141,9 @@ class Tables {
     return now.seconds < before;
   }
 
-  // The other operators on one device, or on as few as share an inner level, beside tables that lie
-  // elsewhere: little work is done sooner by one than told to many. What reads the tables is there,
-  // too, or has copies on all.
+  // Puts the other operators on one device, or on the few that share an inner level, and the tables
+  // elsewhere. Small work finishes sooner on one device than when it is distributed. The readers of
+  // the tables are on that device, too, or replicated on all.
   void narrow(const Timed& now) {
     left_ = limits::kMostNarrowed;
     is_narrowed_ = true;
@@ -169,8 +172,8 @@ class Tables {
     }
   }
 
-  // What is computed from a table's rows alone, such as their sum: it lies where the table does,
-  // since elsewhere more devices would have it to do, each with kernels of its own.
+  // Returns the operators that only depend on one table's rows, such as their sum. They stay with
+  // the table: elsewhere more devices would compute them, each with kernels of its own.
   std::vector<NodeId> followers_of(NodeId table) const {
     std::vector<NodeId> out;
     for (auto at = table; consumers_[at.index()].size() == 1;) {
@@ -181,7 +184,8 @@ class Tables {
     return out;
   }
 
-  // All but the tables and what they read; with copies, what reads them is not idle.
+  // Returns the plan with all operators idle on `mask`, except for the tables and what they read.
+  // With `has_copies`, the readers of the tables are replicated instead.
   Candidate idle_on(const Candidate& plan, DigitMask mask, bool has_copies) const {
     auto out = plan;
     const auto reads_a_table = [&](NodeId id) {
@@ -214,7 +218,8 @@ class Tables {
     return true;
   }
 
-  // Else there is little to gain, and simulations take long.
+  // Returns whether tables hold most of the weights. Otherwise there is little to gain, and
+  // simulations take long.
   [[nodiscard]] bool are_most_of_the_weights() const {
     Bytes all;
     Bytes of_tables;
@@ -232,8 +237,9 @@ class Tables {
     return layout;
   }
 
-  // Idle on the outermost or the innermost digits, in parts along one factor on the others. In
-  // parts on all they are in the plans themselves, but not where the other operators are narrowed.
+  // Returns layouts that are idle on the outermost or the innermost digits and sharded along one
+  // factor on the others. Layouts sharded on all digits come from the plans themselves; they are
+  // only listed if the other operators are narrowed.
   const Layouts& layouts_of(NodeId id) {
     const auto [at, is_new] = layouts_.try_emplace({class_of(id), is_narrowed_});
     if (is_new) at->second = list_layouts(id);
@@ -256,7 +262,7 @@ class Tables {
     return out;
   }
 
-  // Nothing where `f` may not be cut, or not so far.
+  // Returns nullopt if `f` cannot be split over these digits.
   std::optional<NodeLayout> cut_beside(const strategies::AnalyzedNode& node, ops::FactorId f,
                                        std::size_t first, std::size_t last) const {
     NodeLayout out;
@@ -271,7 +277,8 @@ class Tables {
     return out;
   }
 
-  // Includes `now`, with places of their own: a plan may have all tables at one.
+  // Returns placements with equal layouts. The first one is `now` with new places, since a plan may
+  // have all tables at one place.
   std::vector<Layouts> all_alike(const Layouts& now) {
     std::vector<Layouts> out = {now};
     for (const auto& layout : layouts_of(tables_[0])) {
@@ -285,7 +292,8 @@ class Tables {
     return out;
   }
 
-  // Of those that are equal and lie alike the first stands for all.
+  // Returns the placements that differ from `now` in one table. Of equivalent tables with equal
+  // layouts only the first one is moved.
   std::vector<Layouts> one_changed(const Layouts& now) {
     std::vector<Layouts> out;
     std::set<std::pair<Hash, NodeLayout>> seen;
@@ -324,7 +332,7 @@ class Tables {
     return Timed{all[best->first], best->second};
   }
 
-  // The largest first, each at the place that has least so far.
+  // Packs the tables onto devices: the largest first, each at the place with the least load so far.
   Candidate candidate(const Layouts& layouts) const {
     std::vector<strategies::Load> loads;
     for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -360,7 +368,7 @@ class Tables {
     return out;
   }
 
-  // As far as what they then read says how they lie.
+  // Lays out the followers of table `t`, as far as their inputs determine their layouts.
   void follow(std::size_t t, Candidate& out) const {
     auto at = tables_[t];
     for (auto follower : followers_[t]) {
@@ -374,7 +382,8 @@ class Tables {
     }
   }
 
-  // Nothing makes partial sums of a table's rows where its reader wants some.
+  // Returns whether every reader gets what it needs. A reader may need partial sums of a table's
+  // rows that no operator produces.
   bool is_legal(const Candidate& candidate) const {
     const auto n = digits().count();
     auto moved = tables_;
@@ -398,14 +407,14 @@ class Tables {
 
   CandidatePool& pool_;
   const std::vector<Candidate>& plans_;
-  const Candidate* from_;  // whose other operators stay as they are
+  const Candidate* from_;  // plan with the layouts of the other operators
   const graph::Graph& graph_;
   const strategies::Problem problem_;
   const std::vector<std::vector<NodeId>> consumers_;
   std::vector<NodeId> tables_;
   std::vector<std::vector<NodeId>> followers_;        // by table
-  std::map<std::pair<Hash, bool>, Layouts> layouts_;  // by class, and where the others are narrowed
-  std::size_t left_ = limits::kMostTablesPlaced;      // to try
+  std::map<std::pair<Hash, bool>, Layouts> layouts_;  // by class, and by is_narrowed_
+  std::size_t left_ = limits::kMostTablesPlaced;      // simulations that may still run
   bool from_the_last_place_ = false;
   bool is_narrowed_ = false;
 };
@@ -429,7 +438,7 @@ void place_side_by_side(CandidatePool& pool, const std::vector<Candidate>& plans
 
 void place_like(CandidatePool& pool, const std::vector<Candidate>& plans, const Candidate& other) {
   if (pool.is_over() || plans.empty()) return;
-  // Copied: what competes may win, and `other` be the best so far.
+  // Copied: `other` may be the pool's best plan, which entering candidates can replace.
   const auto like = other;
   const auto& of = like.rewritten ? like.rewritten->graph : pool.model();
   Tables(pool, plans).search_like(like, of);

@@ -1,7 +1,8 @@
-// Tables side by side. In cost tables operators take turns, so that a table seems to be quickest
-// in parts on all devices. Where there are several, each of as many devices may have a whole one,
-// and how many tables are whole, and how many in parts, only a simulation can say: here the tables
-// of a plan change, all alike or one after another, as long as the step becomes shorter.
+// Places embedding tables side by side, each whole on devices of its own. Cost tables assume that
+// operators run one after another, so they favor sharding each embedding table over all devices.
+// With several embedding tables, each of as many devices may hold a whole one. Only a simulation
+// shows how many to keep whole and how many to shard. This search moves all of them together, then
+// one at a time, while the step gets shorter.
 #pragma once
 
 #include <vector>
@@ -10,15 +11,16 @@
 
 namespace tandem::search {
 
-// Of plans of one graph, the best first: the tables of the first one, then beside what the others
-// do with the other operators.
+// Places the embedding tables of `plans`, of one graph, the best first. Starts from the first plan,
+// then combines the result with the other operators' layouts of the other plans.
 void place_side_by_side(CandidatePool& pool, const std::vector<Candidate>& plans);
 
-// Would tables of this plan be placed? Those of its graph are most of its weights, and several.
+// Returns whether place_side_by_side would place embedding tables of this plan. It does so if there
+// are several and they hold most of the weights.
 bool has_tables_to_place(CandidatePool& pool, const Candidate& plan);
 
-// Beside what these plans, of one graph, do with the other operators: tables where another plan,
-// be it of another graph, has them.
+// Enters `plans`, of one graph, with embedding tables placed as in `other`. `other` may be of
+// another graph.
 void place_like(CandidatePool& pool, const std::vector<Candidate>& plans, const Candidate& other);
 
 }  // namespace tandem::search

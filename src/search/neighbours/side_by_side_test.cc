@@ -23,7 +23,7 @@ Candidate data_parallel_with_tables_in_parts(const graph::Graph& model,
   return {"expert", std::move(made.at(0).choices), made.at(0).schedule};
 }
 
-// Where all tables of the plan lie whole, and how many are in parts.
+// The places of all tables that are whole, and the number of sharded ones.
 struct Places {
   std::set<machine::NodeLayout> whole;
   std::size_t in_parts = 0;
@@ -46,7 +46,7 @@ Places places_of(const Candidate& candidate, const graph::Graph& model,
   return out;
 }
 
-// Four tables on six devices: no more than one of them in parts.
+// Four tables on six devices: at most one of them is sharded.
 TEST(SideBySide, GivesDevicesWholeTables) {
   const auto model = fp32_model("xdl", 6144);
   const auto machine = machine::load_machine("summit:1");
@@ -61,7 +61,7 @@ TEST(SideBySide, GivesDevicesWholeTables) {
   EXPECT_EQ(places.whole.size() + places.in_parts, 4U);
 }
 
-// More tables than devices, and no multiple of them.
+// There are more tables than devices, and not a multiple of them.
 TEST(SideBySide, LeavesFewTablesInParts) {
   const auto model = fp32_model("dlrm:rows=100000", 6144);
   const auto machine = machine::load_machine("summit:1");
@@ -73,7 +73,7 @@ TEST(SideBySide, LeavesFewTablesInParts) {
   EXPECT_LT(pool.result().best->simulation.iteration, before);
 }
 
-// Tables that are a small part of the weights, and none: nothing is tried.
+// Tables hold a small part of the weights, or there are none: nothing is tried.
 TEST(SideBySide, OnlyWhereTablesAreMostOfTheWeights) {
   for (const char* name : {"bert_large:layers=2", "mlp:layers=4"}) {
     const auto model = fp32_model(name, 24);
@@ -88,7 +88,7 @@ TEST(SideBySide, OnlyWhereTablesAreMostOfTheWeights) {
   }
 }
 
-// Each change is a simulation: the search is over when it may make no more.
+// Each change is a simulation: the search ends when it may run no more.
 TEST(SideBySide, EndsWithTheSearch) {
   const auto model = fp32_model("xdl", 6144);
   const auto machine = machine::load_machine("summit:1");

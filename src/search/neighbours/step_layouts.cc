@@ -35,7 +35,7 @@ void store_in_parts(const Problem& problem, machine::DigitMask over, Choices& ch
   }
 }
 
-// The network for one micro-batch; nothing of a file whose graph is for one batch alone.
+// Returns the network for one micro-batch, or nullopt for a file whose graph has a fixed batch.
 std::optional<graph::Graph> part_of_batch(const KnownNetwork& known, std::int64_t micro) {
   try {
     return known.model->build(known.batch / micro, known.dtype);
@@ -44,8 +44,8 @@ std::optional<graph::Graph> part_of_batch(const KnownNetwork& known, std::int64_
   }
 }
 
-// Are there cheaper layouts of the network's part than the strategy's? Where its layers are equal,
-// three of them tell.
+// Returns whether the network has cheaper layouts than the strategy's. If its layers are equal,
+// three of them are enough to decide.
 bool may_gain(const strategies::Setting& setting, const Problem& problem, predict::CostModel& costs,
               const Options& options, const Pass& pass) {
   const auto& known = *options.network;

@@ -1,5 +1,5 @@
-// Layouts of their own for a strategy's step: its stages, micro-batches, recomputation and storage
-// stay, and each operator is spread as is cheapest among a stage's devices.
+// Searches layouts for a strategy's step. Its stages, micro-batches, recomputation and weight
+// storage stay. Each operator gets the cheapest layout on its stage's devices.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,9 @@
 
 namespace tandem::search {
 
-// Of a step that the strategy makes of options.network, none where there is none; those that lie as
-// the strategy has them are left out. `products` counts the tables made.
+// Returns candidates for the step that the strategy makes of options.network. Returns none if that
+// is unset. Leaves out layouts that equal the strategy's own. Adds the number of cost tables
+// computed to `products`.
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting,
                                     const strategies::Problem& problem, predict::CostModel& costs,
                                     const Options& options, std::size_t& products);

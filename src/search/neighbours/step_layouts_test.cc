@@ -9,7 +9,7 @@
 namespace tandem::search {
 namespace {
 
-// Tensor parallelism within each stage is worse here than what the network finds.
+// Tensor parallelism within each stage is worse here than the layouts that the network finds.
 TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
   const auto model =
       models::parse_model("bert_large:layers=4,hidden=16,heads=4,ffn=32,seq=4,vocab=64");
@@ -48,8 +48,8 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
   }
 }
 
-// The first and the last stage send each other the table that words are looked up in and the logits
-// made with, and its gradient: in parts there is less to send.
+// The first and the last stage share the embedding table, which also computes the logits, and send
+// each other the table and its gradient. If it is sharded, there is less to send.
 TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
   const auto model = models::parse_model("bert_large");
   const std::int64_t batch = 384;
@@ -79,8 +79,8 @@ TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
   }
 }
 
-// An operator keeps so many states: with one dimension more they are others, but what was found
-// with fewer competes still.
+// The search retains a limited number of states per operator. One more dimension changes them, but
+// the layouts found with fewer dimensions still compete.
 TEST(StepLayouts, WhatFewerDimensionsGiveIsAmongThoseOfMore) {
   const auto model = models::parse_model("bert_large:layers=4");
   const std::int64_t batch = 96;

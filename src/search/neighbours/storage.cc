@@ -14,7 +14,7 @@ bool is_looked_up_in(const graph::Graph& graph, graph::NodeId weight, graph::Nod
   return table && graph.inputs(reader)[*table] == weight;
 }
 
-// The digits of every set of levels but the empty one.
+// Returns the digits of every non-empty set of levels.
 std::vector<machine::DigitMask> sets_of_levels(const machine::Digits& digits) {
   std::map<std::size_t, machine::DigitMask> of_level;
   for (std::size_t i = 0; i < digits.count(); ++i) of_level[digits[i].level] |= machine::bit(i);

@@ -1,6 +1,7 @@
-// Where weights lie between their uses. Strategies store all alike, and cost tables do not tell
-// whether a gather hides behind something: what is used twice or looked up in comes late and is
-// needed early, so that it may be better kept as it is used while the others are in parts.
+// Searches where weights are stored between their uses. Strategies store all weights in the same
+// way, and cost tables do not see whether a gather overlaps other work. A weight that is used twice
+// or looked up in is updated late and needed early. It may be better to replicate it while the
+// others are sharded.
 #pragma once
 
 #include <vector>
@@ -9,14 +10,14 @@
 
 namespace tandem::search {
 
-// By weight, the layout in which its first reader wants it; of other nodes, and of weights that
-// nothing reads, an empty one.
+// Returns, by weight, the layout that its first reader needs. Other nodes, and weights that nothing
+// reads, get an empty layout.
 std::vector<machine::Layout> used_layouts(const strategies::Problem& problem,
                                           const std::vector<plan::Choice>& choices);
 
-// The plan enters with the weights that have one reader, which is no look-up, in parts over every
-// set of levels, and the others as they are used; and with what is gathered kept for the backward
-// pass. Not if it is for several passes.
+// Enters variants of the plan that shard weights over every set of levels. Weights with several
+// readers and embedding tables stay as they are used. Further variants keep gathered weights for
+// the backward pass. Does nothing for plans with several passes.
 void store_otherwise(CandidatePool& pool, const Candidate& plan);
 
 }  // namespace tandem::search

@@ -17,8 +17,8 @@ Candidate candidate_of(const char* strategy, const graph::Graph& model,
   return {s.name, std::move(s.choices), s.schedule};
 }
 
-// What is looked up in, or used twice, lies as it is used; all else that copies were of is in
-// parts.
+// Weights that are looked up in, or used twice, are stored as they are used. All other replicated
+// weights are sharded.
 TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
   const auto model = models::parse_model("bert_large:layers=2").build(24, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
@@ -52,7 +52,7 @@ TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
   EXPECT_GT(most_in_parts, 20U);
 }
 
-// Seven sets of three levels, each also with what is gathered kept.
+// There are seven sets of three levels, each also with gathered weights saved for backward.
 TEST(StoreOtherwise, TriesEverySetOfLevels) {
   const auto model =
       models::parse_model("mlp:layers=4,inputs=96,hidden=96,outputs=96").build(96, DType::kFp32);

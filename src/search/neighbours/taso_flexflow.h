@@ -1,5 +1,5 @@
-// What Unity is compared with in its figure 14: TASO rewrites the network for one device, then
-// FlexFlow's random walk lays it out over data, model and spatial parallelism.
+// The baseline of Unity's figure 14: TASO rewrites the network for one device, then FlexFlow's
+// random walk lays it out over data, model and spatial parallelism.
 #pragma once
 
 #include "search/pool.h"
@@ -7,13 +7,13 @@
 
 namespace tandem::search {
 
-// The fastest walk that fits, of several prices of communication that may overlap; else the
-// smallest. Of the options it takes neither dimensions nor how to search.
+// Returns the fastest walk that fits, over several prices of overlapped communication. If none
+// fits, returns the one that needs the least memory. Ignores the dimensions of `options`.
 Evaluated taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
                         Options options);
 
-// Returns the layouts that FlexFlow's walks over these dimensions find for a graph. `rewritten`:
-// null for the model as it is.
+// Returns the layouts that FlexFlow's random walks find for a graph. `rewritten`: null for the
+// model itself.
 std::vector<Candidate> walked(CandidatePool& pool,
                               const std::shared_ptr<const Rewritten>& rewritten, Finder finder);
 

@@ -33,8 +33,8 @@ TablePtr sum(const Table& a, const Table& b) {
   return out;
 }
 
-// The entries of the states kept of those of a variable. `inner` entries in a row belong to one of
-// its states; fewer than a row has where the states are columns.
+// Returns the entries of those states of a variable that are in `kept`. `inner` consecutive entries
+// belong to one state. If the states are columns, that is fewer than a row has.
 TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
                     const std::vector<std::size_t>& kept) {
   auto out = std::make_shared<Table>();
@@ -50,14 +50,15 @@ TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
   return out;
 }
 
-// A table over three variables or more. `variables` are in increasing order; the last counts the
-// columns of `table`, the others together its rows.
+// A table over three variables or more. `variables` ascend; the last one indexes the columns of
+// `table`, and the others together index its rows.
 struct Wide {
   std::vector<std::size_t> variables;
   const Table* table;
 };
 
-// The tables between a variable and others, in their order; rows are the variable's own states.
+// The tables between a variable and its neighbours, by ascending neighbour. Rows are the variable's
+// own states.
 class Neighbours {
  public:
   using Entry = std::pair<std::size_t, const Table*>;
@@ -70,7 +71,7 @@ class Neighbours {
   [[nodiscard]] const Table* at(std::size_t variable) const {
     return std::ranges::lower_bound(entries_, variable, {}, &Entry::first)->second;
   }
-  // Null where there is none yet.
+  // Returns null for a new neighbour.
   const Table*& operator[](std::size_t variable) {
     auto at = std::ranges::lower_bound(entries_, variable, {}, &Entry::first);
     if (at == entries_.end() || at->first != variable)
@@ -109,16 +110,16 @@ class Eliminator {
   }
 
  private:
-  // What was done to a variable: its states dropped, all but `kept`, or it was eliminated.
+  // One step: the variable was eliminated, or its states except `kept` were dropped.
   struct Step {
     std::size_t variable;
     std::vector<std::size_t> neighbours;
-    const Product* product;          // null where states were dropped
-    std::vector<std::size_t> sizes;  // of the neighbours
+    const Product* product;          // null: states were dropped
+    std::vector<std::size_t> sizes;  // number of states, by neighbour
     std::vector<std::size_t> kept;
   };
 
-  // A table over several variables is listed with each of them.
+  // A table over several variables is listed for each of them.
   using WidePtr = std::shared_ptr<const Wide>;
 
   [[nodiscard]] std::size_t states(std::size_t v) const { return unary_[v]->rows; }
@@ -170,8 +171,8 @@ class Eliminator {
     return slot.get();
   }
 
-  // Eliminates variables of degree <= 2, no two of them neighbours: so equal blocks of a chain pair
-  // up alike and share their products.
+  // Eliminates variables of degree <= 2, no two of them neighbours. Equal blocks of a chain thus
+  // pair up in the same way and share their min-plus products.
   std::size_t eliminate_round() {
     std::vector<bool> blocked(unary_.size());
     std::size_t count = 0;
@@ -205,7 +206,7 @@ class Eliminator {
     finish(std::move(step));
   }
 
-  // Takes the variable away; its product is a table of its neighbours.
+  // Removes the variable and adds its min-plus product as a table of its neighbours.
   void finish(Step step) {
     const auto v = step.variable;
     const auto& n = step.neighbours;
@@ -252,7 +253,8 @@ class Eliminator {
     return out;
   }
 
-  // Additions that eliminating it takes. An entry costs memory, too.
+  // Returns the additions that eliminating `v` takes. Each entry counts as at least 16, since it
+  // takes memory.
   [[nodiscard]] double work(std::size_t v, const std::vector<std::size_t>& neighbours) const {
     constexpr std::size_t kOfAnEntry = 16;
     auto out = static_cast<double>(std::max(states(v), kOfAnEntry));
@@ -260,7 +262,8 @@ class Eliminator {
     return out;
   }
 
-  // Eliminates those that cost least, no two of them neighbours: again, so that equal blocks share.
+  // Eliminates the cheapest variables, no two of them neighbours, so that equal blocks share
+  // products.
   std::size_t eliminate_wide_round() {
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t v = 0; v < unary_.size(); ++v) {
@@ -280,7 +283,7 @@ class Eliminator {
     return count;
   }
 
-  // Where it costs too much, states are dropped first.
+  // Eliminates `v`. Drops states first if it costs too much.
   void eliminate_wide(std::size_t v) {
     auto neighbours = neighbours_of(v);
     const double may = spent_ < effort_.total ? effort_.table : effort_.table_beyond;
@@ -288,7 +291,7 @@ class Eliminator {
     Step step{v, std::move(neighbours), nullptr, {}, {}};
     for (auto n : step.neighbours) step.sizes.push_back(states(n));
     step.product = wide_product(v, step.neighbours, step.sizes);
-    // Also where another network has made it: what one may spend must not depend on others.
+    // Counts tables from the cache, too: a network's budget must not depend on other networks.
     if (paid_.insert(step.product->table->id).second) spent_ += work(v, step.neighbours);
     finish(std::move(step));
   }
@@ -318,7 +321,7 @@ class Eliminator {
         add(w->table, w->variables);
         continue;
       }
-      // Rows must run along a neighbour: the eliminated variable goes first.
+      // Rows must run along a neighbour, so the eliminated variable goes first.
       auto variables = w->variables;
       std::rotate(variables.begin(), variables.end() - 1, variables.end());
       add(transpose(w->table), variables);
@@ -330,7 +333,8 @@ class Eliminator {
 
   // --- Dropping states ---------------------------------------------------------------------------
 
-  // Drops half the states of `v` or of a neighbour, whichever has most; false where none has two.
+  // Drops half the states of `v` or of a neighbour, whichever has most. Returns false if none has
+  // two.
   bool narrow_one_of(std::size_t v, const std::vector<std::size_t>& neighbours) {
     auto most = v;
     for (auto n : neighbours) {
@@ -341,7 +345,7 @@ class Eliminator {
     return true;
   }
 
-  // The least that each state costs, of tables one by one.
+  // Returns a lower bound of each state's cost: the sum of its minima over single tables.
   [[nodiscard]] std::vector<float> promise(std::size_t v) const {
     const auto least_of = block_kernels().least;
     auto out = unary_[v]->cost;
@@ -365,7 +369,7 @@ class Eliminator {
     return out;
   }
 
-  // How many entries of the table differ only in what comes after `v`.
+  // Returns the number of table entries that differ only in the variables after `v`.
   [[nodiscard]] std::size_t inner_size(const Wide& wide, std::size_t v) const {
     std::size_t out = 1;
     for (auto i = wide.variables.size(); wide.variables[--i] != v;)
@@ -373,7 +377,7 @@ class Eliminator {
     return out;
   }
 
-  // Keeps the better half of a variable's states.
+  // Keeps the cheaper half of a variable's states.
   void narrow(std::size_t v) {
     exact_ = false;
     const auto cost = promise(v);
@@ -428,13 +432,13 @@ class Eliminator {
   const Effort effort_;
   MadeTables& made_;
   double spent_ = 0;
-  std::unordered_set<Hash> paid_;  // tables
+  std::unordered_set<Hash> paid_;  // ids of tables
   std::vector<TablePtr>
-      own_;  // what others cannot use; all other tables are the network's or made_
+      own_;  // tables that others cannot use; the rest belong to the network or made_
   std::vector<const Table*> unary_;
   std::vector<Neighbours> neighbours_;
   std::vector<std::vector<WidePtr>> wide_;
-  std::vector<double> work_;  // that eliminating it over three neighbours or more takes; 0: unknown
+  std::vector<double> work_;  // cost of eliminating it over three neighbours or more; 0: unknown
   std::vector<bool> left_;
   std::vector<Step> steps_;
   double constant_ = 0;

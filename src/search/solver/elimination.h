@@ -1,13 +1,13 @@
-// The minimum of a sum of small cost tables: each variable has a few states, each table depends on
-// one or two variables. Variables are eliminated one after another: what the best state of one
-// costs, for all states of its neighbours, becomes a table of these. While one with at most two
-// neighbours is left that is a min-plus product of two tables, and series-parallel networks come to
-// their end so. Where none is left, the one whose table is cheapest goes, over three neighbours or
-// more. That is exact, too. Only where such a table would cost more than may be spent are the
-// states that promise least dropped until it is cheap enough.
+// Minimizes a sum of small cost tables. Each variable has a few states, and each table depends on
+// one or two variables. Variables are eliminated one by one: a new table gives, for all states of
+// the variable's neighbours, the cost of its best state. Example: eliminating b from f(a, b) + g(b,
+// c) gives h(a, c), the minimum over b. For a variable with at most two neighbours this is a
+// min-plus product of two tables, and series-parallel networks need nothing else. If none is left,
+// the variable with the cheapest table is eliminated, over three neighbours or more. That is exact,
+// too. Only if this table would exceed Effort are the least promising states dropped.
 //
-// Tables carry an id. Products of tables with the same ids are made once, so a network of 96 equal
-// blocks costs about as much as one, and chains of equal blocks go by squaring.
+// Tables carry an id, and products of tables with equal ids are computed once. A network of 96
+// equal blocks thus costs about as much as one, and a chain of equal blocks is reduced by squaring.
 #pragma once
 
 #include <unordered_map>
@@ -28,16 +28,16 @@ struct Network {
   std::vector<Edge> edges;
 };
 
-// What tables over three variables and more may cost, in additions; an entry counts as many as it
-// would take were it kept for them. The total is of one network's tables, equal ones counted
+// Limits of the cost of tables over three variables and more, in additions. An entry counts as at
+// least 16 of them, since it takes memory. The total is for one network, whose equal tables count
 // once.
 struct Effort {
   double table = 1U << 25U;
   double total = 1U << 26U;
-  double table_beyond = 1U << 19U;  // once the total is spent
+  double table_beyond = 1U << 19U;  // limit once the total is spent
 };
 
-// Tables that were made of others, by id: networks with equal tables may share one.
+// Cache of computed tables, by id. Networks with equal tables may share it.
 struct MadeTables {
   std::unordered_map<Hash, TablePtr> sums;
   std::unordered_map<Hash, TablePtr> transposed;
@@ -48,8 +48,8 @@ struct MadeTables {
 struct Minimum {
   std::vector<std::size_t> state;  // by variable
   double cost = 0;
-  bool exact = true;         // false when states had to be dropped
-  std::size_t products = 0;  // made, after sharing
+  bool exact = true;         // false if states were dropped
+  std::size_t products = 0;  // products computed, not found in the cache
 };
 
 Minimum minimize(const Network& network, const Effort& effort = {});

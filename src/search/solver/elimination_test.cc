@@ -9,7 +9,7 @@
 namespace tandem::search {
 namespace {
 
-// Tries every assignment.
+// Returns the minimum over every assignment.
 double brute_force(const Network& network) {
   std::vector<std::size_t> state(network.unary.size(), 0);
   double best = 1e38;
@@ -21,7 +21,7 @@ double brute_force(const Network& network) {
   }
 }
 
-// A network whose edges come from series and parallel compositions, with pendant variables.
+// Returns a network whose edges come from series and parallel compositions, with pendant variables.
 Network random_series_parallel(std::mt19937_64& random) {
   Network network;
   const auto add_variable = [&] {
@@ -39,7 +39,7 @@ Network random_series_parallel(std::mt19937_64& random) {
       case 0:
         add_edge(edge.a, edge.b);
         break;   // parallel
-      case 1: {  // a second path beside it
+      case 1: {  // a parallel path
         const auto v = add_variable();
         add_edge(edge.a, v);
         add_edge(v, edge.b);
@@ -61,13 +61,13 @@ TEST(Elimination, EqualsBruteForceOnSeriesParallelNetworks) {
     const auto found = minimize(network);
     EXPECT_TRUE(found.exact);
     const double best = brute_force(network);
-    if (best >= kImpossible) continue;  // nothing is allowed
+    if (best >= kImpossible) continue;  // every assignment is impossible
     EXPECT_FLOAT_EQ(static_cast<float>(found.cost), static_cast<float>(best));
     EXPECT_EQ(cost_of(network, found.state), best);
   }
 }
 
-// Any network: edges between random pairs, as many as make most of them no longer series-parallel.
+// Returns a network with edges between random pairs, so many that most are not series-parallel.
 Network random_dense(std::mt19937_64& random, std::size_t variables, std::size_t states) {
   Network network;
   for (std::size_t v = 0; v < variables; ++v) {
@@ -98,7 +98,7 @@ TEST(Elimination, EqualsBruteForceOnAnyNetwork) {
   }
 }
 
-// What it then finds is a state for every variable, at the cost it says, if not the least.
+// The result then has a state for every variable and their true cost, which may not be the minimum.
 TEST(Elimination, DropsStatesWhereItMayNotSpendMoreAndSaysSo) {
   std::size_t inexact = 0;
   std::size_t best_found = 0;
@@ -122,7 +122,8 @@ TEST(Elimination, DropsStatesWhereItMayNotSpendMoreAndSaysSo) {
   EXPECT_GE(best_found, 150U);
 }
 
-// Blocks that are not series-parallel: complete graphs on four variables, one after another.
+// Returns blocks that are not series-parallel: complete graphs on four variables, one after
+// another.
 TEST(Elimination, EqualBlocksOfAnyFormShareTheirProducts) {
   std::mt19937_64 random(3);
   const auto unary = random_table(random, 4, 1);
@@ -162,7 +163,7 @@ TEST(Elimination, EqualBlocksShareTheirProducts) {
   for (const std::size_t blocks : {16U, 32U, 64U, 128U, 256U}) {
     const auto network = chain_of_equal_blocks(blocks);
     const auto products = minimize(network).products;
-    // Doubling the chain adds a few products, not as many as it has blocks.
+    // Doubling the chain adds a few products, far fewer than it has blocks.
     EXPECT_LE(products, before + 24) << blocks;
     before = products;
   }

@@ -7,7 +7,7 @@ namespace tandem::search {
 
 namespace {
 
-// A state for every variable, the first ones to begin with, and what changes cost.
+// A state for every variable, initially the first, and its cost.
 class Assignment {
  public:
   Assignment(const Network& network, const Followers& followers)
@@ -28,13 +28,13 @@ class Assignment {
     }
   }
 
-  // Variables that do not follow others.
+  // Returns the variables that do not follow others.
   [[nodiscard]] const std::vector<std::size_t>& choices() const { return choices_; }
   [[nodiscard]] std::size_t states(std::size_t v) const { return network_.unary[v]->rows; }
   [[nodiscard]] double cost() const { return cost_; }
   [[nodiscard]] const std::vector<std::size_t>& state() const { return state_; }
 
-  // The state, and those that follow.
+  // Sets the state of `v` and updates its followers.
   void change(std::size_t v, std::size_t state) {
     before_.clear();
     before_cost_ = cost_;
@@ -43,7 +43,7 @@ class Assignment {
       if (followers_[e.other]) replace(e.other, best_state(e.other));
     }
   }
-  // The last change.
+  // Reverts the last change.
   void undo() {
     for (auto at = before_.rbegin(); at != before_.rend(); ++at) state_[at->first] = at->second;
     cost_ = before_cost_;
@@ -63,7 +63,7 @@ class Assignment {
     return out;
   }
 
-  // All that depends on the variable's state.
+  // Returns the sum of all terms that depend on the state of `v`.
   [[nodiscard]] double local(std::size_t v, std::size_t state) const {
     double out = network_.unary[v]->at(state);
     for (const auto& e : edges_[v]) {
@@ -88,7 +88,7 @@ class Assignment {
   void set(std::size_t v, std::size_t state) {
     const double more = local(v, state) - local(v, state_[v]);
     state_[v] = state;
-    // Next to what is impossible all other costs are lost in rounding.
+    // Rounding would lose all other costs next to kImpossible.
     const bool is_exact = cost_ < kImpossible / 2 && more < kImpossible / 2;
     cost_ = is_exact ? cost_ + more : total();
   }
@@ -105,7 +105,7 @@ class Assignment {
   std::vector<std::size_t> state_;
   std::vector<std::size_t> choices_;
   double cost_ = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> before_;  // the last change: variable, state
+  std::vector<std::pair<std::size_t, std::size_t>> before_;  // variables and their former states
   double before_cost_ = 0;
 };
 
@@ -147,7 +147,7 @@ Minimum walk(const Network& network, const Followers& followers, const Walk& opt
   if (count == 0) return best;
   std::mt19937_64 random(options.seed);
   std::uniform_real_distribution<double> chance(0, 1);
-  std::size_t gained = 0;  // the last step that did
+  std::size_t gained = 0;  // last step with a gain
   for (std::size_t step = 0; step < options.most_steps * count; ++step) {
     if (step >= options.least_steps * count && step >= 2 * gained) break;
     const auto v = now.choices()[random() % count];

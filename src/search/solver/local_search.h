@@ -1,5 +1,5 @@
-// Searches that change one variable at a time: what elimination is compared with. Neither knows how
-// far it is from the minimum.
+// Local searches that change one variable at a time, for comparison with elimination. They do not
+// know how far they are from the minimum.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,22 @@
 
 namespace tandem::search {
 
-// Variables that are no choices of their own: once a neighbour has changed, they take the state
-// that is best then.
+// Marks variables that are not choices of their own. After a neighbour has changed, they take the
+// state that is best then.
 using Followers = std::vector<bool>;
 
-// Every other variable in turn takes its best state, given those of the others, until none gains.
+// Sets each variable that is no follower to its best state, given the others, until no change
+// gains.
 Minimum descend(const Network& network, const Followers& followers);
 
-// FlexFlow's search (Jia et al., MLSys'19): a random variable takes a random state, and keeps it
-// for sure if that gains, else with a chance that falls with what it costs. The best of all states
-// seen counts. It ends when the second half of the time has brought nothing.
+// FlexFlow's search (Jia et al., MLSys'19). A random variable takes a random state. A change that
+// gains is accepted; another one with a probability that falls with its loss. The result is the
+// best assignment seen. It ends when the second half of the steps has brought no gain.
 struct Walk {
   std::uint64_t seed = 0;
-  std::size_t least_steps = 100;  // for each variable
-  std::size_t most_steps = 2000;
-  double warmth = 0.1;  // a loss of so much of a variable's mean cost is kept once in e times
+  std::size_t least_steps = 100;  // per variable
+  std::size_t most_steps = 2000;  // per variable
+  double warmth = 0.1;  // loss, in mean costs of a variable, that is accepted with probability 1/e
 };
 Minimum walk(const Network& network, const Followers& followers, const Walk& options);
 

@@ -9,7 +9,7 @@
 namespace tandem::search {
 namespace {
 
-// Some variables with up to four states each, and edges between some of them.
+// Returns a network of some variables with up to four states each, and edges between some of them.
 Network random_network(std::mt19937_64& random) {
   Network network;
   for (std::size_t v = 0; v < 6; ++v) {

@@ -8,7 +8,8 @@ namespace tandem::search {
 
 namespace {
 
-// An addend's entries at the first states of the eliminated variable and the result's last one.
+// Offsets of an addend's entries, at the first state of the eliminated variable and of the result's
+// last variable.
 struct Rows {
   Rows(const Addend& addend, const std::vector<std::size_t>& sizes) : strides(sizes.size()) {
     for (auto i = sizes.size() - 1; i-- > 0;) {
@@ -26,9 +27,9 @@ struct Rows {
     if (is_over) at -= strides[i] * size;
   }
 
-  std::vector<std::size_t> offsets = {0};  // by row, in the addend
+  std::vector<std::size_t> offsets = {0};  // offset in the addend, by row
   std::vector<std::size_t> strides;        // by variable of the result: rows to its next state
-  std::size_t at = 0;                      // the row for the states at hand
+  std::size_t at = 0;                      // row of the present states
 };
 
 class MinPlus {
@@ -72,7 +73,7 @@ class MinPlus {
   }
 
  private:
-  // Lacks the last variable.
+  // An addend that lacks the last variable.
   struct Constant {
     Rows rows;
     std::vector<float> cost;  // by row, by v
@@ -90,7 +91,7 @@ class MinPlus {
   };
 
   [[nodiscard]] std::size_t states() const { return unary_.rows; }
-  [[nodiscard]] std::size_t padded() const { return base_.size(); }  // to whole vectors
+  [[nodiscard]] std::size_t padded() const { return base_.size(); }  // rounded up to whole vectors
 
   Constant constant_of(const Addend& a) const {
     Constant out{Rows(a, sizes_), {}};
@@ -127,7 +128,7 @@ class MinPlus {
     return out;
   }
 
-  // To the variable's next state; false where it was at its last and is at its first again.
+  // Moves to the variable's next state. Returns false if it wraps around to the first.
   bool advance(std::size_t i, std::vector<std::size_t>& states) {
     const bool is_over = ++states[i] == sizes_[i];
     for (auto& a : constant_) a.rows.advance(i, sizes_[i], is_over);
@@ -136,7 +137,7 @@ class MinPlus {
     return !is_over;
   }
 
-  // All states of the last variable.
+  // Minimizes over v for all states of the last variable.
   void minimize_row(float* cost, std::uint32_t* best) {
     std::ranges::copy(unary_.cost, base_.begin());
     std::fill(base_.begin() + static_cast<std::ptrdiff_t>(states()), base_.end(), 2 * kImpossible);
@@ -169,8 +170,8 @@ class MinPlus {
     }
   }
 
-  // Sums of bounds are made in the order of the entries' own, so that rounding keeps what is less
-  // no greater.
+  // Sums bounds in the same order as entries, so that rounding cannot raise a lower bound above its
+  // sum.
   void minimize_block(std::size_t block, float* cost, std::uint32_t* best) {
     const auto sum = [&](std::vector<float> Along::*bound,
                          std::vector<float>& out) -> const float* {
@@ -200,10 +201,10 @@ class MinPlus {
   const Table& unary_;
   const std::vector<std::size_t>& sizes_;
   std::size_t cols_;
-  std::vector<std::size_t> blocks_;  // where they begin; the last may overlap the one before
+  std::vector<std::size_t> blocks_;  // their begins; the last may overlap the one before
   std::vector<Constant> constant_;
   std::vector<Along> along_;
-  // Of the row at hand:
+  // Buffers for the present row.
   std::vector<float> base_;
   std::vector<float> least_;
   std::vector<float> most_;

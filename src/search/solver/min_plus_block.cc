@@ -67,7 +67,7 @@ struct Loops {
     return out;
   }
 
-  // Which lanes are set, as bits.
+  // Returns a bit mask of the lanes that are set.
   [[gnu::always_inline]] static std::uint64_t bits_of(const States& set) {
     std::uint64_t out = 0;
 #if defined(__x86_64__)
@@ -84,7 +84,7 @@ struct Loops {
     return out;
   }
 
-  // What each column is known to come to at most.
+  // Returns an upper bound of every column's minimum.
   [[gnu::always_inline]] static Costs known(const BlockTask& task) {
     Costs out = Costs{} + kImpossible;
     for (std::size_t v = 0; v < task.states; v += kLanes) {
@@ -93,7 +93,8 @@ struct Loops {
     return Costs{} + least_of(out);
   }
 
-  // Of up to 64 states from `v` on, those that may have a minimum: they cost no more at the least.
+  // Returns a bit mask of those of the 64 states from `v` on that may give a minimum: their lower
+  // bound is no higher than `known`.
   [[gnu::always_inline]] static std::uint64_t hopeful(const BlockTask& task, std::size_t v,
                                                       const Costs& known) {
     std::uint64_t out = 0;

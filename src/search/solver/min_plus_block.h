@@ -1,6 +1,6 @@
-// The inner loops of a product of tables (min_plus.h): 16 columns at a time, what they come to so
-// far in registers. Each processor has the widest instructions that it knows; they give the same to
-// the last digit.
+// Inner loops of a product of tables (min_plus.h). They process 16 columns at a time and keep the
+// minima so far in registers. Each processor runs the widest instructions that it has, and all give
+// bit-identical results.
 #pragma once
 
 #include <cstddef>
@@ -8,22 +8,22 @@
 
 namespace tandem::search {
 
-inline constexpr std::size_t kBlock = 16;     // columns that are minimised together
-inline constexpr std::size_t kMostLanes = 8;  // of a vector: arrays by state are padded to it
+inline constexpr std::size_t kBlock = 16;     // columns that are minimized together
+inline constexpr std::size_t kMostLanes = 8;  // of a vector; arrays by state are padded to it
 
-// One of the tables that are added up: its entries of a block for state v at cost + v * stride.
+// One table of the sum. Its entries of a block for state v are at cost + v * stride.
 struct BlockAddend {
   const float* cost = nullptr;
   std::size_t stride = 0;
 };
 
 struct BlockTask {
-  const float* base;   // what a state costs in all columns
-  const float* least;  // by state: no column adds less
-  const float* most;   // nor more
-  std::size_t states;  // padded; what was added costs more than kImpossible
+  const float* base;   // cost of each state in all columns
+  const float* least;  // by state: lower bound of its cost over columns
+  const float* most;   // by state: upper bound
+  std::size_t states;  // padded with states that cost more than kImpossible
   const BlockAddend* addends;
-  std::size_t count;  // of these
+  std::size_t count;  // number of addends
 };
 
 struct BlockBounds {
@@ -31,14 +31,14 @@ struct BlockBounds {
 };
 
 struct BlockKernels {
-  // The least of each column and the first state that has it.
+  // Writes the minimum of each column and the first state that has it.
   void (*minimize)(const BlockTask& task, float* cost, std::uint32_t* best);
   BlockBounds (*bounds)(const float* block);
-  // The least of so many entries.
+  // Returns the minimum of `count` entries.
   float (*least)(const float* entries, std::size_t count);
 };
 
-// The fastest here, and those of any processor.
+// Return the fastest kernels for this processor, and kernels for any processor.
 const BlockKernels& block_kernels();
 const BlockKernels& portable_block_kernels();
 

@@ -1,4 +1,4 @@
-// Against the sum of all tables, state by state.
+// Compares min_plus with the sum of all tables, state by state.
 #include "search/solver/min_plus.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 Table random_table(std::size_t rows, std::size_t cols, std::mt19937_64& random) {
   Table out{random(), rows, cols, {}};
-  // Few values, so that many are equal; some exclude each other.
+  // Few values, so that many are equal. Some states exclude each other.
   std::uniform_int_distribution<int> value(0, 9);
   for (std::size_t i = 0; i < rows * cols; ++i) {
     const int n = value(random);
@@ -28,7 +28,7 @@ struct Best {
   std::uint32_t state = 0;
 };
 
-// Of one row's column, by what each state costs.
+// Returns the first best state of one table entry. `cost_of` gives the cost of each state.
 Best best_of(std::size_t states, const std::function<float(std::size_t)>& cost_of) {
   Best out;
   for (std::size_t v = 0; v < states; ++v) {
@@ -62,7 +62,8 @@ TEST(MinPlus, IsTheFirstLeastOfAllStates) {
   }
 }
 
-// Of 16 columns and 24 states, the last three of them padding; bounds as rough as a whole table's.
+// The block has 16 columns and 24 states, the last three of them padding. Bounds are as loose as
+// for a whole table.
 TEST(MinPlus, EveryKernelFindsTheFirstLeastOfABlock) {
   std::mt19937_64 random(9);
   constexpr std::size_t kStates = 24;
@@ -97,7 +98,8 @@ TEST(MinPlus, EveryKernelFindsTheFirstLeastOfABlock) {
   }
 }
 
-// Over four neighbours a, b, c, d: one table of v and a, one of a, v and c, two that have d.
+// Eliminates v over four neighbours a, b, c, d: one table of v and a, one of a, v and c, and two
+// with d.
 TEST(MinPlus, AddsUpTablesOfSeveralVariables) {
   std::mt19937_64 random(8);
   constexpr std::size_t kStates = 13;

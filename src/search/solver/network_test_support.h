@@ -1,4 +1,4 @@
-// For tests: random tables of costs, and what states of a network cost.
+// For tests: random cost tables, and the cost of an assignment of a network.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tandem::search {
 
-// Some states exclude each other.
+// Returns a random table in which some states exclude each other.
 inline TablePtr random_table(std::mt19937_64& random, std::size_t rows, std::size_t cols) {
   auto table = std::make_shared<Table>();
   table->id = random();

@@ -1,4 +1,4 @@
-// How layouts are chosen, given what they cost.
+// The solver that chooses layouts, given their costs.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@ namespace tandem::search {
 
 struct Finder {
   enum class By : std::uint8_t {
-    kElimination,  // the cheapest: elimination.h
-    kDescent,      // one at a time: local_search.h
-    kWalk,         // at random, as FlexFlow does: local_search.h
+    kElimination,  // exact minimum: elimination.h
+    kDescent,      // one variable at a time: local_search.h
+    kWalk,         // random, as in FlexFlow: local_search.h
   };
   By by = By::kElimination;
-  std::uint64_t seed = 0;  // of a walk
+  std::uint64_t seed = 0;  // RNG seed of a walk
 
   [[nodiscard]] bool is_exact() const { return by == By::kElimination; }
 };

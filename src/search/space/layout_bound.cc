@@ -9,13 +9,13 @@ namespace tandem::search {
 
 namespace {
 
-// Shares of the compute stream, and of the outer one.
+// Weights of the compute stream and of the outer stream.
 struct Stream {
   StreamWeights::Shares compute;
   StreamWeights::Shares outer;
 };
 predict::Prices prices_of(const Stream& stream, double update, double rooted) {
-  constexpr double kRootStreams = 2;  // to roots and from them
+  constexpr double kRootStreams = 2;  // to roots and from roots
   const auto& [compute, rest] = stream;
   const StreamWeights::Shares outer{(1 - rooted) * rest.forward, (1 - rooted) * rest.backward};
   const StreamWeights::Shares to_roots{rooted / kRootStreams * rest.forward,
@@ -43,8 +43,8 @@ StreamWeights::Shares least(const StreamWeights::Shares& a, const StreamWeights:
 
 void move_share(double& share, double by) { share = std::clamp(share + by, 0.0, 1.0); }
 
-// Shares of both kinds of segments also move together: operations of any segment count for the
-// least of them.
+// Weights of both kinds of segments also move together, since operations of any segment count with
+// the smaller one.
 constexpr std::array<void (*)(StreamWeights&, double), 8> kWeightMoves = {
     [](StreamWeights& w, double by) {
       move_share(w.chain.backward, by);
@@ -64,7 +64,7 @@ constexpr std::array<void (*)(StreamWeights&, double), 8> kWeightMoves = {
 
 }  // namespace
 
-// Operations that may be in any segment count for the least of all shares.
+// Operations that may be in any segment count with the smallest weight.
 SegmentPrices StreamWeights::prices(const LayoutNetwork& network) const {
   const auto in_chain = stream_of(network.has(Segment::kChain) ? chain : branches);
   const auto in_branches = stream_of(network.has(Segment::kBranches) ? branches : chain);
@@ -74,13 +74,12 @@ SegmentPrices StreamWeights::prices(const LayoutNetwork& network) const {
   return SegmentPrices({at(in_chain), at(in_branches), at(anytime)});
 }
 
-// A device that takes part in everything is busy on its compute stream and on its outer stream, and
-// nothing of a segment begins before the one before has ended. So with weights between 0 and 1 that
-// belong to the two streams in each segment, no step takes less than the weighted sum: the cheapest
-// layouts at these prices are a bound (Lagrangian relaxation). It is concave in the weights, and
-// each is moved as long as that raises it.
-// For compute of 4 ms and communication of 6 ms beside it, weights of 1/2 make 5 ms, 0 and 1
-// make 6.
+// A device that takes part in every operator is busy on its compute stream and its outer stream. A
+// segment begins only after the one before has ended. In each segment the two streams get weights
+// that sum to 1. No step takes less than the weighted sum, so the cheapest layouts at these prices
+// are a lower bound (Lagrangian relaxation). The bound is concave in the weights; each weight is
+// moved as long as that raises it. Example: with 4 ms of compute and 6 ms of overlapped
+// communication, weights of 1/2 give 5 ms, and weights of 0 and 1 give 6 ms.
 LayoutBound raise(LayoutBound bound, const StreamWeights& hint, const LayoutNetwork& network,
                   const Finder& finder, Seconds enough, const std::function<bool()>& is_over) {
   if (!network.has_two_phases()) return bound;

@@ -1,5 +1,5 @@
-// A lower bound of the step times of a graph's layouts, by Lagrangian relaxation: the cheapest
-// layouts where the streams of a device share the step among them.
+// A lower bound of the step times of a graph's layouts, by Lagrangian relaxation. It is the cost of
+// the cheapest layouts if the streams of a device share the step.
 #pragma once
 
 #include <functional>
@@ -11,38 +11,38 @@
 
 namespace tandem::search {
 
-// Shares, from 0 to 1, that make a lower bound of a step's time. A device that takes part in
-// everything is busy on its compute stream and on its outer stream (predict/transitions.h), and
-// passes one segment after the other (space/precedence.h), forward and then backward. So the step
-// takes no less than the shares' sum: in each segment the load of the compute stream by its share,
-// that of the outer stream by the rest.
+// Weights from 0 to 1 that give a lower bound of the step time. A device that takes part in every
+// operator has a compute stream and an outer stream (predict/transitions.h). It passes the segments
+// (space/precedence.h) one after the other, forward and then backward. Each segment takes at least
+// its weighted sum: the compute stream's load times its weight, plus the outer stream's load times
+// the rest. The step takes at least the sum over segments.
 struct StreamWeights {
   struct Shares {
-    double forward = 1;     // of the compute stream in the forward pass
-    double backward = 0.5;  // and in the backward pass
+    double forward = 1;     // weight of the compute stream in the forward pass
+    double backward = 0.5;  // in the backward pass
     bool operator==(const Shares&) const = default;
   };
   Shares chain;     // in segments of one operator
-  Shares branches;  // in others
-  // Communication that nothing overlaps adds to compute, and so do updates, but these two may
-  // overlap each other: in the backward pass updates add by this share, the former by the rest.
+  Shares branches;  // in other segments
+  // Weight of updates in the backward pass; blocking communication gets the rest. Both add to
+  // compute, but they may overlap each other.
   double update = 0;
-  // The part of the outer stream's rest that belongs to the streams of its level to and from roots.
+  // Part of the outer stream's weight that goes to the streams to and from roots on its level.
   double rooted = 0;
 
-  // The prices at which a layout costs that sum.
+  // Returns the prices at which a layout costs that sum.
   [[nodiscard]] SegmentPrices prices(const LayoutNetwork& network) const;
   bool operator==(const StreamWeights&) const = default;
 };
 
-// What the cheapest layouts cost at these weights: none takes less.
+// Cost of the cheapest layouts at these weights, a lower bound for all layouts.
 struct LayoutBound {
   Seconds time;
   StreamWeights weights;
 };
 
-// Returns a higher bound of other weights, if there is one, and begins with `hint`: good weights of
-// a similar graph. It ends once the bound is `enough` or `is_over`.
+// Returns a higher bound at other weights if there is one. Tries `hint` first: good weights of a
+// similar graph. Ends once the bound is `enough` or `is_over`.
 LayoutBound raise(LayoutBound bound, const StreamWeights& hint, const LayoutNetwork& network,
                   const Finder& finder, Seconds enough, const std::function<bool()>& is_over);
 

@@ -19,7 +19,7 @@ using machine::DigitRole;
 using machine::Layout;
 using machine::NodeLayout;
 
-// Votes of one end's states, best first, for the layouts they want the tensor in.
+// Adds the votes of one end's states, best first, for the layouts in which they want the tensor.
 void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, std::size_t seeds) {
   constexpr double kSeed = 1e6;
   for (std::size_t s = 0; s < layouts.size(); ++s) {
@@ -86,7 +86,7 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const auto producer = tensor_variable_[inputs[i].index()];
       if (producer == kNoVariable) continue;
-      // Where a tensor is shared, what blocks all its users is paid on the way to the shared
+      // For a shared tensor, resharding that blocks all users is charged on the edge to the shared
       // layout.
       const bool shared = consumers_[inputs[i].index()].size() > 1;
       const bool blocks =
@@ -101,7 +101,7 @@ bool LayoutNetwork::is_absorbed(NodeId id) const {
   return is_source(id) && consumers_[id.index()].size() == 1;
 }
 
-// Operators of one class have the same states at the same cost.
+// Returns the class of an operator. Operators of one class have the same states at the same cost.
 Hash LayoutNetwork::class_of(NodeId id) const {
   const auto& node = model_.node(id);
   Hash h = hash_combine(node.op.hash(), (gradient_[id.index()] ? 1U : 0U) | (places_ ? 2U : 0U));
@@ -120,10 +120,10 @@ bool LayoutNetwork::is_source(NodeId id) const {
   return model_.node(id).op.role() == ops::Role::kSource;
 }
 
-// Does it matter to an operator on which device it is?
+// Returns whether the compute time of some operator depends on its device.
 bool LayoutNetwork::has_unequal_devices() {
   const auto differs = [&](NodeId id) {
-    const NodeLayout first;  // idle but for the first device
+    const NodeLayout first;  // only on the first device
     const auto there = compute_cost(id, first).compute;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
       auto other = first;
@@ -201,8 +201,8 @@ predict::Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout,
   return cost;
 }
 
-// The degrees of what is cut: layouts with equal ones take as long to compute where devices are
-// equal.
+// Returns a hash of the degree of each factor. With equal devices, layouts with equal degrees take
+// the same compute time.
 Hash LayoutNetwork::parts_of(const NodeLayout& layout) const {
   Hash out = 0;
   for (std::size_t i = 0; i < digits_.count(); ++i) {
@@ -214,7 +214,7 @@ Hash LayoutNetwork::parts_of(const NodeLayout& layout) const {
     for (std::size_t d = i; d < digits_.count(); ++d) {
       if (layout.uses[d] == use) degree *= digits_[d].size;
     }
-    // In any order.
+    // The sum does not depend on the order.
     out += hash_combine(std::bit_cast<std::uint8_t>(use), static_cast<Hash>(degree));
   }
   return out;
@@ -236,7 +236,7 @@ const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) 
   for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
     if (!is_source(model_.inputs(id)[i])) freedom.partial |= ops::InputMask{1} << i;
   }
-  std::unordered_map<Hash, predict::Cost> computed;  // by parts
+  std::unordered_map<Hash, predict::Cost> computed;  // by parts_of
   for (const auto& layout : node_layouts(nodes_[id.index()], digits_, dims, freedom)) {
     if (!costs_.has_equal_devices()) {
       list(id, layout, compute_cost(id, layout), out);
@@ -249,7 +249,7 @@ const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) 
   return out;
 }
 
-// The cheapest ones taken by themselves, and all that a seed uses.
+// Returns the layouts that are cheapest on their own, and all that a seed uses.
 std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
                                                     std::vector<predict::Cost>& cost) {
   auto all = listed(id, dims);
@@ -321,7 +321,7 @@ void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) 
   segments_.push_back(precedence_.segment_of(id));
 }
 
-// Of a shared tensor, the layouts that it may be kept in, best first.
+// Returns the layouts that a shared tensor may take, best first.
 std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
   std::map<Layout, double> votes;
   if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
@@ -350,7 +350,7 @@ std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
   return out;
 }
 
-// What its states depend on: those of its producer and its users.
+// Returns the class of a shared tensor, which depends on the states of its producer and users.
 Hash LayoutNetwork::class_of_shared(NodeId id) const {
   const auto& node = model_.node(id);
   Hash key = hash_combine(hash_text("tensor"), type_hash(node.type));
@@ -411,7 +411,7 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     auto made = std::make_shared<EdgeTable>(EdgeTable{
         key, states_[from], states_[to], operand, blocks, static_cast<double>(users), {}});
     made->cost = costs_.reshard(type, a.out.different, b.in[operand].different, gradient);
-    // Weights are brought there once a step.
+    // Weights are resharded once a step.
     if (!is_weight(model_.node(tensor))) {
       for (auto& moved : made->cost) {
         moved = {pass_.times * moved.time,          pass_.kept * moved.memory,

@@ -1,6 +1,6 @@
-// The layout problem of a graph as a cost network: a variable for every operator (its node layout)
-// and for every tensor with several users (the layout they share it in), unary tables for compute
-// and weights, edge tables for resharding. Equal operators share their states and tables.
+// The layout problem of a graph as a cost network. It has a variable for every operator (its node
+// layout) and for every tensor with several users (the layout that they share). Unary tables hold
+// compute and weights, edge tables hold resharding. Equal operators share their states and tables.
 #pragma once
 
 #include <array>
@@ -18,26 +18,26 @@
 
 namespace tandem::search {
 
-// What the graph is a pass of: the whole step, or a micro-batch of it on a stage's devices.
+// The pass that the graph stands for: the whole step, or one micro-batch on the devices of a stage.
 struct Pass {
   machine::DigitMask redundant = 0;  // digits that nothing is laid out over
   machine::DigitMask stages = 0;  // of these, those between stages: shared weights are sent there
-  double times = 1;               // how often it runs, one after another
-  double kept = 1;                // how many leave at once what the backward pass needs
+  double times = 1;               // number of sequential runs
+  double kept = 1;                // number of runs whose saved tensors exist at once
 };
 
 class LayoutNetwork {
-  // The layouts that a variable's states mean for one operand, or for its result: many states have
-  // the same.
+  // The layouts of one operand or of the result, for all states of a variable. Many states have the
+  // same layout.
   struct End {
     std::vector<machine::Layout> layouts;  // by state
     predict::CostModel::LayoutList different;
-    std::vector<std::uint32_t> of;  // by state, of the different ones
+    std::vector<std::uint32_t> of;  // by state: index into `different`
   };
   struct States {
     Hash id = 0;
     std::vector<machine::NodeLayout> nodes;  // of an operator; empty for a tensor
-    std::size_t seeds = 0;                   // how many of the first come from seeds
+    std::size_t seeds = 0;                   // number of leading states that come from seeds
     std::vector<End> in;                     // by operand
     End out;
   };
@@ -47,14 +47,14 @@ class LayoutNetwork {
     std::vector<predict::Cost> cost;  // by state
   };
   using CostTablePtr = std::shared_ptr<const CostTable>;
-  // What it costs to bring a tensor from one end to another.
+  // Costs of resharding a tensor from one end to the other.
   struct EdgeTable {
     Hash id = 0;
     StatesPtr a, b;
-    std::size_t operand = 0;  // of b
+    std::size_t operand = 0;  // operand of b
     bool blocks = false;
-    double users = 1;  // of the tensor: those that want it in one layout share its way there
-    std::vector<predict::CostModel::Moved> cost;  // by different layouts
+    double users = 1;  // users of the tensor; those that want one layout share its resharding
+    std::vector<predict::CostModel::Moved> cost;  // by pair of different layouts
 
     [[nodiscard]] const End& from() const { return a->out; }
     [[nodiscard]] const End& to() const { return b->in[operand]; }
@@ -66,34 +66,34 @@ class LayoutNetwork {
     Segment segment;
   };
 
-  // All layouts that an operator may take, and what they cost.
+  // All layouts that an operator may take, and their costs.
   struct Listed {
     std::vector<machine::NodeLayout> layouts;
     std::vector<predict::Cost> cost;
-    std::vector<double> rank;  // with the weights that it reads
+    std::vector<double> rank;  // cost including the weights that it reads
   };
 
-  // What states of an operator cost more so; by state.
+  // Extra costs of an operator's states if weights are sharded or results recomputed, by state.
   struct Saving {
     struct Weight {
       std::size_t operand;
-      std::vector<predict::Cost> gathered_once;  // in parts
-      std::vector<predict::Cost> gathered_anew;  // the same
+      std::vector<predict::Cost> gathered_once;  // sharded, gathered once a step
+      std::vector<predict::Cost> gathered_anew;  // sharded, regathered for every use
     };
     std::vector<Weight> weights;
-    std::vector<predict::Cost> again;  // its result
+    std::vector<predict::Cost> again;  // recomputation of its result
   };
 
  public:
-  // By class of operators, tensors and edges: networks of one machine, with equal dimensions, may
-  // share them.
+  // Tables by class of operators, tensors and edges. Networks of one machine with equal dimensions
+  // may share them.
   struct Tables {
     std::unordered_map<Hash, Listed> listed;
     std::unordered_map<Hash, std::pair<StatesPtr, CostTablePtr>> classes;
     std::unordered_map<Hash, EdgeTablePtr> edges;
     std::unordered_map<const CostTable*, Saving> saving;  // by unary table
   };
-  // Tables at these prices, and what elimination makes of them; networks that share Tables may
+  // Tables at these prices, and what elimination computed from them. Networks that share Tables may
   // share them.
   struct Priced {
     SegmentPrices prices;
@@ -101,35 +101,36 @@ class LayoutNetwork {
     std::array<std::unordered_map<EdgeTablePtr, TablePtr>, kSegments> edges = {};
     MadeTables made = {};
 
-    // Numbers that are kept.
+    // Returns the number of cached entries.
     [[nodiscard]] std::size_t size() const { return made.entries; }
   };
 
-  // `seeds` are choices whose states are always among those kept.
+  // The states of `seeds` are always retained.
   LayoutNetwork(const graph::Graph& model, const machine::Digits& digits, predict::CostModel& costs,
                 const Dims& dims, std::size_t states_per_node,
                 const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass = {},
                 std::shared_ptr<Tables> tables = std::make_shared<Tables>());
 
-  // From here on updates and memory may be saved where that pays: weights are stored in parts and
-  // gathered once a step or for every use, results computed again for the backward pass.
+  // Lets later calls save memory and updates where that pays. Weights are sharded and gathered once
+  // a step or for every use, and results are recomputed for the backward pass.
   void allow_saving();
 
-  // The cheapest choices at these prices, and their cost.
+  // The cheapest choices at given prices, and their cost.
   struct Solution {
     std::vector<plan::Choice> choices;
     double cost = 0;
     bool exact = true;
     std::size_t products = 0;
-    // Lower bound of the step's seconds where every operator is on all devices: compute and what
-    // blocks, or compute and updates, which may overlap each other, or all communication.
+    // Lower bound of the step time in seconds if every operator is on all devices. It is the
+    // largest of compute with blocking communication, compute with updates, and all communication
+    // over its streams.
     double least = 0;
   };
   Solution solve(const SegmentPrices& prices, const Finder& finder = {}) const;
-  // Their cost alone.
+  // Returns only the cost of the cheapest choices.
   double cost(Priced& priced, const Finder& finder = {}) const;
 
-  // Does all of the forward pass come before the loss, and so before the backward pass?
+  // Returns whether the whole forward pass precedes the loss, and so the backward pass.
   [[nodiscard]] bool has_two_phases() const {
     const auto loss = model_.outputs()[0];
     return consumers_[loss.index()].empty() && precedence_.blocks(loss);
@@ -149,10 +150,11 @@ class LayoutNetwork {
                 bool blocks, std::size_t users = 1);
   predict::Cost weight_cost(graph::NodeId id, const machine::Layout& layout,
                             const Shape* looked_up = nullptr, bool of_product = false);
-  // What the layout of an operator says of weights that others read, too.
+  // Returns the cost of weights with several readers, as this operator's layout implies it.
   predict::Cost shared_weights_cost(graph::NodeId id, const machine::NodeLayout& layout);
   predict::Cost compute_cost(graph::NodeId id, const machine::NodeLayout& layout) const;
-  // With what it reads in windows, and its own weights.
+  // Returns the compute cost plus halos of the operands and the costs of the operator's own
+  // weights.
   predict::Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout,
                               const predict::Cost& compute);
   Hash parts_of(const machine::NodeLayout& layout) const;
@@ -165,12 +167,13 @@ class LayoutNetwork {
   bool is_source(graph::NodeId id) const;
   bool has_unequal_devices();
   Saving saving_of(graph::NodeId id);
-  // Of a unary table, where it may be saved; else null.
+  // Returns the extra costs for a unary table if saving is allowed for it; else null.
   const Saving* saving_of(const CostTable& unary) const;
-  // Can this operand be stored in parts?
+  // Returns whether this operand can be stored sharded.
   bool is_stored(graph::NodeId user, std::size_t operand) const;
   machine::Layout stored(graph::NodeId weight, const machine::Layout& used) const;
-  // A weight or input with one user lies as that user wants it and has no variable.
+  // Returns whether it is a weight or input with one user. Such a tensor has the layout that its
+  // user wants, and no variable.
   bool is_absorbed(graph::NodeId id) const;
   std::vector<float> at_prices(const predict::Prices& prices, const CostTable& unary) const;
   static std::vector<float> at_prices(const predict::Prices& prices, const EdgeTable& edge);
@@ -189,8 +192,8 @@ class LayoutNetwork {
   std::vector<bool> gradient_;
   Precedence precedence_;
   std::vector<predict::KernelRole> roles_;
-  bool places_ = false;  // do the states of operators and tensors differ by idle digits' places?
-  std::vector<Hash> classes_;                                         // by node
+  bool places_ = false;        // whether states distinguish the places of idle digits
+  std::vector<Hash> classes_;  // by node
   std::unordered_map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
 
   std::vector<StatesPtr> states_;    // by variable
@@ -198,7 +201,7 @@ class LayoutNetwork {
   std::vector<Segment> segments_;    // by variable
   std::vector<Edge> edges_;
   std::vector<std::size_t> operator_variable_;  // by node
-  std::vector<std::size_t> tensor_variable_;    // by node, of the tensor its users read
+  std::vector<std::size_t> tensor_variable_;  // by node: variable of the tensor that its users read
   std::shared_ptr<Tables> tables_;
   bool saves_ = false;
 };

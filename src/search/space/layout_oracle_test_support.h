@@ -1,10 +1,12 @@
-// For tests: the least search cost of a small graph by enumeration, to hold the search against.
+// For tests: finds the minimum search cost of a small graph by enumeration. Searches are compared
+// with it.
 //
-// It knows what a plan may do (machine/node_layout.h: what a digit of an operator may be; nothing
-// makes a partial sum of a whole value) and what that costs (CostModel), and shares nothing else
-// with the search. Every operator takes every layout, every tensor with several users lies in every
-// layout between them. An assignment is given up as soon as what is left cannot save it: the rest
-// costs at least what it does when all edges but a tree's are free.
+// It knows what a plan may do and what that costs (CostModel). machine/node_layout.h defines the
+// possible uses of an operator's digits. No operation turns a whole value into a partial sum. It
+// shares nothing else with the search. Every operator takes every layout, and every tensor with
+// several users takes every layout between them. An assignment is abandoned as soon as a lower
+// bound of the rest exceeds the best. That bound is the rest's cost if all edges except those of a
+// tree are free.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +24,10 @@ namespace tandem::search {
 class LayoutOracle {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
-  static constexpr double kLess = 1 - 1e-9;  // what is less by rounding alone is equal
+  static constexpr double kLess = 1 - 1e-9;  // smaller differences count as rounding
 
-  // With `saves` every weight that one operator reads may also be stored in parts, gathered once or
-  // for every pass, and every result computed again.
+  // With `saves`, every weight with one reader may also be sharded, gathered once or for every
+  // pass, and every result may be recomputed.
   LayoutOracle(const graph::Graph& model, const machine::Digits& digits, predict::CostModel& costs,
                bool saves = false)
       : model_(model),
@@ -50,7 +52,7 @@ class LayoutOracle {
     put_in_order();
   }
 
-  // The least cost of all assignments that cost less than `below`; kNever if there is none.
+  // Returns the least cost of all assignments that cost less than `below`; kNever if there is none.
   double least(const predict::Prices& prices, double below) {
     price(prices);
     best_ = below;
@@ -61,7 +63,8 @@ class LayoutOracle {
     return found_ ? best_ : kNever;
   }
 
-  // What an assignment of the operators costs, shared tensors lying where that is cheapest.
+  // Returns the cost of an assignment of the operators, with shared tensors in their cheapest
+  // layouts.
   double cost_of(const predict::Prices& prices, const std::vector<machine::NodeLayout>& layouts) {
     price(prices);
     for (auto& v : variables_) {
@@ -77,9 +80,9 @@ class LayoutOracle {
     return found_ ? best_ : kNever;
   }
 
-  [[nodiscard]] std::size_t visited() const { return visited_; }  // assignments and parts of them
+  [[nodiscard]] std::size_t visited() const { return visited_; }  // full and partial assignments
   [[nodiscard]] const std::vector<std::vector<machine::NodeLayout>>& layouts() const {
-    return all_layouts_;  // by node; none of a source
+    return all_layouts_;  // by node; empty for a source
   }
 
  private:
@@ -88,22 +91,22 @@ class LayoutOracle {
   using Role = machine::DigitRole;
   using Use = machine::DigitUse;
 
-  // An operator's layout, or that of a tensor between its users.
+  // A variable: an operator's layout, or that of a tensor between its users.
   struct Variable {
     NodeId node;
     std::vector<machine::NodeLayout> layouts;      // of an operator
     std::vector<std::vector<Layout>> in;           // by operand, by state
     std::vector<Layout> out;                       // by state
-    std::vector<std::vector<predict::Cost>> cost;  // by state, of the ways there are to save
-    std::vector<double> own;                       // priced, of the cheapest way
+    std::vector<std::vector<predict::Cost>> cost;  // by state: one for each way to save
+    std::vector<double> own;                       // by state: price of the cheapest way
     std::vector<std::size_t> earlier;              // edges to variables before it
-    std::optional<std::size_t> parent;             // of these one, the tree's
+    std::optional<std::size_t> parent;             // one of these, in the tree
   };
   struct Edge {
     std::size_t from = 0;
     std::size_t to = 0;
     std::vector<std::optional<predict::Cost>>
-        cost;  // by states of `from`, then of `to`; none: impossible
+        cost;  // by states of `from`, then of `to`; nullopt: impossible
     std::vector<double> priced;
   };
 
@@ -136,7 +139,7 @@ class LayoutOracle {
     }
   }
 
-  // Does every operator either run before this tensor is there, or wait?
+  // Returns whether every operator either has run before this tensor is complete, or waits.
   template <class Waits>
   [[nodiscard]] bool nothing_beside(NodeId tensor, Waits&& waits) const {
     for (auto id : model_.ids()) {
@@ -145,7 +148,8 @@ class LayoutOracle {
     }
     return true;
   }
-  // While a tensor is on its way from its operator, or to one of several users.
+  // Returns whether nothing overlaps a tensor on its way from its operator, or to one of several
+  // users.
   [[nodiscard]] bool blocks(NodeId tensor) const {
     return nothing_beside(tensor, [&](NodeId id) { return precedes_[tensor.index()][id.index()]; });
   }
@@ -179,7 +183,7 @@ class LayoutOracle {
     variables_.push_back(std::move(v));
   }
 
-  // Partial sums pass through one set of operands.
+  // Lists all layouts. Partial sums pass through one set of operands.
   void enumerate(const ops::Signature& s, std::size_t digit, machine::NodeLayout& now,
                  std::vector<machine::NodeLayout>& out) const {
     if (digit == digits_.count()) {
@@ -205,7 +209,8 @@ class LayoutOracle {
     now.uses[digit] = Use::kIdle;
   }
 
-  // What no operator makes is never a partial sum, and shards are whole numbers of elements.
+  // Returns whether operands can have the layouts. A source is never a partial sum, and sizes
+  // divide into shards.
   [[nodiscard]] bool can_have_operands(NodeId id, const ops::Signature& s,
                                        const machine::NodeLayout& layout) const {
     for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
@@ -243,7 +248,7 @@ class LayoutOracle {
     return out;
   }
 
-  // All combinations.
+  // Returns the costs of all combinations of ways to save.
   std::vector<predict::Cost> ways_to_save(NodeId id, const ops::Signature& s,
                                           const machine::NodeLayout& layout,
                                           const predict::Cost& as_it_is) {
@@ -285,7 +290,8 @@ class LayoutOracle {
     return costs_.weight(type.shape.sizes, type.dtype, layout, looked_up, of_product);
   }
 
-  // What users share of a source lies somewhere; what they share of an operator is brought there.
+  // Adds the layout that a tensor's users share. A source has it from the beginning; an operator's
+  // result is resharded to it.
   void add_shared(NodeId id) {
     Variable v;
     v.node = id;
@@ -350,7 +356,7 @@ class LayoutOracle {
     edges_.push_back(std::move(edge));
   }
 
-  // A shared tensor comes after the operator that makes it, and before its users.
+  // Puts a shared tensor after the operator that computes it and before its users.
   void put_in_order() {
     std::vector<std::size_t> order(variables_.size());
     for (std::size_t v = 0; v < order.size(); ++v) order[v] = v;
@@ -393,7 +399,7 @@ class LayoutOracle {
     bound();
   }
 
-  // Of every variable the last one before it is its parent.
+  // Makes the last variable connected before each variable its parent.
   void bound() {
     children_.assign(variables_.size(), {});
     pending_.assign(variables_.size(), {});
@@ -407,7 +413,7 @@ class LayoutOracle {
       for (auto e : variable.earlier) {
         variable.parent = std::max(variable.parent.value_or(0), edges_[e].from);
       }
-      // Without a parent: one entry, whatever comes before.
+      // Without a parent there is one entry, whatever comes before.
       const auto rows = variable.parent ? variables_[*variable.parent].own.size() : 1;
       auto& least = pending_[v];
       least.assign(rows, kNever);
@@ -429,8 +435,8 @@ class LayoutOracle {
     }
   }
 
-  // `cost` is of the variables before `v`; `rest` at least what the others cost beside it, less
-  // the roots among them.
+  // Enumerates states from `v` on. `cost` is that of the variables before `v`. `rest` is a lower
+  // bound of what all others add.
   void descend(std::size_t v, double cost, std::vector<std::size_t>& states) {
     descend(v, cost, roots_, states);
   }
@@ -443,7 +449,7 @@ class LayoutOracle {
     }
     const auto& variable = variables_[v];
     rest -= pending_[v][variable.parent ? states[*variable.parent] : 0];
-    std::vector<std::pair<double, std::size_t>> order;  // by what all costs at least
+    std::vector<std::pair<double, std::size_t>> order;  // by lower bound of the total cost
     std::vector<double> costs(variable.own.size());
     std::vector<double> rests(variable.own.size(), rest);
     for (std::size_t s = 0; s < variable.own.size(); ++s) {
@@ -467,7 +473,7 @@ class LayoutOracle {
   const machine::Digits& digits_;
   predict::CostModel& costs_;
   const bool saves_;
-  std::vector<std::vector<std::pair<NodeId, std::size_t>>> users_;  // by node: who, which operand
+  std::vector<std::vector<std::pair<NodeId, std::size_t>>> users_;  // by node: user and operand
   std::vector<bool> gradient_;
   std::vector<predict::KernelRole> roles_;
   std::vector<std::vector<bool>> precedes_;
@@ -478,7 +484,7 @@ class LayoutOracle {
   std::vector<Edge> edges_;
 
   std::vector<std::vector<std::size_t>> children_;
-  std::vector<std::vector<double>> pending_;  // least of a subtree, by the parent's state
+  std::vector<std::vector<double>> pending_;  // least cost of a subtree, by the parent's state
   double roots_ = 0;
   double best_ = 0;
   bool found_ = false;

@@ -1,4 +1,4 @@
-// Prices a network's tables, and reads the choices from what the solver finds.
+// Prices a network's tables, and converts the solver's states to choices.
 #include <algorithm>
 #include <cmath>
 
@@ -61,7 +61,7 @@ Network LayoutNetwork::priced(Priced& priced) const {
     return std::make_shared<Table>(Table{id, rows, cols, std::move(cost)});
   };
   Network network;
-  // Tables at the same prices are one.
+  // Segments with equal prices share tables.
   const auto number = [&](Segment segment) {
     return priced.prices.are_equal ? 0 : static_cast<std::size_t>(segment);
   };
@@ -100,7 +100,7 @@ double LayoutNetwork::cost(Priced& priced, const Finder& finder) const {
   return find(this->priced(priced), priced, finder).cost;
 }
 
-// Sums what the states cost at `prices`, as if nothing was saved.
+// Sums the costs of the states at `prices`, without any saving.
 double LayoutNetwork::cost_of(const std::vector<std::size_t>& state,
                               const predict::Prices& prices) const {
   double out = 0;
@@ -125,7 +125,7 @@ LayoutNetwork::Solution LayoutNetwork::solve(const SegmentPrices& prices,
     const auto at = [&](double update, double blocking, double async) {
       return cost_of(minimum.state, {.update = update, .blocking = blocking, .async = async});
     };
-    constexpr double kStreams = 3;  // of each level: collectives, sends and receives
+    constexpr double kStreams = 3;  // per level: collectives, sends and receives
     const auto streams = kStreams * static_cast<double>(costs_.levels());
     const auto communication = at(0, 1, 1) - at(0, 0, 0);
     out.least = std::max({at(0, 1, 0), at(1, 0, 0), communication / streams});

@@ -6,11 +6,11 @@ namespace tandem::search {
 
 using graph::NodeId;
 
-// An operator has all before it in the graph's order among its ancestors if each of those has a
-// reader that is no later than it: from reader to reader they lead to it. Likewise all after it are
-// its descendants if each reads something that is no earlier than it. A source comes before all
-// operators if those that read sources alone all read it.
-// In a -> b -> d, a -> c -> d these are a and d.
+// Uses the graph's order. All operators before an operator are its ancestors if each has a reader
+// at or before it: following readers leads to it. All operators after it are its descendants if
+// each reads an operator at or after it. A source comes before all operators if every operator that
+// reads only sources reads it. Example: in a -> b -> d, a -> c -> d the ordered operators are a and
+// d.
 Precedence::Precedence(const graph::Graph& model)
     : position_(model.size(), -1), orders_all_(model.size()) {
   std::vector<NodeId> operators;
@@ -40,12 +40,12 @@ Precedence::Precedence(const graph::Graph& model)
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
     for (auto input : inputs) ++roots_reading[input.index()];
   }
-  std::int64_t latest = 0;  // of the first readers of all before
+  std::int64_t latest = 0;  // of the first readers of all operators before
   for (std::int64_t i = 0; i < count; ++i) {
     orders_all_[operators[static_cast<std::size_t>(i)].index()] = latest <= i;
     latest = std::max(latest, first_reader[static_cast<std::size_t>(i)]);
   }
-  auto earliest = count;  // of what all after read last
+  auto earliest = count;  // of the last operands of all operators after
   for (auto i = count; i-- > 0;) {
     if (earliest < i) orders_all_[operators[static_cast<std::size_t>(i)].index()] = false;
     earliest = std::min(earliest, last_read[static_cast<std::size_t>(i)]);

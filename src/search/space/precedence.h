@@ -1,5 +1,5 @@
-// Which edges of a graph nothing can overlap: while a tensor moves along one, every operator either
-// has already run or waits for it. Only there is resharding sure to block.
+// Finds the edges of a graph that nothing can overlap. While a tensor moves along such an edge,
+// every operator either has run already or waits for it. Only there is resharding sure to block.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace tandem::search {
 
-// When in a pass something runs. Operators that all others come before or after divide the pass
-// into segments, and nothing of one segment begins before all of the one before has ended.
+// The part of a pass in which something runs. Operators that are ordered relative to all others
+// divide the pass into segments. A segment begins only after the one before has ended.
 enum class Segment : std::uint8_t {
   kChain,     // a segment of one operator
-  kBranches,  // one of several, of which some may run beside others
-  kAnytime,   // in any: what needs no operator's result, and gradients of weights
+  kBranches,  // a segment of several operators, some of which may overlap
+  kAnytime,   // any segment: operations without operands, and gradients of weights
 };
 inline constexpr std::size_t kSegments = 3;
 
@@ -22,22 +22,23 @@ class Precedence {
  public:
   explicit Precedence(const graph::Graph& model);
 
-  // All that do not come before `from`'s tensor (its operator included) come after it.
+  // Returns whether every operator, except those before `from`'s tensor and its producer, comes
+  // after it.
   [[nodiscard]] bool blocks(graph::NodeId from) const { return orders_all_[from.index()]; }
-  // `to` reads `from`. All that do not come before `from`'s tensor come at or after `to`.
+  // Returns whether every such operator comes at or after `to`, which reads `from`.
   [[nodiscard]] bool blocks(graph::NodeId from, graph::NodeId to) const;
 
-  // The segment that an operator runs in.
+  // Returns the segment that an operator runs in.
   [[nodiscard]] Segment segment_of(graph::NodeId id) const;
-  // The one in which its tensor moves to those that read it.
+  // Returns the segment in which its tensor is resharded for its readers.
   [[nodiscard]] Segment segment_after(graph::NodeId from) const;
-  // Is there a segment of this kind?
+  // Returns whether there is a segment of this kind.
   [[nodiscard]] bool has(Segment segment) const;
 
  private:
-  std::vector<std::int64_t> position_;  // by node: among operators; of a source -1
+  std::vector<std::int64_t> position_;  // by node: index among operators; -1 for a source
   std::vector<Segment> segments_;       // by position
-  std::vector<bool> orders_all_;  // by node: does each other operator come before or after it?
+  std::vector<bool> orders_all_;        // by node: whether it is ordered relative to every operator
 };
 
 }  // namespace tandem::search

@@ -12,7 +12,8 @@ namespace {
 
 using graph::NodeId;
 
-// Three inputs and `operators` sums of two tensors before them, each of which may be read again.
+// Returns a graph of three inputs and `operators` sums of two earlier tensors, any of which may be
+// read again.
 graph::Graph random_graph(std::mt19937& random, int operators) {
   std::string text = "graph random\n";
   for (int i = 0; i < 3; ++i) text += "%x" + std::to_string(i) + " = input() shape=[4, 8]\n";
@@ -30,7 +31,7 @@ graph::Graph random_graph(std::mt19937& random, int operators) {
   return graph::parse_graph(text + "return " + name(static_cast<unsigned>(operators) + 2) + "\n");
 }
 
-// By node, the operators that read it or what comes of it, with itself if it is one.
+// Returns, by node, the operators that depend on it, including itself if it is an operator.
 std::vector<std::set<std::size_t>> operators_after(const graph::Graph& graph) {
   std::vector<std::set<std::size_t>> out(graph.size());
   for (std::size_t n = graph.size(); n-- > 0;) {

@@ -1,4 +1,4 @@
-// The model as rules have rewritten it, with the derivation that shows it.
+// The model after rewrites, with the derivation that proves it equivalent.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace tandem::search {
 struct Rewritten {
   graph::Graph graph;
   rewrite::Derivation derivation;
-  std::vector<std::string> rules;  // those used, as text
+  std::vector<std::string> rules;  // text of the rules used
 };
 
 }  // namespace tandem::search

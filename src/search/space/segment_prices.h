@@ -1,4 +1,4 @@
-// What time costs in each segment of a pass.
+// Prices of time in each segment of a pass.
 #pragma once
 
 #include <array>
@@ -8,8 +8,7 @@
 
 namespace tandem::search {
 
-// What a second counts for may depend on the segment in which it passes. Weights' communication and
-// updates may be in any.
+// Prices by segment. The communication of weights and their updates may be in any segment.
 struct SegmentPrices {
   SegmentPrices(const predict::Prices& all) { of.fill(all); }  // NOLINT(*-explicit-*)
   explicit SegmentPrices(const std::array<predict::Prices, kSegments>& each)
@@ -18,7 +17,7 @@ struct SegmentPrices {
   [[nodiscard]] const predict::Prices& at(Segment segment) const {
     return of[static_cast<std::size_t>(segment)];
   }
-  // Returns the prices of an operator in `segment`: its weights are sent and updated at any time.
+  // Returns the prices of an operator in `segment`. Its weights are sent and updated at any time.
   [[nodiscard]] predict::Prices of_operator(Segment segment) const {
     auto out = at(segment);
     const auto& anytime = at(Segment::kAnytime);

@@ -31,7 +31,7 @@ bool is_of_allowed_kind(const strategies::AnalyzedNode& node, ops::FactorId f, c
   CHECK(false);
 }
 
-// Of a small machine: every use of every digit.
+// Lists every use of every digit, for a small machine.
 class AllLayouts {
  public:
   AllLayouts(const strategies::AnalyzedNode& node, const Digits& digits, const Dims& dims,
@@ -39,14 +39,14 @@ class AllLayouts {
       : node_(node), digits_(digits), freedom_(freedom) {
     const auto& s = node.signature;
     for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
-      // Windows are halos, whatever they run along.
+      // Windowed factors need halos, whatever their kind.
       const bool windows = s.use[f] == ops::FactorUse::kWindowed;
       if (!machine::may_cut(s, f) || (windows && !dims.spatial)) continue;
       if (is_of_allowed_kind(node, f, dims)) factors_.push_back(f);
     }
   }
 
-  // Partial sums pass through one set of operands, whatever the digit.
+  // All digits pass partial sums through the same set of operands.
   std::vector<NodeLayout> run() {
     assign(0, std::nullopt);
     const auto& sets = node_.signature.partial_inputs;
@@ -57,7 +57,7 @@ class AllLayouts {
   }
 
  private:
-  // With `through`, only what some digit passes.
+  // With `through`, lists only layouts in which some digit has that use.
   void assign(std::size_t i, std::optional<DigitUse> through) {
     if (i == digits_.count()) {
       const auto& uses = now_.uses;
@@ -114,7 +114,7 @@ class Enumerator {
   }
 
  private:
-  // Assigns the free digits of the level that the one at `begin` is of, then those after.
+  // Assigns the free digits of the level of digit `begin`, then those after it.
   void level(std::size_t begin) {
     if (begin == free_.size()) {
       out_.push_back(now_);
@@ -125,8 +125,8 @@ class Enumerator {
     batch_then_other(begin, end, begin);
   }
 
-  // Digits before `at` are along the batch; either the rest of the level has one other use, or the
-  // next digit is along the batch too.
+  // Digits before `at` run along the batch. Either the rest of the level has one other use, or the
+  // next digit runs along the batch, too.
   void batch_then_other(std::size_t begin, std::size_t end, std::size_t at) {
     if (at == end) {
       level(end);
@@ -144,7 +144,7 @@ class Enumerator {
     }
   }
 
-  // False, and nothing done, when the degree would not divide.
+  // Returns false, without effect, if the degree does not divide the dimension.
   bool assign(std::size_t i, DigitUse use) {
     if (use.is_factor() && !may_cut_next(node_.signature, use.factor(), now_, digits_, free_[i])) {
       return false;

@@ -1,10 +1,10 @@
-// The layouts a node or a tensor may take in the search, as assignments of machine digits.
+// The layouts that a node or a tensor may take in the search, as uses of machine digits.
 //
-// On a small machine all. On a larger one, within a level, the first digits may run along the batch
-// and all others share one more use (a factor, redundant copies, or idleness), and no partial sum
-// passes through: what differs only by symmetry is listed once, and so is some that does not, for
-// there are too many. Idle digits are at place 0, which is as good as any other where all devices
-// are equal.
+// On a small machine these are all layouts. On a larger one there are too many. Within a level, the
+// first digits may run along the batch, and all others share one more use: a factor, replication or
+// idleness. No partial sums pass through. Layouts that differ only by symmetry are listed once, and
+// some others are left out. Idle digits are at place 0, which is as good as any other if all
+// devices are equal.
 #pragma once
 
 #include <vector>
@@ -27,34 +27,35 @@ struct Dims {
   bool operator==(const Dims&) const = default;
 };
 
-// `dims`, and before it the same without the sequence where nodes have one: an operator keeps so
-// many states, and along one dimension more there are more to choose from. What is found with the
-// fewer is to be had with the more.
+// Returns `dims`, preceded by `dims` without the sequence if nodes have that dimension. An operator
+// retains a limited number of states, and more dimensions mean more candidates for them. A solution
+// for the narrower dimensions is valid for the wider ones.
 std::vector<Dims> with_narrower(const Dims& dims,
                                 const std::vector<strategies::AnalyzedNode>& nodes);
 
-// May `f` be partitioned under `dims`?
+// Returns whether `f` may be partitioned under `dims`.
 bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dims& dims);
 
-// Where every layout is listed.
-constexpr std::int64_t kSmallMachine = 4;  // devices
+// Most devices of a machine on which every layout is listed.
+constexpr std::int64_t kSmallMachine = 4;
 inline bool is_small(const machine::Digits& digits) {
   return digits.devices() <= kSmallMachine && digits.micro_batches() == 1;
 }
 
-// What layouts may be.
+// Restrictions and extensions of the listed layouts.
 struct Freedom {
-  machine::DigitMask redundant = 0;  // digits that may not be used: they tell stages apart
-  // On a small machine.
-  ops::InputMask partial = 0;  // operands that may come as partial sums: those operators make
-  bool places = false;         // idle digits at other places than 0: devices are not all equal
+  machine::DigitMask redundant = 0;  // digits that may not be used, since they distinguish stages
+  // The other fields apply only to small machines.
+  ops::InputMask partial = 0;  // operands that may be partial sums, since operators compute them
+  bool places = false;         // idle digits may be at any place, since devices are not all equal
 };
 
 std::vector<machine::NodeLayout> node_layouts(const strategies::AnalyzedNode& node,
                                               const machine::Digits& digits, const Dims& dims,
                                               const Freedom& freedom = {});
 
-// Of a tensor on a small machine, partial sums included if any operand may come as one.
+// Returns the layouts of a tensor on a small machine. They include partial sums if any operand may
+// be one.
 std::vector<machine::Layout> tensor_layouts(const Shape& sizes, const machine::Digits& digits,
                                             const Freedom& freedom = {});
 
