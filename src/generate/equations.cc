@@ -41,7 +41,7 @@ std::map<TypeId, std::int64_t> index_types(TensorTable& table) {
 
 namespace {
 
-// Hashes a formula of the table with its variables numbered by first use.
+// Hashes an equality of the table with its variables numbered by first use.
 class NamelessHash {
  public:
   explicit NamelessHash(const TensorTable& table)
@@ -166,7 +166,7 @@ Equation generalised(Formulas& formulas, Equation equation) {
     const auto right = parts_of(formulas, equation.right);
     auto all = left;
     all.insert(all.end(), right.begin(), right.end());
-    // Larger parts stand later.
+    // Larger parts come later, so they are tried first.
     for (std::size_t i = left.size(); i-- > 0 && !again;) {
       const auto part = left[i];
       if (formulas[part].is_variable() || std::ranges::find(right, part) == right.end()) continue;
@@ -187,7 +187,8 @@ Equation generalised(Formulas& formulas, Equation equation) {
 
 namespace {
 
-// A formula with the places of one variable, in the order of reading, each replaced by its own.
+// Returns the formula with the occurrences of `variable`, in reading order, replaced by the next
+// `images`. Returns nullopt if that is not legal.
 std::optional<FormulaId> with_places(Formulas& formulas, FormulaId id, FormulaId variable,
                                      std::span<const FormulaId> images, std::size_t& next) {
   const auto f = formulas[id];
@@ -209,7 +210,8 @@ std::size_t places_of(const Formulas& formulas, FormulaId id, FormulaId variable
   return n;
 }
 
-// All ways to put n places into classes, those with more classes first; by place, the class.
+// Returns all partitions of n places, as the class of each place, those with more classes first.
+// Example: 2 -> {0, 1}, {0, 0}.
 std::vector<std::vector<std::uint32_t>> partitions(std::size_t n) {
   std::vector<std::vector<std::uint32_t>> out = {{0}};
   for (std::size_t i = 1; i < n; ++i) {
@@ -268,7 +270,7 @@ Equation with_distinct_variables(Formulas& formulas, Equation equation) {
 
 bool holds_again(Formulas& formulas, const Equation& equation) {
   constexpr std::uint32_t kTimes = 8;
-  constexpr std::uint32_t kOthers = 64;  // variables have smaller numbers
+  constexpr std::uint32_t kOthers = 64;  // larger than any variable's number
   const auto parts = parts_of(formulas, {equation.left[0], equation.right[0]});
   for (std::uint32_t t = 1; t <= kTimes; ++t) {
     std::vector<Formulas::Image> others;
@@ -300,17 +302,17 @@ bool is_unbound(const Formulas& formulas, const Equation& equation) {
 
 namespace {
 
-// Writes formulas down, as a list of numbers that is the same for all names of variables and orders
-// of commutative operands: of two orders the one that hashes less is written, where hashes agree
-// both are tried.
+// Writes formulas as a list of numbers that does not depend on variable names or on the order of
+// commutative operands. The operand whose shape hash is smaller is written first. If the hashes
+// agree, both orders are tried.
 class Writer {
  public:
   Writer(const TensorTable& table, Formulas& formulas) : table_(table), formulas_(formulas) {}
 
   struct Written {
     std::vector<std::uint32_t> text;
-    std::map<FormulaId, FormulaId> images;  // of variables
-    std::map<FormulaId, bool> swapped;      // of commutative formulas
+    std::map<FormulaId, FormulaId> images;  // images of variables
+    std::map<FormulaId, bool> swapped;      // commutative formulas whose operands are exchanged
   };
 
   Written best(const std::vector<FormulaId>& first, const std::vector<FormulaId>& second) {
@@ -342,7 +344,7 @@ class Writer {
     return !f.is_variable() && table_.commutes(f.operation);
   }
 
-  // A hash without names.
+  // Returns a hash that ignores names.
   Hash shape(FormulaId id) {
     if (const auto known = shapes_.find(id); known != shapes_.end()) return known->second;
     const auto& f = formulas_[id];

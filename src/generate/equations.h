@@ -1,6 +1,6 @@
-// Equations: two formulas, or two lists of them, that are equal for all values of their variables.
-// Made of the table's equalities: renamed so that variables are numbered by first use, and
-// generalised by cutting off what both sides share. Equal ones are kept once.
+// Equations: two formulas, or two lists of formulas, that are equal for all values of their
+// variables. They are made from the table's equalities: variables are numbered by first use, and
+// parts that both sides share become variables. Equal equations are kept once.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 namespace tandem::generate {
 
 struct Equation {
-  std::vector<FormulaId> left;  // as many as on the right; the side with more operators
+  std::vector<FormulaId> left;  // the side with more operators; as many as on the right
   std::vector<FormulaId> right;
   bool operator==(const Equation&) const = default;
 };
 
-// The table's tensors as formulas.
+// Converts the table's tensors to formulas.
 class FormulaReader {
  public:
   FormulaReader(const TensorTable& table, Formulas& formulas);
@@ -29,31 +29,34 @@ class FormulaReader {
   std::vector<FormulaId> of_tensor_;
 };
 
-// Types of indices, and what they are below.
+// Returns the types of indices with the exclusive upper bound of their values.
 std::map<TypeId, std::int64_t> index_types(TensorTable& table);
 
-// Those of the table that differ in more than the names of variables.
+// Returns the table's equalities without those that differ from an earlier one only in variable
+// names.
 std::vector<Equality> without_renamings(const TensorTable& table, unsigned threads);
 
-// The same for equations that differ in the names of variables alone.
+// Returns a hash that is equal for equations that differ only in variable names.
 Hash nameless_hash(const Formulas& formulas, const Equation& equation);
 
-// Parts that both sides have become variables, as long as the equation still holds.
+// Replaces parts that both sides share by variables, as long as the equation still holds. Example:
+//   (x * y) + z = z + (x * y)   ->   u + z = z + u
 Equation generalised(Formulas& formulas, Equation equation);
 
-// One variable in several places becomes several, as far as the equation still holds. Of one
-// output.
+// Replaces one variable by several, as far as the equation of one output still holds. Example:
+//   x * (y + y) = x * y + x * y   ->   x * (y + z) = x * y + x * z
 Equation with_distinct_variables(Formulas& formulas, Equation equation);
 
-// Does it hold for many more values of its variables? Of tensors of one element a maximum or a relu
-// says one bit in each draw, so that some equations hold by chance.
+// Returns whether the equation holds for many more values of its variables. Some equations hold by
+// chance: for tensors of one element, a maximum or a relu gives only one bit in each draw.
 bool holds_again(Formulas& formulas, const Equation& equation);
 
-// Does neither side have all variables of the other? Then it is a rule in no direction.
+// Returns whether each side lacks a variable of the other. Such an equation is a rule in no
+// direction.
 bool is_unbound(const Formulas& formulas, const Equation& equation);
 
-// Variables numbered by first use, operands of commutative operations and the sides in an order
-// that does not depend on names.
+// Returns the equation with variables numbered by first use. The order of commutative operands and
+// of the sides does not depend on names.
 Equation normalised(const TensorTable& table, Formulas& formulas, const Equation& equation);
 
 }  // namespace tandem::generate

@@ -12,12 +12,12 @@ class Equations : public FormulasOfThree {};
 TEST_F(Equations, SharedPartsBecomeVariables) {
   const auto a = var(0);
   const auto b = var(1);
-  // relu(relu(a + b)) = relu(a + b): a + b is any tensor.
+  // relu(relu(a + b)) = relu(a + b) holds for any tensor in place of a + b.
   const auto sum = add(a, b);
   const auto general =
       normalised(table_, formulas_, generalised(formulas_, {{relu(relu(sum))}, {relu(sum)}}));
   EXPECT_EQ(general, (Equation{{relu(relu(a))}, {relu(a)}}));
-  // b (a + a) = b a + b a: three different ones.
+  // b (a + a) = b a + b a holds for three different tensors.
   const auto distinct = normalised(
       table_, formulas_,
       with_distinct_variables(formulas_, {{mul(b, add(a, a))}, {add(mul(b, a), mul(b, a))}}));

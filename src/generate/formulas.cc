@@ -6,7 +6,7 @@ namespace tandem::generate {
 
 namespace {
 
-// The operands' types say that of an operator's result.
+// Returns a hash without the type of an operator's result, which the operands' types determine.
 Hash hash_of(const Formula& f) {
   const auto type = f.is_variable() ? f.type : TypeId{0};
   const auto a = (Hash{f.operation} << 48U) | (Hash{type} << 32U) | f.operands[0];
@@ -107,7 +107,7 @@ struct Formulas::Replaced {
   }
 };
 
-// kNone where that is not legal.
+// Returns kNone if the replacement is not legal.
 FormulaId Formulas::replace(FormulaId id, Replaced& replaced) {
   for (std::size_t i = 0; i < replaced.count; ++i) {
     if (replaced.images[i].part == id) return replaced.images[i].image;

@@ -1,6 +1,6 @@
-// Formulas: operations applied to typed variables and to other formulas, each stored once, so that
-// equal ones have one number. What the equalities of the table are turned into, generalised and
-// compared as.
+// Formulas: operations applied to typed variables and to other formulas. Each is stored once, so
+// equal formulas have one number. The table's equalities become formulas, which are generalised and
+// compared.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using FormulaId = std::uint32_t;
 struct Formula {
   std::uint16_t operation = kVariable;
   TypeId type = 0;
-  // Of a variable operands[0] is its number among those of the type.
+  // For a variable, operands[0] is its number among the variables of its type.
   std::array<FormulaId, kMaxArity> operands = {};
   [[nodiscard]] bool is_variable() const { return operation == kVariable; }
   bool operator==(const Formula&) const = default;
@@ -30,11 +30,11 @@ struct Formula {
 
 class Formulas {
  public:
-  // `below`: of types of indices, what they are below.
+  // `below`: types of indices with the exclusive upper bound of their values.
   Formulas(Programs& programs, std::map<TypeId, std::int64_t> below);
 
   FormulaId variable(TypeId type, std::uint32_t number);
-  // Nothing where the operation does not take these.
+  // Returns nullopt if the operation does not take these operands.
   std::optional<FormulaId> apply(std::uint16_t operation, std::span<const FormulaId> operands);
 
   [[nodiscard]] const Formula& operator[](FormulaId id) const { return formulas_[id]; }
@@ -49,9 +49,9 @@ class Formulas {
     return programs_.operations()[formulas_[id].operation];
   }
 
-  // It and everything in it, each once, operands first.
+  // Returns the formula and all its parts, each once, operands first.
   [[nodiscard]] std::vector<FormulaId> parts(FormulaId id) const;
-  // visit(part) for each of those.
+  // Calls visit(part) for each of parts(id).
   template <class Visit>
   void for_each_part(FormulaId id, Visit&& visit) const {
     std::array<FormulaId, kMostParts> seen;
@@ -66,33 +66,35 @@ class Formulas {
     };
     walk(walk, id);
   }
-  // Variables in it, in the order of first use.
+  // Returns the variables of the formula in the order of first use.
   [[nodiscard]] std::vector<FormulaId> variables(FormulaId id) const;
-  // How many different operators; the outputs of one line on the same operands are one, constants
-  // none.
+  // Returns the number of different operators. The outputs of one line on the same operands count
+  // once; constants do not count.
   [[nodiscard]] std::size_t operators(std::span<const FormulaId> roots) const;
 
-  // What stands in the place of what; there are few. (Arrays of pairs would be set to zero.)
+  // A part of a formula and its replacement. It is no std::pair, because an array of these would be
+  // zeroed.
   struct Image {
     FormulaId part;
     FormulaId image;
   };
-  // The formula with `images` in the place of some of its parts. Nothing where that is not legal.
+  // Returns the formula with some of its parts replaced by `images`. Returns nullopt if that is not
+  // legal.
   std::optional<FormulaId> replace(FormulaId id, std::span<const Image> images);
   std::optional<FormulaId> replace(FormulaId id, std::initializer_list<Image> images) {
     return replace(id, std::span(images.begin(), images.size()));
   }
   [[nodiscard]] const std::map<TypeId, std::int64_t>& below() const { return below_; }
 
-  // A hash of type and value for random variables.
+  // Returns a hash of the formula's type and of its value for random variables.
   Hash fingerprint(FormulaId id);
   bool equal(FormulaId a, FormulaId b) { return fingerprint(a) == fingerprint(b); }
 
  private:
   static constexpr FormulaId kNone = ~FormulaId{0};
-  // Of a formula: graphs have at most Tensor::kMaxLevel operators.
+  // Largest number of parts of a formula. Graphs have at most Tensor::kMaxLevel operators.
   static constexpr std::size_t kMostParts = 128;
-  // What has been replaced so far, in one call of replace().
+  // The replacements made so far in one call of replace().
   struct Replaced;
 
   [[nodiscard]] std::size_t counted_operators(std::span<const FormulaId> roots) const;
@@ -104,12 +106,12 @@ class Formulas {
   std::map<TypeId, std::int64_t> below_;
   std::vector<Formula> formulas_;
   NumbersByHash ids_;
-  // Of all draws, of some. They take most of the memory, and what is asked for is the fingerprint,
-  // so that from time to time all are forgotten.
+  // Values of some formulas, for all draws. They take most of the memory and serve only to compute
+  // fingerprints, so all are discarded from time to time.
   std::unordered_map<FormulaId, std::vector<Field>> values_;
-  std::size_t stored_ = 0;                       // elements
-  std::vector<Hash> fingerprints_;               // 0 where not computed
-  mutable std::vector<std::uint8_t> operators_;  // and one more; 0 where not counted
+  std::size_t stored_ = 0;                       // number of elements
+  std::vector<Hash> fingerprints_;               // 0 if not computed
+  mutable std::vector<std::uint8_t> operators_;  // number plus one; 0 if not counted
   Program::Memory memory_;
 };
 

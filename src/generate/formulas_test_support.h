@@ -1,4 +1,4 @@
-// Formulas over a set of operators, for tests; and over tensors of three elements.
+// Test fixtures: formulas over a set of operators, and over tensors of three elements.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class FormulasOf : public testing::Test {
   TypeId type_ = table_.programs().type_id(table_.variables()[0].type);
 
   FormulaId var(std::uint32_t n) { return formulas_.variable(type_, n); }
-  // Of an operation, by its place in the set.
+  // Applies an operation, given by its index in the set.
   FormulaId make(std::uint16_t operation, std::initializer_list<FormulaId> operands) {
     return *formulas_.apply(operation, std::span(operands.begin(), operands.size()));
   }

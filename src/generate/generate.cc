@@ -60,7 +60,7 @@ class Generator {
     count("without renamings", equalities.size());
     FormulaReader reader(table_, formulas_);
     std::set<std::pair<std::vector<FormulaId>, std::vector<FormulaId>>> seen;
-    HashSet normalised_already;  // what it is normalised to depends on no name
+    HashSet normalised_already;  // the normal form depends on no name
     for (std::size_t i = 0; i < equalities.size(); ++i) {
       if (i % 1000 == 0) say(fmt::format("generalised {} of {}", i, equalities.size()));
       const Equation found{{reader.read(equalities[i].left)}, {reader.read(equalities[i].right)}};
@@ -73,7 +73,7 @@ class Generator {
     count("without common subgraphs", equations_.size());
   }
 
-  // Smaller ones first, and of those the more general.
+  // Sorts by size. Among equations of one size, more general ones come first.
   void sort(std::vector<Equation>& equations) const {
     const auto key = [&](const Equation& e) {
       const auto l = formulas_.operators(e.left);
@@ -95,8 +95,8 @@ class Generator {
     count("without special cases", kept_.size());
   }
 
-  // A larger rule may say more than a smaller one, which came first: one with a constant where any
-  // tensor may be, or with one tensor twice.
+  // Drops special cases: equations with a constant where any tensor may be, or with one tensor
+  // twice. A larger, more general equation may come after a smaller special case.
   std::vector<Equation> without_special(const std::vector<Equation>& equations) {
     Pruning pruning(table_, formulas_, options_.threads);
     std::vector<Equation> out;
@@ -129,7 +129,8 @@ class Generator {
            (repeats(e.left[0]) && repeats(e.right[0]));
   }
 
-  // Two tensors made apart, made together. From left to right no rule of one output says that.
+  // Returns equations that compute two separate tensors together. No rule of one output says this
+  // from left to right.
   std::vector<Equation> of_several_outputs() {
     const auto all = several_outputs(formulas_, equations_);
     count("of several outputs", all.size());
@@ -138,7 +139,7 @@ class Generator {
     return kept;
   }
 
-  // Of what commutes: pruning has it built in.
+  // Adds the commutativity of operations, because pruning has it built in.
   void add_commutativity() {
     for (std::uint16_t o = 0; o < table_.programs().operations().size(); ++o) {
       if (!table_.commutes(o)) continue;
@@ -177,7 +178,7 @@ class Generator {
     std::vector<Direction> directions;
     for (const auto& e : kept_) {
       if (is_rule({&e.left, &e.right})) directions.push_back({&e.left, &e.right});
-      // Of constants alone only to fewer operators.
+      // Equations of constants alone are rules only towards fewer operators.
       const bool closed = formulas_.variables(e.left[0]).empty();
       if (!closed && is_rule({&e.right, &e.left})) directions.push_back({&e.right, &e.left});
     }
@@ -221,7 +222,7 @@ class Generator {
     return rewrite::to_text(rule);
   }
 
-  // Equal ones once; names say what the sides are made of.
+  // Stores the rules, equal ones once, under names that list the operators of both sides.
   void take(std::vector<std::optional<MadeRule>>& made, std::vector<MadeRule>& literal) {
     std::set<std::string> seen;
     for (const auto& m : made) {

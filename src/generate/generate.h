@@ -1,11 +1,14 @@
-// The generator: an operator set in, rules out. In order: all distinct tensors of small graphs
-// (tensor_table.h); equalities between graphs, generalised and without renamings (equations.h);
-// those that do not follow from smaller ones (pruning.h, rewriting.h); rules of several outputs,
-// where two tensors that were made apart may be made together; conditions and free attributes
-// (widen.h); and the parallel rules (parallel_rules.h).
+// The generator: makes rules from an operator set, in these steps:
 //
-// Nothing is dropped for what it costs: a rule that makes a graph slower may be a step to a faster
-// one.
+//   tensor_table.h            all distinct tensors of small graphs
+//   equations.h               equalities between graphs, generalised and without renamings
+//   pruning.h, rewriting.h    equations that do not follow from smaller ones
+//   several_outputs.h         rules that compute two separate tensors together
+//   widen.h                   conditions and free attributes
+//   parallel_rules.h          the parallel rules
+//
+// No rule is dropped for its cost: a rule that makes a graph slower may be a step to a faster
+// graph.
 #pragma once
 
 #include <functional>
@@ -24,20 +27,20 @@ namespace tandem::generate {
 struct Options {
   std::size_t max_ops = 3;
   unsigned threads = 2;
-  std::function<void(const std::string&)> progress = {};  // a line now and then
+  std::function<void(const std::string&)> progress = {};  // receives a line now and then
 };
 
 struct Generated {
   std::vector<rewrite::Rule> rules;
-  // By rule, the types and values that it was found for; of parallel rules, which come last, none.
+  // Types and values for which each rule was found. Parallel rules, which come last, have none.
   std::vector<Assignment> found;
-  // The same rules with the attributes that they were found for, and without conditions: what is
-  // true of those that any value was tried for may have an exception.
+  // Rules with the attributes for which they were found, and without conditions. A rule with a free
+  // attribute may have an exception among the values that were not tried.
   std::vector<MadeRule> literal;
-  std::vector<std::vector<rewrite::Rule>> parallel_literal;  // of those that come last
-  std::size_t graphs = 0;                                    // that were evaluated
-  std::size_t candidates = 0;                                // equalities of two of them
-  // How many were left after each pruning, in order.
+  std::vector<std::vector<rewrite::Rule>> parallel_literal;  // for the parallel rules
+  std::size_t graphs = 0;                                    // number of evaluated graphs
+  std::size_t candidates = 0;  // number of equalities between two graphs
+  // Number of equations or rules that each step left, in order.
   std::vector<std::pair<std::string, std::size_t>> left;
 };
 
@@ -45,11 +48,12 @@ inline bool is_parallel_rule(const Generated& generated, std::size_t rule) {
   return rule >= generated.literal.size();
 }
 
-// The rule with the attributes that it was found for, and the conditions this needs; nothing where
-// there are none, or where it is the same rule. Of a parallel rule there may be several.
+// Returns the rule with the attributes for which it was found, and the conditions that it then
+// needs. Returns an empty list if no conditions suffice or the rule stays the same. A parallel rule
+// may have several such rules.
 std::vector<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule);
 
-// Deterministic. Throws UserError on an operator set that is wrong.
+// Generates the rules of `set`. The result is deterministic. Throws UserError if `set` is wrong.
 Generated generate(const OperatorSet& set, const Options& options);
 
 }  // namespace tandem::generate

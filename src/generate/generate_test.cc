@@ -21,7 +21,7 @@ std::set<std::string> texts(const Generated& generated) {
   return out;
 }
 
-// What a side computes, by the sequential interpreter.
+// Returns what a side computes, by the sequential interpreter.
 std::vector<Dense<Field>> run(const rewrite::Side& side, const Assignment& assignment) {
   const auto graph = graph_of(side, assignment);
   const auto values = graph::run_forward<Field>(graph, graph::feed_values<Field>(graph, 3));
@@ -30,8 +30,8 @@ std::vector<Dense<Field>> run(const rewrite::Side& side, const Assignment& assig
   return out;
 }
 
-// Another oracle than the kernels that found them, and other numbers; where it is legal, other
-// sizes, too.
+// Checks the rules with another oracle than the kernels that found them, with other numbers, and
+// with other sizes if those are legal.
 void expect_rules_hold(const Generated& generated) {
   std::size_t larger = 0;
   for (std::size_t r = 0; r < generated.found.size(); ++r) {
@@ -76,7 +76,7 @@ void expect_classics(const Generated& generated) {
 }
 
 TEST(Generate, MergesProductsOfOneTensor) {
-  // Two matrix products become one: three operators.
+  // Two matmuls become one: the equation has three operators.
   const auto set = parse_operator_set(R"(
 tensors [4, 4] 3
 (matmul ?x ?y) if rank(?x) == 2 and rank(?y) == 2
@@ -97,7 +97,7 @@ void expect_equal(const Generated& again, const Generated& once) {
   EXPECT_EQ(again.rules, once.rules);
 }
 
-// What is written can be read.
+// Checks that the rules as text can be read.
 void expect_rules_are_text(const Generated& generated) {
   std::string text;
   for (const auto& rule : generated.rules) text += rewrite::to_text(rule) + "\n";
@@ -108,7 +108,7 @@ void expect_rules_are_text(const Generated& generated) {
   }
 }
 
-// One test: the set takes long to generate.
+// This is one test because the set takes long to generate.
 TEST(Generate, RulesOfTasosOperators) {
   const auto generated = generate(operator_set("taso"), {.max_ops = 2});
   expect_rules_hold(generated);

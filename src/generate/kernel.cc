@@ -41,7 +41,7 @@ class KernelCompiler {
     return out;
   }
 
-  // All points of `factors`, the last one fastest.
+  // Sets the points to all combinations of the indices of `factors`, the last one fastest.
   void set_points(const std::vector<FactorId>& factors) {
     const auto width = map_.factors.size();
     points_.clear();
@@ -150,7 +150,7 @@ class KernelCompiler {
     }
   }
 
-  // Of what depends on the index alone.
+  // Returns a column of values that depend on the index alone.
   template <class Value>
   Column fixed(Value&& value) {
     Column out;
@@ -177,7 +177,7 @@ class KernelCompiler {
     return static_cast<std::int32_t>(flat);
   }
 
-  // Is it 0, 1, 2, ...?
+  // Returns whether `places` is 0, 1, 2, ...
   static bool ascends(const std::vector<std::int32_t>& places) {
     for (std::size_t p = 0; p < places.size(); ++p) {
       if (places[p] != static_cast<std::int32_t>(p)) return false;
@@ -185,7 +185,7 @@ class KernelCompiler {
     return true;
   }
 
-  // The sum of a product of two reads needs no lists of values.
+  // Turns a sum of products of two reads into a kDot stage, which needs no lists of values.
   static void make_dot(Stage& stage) {
     const auto& root = stage.columns[stage.value];
     if (root.from != Column::From::kNode || root.kind != Kind::kMul) return;
@@ -203,7 +203,7 @@ class KernelCompiler {
     }
     Column from;
     from.source = a.source;
-    from.a = b.source;  // kept where the columns were
+    from.a = b.source;  // the second input
     stage.columns = {from};
     stage.end = End::kDot;
   }
@@ -212,9 +212,9 @@ class KernelCompiler {
   const term::BoundTerm& meaning_;
   Kernel& kernel_;
   Stage* stage_ = nullptr;
-  std::vector<std::int64_t> points_;  // of each point, the index along every factor
+  std::vector<std::int64_t> points_;  // by point, the index along every factor
   std::size_t count_ = 0;
-  std::map<std::uint32_t, std::uint32_t> known_;  // the columns of meaning's nodes
+  std::map<std::uint32_t, std::uint32_t> known_;  // column by node of the meaning
   std::map<std::uint32_t, std::vector<FactorId>> table_factors_;
   std::map<std::uint32_t, std::uint32_t> table_number_;
 };
@@ -235,7 +235,7 @@ std::size_t Kernel::bytes() const {
 }
 
 Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_t result) {
-  // 63 products of 122 bits fit into 128.
+  // 63 products below 2^122 fit into 128 bits.
   constexpr std::uint32_t kMany = 63;
   Field total;
   std::uint32_t i = result == 0 ? 0 : stage.ends[result - 1];
@@ -247,7 +247,7 @@ Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_
       sum += static_cast<unsigned __int128>(a[stage.left[i]].value()) * b[stage.right[i]].value();
     }
     total += Field(static_cast<std::uint64_t>(sum) & Field::kPrime);
-    const auto high = sum >> 61U;  // 2^61 is 1
+    const auto high = sum >> 61U;  // 2^61 is 1 modulo the prime
     total += Field(static_cast<std::uint64_t>(high) & Field::kPrime);
     total += Field(static_cast<std::uint64_t>(high >> 61U));
   }
@@ -267,7 +267,7 @@ void each(std::size_t points, Field* out, F&& value) {
   for (std::size_t p = 0; p < points; ++p) out[p] = value(p);
 }
 
-// Neighbours often have one divisor.
+// Divides elementwise. Reuses the last inverse, because neighbours often have the same divisor.
 void divide(const Field* a, const Field* b, std::size_t points, Field* out) {
   Field divisor;
   Field inverse;

@@ -1,9 +1,9 @@
-// An operator on operands of given sizes, compiled to be evaluated very often in the prime field.
+// An operator on operands of given sizes, compiled for very frequent evaluation in the prime field.
 //
-// Its meaning is walked once: every read becomes a list of places in its operand, everything that
-// depends on the index alone a list of numbers, and the sums and maxima, innermost first, stages of
-// their own. What is left for a run are loops over these lists. term/evaluate.h says the same
-// slowly, and is the oracle.
+// The compiler walks the operator's meaning once. Each read becomes a list of positions in its
+// operand. Each value that depends on the index alone becomes a list of numbers. Each sum or
+// maximum becomes a stage of its own, innermost first. A run then only loops over these lists.
+// term/evaluate.h computes the same slowly, and is the oracle.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace tandem::generate {
 
 using term::Field;
 
-// What a run needs beside its result; one for each thread.
+// Working memory of a run. Each thread has its own.
 struct Scratch {
   std::vector<std::vector<Field>> columns;
-  std::vector<const Field*> values;  // by column: those, or where they are read from
+  std::vector<const Field*> values;  // values by column, in `columns` or where they are read
   std::vector<std::vector<Field>> tables;
 };
 
@@ -28,22 +28,22 @@ class Kernel {
  public:
   explicit Kernel(const ops::Signature& signature);
 
-  // Row-major operands, and room for result_size() elements.
+  // Computes the result. `inputs` are row-major; `out` has room for result_size() elements.
   void run(std::span<const Field* const> inputs, Field* out, Scratch& scratch) const;
   [[nodiscard]] std::size_t result_size() const { return result_size_; }
-  // About how much memory it takes.
+  // Returns the approximate size of the kernel in bytes.
   [[nodiscard]] std::size_t bytes() const;
 
  private:
   friend class KernelCompiler;
 
-  // A list of values, one for each point of a stage, made from earlier lists.
+  // A list of values, one for each point of a stage, computed from earlier lists.
   struct Column {
     enum class From : std::uint8_t { kFixed, kInput, kTable, kNode };
     From from = From::kNode;
-    std::uint32_t source = 0;          // which input or table
-    std::vector<std::int32_t> places;  // in it, by point; negative: beyond the edge
-    bool in_order = false;             // the first, the second, ...: read where they are
+    std::uint32_t source = 0;          // number of the input or table
+    std::vector<std::int32_t> places;  // positions in it, by point; negative: outside
+    bool in_order = false;             // positions 0, 1, 2, ...: read without a copy
     std::vector<Field> fixed;
     term::Kind kind = term::Kind::kAdd;
     term::Function function = term::Function::kRelu;
@@ -52,26 +52,28 @@ class Kernel {
 
   enum class End : std::uint8_t { kCopy, kSum, kMax, kDot };
 
-  // Computes its columns at all points; then every `width` neighbouring points are one result.
+  // A stage computes its columns at all points. Then it reduces every `width` neighbouring points
+  // to one result.
   struct Stage {
     std::vector<Column> columns;
     End end = End::kCopy;
     std::size_t points = 0;
     std::size_t width = 1;
-    std::uint32_t value = 0;  // the column that is added up
+    std::uint32_t value = 0;  // the column that is reduced
     int guard = -1;           // kMax: the column that says which points count
-    // kDot: a sum of products of two reads. Pairs of places that are both inside, and by result
-    // where they end.
+    // kDot: a sum of products of two reads. `left` and `right` are pairs of positions inside the
+    // operands. `ends` has, by result, the end of its pairs.
     std::vector<std::uint32_t> left, right, ends;
   };
 
   static Field dot(const Stage& stage, const Field* a, const Field* b, std::size_t result);
-  // At all points; in `out`, unless they are somewhere already.
+  // Returns the column's values at all points. Writes them to `out` unless they already exist
+  // elsewhere.
   static const Field* fill(const Column& column, std::span<const Field* const> inputs,
                            std::size_t points, const Scratch& scratch, Field* out);
   static void finish(const Stage& stage, const Scratch& scratch, Field* out);
 
-  std::vector<Stage> stages_;  // each makes a table; the last one the result
+  std::vector<Stage> stages_;  // each makes a table; the last one makes the result
   std::size_t result_size_ = 0;
 };
 

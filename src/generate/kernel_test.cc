@@ -8,7 +8,7 @@
 namespace tandem::generate {
 namespace {
 
-// Every operator at every example size computes what the slow evaluator does.
+// At every example size, every operator's kernel computes what the slow evaluator does.
 TEST(Kernel, ComputesTheMeaning) {
   Scratch scratch;
   std::size_t compared = 0;

@@ -126,7 +126,8 @@ struct Binding {
 
 using Types = std::vector<rewrite::TypeTable::TypeId>;
 
-// By node, on one device. Nothing where an operator does not take its operands.
+// Returns the types of the nodes, on one device. Returns nullopt if an operator does not take its
+// operands.
 std::optional<Types> types_of(const Side& side, const Assignment& assignment) {
   const Binding binding(assignment);
   auto& table = rewrite::TypeTable::of_thread();
@@ -203,7 +204,8 @@ Verdict judge(const Rule& rule, const Assignment& assignment, KernelCache& kerne
 
 namespace {
 
-// Which sizes are tied together. Unknowns are the dimensions of variables, and symbols for sizes.
+// Finds which sizes are tied together. The unknowns are the dimensions of variables and the symbols
+// for sizes. Example: (matmul ?x ?y) ties dim(?x, 1) to dim(?y, 0).
 class SizeClasses {
  public:
   explicit SizeClasses(const MadeRule& made) : made_(made) {
@@ -221,7 +223,7 @@ class SizeClasses {
     }
   }
 
-  // By unknown, the number of its class.
+  // Returns the class number of each unknown.
   [[nodiscard]] std::vector<std::size_t> classes() {
     std::vector<std::size_t> out;
     std::map<std::size_t, std::size_t> numbers;
@@ -257,13 +259,13 @@ class SizeClasses {
   }
 
  private:
-  // The least number of a class stands for it.
+  // Joins two classes. The least number of a class represents it.
   void unite(std::size_t a, std::size_t b) {
     const auto [least, other] = std::minmax({sets_.root(a), sets_.root(b)});
     sets_.join(least, other);
   }
 
-  // By output, its dimensions.
+  // Ties the dimensions of one side. Returns the dimensions of each output.
   std::vector<std::vector<std::size_t>> tie(const Side& side) {
     const auto types = types_of(side, made_.found);
     if (!types) return {};
@@ -292,7 +294,7 @@ class SizeClasses {
     return out;
   }
 
-  // An attribute `shape` says the result's sizes.
+  // Ties the result's sizes to the symbols in an attribute `shape`.
   void tie_to_symbols(const PatternNode& node, const std::vector<std::size_t>& own) {
     for (std::size_t i = 0; i < node.attributes.size(); ++i) {
       const auto& e = node.attributes[i];
@@ -305,7 +307,7 @@ class SizeClasses {
     }
   }
 
-  // Dimensions that run over one whole factor have its size.
+  // Ties dimensions that run over one whole factor, because they have its size.
   void tie_by_factors(const ops::Signature& s, const PatternNode& node,
                       const std::vector<std::vector<std::size_t>>& dims) {
     std::map<term::FactorId, std::size_t> of_factor;
@@ -375,7 +377,7 @@ std::vector<Assignment> other_sizes(const MadeRule& made) {
   for (std::size_t u = 0; u < found.size(); ++u) {
     add([&](std::size_t v) { return u == v ? 1 : found[v]; });
   }
-  // Of one variable those of another.
+  // Give one variable the shape of another.
   for (std::size_t a = 0; a < made.found.tensors.size(); ++a) {
     for (std::size_t b = 0; b < made.found.tensors.size(); ++b) {
       if (made.found.tensors[a].shape == made.found.tensors[b].shape) continue;
@@ -389,7 +391,7 @@ std::vector<Assignment> other_sizes(const MadeRule& made) {
     std::vector<std::int64_t> of_class(count);
     for (auto& s : of_class) s = static_cast<std::int64_t>(random() % 6 + 1);
     add([&](std::size_t u) { return of_class[classes[u]]; });
-    // Every second one is even.
+    // Every second time, also try even sizes.
     if (i % 2 == 0) add([&](std::size_t u) { return of_class[classes[u]] * 2; });
   }
   return out;
@@ -419,7 +421,7 @@ void substitute(Expression& e, std::uint16_t symbol, const Expression& by) {
   for (auto& o : e.operands) substitute(o, symbol, by);
 }
 
-// Removes symbols that nothing mentions.
+// Removes the symbols that are not `kept`.
 void drop_symbols(MadeRule& made, const std::vector<bool>& kept) {
   std::vector<std::uint16_t> image(kept.size());
   MadeRule out = made;

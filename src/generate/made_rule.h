@@ -1,6 +1,6 @@
-// Equations as rules in text form: variables ?x, ?y, ..., constants with symbols for their sizes.
-// With a rule go the types and values that it was found for, and other ones are derived from these:
-// the sizes that index text ties together change together.
+// Equations as rules in text form: variables ?x, ?y, ..., and constants with symbols for their
+// sizes. Each rule comes with the types and values for which it was found. Assignments of other
+// sizes are derived from these: sizes that index text ties together change together.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace tandem::generate {
 
-// What the variables and symbols of a rule stand for.
+// The values of a rule's variables and symbols.
 struct Assignment {
   std::vector<TensorType> tensors;
-  std::vector<std::int64_t> below;  // of indices; 0 for others
+  std::vector<std::int64_t> below;  // exclusive bounds of indices; 0 for others
   std::vector<std::optional<rewrite::Value>> symbols;
 };
 
@@ -23,29 +23,31 @@ struct MadeRule {
   Assignment found;
 };
 
-// Sizes of constants of the target are symbols that nothing binds yet: see bind_open_symbols.
+// Returns the rule from `source` to `target`. Sizes of the target's constants become symbols that
+// nothing binds yet: see bind_open_symbols.
 MadeRule make_rule(const Formulas& formulas, const std::vector<FormulaId>& source,
                    const std::vector<FormulaId>& target,
                    const std::map<TypeId, std::int64_t>& index_types);
 
 enum class Verdict : std::uint8_t {
   kHolds,
-  kFails,    // both sides are legal and of one type, and differ
-  kNotLegal  // or of other types, or a condition does not hold
+  kFails,    // both sides are legal and have one type, but differ
+  kNotLegal  // a side is not legal, types differ, or a condition fails
 };
 // Evaluates both sides on random values.
 Verdict judge(const rewrite::Rule& rule, const Assignment& assignment, KernelCache& kernels);
-// Are both sides legal, and of one type? Conditions do not count.
+// Returns whether both sides are legal and have one type, regardless of conditions.
 bool is_legal(const rewrite::Rule& rule, const Assignment& assignment);
 
-// Assignments of other sizes, most of them legal; the one found first. Some change a single size
-// of those that are tied together: for operators that stretch a size of 1.
+// Returns assignments of other sizes, the found one first. Most of them are legal. Some change only
+// one of several tied sizes, for operators that broadcast a size of 1.
 std::vector<Assignment> other_sizes(const MadeRule& made);
-// The one found, and each size that is tied together twice and three times as large.
+// Returns the found assignment, then assignments in which tied sizes are two or three times as
+// large: each class of tied sizes alone, and all of them.
 std::vector<Assignment> larger_sizes(const MadeRule& made);
 
-// Gives symbols that only the target has the sizes that they always are: dim(?x, 1), or another
-// symbol. False where there are none.
+// Replaces each symbol that only the target has by an expression that always equals it, such as
+// dim(?x, 1) or another symbol. Returns false if there is none.
 bool bind_open_symbols(MadeRule& made);
 
 }  // namespace tandem::generate

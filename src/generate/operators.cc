@@ -12,9 +12,9 @@ namespace tandem::generate {
 
 namespace {
 
-// Sizes: rows and columns of matrices are equal, so that products, sums and transposes of all of
-// them exist; whether an equality needs that is asked afterwards, at other sizes. Images are larger
-// than two windows, so that windows of windows differ from one.
+// Rows and columns of matrices have equal sizes, so that matmuls, sums and transposes of all of
+// them exist. Trials at other sizes show later whether an equality needs that. Images are larger
+// than two windows, so that a window of a window differs from one window.
 constexpr std::string_view kTaso = R"(
 tensors [4, 4] 4
 tensors [4, 8] 1
@@ -70,7 +70,7 @@ indices [4, 2] 1 below 5
 (embedding_bag ?i ?w) if rank(?i) == 2
 )";
 
-// "[4, 4] 2 below 5"
+// Parses variables such as "[4, 4] 2 below 5".
 VariableGroup parse_variables(std::string_view text, bool indices) {
   const auto end = text.find(']');
   const auto shape = parse_parallel_shape(trim(text.substr(0, end + 1)));
@@ -91,7 +91,7 @@ VariableGroup parse_variables(std::string_view text, bool indices) {
   return out;
 }
 
-// The nodes that one output needs.
+// Returns the nodes that one output of `side` needs.
 rewrite::Side part_of(const rewrite::Side& side, std::size_t output) {
   std::vector<bool> needed(side.nodes.size());
   needed[side.outputs[output]] = true;
@@ -111,7 +111,7 @@ rewrite::Side part_of(const rewrite::Side& side, std::size_t output) {
   return out;
 }
 
-// A line is read as the rule that changes nothing.
+// Reads a line as a rule that changes nothing.
 rewrite::Rule read_line(std::string_view text, std::size_t line) {
   const auto at = text.find(" if ");
   const auto pattern = std::string(text.substr(0, at));
@@ -134,7 +134,7 @@ void add_operations(std::string_view text, std::size_t line, OperatorSet& out) {
   }
 }
 
-// "n=4: (constant shape=[?n, ?n])"
+// Adds a constant such as "n=4: (constant shape=[?n, ?n])".
 void add_constant(std::string_view text, std::size_t line, OperatorSet& out) {
   const auto colon = text.find(':');
   const auto rule =

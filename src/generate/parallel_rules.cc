@@ -23,13 +23,13 @@ using Texts = std::vector<std::string>;
 
 constexpr std::array<std::string_view, kMaxArity> kOperands = {"?x", "?y", "?z"};
 
-// An operator of the set on operands for which it is legal.
+// An operator of the set, with operands for which it is legal.
 struct Use {
   ops::Op op;
   std::string name;        // kebab-case
-  std::string attributes;  // " stride=?stride": any will do that is legal
+  std::string attributes;  // " stride=?stride": symbols for any legal values
   std::vector<TensorType> operands;
-  std::vector<rewrite::Value> values;  // of the attributes, in the operator set
+  std::vector<rewrite::Value> values;  // values of the attributes in the operator set
 
   [[nodiscard]] std::string text(const Texts& inputs) const {
     return fmt::format("({} {}{})", op.name(), join(inputs, " "), attributes);
@@ -38,7 +38,7 @@ struct Use {
     return {kOperands.begin(), kOperands.begin() + static_cast<std::ptrdiff_t>(operands.size())};
   }
   [[nodiscard]] std::string source() const { return text(variables()); }
-  // A text of this operator with the values of its attributes.
+  // Returns `text` of this operator with attribute values in place of symbols.
   [[nodiscard]] std::string literal(std::string text) const {
     const auto own = op.attribute_text().empty() ? "" : " " + op.attribute_text();
     std::size_t at = 0;
@@ -69,7 +69,7 @@ bool takes(const Operation& operation, const std::vector<TensorType>& types) {
   });
 }
 
-// With sizes that two and three divide, and of a rank one higher, too.
+// Adds uses of `op` with sizes that 2 and 3 divide, also with one more dimension.
 void add_uses(const Operation& operation, const ops::Op& op, std::vector<TensorType> types,
               std::vector<Use>& out) {
   std::vector<rewrite::Value> values;
@@ -97,7 +97,7 @@ void add_uses(const Operation& operation, const ops::Op& op, std::vector<TensorT
   add();
 }
 
-// All operands' types that the set has variables of.
+// Returns the uses of all operators, for all types of the set's variables.
 std::vector<Use> uses_of(const OperatorSet& set) {
   std::vector<Use> out;
   for (const auto& operation : set.operations) {
@@ -133,8 +133,8 @@ class ParallelRules {
   }
 
  private:
-  // Where legal with operands as the use has them and a degree of two, and not known yet. `literal`
-  // has dimensions where the text has symbols, and a name of its own.
+  // Adds a rule if it is legal for the operands of `use` with a degree of 2, and not known yet.
+  // `literal` has dimensions where `text` has symbols, and a name of its own.
   void add(const std::string& name, const std::string& text, const Use& use,
            const std::string& literal_name = {}, const std::string& literal = {}) {
     const auto [known, is_new] = numbers_.try_emplace(text, rules_.size());
@@ -183,7 +183,7 @@ class ParallelRules {
     return n == 1 ? name : fmt::format("{}-{}", name, n);
   }
 
-  // parallelize-<op>-over-<factor>
+  // Adds the rules parallelize-<op>-over-<factor>.
   void add_factors(const Use& use) {
     const auto& s = signature(use);
     for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
@@ -203,7 +203,8 @@ class ParallelRules {
 
   void add_factor(const Use& use, const std::string& factor, const std::vector<int>& dims,
                   int out) {
-    // One dimension of all tensors that have the factor: then any dimension will do.
+    // If the factor is the same dimension of all tensors that have it, the rule holds for any
+    // dimension.
     const bool same =
         out >= 0 && std::ranges::all_of(dims, [&](int d) { return d < 0 || d == out; });
     const auto name = fmt::format("parallelize-{}-over-{}", use.name, factor);
@@ -213,7 +214,7 @@ class ParallelRules {
     add(of_any, factor_text(use, dims, out, true), use, name, literal);
   }
 
-  // `any`: the dimension is a symbol.
+  // If `any`, the dimension is a symbol.
   static std::string factor_text(const Use& use, const std::vector<int>& dims, int out, bool any) {
     const auto dim = [&](int d) { return any ? std::string("?i") : std::to_string(d); };
     Texts inputs;
@@ -236,7 +237,8 @@ class ParallelRules {
                        condition);
   }
 
-  // An operator that is linear in some operands together passes their partial sums on.
+  // Adds rules for operators that are linear in some operands together: they pass on partial sums
+  // of these.
   void add_linear(const Use& use) {
     for (auto mask : signature(use).partial_inputs) {
       Texts reduced;
@@ -263,7 +265,7 @@ class ParallelRules {
     add(name + "-reversed", fmt::format("{} => {}", b, a), use);
   }
 
-  // The same computed by every replica.
+  // Adds rules in which every replica computes the same.
   void add_replicated(const Use& use) {
     Texts inputs;
     for (std::size_t i = 0; i < use.operands.size(); ++i) {
@@ -273,7 +275,7 @@ class ParallelRules {
              fmt::format("(replicate {} degree=?d)", use.source()), use);
   }
 
-  // An operator that is linear in one operand, of what is joined.
+  // Adds rules for operators that are linear in one operand, applied to a join.
   void add_joined(const Use& use) {
     for (auto mask : signature(use).partial_inputs) {
       if (std::popcount(mask) != 1) continue;
@@ -287,7 +289,7 @@ class ParallelRules {
         second.push_back(other);
       }
       auto two = use;
-      // ?v is numbered where it first stands.
+      // ?v is numbered by its first mention.
       two.operands.insert(two.operands.begin() + static_cast<std::ptrdiff_t>(joined) + 1,
                           use.operands[joined]);
       const auto apart = fmt::format("(join {} {})", use.source(), use.text(second));
@@ -298,7 +300,7 @@ class ParallelRules {
     }
   }
 
-  // Figure 11b of Unity: an addition is the reduction of a join, which moves nothing.
+  // Adds Figure 11b of Unity: an addition is the reduction of a join, which moves no data.
   void add_sum_of_join() {
     for (const auto& use : uses_) {
       if (use.op.name() != "add") continue;
@@ -313,7 +315,7 @@ class ParallelRules {
   struct Change {
     std::string_view name;
     bool has_dim;
-    std::string_view undoes;  // the one that it takes back
+    std::string_view undoes;  // the operator that it cancels
   };
 
   static std::string applied(const Change& change, const std::string& to, std::string_view dim,
@@ -322,7 +324,8 @@ class ParallelRules {
                           : fmt::format("({} {} degree={})", change.name, to, degree);
   }
 
-  // Two parallelization operators: cancelled, fused, in the other order, around a join.
+  // Adds rules for two parallelization operators: cancelled, fused, split, exchanged, and applied
+  // to a join.
   void add_chains() {
     constexpr std::array kChanges = {
         Change{"partition", true, "combine"}, Change{"combine", true, "partition"},
@@ -362,7 +365,7 @@ class ParallelRules {
   static Use with_four(const Use& use) { return use; }
 
   std::vector<Use> uses_;
-  std::map<std::string, std::size_t> numbers_;  // by text
+  std::map<std::string, std::size_t> numbers_;  // index in rules_, by text
   std::set<std::string> literals_;
   std::map<std::string, int> names_;
   std::vector<ParallelRule> rules_;

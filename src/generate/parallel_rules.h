@@ -1,18 +1,18 @@
-// The parallel rules: what may be done with partition, combine, replicate, reduce, unreplicate and
-// join. All legal typings of an equality follow from these and the equality itself, because the
-// parallelization operators are the identity on meaning: what is legal on both sides, of one type,
-// and equal when they are erased is equal.
+// The parallel rules: equalities of partition, combine, replicate, reduce, unreplicate and join.
+// With these, an equality implies all its legal sharded versions, because parallelization operators
+// are the identity on meaning. Two sides are equal if both are legal, have one type, and are equal
+// without these operators.
 //
 //   by operator and factor   (relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) ...)
-//   by what it is linear in  (matmul (reduce ?x degree=?d) ?y)
+//   by linear operands       (matmul (reduce ?x degree=?d) ?y)
 //                                => (reduce (matmul ?x (replicate ?y degree=?d)) degree=?d)
 //   with replicas, joins     (replicate (op ?x ?y)), (op (join ?x ?y) ...)
 //   among themselves         cancellation, fusion, and the order of two
 //
-// Which factors and operands is read from signatures (ops/signature.h). Degrees are symbols, and so
-// are attributes and a dimension that is cut on both sides. That may be too much to say: of a
-// softmax any dimension but one can be cut. Then the same is true of the dimensions and attributes
-// that the signatures were read for.
+// Signatures (ops/signature.h) give the factors and operands. Degrees, attributes, and a dimension
+// that is sharded on both sides are symbols. Such a rule may be too general: a softmax can be
+// sharded along any dimension but one. Such a rule therefore also exists with the dimensions and
+// attributes of the signatures.
 #pragma once
 
 #include <vector>
@@ -27,6 +27,7 @@ struct ParallelRule {
   std::vector<rewrite::Rule> literal;  // with dimensions and attributes of the operator set
 };
 
+// Returns the parallel rules of the operators in `set`.
 std::vector<ParallelRule> parallel_rules(const OperatorSet& set);
 
 }  // namespace tandem::generate

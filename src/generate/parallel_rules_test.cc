@@ -32,14 +32,14 @@ bool has(const std::string& text) {
 }
 
 TEST(ParallelRules, HaveTheFiguresOfUnity) {
-  // 11a, 11b, and matmul of a reduction.
+  // Figures 11a and 11b, and the matmul of a reduction.
   EXPECT_TRUE(
       has("(relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d)"));
   EXPECT_TRUE(has("(add ?x ?y) => (reduce (join ?x ?y) degree=2)"));
   EXPECT_TRUE(
       has("(matmul (reduce ?x degree=?d) ?y) => "
           "(reduce (matmul ?x (replicate ?y degree=?d)) degree=?d)"));
-  // Of Megatron: columns, then rows.
+  // Megatron's linear layers: column-parallel, then row-parallel.
   EXPECT_TRUE(
       has("(linear ?x ?y act=?act) => (combine (linear (replicate ?x degree=?d) "
           "(partition ?y degree=?d) act=?act) dim=1 degree=?d)"));
@@ -51,8 +51,8 @@ TEST(ParallelRules, HaveTheFiguresOfUnity) {
           "(partition ?y degree=?d)) degree=?d)"));
 }
 
-// What a symbol would say too much of is there with numbers, too: a dimension that is not cut, an
-// order of dimensions that is not the usual one.
+// If a rule with a symbol is too general, it also exists with numbers. Examples are a dimension
+// that cannot be sharded, and an unusual order of dimensions.
 TEST(ParallelRules, OfDimensionsAndAttributes) {
   EXPECT_TRUE(
       has("(softmax ?x) => (combine (softmax (partition ?x degree=?d)) degree=?d) choose ?d"));
@@ -64,7 +64,7 @@ TEST(ParallelRules, OfDimensionsAndAttributes) {
           "perm=[1, 0]) dim=1 degree=?d) choose ?d"));
 }
 
-// Runs a side on virtual devices. Throws UserError where it is not legal.
+// Runs a side on virtual devices. Throws UserError if it is not legal.
 std::vector<Dense<term::Field>> run(const rewrite::Side& side, const Assignment& assignment,
                                     std::vector<TensorType>& types) {
   const auto graph = graph_of(side, assignment);
@@ -75,8 +75,8 @@ std::vector<Dense<term::Field>> run(const rewrite::Side& side, const Assignment&
   return {graph::assemble(values[output.index()])};
 }
 
-// Every rule on virtual devices, on tensors of many ranks and layouts; where both sides are legal
-// and of one type they must be equal.
+// Runs every rule on virtual devices, for tensors of many ranks and layouts. If both sides are
+// legal and have one type, they must be equal.
 TEST(ParallelRules, HoldOnVirtualDevices) {
   std::size_t run_rules = 0;
   for (const auto& rule : all_rules()) {

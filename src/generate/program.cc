@@ -22,7 +22,7 @@ ops::Op operator_of(const rewrite::PatternNode& node) {
 
 std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key,
                                  std::size_t draw) {
-  // Of eight, how many are above zero.
+  // Expected number of positive elements among eight, by draw.
   constexpr std::array<Hash, kDraws> kAbove = {4, 1, 7, 4, 2, 6, 4, 4};
   std::vector<Field> out(static_cast<std::size_t>(type.shape.sizes.count()));
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -197,7 +197,7 @@ std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const T
                                   std::span<const std::optional<rewrite::Value>>{}, kernels_);
     if (static_cast<std::int64_t>(out->size()) > largest_) return nullptr;
     return out;
-  } catch (const UserError&) {  // operands that the operator does not take
+  } catch (const UserError&) {  // the operator does not take the operands
     return nullptr;
   }
 }

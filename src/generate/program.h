@@ -1,6 +1,6 @@
-// Operations on operands of given types, ready to be evaluated: the types that there are, what an
-// operation makes of which, and how. One for a run of the generator; threads share it once what
-// they need has been made.
+// Operations on operands of given types, ready to be evaluated. `Programs` numbers the types. It
+// also caches a program for each operation and its operand types. A run of the generator has one,
+// which threads share once it has the programs that they need.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace tandem::generate {
 using TypeId = std::uint16_t;
 constexpr std::size_t kMaxArity = 3;
 
-// Kernels by signature, which are interned. One for each thread.
+// Kernels by signature. Signatures are interned. Each thread has its own cache.
 class KernelCache {
  public:
   const Kernel& of(const ops::Signature& signature);
@@ -25,10 +25,10 @@ class KernelCache {
   std::unordered_map<const ops::Signature*, std::unique_ptr<const Kernel>> kernels_;
 };
 
-// The nodes of a pattern up to one of its outputs, one after another.
+// The nodes of a pattern up to one of its outputs, evaluated in order.
 class Program {
  public:
-  // Throws UserError where an operator does not take its operands.
+  // Throws UserError if an operator does not take its operands.
   Program(const rewrite::Side& pattern, rewrite::PatternId output,
           std::span<const TensorType> operands,
           std::span<const std::optional<rewrite::Value>> symbols, KernelCache& kernels);
@@ -47,8 +47,8 @@ class Program {
  private:
   friend class Programs;
   struct Step {
-    int operand = -1;               // a variable of the pattern
-    std::vector<Field> fixed = {};  // a constant
+    int operand = -1;               // variable of the pattern, or -1
+    std::vector<Field> fixed = {};  // elements of a constant
     const Kernel* kernel = nullptr;
     std::vector<std::size_t> inputs = {};
   };
@@ -60,19 +60,19 @@ class Program {
 
 class Programs {
  public:
-  // Results of more elements than `largest` are not made.
+  // Does not make programs whose results have more than `largest` elements.
   explicit Programs(std::vector<Operation> operations, std::int64_t largest);
 
-  // Of the same operations, with no types.
+  // Returns an object with the same operations and no types.
   [[nodiscard]] Programs empty_copy() const { return Programs(operations_, largest_); }
 
   [[nodiscard]] const std::vector<Operation>& operations() const { return operations_; }
   TypeId type_id(const TensorType& type);
   [[nodiscard]] const TensorType& type(TypeId id) const { return types_[id]; }
   [[nodiscard]] std::size_t types() const { return types_.size(); }
-  // Null where the operation does not take these operands.
+  // Returns the program, or null if the operation does not take these operands.
   const Program* find(std::size_t operation, std::span<const TypeId> operands);
-  // What find() found; null where it was never asked.
+  // Returns the result of an earlier find(), or null if there was none.
   [[nodiscard]] const Program* known(std::size_t operation, std::span<const TypeId> operands) const;
 
  private:
@@ -84,29 +84,29 @@ class Programs {
   std::int64_t largest_;
   std::vector<TensorType> types_;
   KernelCache kernels_;
-  // Asked for each formula that is made: open addressing in one piece of memory.
+  // Programs by key, in an open-addressing table, because it is queried for each new formula.
   struct Place {
     Key key = 0;
     bool is_taken = false;
     const Program* program = nullptr;
   };
-  [[nodiscard]] std::size_t at(Key key) const;  // its place, or a free one
+  [[nodiscard]] std::size_t at(Key key) const;  // index of the key, or of a free place
   void grow();
   std::vector<Place> places_ = std::vector<Place>(256);
   std::size_t places_taken_ = 0;
   std::vector<std::unique_ptr<const Program>> programs_;
 };
 
-// What holds for one assignment of random values may be chance where a maximum or a relu decides:
-// of four elements all are negative once in sixteen times. So everything is said of several.
+// Number of random assignments on which every equality is tested. One may hold by chance if a
+// maximum or a relu decides: four elements are all negative once in sixteen draws.
 constexpr std::size_t kDraws = 8;
 
-// Random elements of a variable, the same for the same key. In some draws most elements are below
-// zero, in some above.
+// Returns random elements of a variable, which are the same for the same key. In some draws most
+// elements are negative, in others most are positive.
 std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key,
                                  std::size_t draw);
 
-// The operator of a pattern's node, whose attributes are literals.
+// Returns the operator of a pattern node whose attributes are literals.
 ops::Op operator_of(const rewrite::PatternNode& node);
 
 }  // namespace tandem::generate

@@ -12,7 +12,7 @@ namespace tandem::generate {
 
 namespace {
 
-// There are many of the larger ones, and most follow in a few steps.
+// Returns tighter bounds for larger equations: there are many, and most follow in a few steps.
 Bounds bounds_of(const Formulas& formulas, const Equation& e) {
   constexpr std::size_t kFew = 100;
   const bool large = formulas.operators(e.left) > 2 || formulas.operators(e.right) > 2;
@@ -41,19 +41,20 @@ Equation copy(const Formulas& from, const Equation& equation, Formulas& to) {
 
 }  // namespace
 
-// Rewrites with copies of what was given.
+// Rewrites with its own copies of the given equations.
 class Pruning::Worker {
  public:
   explicit Worker(const Pruning& all) : all_(all) {}
 
-  // Its copy of an equation, with which it is ready to be asked whether that follows from all that
-  // is given now.
+  // Returns the worker's copy of `equation`. The worker is then ready to test it against all
+  // equations that are given now.
   Equation prepared(const Equation& equation) {
     prepare();
     return copy(all_.formulas_, equation, session_->formulas);
   }
 
-  // `own` is what prepared() gave; `generalise` as in without_derived().
+  // Returns whether `own`, the result of prepared(), follows. `generalise` is that of
+  // without_derived().
   bool follows(const Equation& own, bool generalise) {
     if (derives(own)) return true;
     if (!generalise) return false;
@@ -62,7 +63,7 @@ class Pruning::Worker {
   }
 
  private:
-  // A formula's number means something in one session only.
+  // The worker's formulas and rewrites. A formula's number is valid in one session only.
   struct Session {
     Session(const TensorTable& table, const Formulas& like)
         : programs(table.programs().empty_copy()),
@@ -102,15 +103,15 @@ class Pruning::Worker {
   std::unique_ptr<Session> session_;
 };
 
-// Asks of all equations in order, by several threads. Formulas that are shared, and what is given,
-// are read and changed under the lock alone.
+// Tests all equations in order, with several threads. Shared formulas and given equations are read
+// and changed only under the lock.
 class Pruning::Asking {
  public:
   Asking(const Pruning& all, const std::vector<Equation>& equations, bool generalise)
       : all_(all), equations_(equations), generalise_(generalise), answers_(equations.size()) {}
 
-  // Which of the batch from `begin` to `end` follow from what is given now? Asked by worker 0 and
-  // those that help().
+  // Tests which equations from `begin` to `end` follow from those given now. Worker 0 and the
+  // workers in help() do so.
   void ask(std::size_t begin, std::size_t end) {
     std::unique_lock lock(mutex_);
     begin_ = begin;
@@ -120,7 +121,7 @@ class Pruning::Asking {
       if (const auto i = open_one(begin_, end_)) {
         answer(*i, 0, lock);
       } else if (is_answered()) {
-        begin_ = end_;  // what is kept of it opens none of it again
+        begin_ = end_;  // equations kept from this batch do not reopen it
         return;
       } else {
         changed_.wait(lock);
@@ -131,7 +132,7 @@ class Pruning::Asking {
 
   [[nodiscard]] bool follows(std::size_t i) const { return answers_[i].follows; }
 
-  // From what is given now.
+  // Returns whether `equation` follows from those given now.
   bool follows_now(const Equation& equation) {
     auto& worker = *all_.workers_[0];
     std::unique_lock lock(mutex_);
@@ -140,7 +141,7 @@ class Pruning::Asking {
     return worker.follows(own, generalise_);
   }
 
-  // What changes formulas or what is given, while no worker reads them.
+  // Calls change(), which changes formulas or given equations, while no worker reads them.
   template <class Change>
   void change(Change&& change) {
     const std::scoped_lock lock(mutex_);
@@ -177,9 +178,9 @@ class Pruning::Asking {
   static constexpr std::size_t kAhead = 96;
   static constexpr std::size_t kNever = ~std::size_t{0};
   struct Answer {
-    std::size_t given = kNever;  // how many were when it was asked
+    std::size_t given = kNever;  // number of given equations when it was tested
     bool follows = false;
-    bool is_asked = false;  // by some thread, now
+    bool is_asked = false;  // a thread is testing it now
   };
 
   [[nodiscard]] bool is_open(const Answer& a) const {
@@ -218,7 +219,7 @@ class Pruning::Asking {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool done_ = false;
-  std::exception_ptr failure_;  // of a worker that helped
+  std::exception_ptr failure_;  // exception of a worker in help()
 };
 
 Pruning::Pruning(const TensorTable& table, Formulas& formulas, unsigned threads)
@@ -235,7 +236,7 @@ void Pruning::give(const Equation& equation) { given_.push_back(equation); }
 std::vector<Equation> Pruning::without_derived(const std::vector<Equation>& equations,
                                                bool generalise,
                                                const std::function<void(std::size_t)>& progress) {
-  constexpr std::size_t kBatch = 32;  // of which one is kept on average
+  constexpr std::size_t kBatch = 32;  // on average, one of a batch is kept
   std::vector<Equation> kept;
   Asking asking(*this, equations, generalise);
   const auto keep_underived = [&](std::size_t begin, std::size_t end) {

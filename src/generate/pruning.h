@@ -1,10 +1,10 @@
-// Which equations do not follow from others? Asked in batches, of several threads: whatever follows
-// from the equations before the batch is dropped, the rest is asked again in order. Each thread has
-// formulas of its own, and begins anew when there are many of them.
+// Finds the equations that do not follow from others. Several threads test them in batches.
+// Equations that follow from those before the batch are dropped; the rest are tested again in
+// order. Each thread has its own formulas, and starts anew when there are too many.
 //
-// A thread that would wait for the end of a batch asks of later ones meanwhile. Such an answer
-// counts if nothing was kept until its batch begins, which is so for most, so that what comes out
-// does not depend on it.
+// A thread that would wait for the end of a batch tests later equations meanwhile. Such an answer
+// counts only if no equation is kept until its batch begins, as is the case for most. The result
+// therefore does not depend on timing.
 #pragma once
 
 #include <functional>
@@ -21,12 +21,12 @@ class Pruning {
   Pruning(const TensorTable& table, Formulas& formulas, unsigned threads);
   ~Pruning();
 
-  // Equations that others may follow from.
+  // Adds an equation from which others may follow.
   void give(const Equation& equation);
 
-  // Those that neither follow from what was given nor from those before them. What is kept is
-  // given. `generalise`: with one variable in several places where several will do; those whose
-  // general form follows, or is a rule in no direction, are dropped.
+  // Returns the equations that follow neither from given ones nor from those before them, and adds
+  // them to the given ones. If `generalise`, replaces one variable by several where the equation
+  // still holds. Then drops equations whose general form follows, or is a rule in no direction.
   std::vector<Equation> without_derived(const std::vector<Equation>& equations, bool generalise,
                                         const std::function<void(std::size_t)>& progress);
 

@@ -23,18 +23,19 @@ TEST_F(PruningTest, KeepsWhatDoesNotFollow) {
   const auto c = var(2);
   const Equation relu_twice = {{relu(relu(a))}, {relu(a)}};
   const std::vector<Equation> equations = {
-      {{mul(add(a, b), c)}, {add(mul(c, a), mul(c, b))}},  // was given
+      {{mul(add(a, b), c)}, {add(mul(c, a), mul(c, b))}},  // given
       relu_twice,
       {{relu(relu(relu(add(a, b))))}, {relu(add(a, b))}},  // follows from the one before
       {{relu(a)}, {a}},                                    // false
-      {{add(a, add(b, a))}, {add(add(a, a), b)}},          // says less than with three variables
+      {{add(a, add(b, a))}, {add(add(a, a), b)}},  // is less general than with three variables
   };
   const Equation three = normalised(table_, formulas_, {{add(a, add(b, c))}, {add(add(a, c), b)}});
   EXPECT_EQ(kept(equations, 1), (std::vector{relu_twice, three}));
   EXPECT_EQ(kept(equations, 3), kept(equations, 1));
 }
 
-// Several batches, in which here and there one is kept: answers that came ahead of it are dropped.
+// In several batches, some equations are kept: answers that were computed ahead of these are
+// dropped.
 TEST_F(PruningTest, ThreadsChangeNothing) {
   std::vector<FormulaId> made = {var(0), var(1), var(2)};
   for (const std::size_t below : {3, 16}) {

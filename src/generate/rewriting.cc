@@ -11,7 +11,7 @@ void Rewriting::add(const Equation& equation) {
 }
 
 void Rewriting::add_step(FormulaId pattern, FormulaId replacement) {
-  if (formulas_[pattern].is_variable()) return;  // would match everything
+  if (formulas_[pattern].is_variable()) return;  // a variable would match everything
   const auto bound = formulas_.variables(pattern);
   for (auto v : formulas_.variables(replacement)) {
     if (std::ranges::find(bound, v) == bound.end()) return;
@@ -67,12 +67,12 @@ void Rewriting::match_all(Open open, Match match, std::vector<Match>& out) const
   out.push_back(match);
 }
 
-// A step that holds for some sizes may not for those of what its variables stand for. Asked of new
-// variables of these types, once.
+// Returns whether `step` holds for the types in `match`. A step that holds for some sizes may fail
+// for others. Each case is tested once, on new variables of these types.
 bool Rewriting::holds(const Step& step, const Match& match) {
   Hash key = 0;
   for (const auto& [variable, image] : match.all()) {
-    key += mix((Hash{variable} << 32U) | formulas_[image].type);  // in any order
+    key += mix((Hash{variable} << 32U) | formulas_[image].type);  // independent of the order
   }
   const auto question = hash_combine(step.number, key);
   if (!asked_.insert(question)) return hold_.contains(question);
@@ -119,7 +119,8 @@ const std::vector<FormulaId>& Rewriting::rewrites(FormulaId formula) {
   return known.images;
 }
 
-// Adds what one step makes of `state`. Was one of them reached from the other side?
+// Appends to `next` the results of one step from `state`. Returns whether the other side had
+// reached one of them.
 bool Rewriting::expand(FormulaId state, std::size_t limit, bool side,
                        std::vector<FormulaId>& next) {
   parts_.clear();
@@ -132,7 +133,7 @@ bool Rewriting::expand(FormulaId state, std::size_t limit, bool side,
       if (!made) continue;
       reached_.resize(formulas_.size());
       auto& reached = reached_[*made];
-      if (reached / 2 == search_) {  // most were
+      if (reached / 2 == search_) {  // most results were reached before
         if ((reached % 2 == 1) != side) return true;
         continue;
       }
@@ -156,7 +157,7 @@ bool Rewriting::derives(const Equation& equation, const Bounds& bounds) {
   for (std::uint32_t side : {0, 1}) reached_[frontiers[side][0]] = 2 * search_ + side;
   std::size_t looked_at = 0;
   while (!frontiers[0].empty() || !frontiers[1].empty()) {
-    // The smaller frontier first.
+    // Expand the smaller frontier first.
     const bool side = frontiers[0].empty() ||
                       (!frontiers[1].empty() && frontiers[1].size() < frontiers[0].size());
     std::vector<FormulaId> next;

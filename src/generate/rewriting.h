@@ -1,6 +1,6 @@
-// Does an equation follow from others? Those are used as rewrites, in both directions, on both
-// sides of it, breadth first, until the two meet or a bound is reached. A bound that is reached
-// leaves an equation that might follow: it is kept.
+// Decides whether an equation follows from others. The others are rewrites, used in both directions
+// on both sides of the equation. The search is breadth-first and ends when the two sides meet or a
+// bound is reached. If a bound is reached, the equation is kept, although it might follow.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 namespace tandem::generate {
 
 struct Bounds {
-  std::size_t states = 300;  // that are looked at, of both sides together
-  std::size_t growth = 1;    // how many operators more than the larger side has
+  std::size_t states = 300;  // largest number of visited states, both sides together
+  std::size_t growth = 1;    // number of operators beyond those of the larger side
 };
 
 class Rewriting {
@@ -25,19 +25,21 @@ class Rewriting {
   Rewriting(const TensorTable& table, Formulas& formulas)
       : table_(table), formulas_(formulas), steps_(formulas.programs().operations().size()) {}
 
-  // Of several outputs: from left to right, where the outputs on the left are in different places.
+  // Adds a rewrite. An equation of several outputs is used from left to right, where its left
+  // outputs match different places.
   void add(const Equation& equation);
-  // One of several outputs that was added.
+  // Removes an equation of several outputs that was added.
   void forget(const Equation& equation);
-  // Of one output.
+  // Returns whether an equation of one output follows.
   bool derives(const Equation& equation, const Bounds& bounds);
-  // Of several: does the left become the right, as a graph does by rules? Steps that lose a
-  // variable have no way back, so that from the right only those of `backward` are taken.
+  // Returns whether the left side of an equation of several outputs becomes the right side, as a
+  // graph does by rules. A step that loses a variable has no inverse, so the search from the right
+  // uses only `backward`.
   bool derives(const Equation& equation, Rewriting& backward, const Bounds& bounds);
 
  private:
-  // What the root of a formula is made by, and its first two operands: most steps fit a formula in
-  // the first only.
+  // The operation of a formula's root, and those of its first two operands. Most steps agree with a
+  // formula only in the root, so the operands exclude them quickly.
   struct Roots {
     std::uint16_t operation = kVariable;
     std::array<std::uint16_t, 2> operands = {kVariable, kVariable};
@@ -48,7 +50,7 @@ class Rewriting {
     Roots roots;
     std::uint32_t number = 0;
   };
-  // By variable of the pattern, what is in its place.
+  // The images of a pattern's variables.
   struct Match {
     static constexpr std::size_t kMost = 32;
     std::array<Formulas::Image, kMost> images;
@@ -57,7 +59,7 @@ class Rewriting {
       return std::span(images).first(count);
     }
   };
-  // What is still to be matched.
+  // The pairs that are still to be matched.
   struct Open {
     static constexpr std::size_t kMost = 64;
     struct Pair {
@@ -80,7 +82,7 @@ class Rewriting {
   const std::vector<FormulaId>& rewrites(FormulaId formula);
   bool expand(FormulaId state, std::size_t limit, bool side, std::vector<FormulaId>& next);
 
-  // The same of lists of formulas, one for each output.
+  // States and steps for lists of formulas, one for each output.
   using State = std::vector<FormulaId>;
   struct StepOfSeveral {
     State patterns;
@@ -90,7 +92,7 @@ class Rewriting {
   std::vector<State> rewrites_of_several(const State& state);
   void rewrite_by(const StepOfSeveral& step, const State& state, std::vector<State>& out);
   bool holds_at(const StepOfSeveral& step, const Match& match);
-  // The state with images of some of its parts.
+  // Returns the state with some of its parts replaced by `images`, or nullopt if that is not legal.
   std::optional<State> replaced(const State& state, std::span<const Formulas::Image> images);
   [[nodiscard]] State parts_of(const State& state) const;
 
@@ -99,20 +101,21 @@ class Rewriting {
   std::vector<std::vector<Step>> steps_;  // by the pattern's operation
   std::uint32_t number_of_steps_ = 0;
   std::vector<StepOfSeveral> several_;
-  // By step and the types of what its variables stand for: those asked, and of these those that
+  // Hashes of a step and the types of its variables' images: those tested, and those of them that
   // hold.
   HashSet asked_;
   HashSet hold_;
-  // What the steps make of a formula at its root, and how many steps of its operation there were.
+  // Results of the steps at the root of a formula, and the number of its operation's steps that
+  // were tried.
   struct Known {
     std::size_t steps = 0;
     std::vector<FormulaId> images;
   };
   std::deque<Known> known_;
-  std::vector<std::uint32_t> known_at_;  // by formula, where in it and one more; 0: nowhere yet
-  std::vector<Match> matches_;           // kept for their storage, as are parts_
-  std::vector<FormulaId> parts_;         // of the state that is expanded
-  // By formula, in which search it was reached last and from which side.
+  std::vector<std::uint32_t> known_at_;  // by formula, index in known_ plus one; 0: none
+  std::vector<Match> matches_;           // reused storage, as are parts_
+  std::vector<FormulaId> parts_;         // parts of the state that is expanded
+  // Last search that reached each formula, and its side: 2 * search + side.
   std::vector<std::uint32_t> reached_;
   std::uint32_t search_ = 0;
 };

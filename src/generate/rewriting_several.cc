@@ -1,4 +1,4 @@
-// Rewriting of graphs with several outputs. States are few, and looked up in sets.
+// Rewrites of graphs with several outputs. There are few states, so they are looked up in sets.
 #include <algorithm>
 
 #include "generate/rewriting.h"
@@ -31,7 +31,8 @@ std::optional<Rewriting::State> Rewriting::replaced(const State& state,
   return out;
 }
 
-// Of new variables of the types of those in the match, as of one output.
+// Returns whether `step` holds for new variables of the types in `match`, like holds() for one
+// output.
 bool Rewriting::holds_at(const StepOfSeveral& step, const Match& match) {
   Match general = match;
   for (std::size_t i = 0; i < general.count; ++i) {
@@ -45,8 +46,8 @@ bool Rewriting::holds_at(const StepOfSeveral& step, const Match& match) {
                             [&](FormulaId a, FormulaId b) { return formulas_.equal(a, b); });
 }
 
-// At every choice of different parts for its outputs, none of which is made of another: together
-// with what it is made of it cannot be made.
+// Applies `step` at every choice of different parts for its outputs. No part may contain another,
+// because a tensor and its operand cannot be computed together.
 void Rewriting::rewrite_by(const StepOfSeveral& step, const State& state, std::vector<State>& out) {
   const auto parts = parts_of(state);
   State chosen;

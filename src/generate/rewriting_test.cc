@@ -20,7 +20,7 @@ TEST_F(Rewritings, DerivesWhatFollows) {
   const auto right = add(add(mul(a, c), mul(a, a)), add(mul(b, c), mul(b, a)));
   EXPECT_FALSE(rewriting.derives({{left}, {right}}, {.states = 1}));
   EXPECT_TRUE(rewriting.derives({{left}, {right}}, {}));
-  // True, but not by these rules.
+  // This is true, but does not follow from these rules.
   EXPECT_FALSE(rewriting.derives({{relu(relu(a))}, {relu(a)}}, {}));
   rewriting.add({{relu(relu(a))}, {relu(a)}});
   EXPECT_TRUE(rewriting.derives({{relu(relu(relu(b)))}, {relu(b)}}, {}));

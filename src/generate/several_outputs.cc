@@ -20,8 +20,8 @@ std::set<FormulaId> variables_of(const Formulas& formulas, const std::vector<For
   return out;
 }
 
-// Outputs of one line on the same operands, each equal to something that lacks variables of the
-// others.
+// Finds outputs of one line on the same operands. Each output must equal a formula that lacks
+// variables of the others.
 class Finder {
  public:
   Finder(Formulas& formulas, const std::vector<Equation>& equations) : formulas_(formulas) {
@@ -63,7 +63,7 @@ class Finder {
     return out.left.size() > 1;
   }
 
-  // It begins at operators, and they have all variables.
+  // Returns whether the left side begins at operators and has all variables of the right side.
   [[nodiscard]] bool is_rule(const Equation& e) const {
     const bool bare = std::ranges::any_of(
         e.left, [&](FormulaId output) { return formulas_[output].is_variable(); });
@@ -72,10 +72,10 @@ class Finder {
   }
 
   Formulas& formulas_;
-  std::map<FormulaId, FormulaId> apart_;  // by what is made together
+  std::map<FormulaId, FormulaId> apart_;  // by the formula that is computed together
 };
 
-// Is each direction a rule?
+// Returns whether each direction is a rule.
 bool goes_both_ways(const Formulas& formulas, const Equation& e) {
   return !formulas[e.left[0]].is_variable() && !formulas[e.right[0]].is_variable() &&
          variables_of(formulas, e.left) == variables_of(formulas, e.right);
@@ -109,7 +109,7 @@ std::vector<Equation> several_without_derived(const TensorTable& table, Formulas
     rewriting.add(e);
     kept.push_back(e);
   }
-  // One with a tensor twice is smaller than the one it is a special case of.
+  // An equation with one tensor twice is smaller than its general form, and so came first.
   std::erase_if(kept, [&](const Equation& e) {
     rewriting.forget(e);
     const bool follows = rewriting.derives(e, backward, {});

@@ -1,8 +1,9 @@
-// Rules of several outputs: tensors that are made apart are the parts of one that is made together.
-// (relu x), (relu y) are the halves of relu of the concatenation of x and y. All of them follow
-// from
-// `?x, ?y => halves of (concat ?x ?y)` and rules of one output, but that is no rule, since its
-// outputs are variables: so each operator has its own, and they are pruned by each other.
+// Rules of several outputs: tensors that are computed separately are parts of one that is computed
+// together. Example: (relu x), (relu y) are the halves of the relu of the concatenation of x and y.
+//
+// All such rules follow from `?x, ?y => halves of (concat ?x ?y)` and rules of one output. That
+// equality is no rule, since its outputs are variables. Therefore each operator has its own rule,
+// and these rules prune each other.
 #pragma once
 
 #include <vector>
@@ -11,12 +12,12 @@
 
 namespace tandem::generate {
 
-// From equations of one output: what is apart on the left, what is together on the right. What both
-// sides have is a variable; none is another one with other names.
+// Returns equations made from those of one output: separate tensors on the left, one computation on
+// the right. Parts that both sides share become variables. No two equations differ only in names.
 std::vector<Equation> several_outputs(Formulas& formulas, const std::vector<Equation>& equations);
 
-// Those of them that do not follow from smaller ones, more general ones and equations of one
-// output.
+// Returns those of `several` that do not follow from smaller ones, more general ones and equations
+// of one output.
 std::vector<Equation> several_without_derived(const TensorTable& table, Formulas& formulas,
                                               const std::vector<Equation>& of_one_output,
                                               std::vector<Equation> several);

@@ -39,19 +39,21 @@ tensors [4, 4] 4
 TEST_F(SeveralOutputs, AreFoundAmongEquations) {
   std::vector<Equation> equations;
   for (std::size_t o : {0, 1}) {
-    // Of the second the inner relu is on both sides: a tensor.
+    // In the second equation the inner relu is on both sides, so it becomes a variable.
     const auto inner = relu(a_);
     const auto twice = halves(relu(concat(inner, b_)))[o];
     equations.push_back({{relus_.right[o]}, {relus_.left[o]}});
     equations.push_back({{twice}, {o == 0 ? relu(inner) : relu(b_)}});
-    equations.push_back({{halves(concat(a_, b_))[o]}, {o == 0 ? a_ : b_}});  // begins nowhere
+    // The source of these has no operator, so they are no rules.
+    equations.push_back({{halves(concat(a_, b_))[o]}, {o == 0 ? a_ : b_}});
   }
   EXPECT_EQ(several_outputs(formulas_, equations), std::vector{relus_});
 }
 
 TEST_F(SeveralOutputs, ThatFollowAreDropped) {
   EXPECT_EQ(kept({}, {sums_, relus_}), (std::vector{relus_, sums_}));
-  // The same tensor twice; other operands; by an equation of one output.
+  // Three kinds of equations follow: with the same tensor twice, with other operands, and by an
+  // equation of one output.
   const Equation doubled = {{add(a_, a_), add(b_, b_)},
                             halves(add(concat(a_, b_), concat(a_, b_)))};
   const Equation larger = {{relu(add(a_, b_)), relu(c_)}, halves(relu(concat(add(a_, b_), c_)))};
@@ -63,8 +65,9 @@ TEST_F(SeveralOutputs, ThatFollowAreDropped) {
   EXPECT_EQ(kept({apart}, {four, relus_}), std::vector{relus_});
 }
 
-// As equalities these follow: each half of a concatenation is its part. But no graph with two relus
-// becomes one with one by that, since there is no way back to the other part.
+// These follow as equalities, because each half of a concatenation is one of its operands. No rule
+// turns a graph with two relus into one with one relu, because no rule brings back the other
+// operand.
 TEST_F(SeveralOutputs, StayWhereNoRuleLeadsToThem) {
   const Equation first = {{halves(concat(a_, b_))[0]}, {a_}};
   const Equation second = {{halves(concat(a_, b_))[1]}, {b_}};
@@ -72,7 +75,7 @@ TEST_F(SeveralOutputs, StayWhereNoRuleLeadsToThem) {
   EXPECT_EQ(kept({first, second, apart}, {relus_}), std::vector{relus_});
 }
 
-// What is made of another cannot be made together with it.
+// A tensor cannot be computed together with another that it is computed from.
 TEST_F(SeveralOutputs, AreNotMadeOfEachOther) {
   Rewriting rewriting(table_, formulas_);
   Rewriting backward(table_, formulas_);

@@ -1,4 +1,4 @@
-// A side of a generated rule as a graph, for tests that compare what it computes.
+// Converts a side of a generated rule to a graph, for tests that compare what it computes.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace tandem::generate {
 
-// Of these types and values. Throws UserError where it is not legal.
+// Returns `side` as a graph with the types and values of `assignment`. Throws UserError if it is
+// not legal.
 inline graph::Graph graph_of(const rewrite::Side& side, const Assignment& assignment) {
   constexpr std::int64_t kUsualBelow = 4;
   graph::GraphBuilder builder("side");

@@ -11,7 +11,7 @@ namespace tandem::generate {
 
 namespace {
 
-// A concatenation of three, and little more, of the largest variable.
+// Largest result, relative to the largest variable: a concatenation of three, and a little more.
 constexpr std::int64_t kLargestGrowth = 4;
 constexpr std::size_t kPieceTensors = 64;
 
@@ -88,7 +88,8 @@ TensorId TensorTable::add_tensor(const Application& application, TypeId type, st
   return id;
 }
 
-// The outputs of one line on the same operands are one application.
+// Returns the number of an application. The outputs of one line on the same operands are one
+// application.
 std::uint32_t TensorTable::application_number(const Application& application) {
   Hash h = hash_combine(1, programs_.operations()[application.operation].line);
   for (auto operand : application.operands) h = hash_combine(h, operand);
@@ -141,8 +142,8 @@ void TensorTable::add_leaves() {
   distinct_ = tensors_.size();
 }
 
-// An operation of two operands that gives the same for both orders, wherever two variables of a
-// type are.
+// Finds the operations of two operands that give the same result in both orders, for every type
+// that has two variables.
 void TensorTable::find_commutative() {
   commutes_.assign(programs_.operations().size(), false);
   Program::Memory memory;
@@ -205,7 +206,8 @@ void TensorTable::find_partners(std::size_t level) {
   });
 }
 
-// Operands from the third on are variables or constants.
+// Returns the programs of `operation` by types of the second and third operand. Operands from the
+// third on are variables or constants.
 std::vector<std::vector<TensorTable::Choice>> TensorTable::find_choices(std::size_t operation,
                                                                         TypeId first) {
   const auto arity = programs_.operations()[operation].arity;
@@ -300,7 +302,8 @@ void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& me
 
 namespace {
 
-// Of a sorted list, those that stand in it more than once, each once.
+// Keeps the hashes that occur more than once in a sorted list, each once. Example: 1 1 2 3 3 3 -> 1
+// 3.
 void keep_repeated(std::vector<Hash>& sorted) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {
@@ -310,14 +313,14 @@ void keep_repeated(std::vector<Hash>& sorted) {
   sorted.resize(kept);
 }
 
-// The range of hashes that a hash is in, of `ranges` that are equally long and ascend.
+// Returns which of `ranges` ascending ranges of equal length contains `hash`.
 std::size_t range_of(Hash hash, unsigned ranges) {
   return static_cast<std::size_t>((static_cast<unsigned __int128>(hash) * ranges) >> 64U);
 }
 
 }  // namespace
 
-// Where the first draw is not the only one of its kind, all draws decide.
+// Replaces hashes of the first draw by hashes of all draws where the first draw is not unique.
 void TensorTable::refine(std::vector<Piece>& pieces, bool all,
                          std::vector<Program::Memory>& memories) {
   std::vector<HashSet> repeated(threads_);  // by range
@@ -349,7 +352,7 @@ void TensorTable::refine(std::vector<Piece>& pieces, bool all,
   });
 }
 
-// Tensors of hashes not seen before; the others are equalities.
+// Adds the tensors with new hashes to the table. The others become equalities.
 void TensorTable::keep(const std::vector<Piece>& pieces, std::size_t level) {
   Program::Memory memory;
   for (const auto& piece : pieces) {
@@ -368,8 +371,8 @@ void TensorTable::keep(const std::vector<Piece>& pieces, std::size_t level) {
   }
 }
 
-// Of the highest level: sorted by hash, each against a tensor of the table or the first of its
-// kind.
+// Compares the results of the highest level, sorted by hash. Each is compared with a tensor of the
+// table, or with the first result of the same hash.
 void TensorTable::compare(const std::vector<Piece>& pieces) {
   struct Place {
     Hash hash;
@@ -427,7 +430,7 @@ void TensorTable::fill(std::size_t levels, const std::function<void(const Progre
     of_type_.resize(programs_.types());
     std::atomic<std::size_t> done = 0;
     std::atomic<std::size_t> graphs = graphs_;
-    // A thread takes every n-th piece of memory to work in.
+    // Each thread takes the next piece and works in its own memory.
     std::atomic<std::size_t> next = 0;
     parallel_for(threads_, threads_, [&](std::size_t thread) {
       for (auto i = next++; i < pieces.size(); i = next++) {

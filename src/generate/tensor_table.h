@@ -1,14 +1,14 @@
-// All distinct tensors that graphs of up to N operators compute, and where two graphs compute the
-// same one.
+// All distinct tensors that graphs of up to N operators compute, and the pairs of graphs that
+// compute the same tensor.
 //
-// Level by level: operators are applied to the distinct tensors of lower levels only, never to a
-// second way of computing one, because whatever is built on that follows by the equality of the
-// two. A tensor is told from others by its type and a hash of its value for random inputs in the
-// prime field. Graphs of several operators share what is equal in them, so a level counts the
-// different applications a tensor needs, its own included.
+// The table is filled level by level. Operators are applied only to distinct tensors of lower
+// levels, never to a second way to compute one. Equalities with the second way follow from the
+// equality of the two. Tensors are distinguished by type and by a hash of their values for random
+// inputs in the prime field. A graph shares its equal parts. A level therefore counts the different
+// applications that a tensor needs, including its own.
 //
-// What is computed of constants alone is told from the constants, and not built on. Of the highest
-// level only hashes are kept: nothing is built on it.
+// A tensor that is computed from constants alone is compared with the constants, and nothing is
+// built on it. The highest level keeps only hashes, because nothing is built on it.
 #pragma once
 
 #include <array>
@@ -31,8 +31,7 @@ struct Application {
   bool operator==(const Application&) const = default;
 };
 
-constexpr std::uint16_t kVariable =
-    0xffff;  // as an operation: operands[0] is the variable's number
+constexpr std::uint16_t kVariable = 0xffff;  // operation of a variable; operands[0]: its number
 
 struct Tensor {
   static constexpr std::size_t kMaxLevel = 6;
@@ -40,8 +39,8 @@ struct Tensor {
   TypeId type = 0;
   std::uint8_t level = 0;
   std::array<std::uint32_t, kMaxLevel> needs = {};  // numbers of applications, sorted
-  bool closed = false;                              // made of constants alone
-  std::size_t value = 0;                            // where the first draw begins
+  bool closed = false;                              // computed from constants alone
+  std::size_t value = 0;                            // start of the first draw in values_
   [[nodiscard]] std::span<const std::uint32_t> applications() const {
     return std::span(needs).first(level);
   }
@@ -63,7 +62,7 @@ class TensorTable {
  public:
   TensorTable(const OperatorSet& set, unsigned threads);
 
-  // Of graphs with up to `levels` operators. `progress` is called now and then.
+  // Adds the tensors of graphs with up to `levels` operators. Calls `progress` now and then.
   void fill(std::size_t levels, const std::function<void(const Progress&)>& progress);
 
   [[nodiscard]] std::size_t graphs() const { return graphs_; }
@@ -77,7 +76,7 @@ class TensorTable {
 
  private:
   struct Found {
-    Hash hash = 0;  // of the first draw; of all where the first is not alone
+    Hash hash = 0;  // hash of the first draw, or of all draws if that is not unique
     Hash first_draw = 0;
     Application application;
     TypeId type = 0;
@@ -90,8 +89,8 @@ class TensorTable {
   struct Piece {
     std::uint16_t operation = 0;
     TypeId first = 0;
-    std::size_t begin = 0, end = 0;  // of the tensors of that type, for the first operand
-    // By the second operand's type, what there is for the third.
+    std::size_t begin = 0, end = 0;  // range of first operands among the tensors of that type
+    // Possible third operands, by type of the second operand.
     std::vector<std::vector<Choice>> choices = {};
     std::vector<Found> found = {};
   };
@@ -112,7 +111,7 @@ class TensorTable {
   [[nodiscard]] std::size_t union_size(TensorId a, TensorId b) const;
   [[nodiscard]] std::size_t size_of(TypeId type) const;
   [[nodiscard]] const Field* value(TensorId id, std::size_t draw) const;
-  // Of all draws.
+  // Returns the hash over all draws.
   [[nodiscard]] Hash full_hash(const Application& application, Program::Memory& memory) const;
   void compute(TensorId id, Program::Memory& memory);
 
@@ -122,13 +121,13 @@ class TensorTable {
   std::vector<bool> commutes_;
   std::vector<Tensor> tensors_;
   std::vector<Field> values_;
-  std::unordered_map<Hash, TensorId> by_hash_;  // of all draws
+  std::unordered_map<Hash, TensorId> by_hash_;  // hash over all draws
   HashSet first_draws_;
   std::unordered_map<Hash, std::uint32_t> application_numbers_;
-  // By type and level, the tensors.
+  // Tensors by type and level.
   std::vector<std::array<std::vector<TensorId>, Tensor::kMaxLevel + 1>> of_type_;
-  // By tensor, those that share applications with it so that both together need one fewer than the
-  // level.
+  // For each tensor, those that share applications with it. Both together need one application
+  // fewer than the level.
   std::vector<std::vector<TensorId>> partners_;
   std::vector<Equality> equalities_;
   std::size_t graphs_ = 0;

@@ -5,14 +5,14 @@
 namespace tandem::generate {
 namespace {
 
-// Counted by hand: of a, b there are 3 sums and their negations; at the second level -(-a) is a,
-// and so on.
+// The numbers are counted by hand: a and b have 3 sums and 2 negations. At the second level -(-a)
+// is a, and so on.
 TEST(TensorTable, CountsDistinctTensors) {
   const auto set = parse_operator_set("tensors [3] 2\n(add ?x ?y) if same_shape(?x, ?y)\n(neg ?x)");
   TensorTable one(set, 1);
   one.fill(1, {});
   EXPECT_EQ(one.graphs(), 5U);    // a+a a+b b+b -a -b
-  EXPECT_EQ(one.distinct(), 7U);  // and a, b
+  EXPECT_EQ(one.distinct(), 7U);  // these and a, b
   EXPECT_TRUE(one.equalities().empty());
   EXPECT_TRUE(one.commutes(0));
   TensorTable two(set, 2);
@@ -23,7 +23,8 @@ TEST(TensorTable, CountsDistinctTensors) {
   EXPECT_EQ(two.equalities().size(), 2U + 2 + 1 + 2);
 }
 
-// relu of a tensor of one element is that or zero; a single draw would take it for one of both.
+// relu of a tensor of one element equals the tensor or zero. A single draw would always confuse it
+// with one.
 TEST(TensorTable, DrawsOftenEnough) {
   TensorTable table(parse_operator_set("tensors [1] 2\n(relu ?x)\n(mul ?x ?y)"), 1);
   table.fill(1, {});

@@ -30,14 +30,14 @@ Assignment changed(const Assignment& from, Change&& change) {
   return out;
 }
 
-// The rank one higher.
+// Returns the shape with one more dimension in front.
 Shape prefixed(const Shape& shape, std::int64_t size) {
   Shape out = {size};
   for (auto s : shape) out.push_back(s);
   return out;
 }
 
-// Other ranks, and dimensions in other places.
+// Returns assignments with other ranks, and with exchanged dimensions.
 std::vector<Assignment> other_ranks(const Assignment& found) {
   std::vector<Assignment> out;
   out.push_back(changed(
@@ -70,7 +70,7 @@ std::vector<Value> other_values(const Value& value) {
   return out;
 }
 
-// An attribute of this name with this value, wherever it stands.
+// All attributes of one name and value in a rule.
 struct Group {
   std::string name;
   Value value;
@@ -97,7 +97,7 @@ std::vector<Group> groups_of(Rule& rule) {
   return out;
 }
 
-// The rule with a symbol for the group.
+// Returns the rule with a symbol in place of the group.
 MadeRule with_symbol(const MadeRule& made, const Group& group) {
   MadeRule out = made;
   std::string name = group.name;
@@ -159,7 +159,7 @@ Expression equal(Expression a, Expression b) {
   return {.operation = rewrite::Operation::kEqual, .operands = {std::move(a), std::move(b)}};
 }
 
-// What holds for the sizes found.
+// Returns conditions that hold for the sizes for which the rule was found.
 std::vector<Expression> possible_conditions(const MadeRule& made) {
   std::vector<Expression> out;
   const auto& types = made.found.tensors;
@@ -198,7 +198,7 @@ std::vector<Expression> possible_conditions(const MadeRule& made) {
 std::vector<Assignment> trials(const MadeRule& made) {
   auto out = other_sizes(made);
   for (auto& a : other_ranks(made.found)) out.push_back(std::move(a));
-  // Of single variables.
+  // Change the rank of single variables.
   for (std::size_t t = 0; t < made.found.tensors.size(); ++t) {
     const auto& sizes = made.found.tensors[t].shape.sizes;
     auto longer = made.found;
@@ -232,7 +232,7 @@ bool add_conditions(MadeRule& made, KernelCache& kernels) {
   }
   const auto possible = possible_conditions(made);
   while (!bad.empty()) {
-    // The one that excludes most of the bad, and then fewest of the good.
+    // Choose the condition that excludes most of the bad assignments, and then fewest of the good.
     std::pair<std::size_t, std::size_t> best = {0, 0};
     const Expression* chosen = nullptr;
     for (const auto& condition : possible) {

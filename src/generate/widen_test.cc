@@ -29,7 +29,7 @@ TEST(Widen, AttributesForWhichAnyValueWillDoBecomeSymbols) {
   EXPECT_EQ(freed("a: (relu (concat ?x ?y axis=0)) => (concat (relu ?x) (relu ?y) axis=0)",
                   {{2, 2}, {2, 2}}),
             "a: (relu (concat ?x ?y axis=?axis)) => (concat (relu ?x) (relu ?y) axis=?axis)");
-  // The target says which.
+  // The target's relu fixes the attribute `act`.
   const std::string fused = "b: (linear ?x ?w act=relu) => (relu (linear ?x ?w))";
   EXPECT_EQ(freed(fused, {{2, 2}, {2, 2}}), fused);
   EXPECT_EQ(freed("c: (linear ?x (add ?v ?w) act=relu) => (linear ?x (add ?w ?v) act=relu)",

@@ -14,8 +14,8 @@ namespace {
 using lower::TaskKind;
 using machine::DigitMask;
 
-// What joins devices: over which digits they meet, and the ranks of those in a group that the
-// others wait for, in whichever micro-batch.
+// Ranks that the other members of a group wait for, in any micro-batch. The key is the digits over
+// which the group communicates.
 using Meetings = std::map<DigitMask, std::set<std::int64_t>>;
 
 Meetings meetings_of(const lower::Program& program) {
@@ -33,7 +33,7 @@ Meetings meetings_of(const lower::Program& program) {
   return out;
 }
 
-// What a device does by itself.
+// Returns a hash of what `device` does by itself.
 Hash own_colour(const lower::Program& program, const machine::Machine& machine,
                 const Holders& holders, const Meetings& meetings, std::int64_t device) {
   const auto& digits = program.digits;
@@ -47,7 +47,8 @@ Hash own_colour(const lower::Program& program, const machine::Machine& machine,
   return out;
 }
 
-// The number of different ones, and their numbers in the order of their first.
+// Returns an index for each color, counted in the order of first occurrence, and the number of
+// different colors. [7, 9, 7] -> {[0, 1, 0], 2}
 std::pair<std::vector<std::uint32_t>, std::size_t> numbered(const std::vector<Hash>& colours) {
   std::unordered_map<Hash, std::uint32_t> numbers;
   std::vector<std::uint32_t> out;
@@ -59,7 +60,8 @@ std::pair<std::vector<std::uint32_t>, std::size_t> numbered(const std::vector<Ha
   return {std::move(out), numbers.size()};
 }
 
-// By the colours of those that each meets, in any order.
+// Returns the colors after one refinement: each is combined with the colors of the group members
+// that it communicates with, in any order.
 std::vector<Hash> divided(const std::vector<Hash>& colours, const Meetings& meetings,
                           ClassGroups& groups) {
   auto out = colours;

@@ -1,5 +1,5 @@
-// Devices that do the same are simulated once. On a machine of as many groups as devices none are
-// alike, so that there all are simulated by themselves.
+// Tests device equivalence classes. If each device is a machine group of its own, no two devices
+// are equivalent, so that machine simulates every device and serves as the oracle.
 #include "predict/alike.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ lower::Program lowered(const graph::Graph& model, const Machine& machine,
   return lower::lower(plan::parallelize(model, digits, choices), digits, plan::Optimizer::kSgd);
 }
 
-// By device: what it does, and when.
+// Tasks of each device, with start and end.
 using Occupations =
     std::map<std::int64_t, std::set<std::tuple<std::uint32_t, std::uint32_t, Seconds, Seconds>>>;
 
@@ -73,7 +73,7 @@ TEST(Alike, DevicesDoWhatTheyDoWhereNoneAreAlike) {
       const auto model = plan::random_model(devices, seed);
       const auto choices = plan::random_choices(model, Digits(together), seed);
       const auto program = lowered(model, together, choices);
-      // Else a device stands for others from the start, be they idle.
+      // Otherwise one device represents others from the start, even idle ones.
       if (class_digits(program) != program.digits.all()) continue;
       const auto program_apart = lowered(model, apart, choices);
       const auto a = simulate(program, together);

@@ -32,7 +32,7 @@ Seconds Beside::add(Activity activity, Seconds start, Seconds end) {
     if (at->start >= end) break;
     shared += std::min(at->end, end) - std::max(at->start, start);
   }
-  // Merge it with those it meets.
+  // Merge the interval with those that it touches.
   auto& own = busy_[static_cast<std::size_t>(activity)];
   const auto first = std::ranges::lower_bound(own, start, {}, &Interval::end);
   auto last = first;

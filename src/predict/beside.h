@@ -1,9 +1,9 @@
-// Compute and communication beside each other on one device, where each slows the other down: what
-// runs beside the other kind takes 1 + `interference` times as long.
+// Models interference between compute and communication that overlap on one device. A task that
+// overlaps tasks of the other kind takes 1 + `interference` times as long during the overlap.
 //
-// Tasks are scheduled one after another, and the one scheduled later knows the earlier ones: its
-// own part beside them is stretched. What it takes from them shows after them: their stream is free
-// that much later.
+// Tasks are scheduled one by one, so only the later task knows of the overlap. `end` stretches the
+// later task. `add` returns the delay that the later task causes for the earlier ones. The caller
+// adds this delay to the time at which their stream is free again.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ class Beside {
  public:
   explicit Beside(double interference) : interference_(interference) {}
 
-  // When a task ends that starts then and takes so long alone.
+  // Returns when a task ends that starts at `start` and takes `alone` without interference.
   [[nodiscard]] Seconds end(Activity activity, Seconds start, Seconds alone) const;
-  // It is scheduled: by how much it delays what of the other kind is scheduled already.
+  // Schedules a task and returns the delay that it causes for scheduled tasks of the other kind.
   Seconds add(Activity activity, Seconds start, Seconds end);
 
  private:
@@ -36,7 +36,7 @@ class Beside {
   }
 
   double interference_;
-  std::array<Intervals, 2> busy_;  // by activity: in order, apart from each other
+  std::array<Intervals, 2> busy_;  // by activity; sorted and disjoint
 };
 
 }  // namespace tandem::predict

@@ -27,7 +27,7 @@ bool communicates(const lower::Task& task) {
 
 namespace {
 
-// Adds up shares while it sweeps over what begins and ends.
+// Sums shares in a sweep over the begins and ends of spans.
 class Sweep {
  public:
   Sweep(const lower::Program& program, const Simulation& simulation)
@@ -62,7 +62,7 @@ class Sweep {
     ++sums.count;
     if (communicates(task)) sums.bytes += moved_bytes(program_, task);
     sums.serialized += span.end - span.start;
-    // What runs on in the next iteration has run on from the last, too.
+    // A span that continues into the next iteration also continues from the last one.
     if (span.end > iteration_) {
       add_event(share, span.start, iteration_);
       add_event(share, Seconds{}, span.end - iteration_);
@@ -92,7 +92,7 @@ class Sweep {
     events_.push_back({end, false, share});
   }
 
-  // For so long what is active has been so.
+  // Adds `time` to the exposed time of the active shares.
   void expose(Seconds time) {
     if (time <= Seconds{} || (computing_ > 0) == (communicating_ > 0)) return;
     const int together = computing_ + communicating_;
@@ -103,13 +103,13 @@ class Sweep {
 
   struct Event {
     Seconds at;
-    bool begins = false;  // what ends at the same time comes first
+    bool begins = false;  // ends sort before begins at the same time
     std::size_t share = 0;
   };
   const lower::Program& program_;
   Seconds iteration_;
   std::vector<Share> shares_;
-  std::vector<int> active_;  // by share: how many spans
+  std::vector<int> active_;  // by share: number of active spans
   std::map<std::pair<std::string, machine::DigitMask>, std::size_t> known_;
   std::vector<Event> events_;
   int computing_ = 0;

@@ -1,5 +1,5 @@
-// Where an iteration's time goes on the busiest class of devices: by kind of task and, for
-// communication, by the digits it crosses, and how much of it something else hides.
+// Breaks down an iteration's time on the busiest class of devices. Each share has a kind of task
+// and, for communication, the digits that it crosses. It says how much of its time is exposed.
 #pragma once
 
 #include <array>
@@ -11,37 +11,38 @@
 
 namespace tandem::predict {
 
-// The kinds that reports have.
+// Kinds of tasks that reports show.
 inline constexpr std::array<std::string_view, 7> kReportedKinds = {
     "compute",        "embedding",  "all_reduce", "all_gather",
     "reduce_scatter", "all_to_all", "send_recv"};
 
-// A task's kind: "compute", "embedding" (operators that look up rows of a table), "send_recv", or
-// the name of its step.
+// Returns the kind of `task`: "compute", "embedding" (operators that look up rows of an embedding
+// table), "send_recv", or the name of its reshard step.
 std::string_view kind_of(const lower::Program& program, const lower::Task& task);
-// Which of kReportedKinds a kind counts as. Rooted collectives, shifts and halos have none of their
-// own: they are sends and receives.
+// Returns the entry of kReportedKinds that `kind` counts as. Rooted collectives, shifts and halos
+// have no entry of their own and count as "send_recv".
 std::string_view reported_kind(std::string_view kind);
-// Moves between devices; not what is local to one.
+// Returns whether `task` moves data between devices.
 bool communicates(const lower::Task& task);
 
-// Tasks of one kind, over the same digits where they communicate.
+// Total of the tasks of one kind; communication is split by the digits that it crosses.
 struct Share {
   std::string kind;
   machine::DigitMask digits = 0;
   std::size_t count = 0;
-  Bytes bytes;         // moved
-  Seconds serialized;  // as if nothing overlapped
-  // Of communication: with no compute beside it; what runs at the same time shares it equally. Of
-  // compute: with no communication beside it.
+  Bytes bytes;         // bytes that one device moves
+  Seconds serialized;  // total time as if nothing overlapped
+  // Time of communication without overlapping compute, or of compute without overlapping
+  // communication. Collectives that are exposed at the same time share it equally.
   Seconds exposed;
 
   [[nodiscard]] bool is_compute() const { return kind == "compute" || kind == "embedding"; }
   [[nodiscard]] Seconds overlapped() const { return serialized - exposed; }
 };
 
-// In the order of kReportedKinds. What communication exposes adds up to exposed_comm,
-// and with the compute's time and the bubble to the iteration.
+// Returns the shares of the busiest class in the order of kReportedKinds. The exposed times of
+// communication sum to Simulation::exposed_comm. Together with compute and the bubble they sum to
+// the iteration.
 std::vector<Share> break_down(const lower::Program& program, const Simulation& simulation);
 
 }  // namespace tandem::predict

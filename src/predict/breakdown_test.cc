@@ -1,4 +1,4 @@
-// Where time goes: timelines written by hand, and the sums on random plans.
+// Tests the breakdown on timelines written by hand, and its sums on random plans.
 #include "predict/breakdown.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ bool has_kind(const Program& program, std::string_view kind) {
                              [&](const auto& task) { return kind_of(program, task) == kind; });
 }
 
-// One that has tasks of these kinds.
+// Returns a program that has tasks of these kinds.
 Program program_with(const std::vector<std::string_view>& kinds) {
   for (std::uint64_t seed = 0;; ++seed) {
     auto program = random_program({2, 2}, seed);
@@ -99,7 +99,7 @@ TEST(Breakdown, WhatRunsIntoTheNextIterationHasRunOnFromTheLast) {
   EXPECT_EQ(shares[1].exposed, Seconds{2});  // from 9 to 10 and from 0 to 1
 }
 
-// The parts are the whole: kinds add up to what the simulator has summed in its own way.
+// The shares sum to the totals that the simulator computes separately.
 TEST(Breakdown, AddsUp) {
   int exposed = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}}) {

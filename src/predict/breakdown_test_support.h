@@ -1,4 +1,4 @@
-// For tests: do the parts of a breakdown make the whole?
+// Test support: checks that the shares of a breakdown sum to the simulator's totals.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace tandem::predict {
 
-// Expects shares to add up to what the simulator has summed in its own way.
+// Expects the sums of `shares` to match the totals that the simulator computes separately.
 inline void expect_adds_up(const std::vector<Share>& shares, const Simulation& s) {
   std::map<std::string, Seconds> serialized;
   Seconds compute;

@@ -54,7 +54,7 @@ ClassGroups::Grouping ClassGroups::made(DigitMask mask) const {
       group.push_back(static_cast<std::uint32_t>(class_of(device)));
     }
     std::ranges::sort(group);
-    group.erase(std::unique(group.begin(), group.end()), group.end());  // clang 14: no subranges
+    group.erase(std::unique(group.begin(), group.end()), group.end());  // clang 14 lacks subranges
     for (auto other : group) out.group_of[other] = out.groups.size();
     out.groups.push_back(std::move(group));
   }

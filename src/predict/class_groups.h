@@ -1,6 +1,6 @@
-// Which classes of devices take part in one move, looked up once. A class is told by its
-// coordinates in some digits of the machine, and its number is their mixed radix; until classes are
-// joined that do the same, which then have one number.
+// Classes of devices and the groups in which they take part in moves, looked up once per digit
+// mask. At first a class is the set of devices that agree in `class_digits`. Its number is the
+// mixed radix of these coordinates. After `join`, equivalent classes share one number.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,29 @@ class ClassGroups {
  public:
   ClassGroups(const machine::Digits& digits, machine::DigitMask class_digits);
 
-  // Classes with the same of these numbers, by class and counted in their order, are one from now
-  // on. Those of a group of some are to be joined with those of a group of the others.
+  // Joins all classes with the same number in `joined`. `joined` is indexed by class, and numbers
+  // first occur in rising order. If two classes are joined, the classes that they form groups with
+  // must be joined likewise.
   void join(const std::vector<std::uint32_t>& joined);
   [[nodiscard]] std::size_t count() const { return devices_.size(); }
-  // The first device of a class, which stands for it.
+  // Returns the first device of class `number`, which represents the class.
   [[nodiscard]] std::int64_t device(std::size_t number) const { return devices_[number]; }
-  // The mixed radices of the coordinates of its devices.
+  // Returns the original numbers of the classes that were joined into class `number`.
   [[nodiscard]] const std::vector<std::uint32_t>& told(std::size_t number) const {
     return told_[number];
   }
-  // The class of the device that stands where this one does.
+  // Returns the class of `device`.
   [[nodiscard]] std::size_t class_of(std::int64_t device) const {
     return classes_[static_cast<std::size_t>(device)];
   }
-  // The class of the member of rank `rank` in the group of a class's device over `mask`, in
-  // whichever micro-batch.
+  // Returns the class of the member with rank `rank` in the group over `mask` that contains the
+  // device of class `number`. The result is the same for all micro-batches.
   [[nodiscard]] std::size_t member(std::size_t number, machine::DigitMask mask,
                                    std::int64_t rank) const {
     return class_of(digits_.member(device(number), mask, rank) % digits_.devices());
   }
-  // The classes that differ from this one in digits of `mask` only, itself among them, in order.
+  // Returns, sorted, the classes with a device in the group over `mask` of class `number`,
+  // including `number` itself.
   const std::vector<std::uint32_t>& of(std::size_t number, machine::DigitMask mask);
 
  private:

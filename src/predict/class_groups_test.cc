@@ -9,7 +9,7 @@
 namespace tandem::predict {
 namespace {
 
-// What the digits say of devices, for every choice of digits that tell classes and of a move's.
+// Compares with the groups of Digits, for all class digits and all digits of a move.
 TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine, 2);
@@ -36,7 +36,7 @@ TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
   }
 }
 
-// Of twelve devices the first of each node are joined, and all others of their node.
+// Joins the first devices of both nodes, and in each node all other devices.
 TEST(ClassGroups, OfClassesThatAreJoinedHaveEachOnce) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);

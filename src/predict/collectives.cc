@@ -19,30 +19,30 @@ using machine::Pattern;
 // One level that the group spans, seen from the inside out.
 struct LevelSpan {
   double size;           // units of the group at this level
-  double inside;         // the group's devices within one such unit
-  BytesPerSecond rated;  // of one device, when all send in the pattern
-  Seconds latency;       // of a step of it
+  double inside;         // devices of the group within one such unit
+  BytesPerSecond rated;  // per device, if all send in this pattern
+  Seconds latency;       // latency of one step of the pattern
   const machine::Level& level;
   Step kind;
 
-  // What of `rated` is reached when every device has so many bytes in it.
+  // Returns the bandwidth that messages of this size reach.
   [[nodiscard]] BytesPerSecond bandwidth(Bytes message) const {
     return rated * level.utilization_in(kind).at(message);
   }
-  // Of one device per group and unit, when only that one sends. The devices of a unit that are not
-  // in the group are in groups of their own, which do the same at the same time.
+  // Returns the bandwidth of one device if only one device per group and unit sends. The other
+  // devices of a unit belong to other groups, which run the same collective at the same time.
   [[nodiscard]] BytesPerSecond lone_bandwidth(Bytes message) const {
     return level.shared ? bandwidth(message) * inside : bandwidth(message);
   }
 };
 
-// What a step costs on a level, relative to a switch.
+// Returns the load and latency of one step on level `l`. The load is relative to a switch.
 machine::Passage passage(const Machine& machine, const Digits& digits, machine::DigitMask group,
                          Pattern pattern, std::size_t l) {
   const auto& level = machine.levels[l];
   if (level.network == nullptr) return {1, level.latency};
-  std::vector<std::int64_t> sizes;  // of the level's digits
-  std::uint32_t mask = 0;           // of the group's digits among them
+  std::vector<std::int64_t> sizes;  // sizes of the level's digits
+  std::uint32_t mask = 0;           // group's digits among them
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if (digits[i].level != l) continue;
     mask |= (group >> i & 1U) << sizes.size();
@@ -66,8 +66,9 @@ void for_each_span(const Machine& machine, const Digits& digits, machine::DigitM
   }
 }
 
-// A message goes in pieces, and while a level moves one the others move those before and behind it:
-// the slowest level says how long it takes, and each adds the latency of its steps.
+// Combines the levels of a pipelined message. While one level moves one chunk, the other levels
+// move the chunks before and after it. The slowest level therefore determines the time, and each
+// level adds the latency of its steps.
 class Levels {
  public:
   void add(Seconds carrying, Seconds latency) {
@@ -80,8 +81,8 @@ class Levels {
   Seconds slowest_, steps_;
 };
 
-// Reduce-scatter: a ring on each level, over what the levels inside have left of every device's
-// bytes. All-gather is the same backwards.
+// Returns the time of a reduce-scatter: a ring on each level over the bytes that the levels inside
+// have left. An all-gather is the same in reverse.
 Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
                   Bytes bytes) {
   Levels levels;
@@ -92,11 +93,11 @@ Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machi
   return levels.time();
 }
 
-// All-reduce along two trees over the units, each with half of the bytes: a unit is a leaf in one
-// and sends up and down in the other, so all bytes cross its link once each way, whatever the
-// number of units; only the steps are fewer than a ring's. Devices inside the innermost unit still
-// pass on in a ring.
-constexpr double kTreeBandwidth = 0.92;  // NCCL's src/graph/tuning.cc: of a ring's, over a network
+// Tree all-reduce: two trees over the units, each with half of the bytes. A unit is a leaf in one
+// tree and sends up and down in the other. All bytes therefore cross its link once each way, as in
+// a ring, for any number of units; only the steps are fewer than a ring's. Devices inside the
+// innermost unit still use a ring.
+constexpr double kTreeBandwidth = 0.92;  // relative to a ring (NCCL's src/graph/tuning.cc)
 
 bool has_tree(const Machine& machine, const LevelSpan& s) {
   return s.level.trees && &s.level != &machine.levels.back() && s.size > 2;
@@ -125,7 +126,7 @@ bool may_use_trees(const Machine& machine, const Digits& digits, machine::DigitM
   return out;
 }
 
-// Up and down again, the faster of both ways.
+// Returns the time of reduce-scatter plus all-gather, by rings or trees, whichever is faster.
 Seconds all_reduce(const Machine& machine, const Digits& digits, machine::DigitMask group,
                    Bytes bytes) {
   const auto ring = ring_pass(machine, digits, Step::kAllReduce, group, bytes);
@@ -133,7 +134,8 @@ Seconds all_reduce(const Machine& machine, const Digits& digits, machine::DigitM
   return 2 * std::min(ring, tree_pass(machine, digits, group, bytes));
 }
 
-// Every byte crosses one level: the outermost one at which sender and receiver differ.
+// Returns the time of an all-to-all. Each byte crosses only the outermost level at which sender and
+// receiver differ.
 Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitMask group,
                    Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
@@ -146,7 +148,8 @@ Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitM
   return levels.time();
 }
 
-// Broadcast: a pipelined chain on each level, one device per unit passing everything on.
+// Returns the time of a broadcast: a pipelined chain on each level, with one device per unit that
+// forwards everything.
 Seconds chain(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
               Bytes bytes) {
   Levels levels;
@@ -156,7 +159,8 @@ Seconds chain(const Machine& machine, const Digits& digits, Step kind, machine::
   return levels.time();
 }
 
-// Scatter: the root sends each other device its part, all through the outermost link.
+// Returns the time of a scatter: the root sends each other device its shard, all through the
+// outermost link.
 Seconds from_root(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
                   Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
@@ -172,7 +176,8 @@ struct Link {
   Seconds latency;
 };
 
-// Of one device on the outermost level, while all send so many bytes to one other.
+// Returns the link of one device on the outermost level, if all devices send `bytes` bytes to one
+// other.
 Link outermost_link(const Machine& machine, const Digits& digits, Step kind,
                     machine::DigitMask group, Bytes bytes) {
   const auto l = outermost_level(digits, group);
@@ -181,7 +186,8 @@ Link outermost_link(const Machine& machine, const Digits& digits, Step kind,
   return {machine.bandwidth_per_device(l) * utilization / load, latency};
 }
 
-// Every device of one place to the device at the other, while all other pairs do the same.
+// Returns the time of a send from each device of one place to its peer in the other, while all
+// other pairs do the same.
 Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
   const auto link = outermost_link(machine, digits, Step::kSend, group, bytes);
   return bytes / link.bandwidth + link.latency;

@@ -1,10 +1,11 @@
-// The time of a collective over a group of devices, given by the machine digits it spans.
+// Predicts the time of a collective over a group of devices, given by the machine digits that it
+// spans.
 //
-// Hierarchical: inner levels first, each level moving what is left after the ones inside it
-// (ring formulas on every level), with a level's bandwidth shared as the machine says, utilized as
-// far as messages of that size do, and divided by how full its fullest link gets
-// (machine/topology.h). Where a level has trees, an all-reduce goes along them when that is faster:
-// when it is small and the units are many. Before all that, a fixed time to start.
+// Collectives are hierarchical. Inner levels run first, and each level moves the bytes that the
+// levels inside have left, by ring formulas. The machine says how devices share a level's
+// bandwidth. The bandwidth is scaled by the utilization at this message size and divided by the
+// load of the fullest link (machine/topology.h). If a level has trees, an all-reduce uses them when
+// they are faster: for small messages and many units. Each collective adds a fixed start-up time.
 #pragma once
 
 #include "machine/digits.h"
@@ -12,34 +13,36 @@
 
 namespace tandem::predict {
 
-// `bytes` is the largest buffer one device has in it: what all-reduce reduces, what reduce-scatter
-// takes in, what all-gather gives out, what all-to-all holds, what a broadcast carries.
-// Local steps and groups of one device cost nothing. The time assumes that the devices outside the
-// group do the same in groups of their own. Where every device sends to every other, each byte
-// crosses one level, the outermost at which the two differ.
+// Returns the time of a collective of kind `kind` over `group`. `bytes` is the largest buffer of
+// one device: the input of all-reduce and reduce-scatter, the output of all-gather, the data of
+// all-to-all and broadcast. Local steps and groups of one device take no time. All devices outside
+// the group are assumed to run the same collective in groups of their own. In an all-to-all, each
+// byte crosses only the outermost level at which sender and receiver differ.
 Seconds collective_time(const machine::Machine& machine, const machine::Digits& digits,
                         machine::Step kind, machine::DigitMask group, Bytes bytes);
 
-// What of that time the bytes take: the rest is shared by all that one such collective carries.
+// Returns the part of collective_time that grows with `bytes`. The rest is a fixed cost, which not
+// every buffer in a shared collective pays.
 Seconds carrying_time(const machine::Machine& machine, const machine::Digits& digits,
                       machine::Step kind, machine::DigitMask group, Bytes bytes);
 
-// Is that time latency + bytes x a constant? Not where a level's utilization is a curve, or where
-// an all-reduce may go along rings or trees.
+// Returns whether collective_time is latency + bytes x a constant. Returns false if a spanned
+// level's utilization is a curve, or if an all-reduce may use trees.
 bool is_affine(const machine::Machine& machine, const machine::Digits& digits, machine::Step kind,
                machine::DigitMask group);
 
-// The time of sending what the devices that differ in `copies` all have. Where the machine's
-// software sends parts, each of those inside a unit sends a part of it, and they gather it there.
+// Returns the time of a point-to-point send across `group` of a tensor that is replicated over
+// `copies`. If the software sends parts, each replica inside a unit sends one part, and the
+// receivers all-gather the parts.
 Seconds send_time(const machine::Machine& machine, const machine::Digits& digits,
                   machine::DigitMask group, machine::DigitMask copies, Bytes bytes);
 
-// The time of exchanging halos: `bytes` and `messages` are what one device gets at the most. All of
-// it as if it crossed the group's outermost level.
+// Returns the time of a halo exchange. `bytes` and `messages` are the most that one device
+// receives. All of them count as if they crossed the group's outermost level.
 Seconds halo_time(const machine::Machine& machine, const machine::Digits& digits,
                   machine::DigitMask group, Bytes bytes, std::int64_t messages);
 
-// The outermost level that the group spans: whose stream the collective runs on.
+// Returns the outermost level that `group` spans. The collective runs on this level's stream.
 std::size_t outermost_level(const machine::Digits& digits, machine::DigitMask group);
 
 }  // namespace tandem::predict

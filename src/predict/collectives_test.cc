@@ -19,7 +19,7 @@ constexpr Step kCollectives[] = {Step::kAllReduce, Step::kReduceScatter, Step::k
                                  Step::kAllToAll,  Step::kReduce,        Step::kGather,
                                  Step::kBroadcast, Step::kScatter};
 
-// One level of 4 devices: 10 GB/s each, half of it usable, 1 us.
+// Returns one level of 4 devices: 10 GB/s each, of which half is usable, 1 us.
 Machine flat() {
   Machine m;
   m.levels = {{.name = "gpu",
@@ -31,7 +31,8 @@ Machine flat() {
   return m;
 }
 
-// 2 nodes of 4: 8 GB/s per node together, 100 us; inside 40 GB/s each, 1 us.
+// Returns 2 nodes of 4 devices: 8 GB/s per node, shared, and 100 us; inside 40 GB/s per device, 1
+// us.
 Machine nested() {
   Machine m;
   m.levels = {
@@ -48,7 +49,7 @@ double seconds(const Machine& m, Step kind, machine::DigitMask group, double byt
   return collective_time(m, Digits(m), kind, group, Bytes{bytes}).value;
 }
 
-// Digits of nested(): node, then two of gpu; bit 0 is the node's.
+// Digits of nested(): node, then two of gpu. Bit 0 is the node's digit.
 constexpr machine::DigitMask kNodes = 0b001, kInside = 0b110, kAll = 0b111;
 
 TEST(CollectiveTime, OneLevelIsTheRingFormula) {
@@ -69,28 +70,28 @@ TEST(CollectiveTime, OneLevelIsTheRingFormula) {
 }
 
 TEST(CollectiveTime, TwoLevelAllReduceByHand) {
-  // Inside: 3/4 of 8 MB at 40 GB/s = 0.15 ms and 3 us. Of what is reduced there each device has 2
-  // MB to reduce with its partner, half of it at 8/4 = 2 GB/s: 0.5 ms and 100 us, beside what goes
-  // on inside. All twice.
+  // Inside: 3/4 of 8 MB at 40 GB/s take 0.15 ms, plus 3 us. Each device then reduces 2 MB with its
+  // partner: half of it at 8/4 = 2 GB/s takes 0.5 ms, plus 100 us, and overlaps the transfers
+  // inside. Each takes twice as long for the all-gather.
   EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kAll, 8e6), 2 * (0.5e-3 + 0.103e-3), 1e-12);
-  // With a network ten times as fast the links inside are what takes the time.
+  // With a network ten times as fast, the links inside are the bottleneck.
   auto fast = nested();
   fast.levels[0].bandwidth = BytesPerSecond{80e9};
   EXPECT_NEAR(seconds(fast, Step::kAllReduce, kAll, 8e6), 2 * (0.15e-3 + 0.103e-3), 1e-12);
-  // Between the nodes alone, all four pairs at the same time.
+  // Between the nodes, all four pairs communicate at the same time.
   EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kNodes, 8e6), 2 * (2e-3 + 0.1e-3), 1e-12);
   EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kInside, 8e6), 2 * 0.153e-3, 1e-12);
 }
 
 TEST(CollectiveTime, TwoLevelAllToAllByHand) {
-  // Of 8 parts, 4 leave the node at 2 GB/s, 3 go to neighbours at 40 GB/s meanwhile.
+  // 4 of 8 parts leave the node at 2 GB/s; meanwhile 3 go to neighbours at 40 GB/s.
   EXPECT_NEAR(seconds(nested(), Step::kAllToAll, kAll, 8e6), 2e-3 + 0.1e-3 + 0.003e-3, 1e-12);
 }
 
 TEST(CollectiveTime, ALoneSenderHasTheUnitsWholeLink) {
   EXPECT_NEAR(seconds(nested(), Step::kBroadcast, kAll, 8e6), 1e-3 + 0.1e-3 + 0.003e-3, 1e-12);
   EXPECT_NEAR(seconds(nested(), Step::kScatter, kAll, 8e6), 7e6 / 8e9 + 0.1e-3, 1e-12);
-  // With one group per GPU of a node, four roots share it.
+  // With one group per GPU of a node, four roots share its bandwidth.
   EXPECT_NEAR(seconds(nested(), Step::kBroadcast, kNodes, 8e6), 4e-3 + 0.1e-3, 1e-12);
   EXPECT_NEAR(seconds(nested(), Step::kScatter, kNodes, 8e6), 2e-3 + 0.1e-3, 1e-12);
 }
@@ -124,18 +125,18 @@ TEST(CollectiveTime, GrowsWithBytes) {
   }
 }
 
-// A level's time is that of a switch, times what its fullest link carries.
+// A level's time is that of a switch, times the load of its fullest link.
 TEST(CollectiveTime, FollowsTheTopology) {
   auto ring = flat();
   ring.levels[0].network = machine::torus(std::vector<std::int64_t>{4}, Seconds{1e-6}, false);
-  // 4 MB at 5 GB/s and link: all-reduce both ways around; all-to-all with 4^2/8 of 3 parts.
+  // 4 MB at 5 GB/s per link: all-reduce in both directions; all-to-all with 4^2/8 of 3 parts.
   EXPECT_NEAR(seconds(ring, Step::kAllReduce, 0b11, 4e6), 2 * (0.3e-3 + 3e-6), 1e-12);
   EXPECT_NEAR(seconds(ring, Step::kAllToAll, 0b11, 4e6), 0.6e-3 * 2 / 3 + 3 * 4e-6 / 3, 1e-12);
   EXPECT_NEAR(seconds(ring, Step::kBroadcast, 0b11, 4e6), 0.8e-3 + 3e-6, 1e-12);
-  // Pairs two apart share the links between them, half of the bytes each way around.
+  // Pairs at distance two share the links between them, with half of the bytes in each direction.
   EXPECT_NEAR(seconds(ring, Step::kAllGather, 0b01, 4e6), 0.4e-3 + 2e-6, 1e-12);
 
-  // Half duplex: sending and receiving take turns.
+  // Half duplex: a link either sends or receives.
   auto half = flat();
   half.levels[0].network = machine::fat_tree(4, 4, 1, Seconds{1e-6}, true);
   EXPECT_NEAR(seconds(half, Step::kAllReduce, 0b11, 4e6), 2 * (1.2e-3 + 3e-6), 1e-12);
@@ -146,14 +147,15 @@ TEST(CollectiveTime, FollowsTheTopology) {
   tree.levels[0].network = machine::fat_tree(4, 2, 2, Seconds{1e-4}, false);
   auto flat_nodes = tree;
   flat_nodes.levels[0].network = nullptr;
-  const auto inside = 3e-6;  // the latency of its steps; its bytes pass meanwhile
+  const auto inside = 3e-6;  // latency of the steps inside; their bytes overlap
   const auto through_core = seconds(tree, Step::kAllToAll, 0b1111, 8e6) - inside;
   const auto on_a_switch = seconds(flat_nodes, Step::kAllToAll, 0b1111, 8e6) - inside;
-  // 2 of 3 parts leave the leaf, over a link of half: load 4/3; steps take 5/3 of the latency.
+  // 2 of 3 parts leave the leaf over a link of half the bandwidth: load 4/3; steps take 5/3 of the
+  // latency.
   EXPECT_NEAR(through_core, (on_a_switch - 3e-4) * 4 / 3 + 5e-4, 1e-12);
 }
 
-// A switch spelt as links is a switch.
+// A switch given as links equals a switch.
 TEST(CollectiveTime, LinksToOneSwitchAreASwitch) {
   auto links = nested();
   std::vector<machine::Network::Link> star;
@@ -167,8 +169,8 @@ TEST(CollectiveTime, LinksToOneSwitchAreASwitch) {
   }
 }
 
-// The rates that stand in its comments: of two processes a step sends half of an all-reduce's
-// bytes, twice, and all of a message's.
+// Checks the rates in the comments of machines/local.machine. With two processes, each step of an
+// all-reduce sends half of the bytes, and there are two steps; a send sends all bytes.
 TEST(CollectiveTime, LocalMachineMeetsItsMeasurements) {
   const auto local = machine::load_machine("local:2");
   const auto all = Digits(local).all();
@@ -190,7 +192,7 @@ TEST(CollectiveTime, LocalMachineMeetsItsMeasurements) {
   EXPECT_EQ(found, 16);
 }
 
-// By the size that one device has on the level: what the levels inside have left of it.
+// Utilization depends on one device's bytes on the level: those that the levels inside have left.
 TEST(CollectiveTime, FollowsAUtilizationCurve) {
   using Points = std::vector<machine::Utilization::Point>;
   auto curved = flat();
@@ -207,7 +209,7 @@ TEST(CollectiveTime, FollowsAUtilizationCurve) {
       last = seconds(curved, kind, 0b11, bytes);
     }
   }
-  // Four devices inside a node leave each a quarter.
+  // Four devices inside a node leave a quarter each.
   auto outer = nested();
   outer.levels[0].utilization = machine::Utilization(Points{{Bytes{2e6}, 0.5}, {Bytes{8e6}, 0.1}});
   EXPECT_NEAR(seconds(outer, Step::kAllReduce, kAll, 8e6), 2 * (2 * 0.5e-3 + 0.103e-3), 1e-12);
@@ -282,7 +284,8 @@ TEST(CollectiveTime, HasAStart) {
   EXPECT_NEAR(halo_time(m, Digits(m), kNodes, Bytes{0}, 2).value, 2e-4 + 3e-5, 1e-15);
 }
 
-// What 4 devices of a node all have goes to the next node in quarters, and is gathered there.
+// A tensor that all 4 devices of a node hold is sent to the next node in quarters and gathered
+// there.
 TEST(SendTime, OfCopiesIsInPartsWhereSoftwareSendsParts) {
   auto m = nested();
   const auto time = [&](machine::DigitMask group, machine::DigitMask copies) {
@@ -294,11 +297,11 @@ TEST(SendTime, OfCopiesIsInPartsWhereSoftwareSendsParts) {
   m.device.software.send_parts = true;
   EXPECT_EQ(time(kNodes, 0), whole);
   EXPECT_NEAR(time(kNodes, kInside), 2e6 / 2e9 + 1e-4 + 0.75 * 8e6 / 40e9 + 3e-6, 1e-12);
-  // Copies elsewhere than inside the units that send to each other do not help.
+  // Replicas outside of the sending unit do not help.
   EXPECT_EQ(time(0b010, 0b101), seconds(m, Step::kSend, 0b010, 8e6));
 }
 
-// 64 nodes of 4: 10 GB/s each between nodes, 5 us; inside 100 GB/s, 1 us.
+// Returns 64 nodes of 4 devices: 10 GB/s per device between nodes, 5 us; inside 100 GB/s, 1 us.
 Machine many_nodes(bool trees) {
   Machine m;
   m.levels = {
@@ -335,7 +338,7 @@ TEST(AllReduce, GoesAlongTreesWhereTheyAreFaster) {
   EXPECT_TRUE(is_affine(trees, Digits(trees), Step::kAllGather, all));
 }
 
-// Inside the innermost units, and between two of them, there is nothing to save.
+// Trees save nothing inside the innermost units or between two units.
 TEST(AllReduce, HasNoTreesInsideANode) {
   auto m = many_nodes(true);
   m.levels[1].trees = true;

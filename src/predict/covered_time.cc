@@ -6,10 +6,10 @@
 
 namespace tandem::predict {
 
-// Merges the streams, each of which is in order.
+// Merges the streams, each of which is sorted by time.
 Seconds covered_time(std::span<const Span> spans, Seconds iteration) {
   std::map<std::uint32_t, std::vector<const Span*>> streams;
-  Seconds end;  // everything before it is counted
+  Seconds end;  // all time before it is counted
   for (const auto& span : spans) {
     streams[span.stream].push_back(&span);
     end = std::max(end, span.end - iteration);

@@ -24,7 +24,8 @@ TEST(CoveredTime, CountsOverlapsAndRestsOnce) {
   EXPECT_EQ(covered_time(spans, Seconds{10}), Seconds{7});
 }
 
-// The oracle marks every second that a span covers, of the next iteration in this one.
+// The oracle marks every second that a span covers; seconds of the next iteration are marked in
+// this one.
 TEST(CoveredTime, IsTheNumberOfMarkedSeconds) {
   constexpr int kIteration = 40;
   for (unsigned seed = 0; seed < 500; ++seed) {

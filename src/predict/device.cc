@@ -17,8 +17,9 @@ std::vector<Shape> whole_shapes(std::span<const TensorType> types) {
   return out;
 }
 
-// The part of the operator's points that one task computes: every factor that is cut shows in the
-// result, as a degree or as partial values; those passing through came in with an operand.
+// Returns the share of the operator's work that one task computes. Each sharded factor shows in the
+// result as a degree or as partial values. Partial values that merely pass through came in with an
+// operand.
 double share_of_task(std::span<const TensorType> inputs, const TensorType& output) {
   std::int64_t through = 1;
   for (const auto& type : inputs) through = std::max(through, type.shape.partial);
@@ -26,15 +27,16 @@ double share_of_task(std::span<const TensorType> inputs, const TensorType& outpu
          static_cast<double>(output.shape.degrees.count() * output.shape.partial);
 }
 
-// Rows that are zero by construction are not computed.
+// Returns the part of the rows that is computed. Rows that are zero by construction are not.
 double density_of(std::span<const TensorType> inputs, const TensorType& output) {
   double least = output.density;
   for (const auto& type : inputs) least = std::min(least, type.density);
   return least;
 }
 
-// How many inputs a contraction multiplies: those with a factor that the output lacks; 0 for other
-// operators. A fused bias is not one, and an activation after the sum changes nothing here.
+// Returns the number of inputs that a contraction multiplies: those with a factor that the output
+// lacks. Returns 0 for other operators. A fused bias does not count, and an activation after the
+// sum changes nothing.
 std::size_t contracted_inputs(const ops::IndexMap& map) {
   return static_cast<std::size_t>(std::ranges::count_if(map.inputs, [&](const auto& dims) {
     return std::ranges::any_of(dims, [&](const term::Dim& dim) {
@@ -65,7 +67,8 @@ struct Operator {
   [[nodiscard]] Flops flops() const {
     return share_of_task(inputs, output) * density_of(inputs, output) * signature.flops;
   }
-  // How often the forward flops, for the gradients of these.
+  // Returns the backward flops for the gradients of `differentiated`, relative to the forward
+  // flops.
   [[nodiscard]] double passes(ops::InputMask differentiated) const {
     if (op.spec().flops(op.raw(), shapes)) return 2;
     const auto products = contracted_inputs(signature.map);
@@ -82,14 +85,16 @@ struct Operator {
     return out;
   }
   [[nodiscard]] std::optional<Bytes> own_bytes() const { return op.spec().bytes(op.raw(), inputs); }
-  // Of what it says itself: rows of a table, beside indices and result.
+  // Returns the part of the operator's `own` bytes that are rows of a table; the rest are indices
+  // and result.
   [[nodiscard]] Bytes random_bytes(Bytes own) const {
     if (op.spec().pace != ops::Pace::kLookup) return {};
     return own - inputs[0].shard_bytes() - output.shard_bytes();
   }
 };
 
-// What makes each element of few others reads no more than it makes: a slice, its part alone.
+// Returns the bytes that the operator reads of input `i`. If each output element needs few input
+// elements, it reads no more elements than it writes: a slice reads only its own part.
 Bytes read_bytes(const Operator& o, std::size_t i) {
   const auto& map = o.signature.map;
   const auto bytes = o.inputs[i].shard_bytes();
@@ -108,7 +113,7 @@ Bytes forward_bytes(const Operator& o, const KernelRole& role) {
   return out;
 }
 
-// Is the gradient of that operand the result's, as it lies there?
+// Returns whether the gradient of operand `i` is the result's gradient in the same layout.
 bool is_handed_on(const Operator& o, std::size_t i, const KernelRole& role) {
   const auto& type = o.inputs[i];
   return has(o.signature.added_inputs, i) && o.signature.elementwise && !has(role.inside, i) &&
@@ -131,7 +136,8 @@ Bytes backward_bytes(const Operator& o, ops::InputMask differentiated, const Ker
   return read + written;
 }
 
-// What is measured of it, where the software's kernels are the operators themselves.
+// Sets the key under which the work was measured. Measured times only apply if the software runs
+// each operator as a kernel of its own.
 void name_measured(Work& work, const Operator& o, Hash pass, const KernelRole& role) {
   if (role != KernelRole{}) return;
   work.kind = machine::hash_of_kind(pass, o.output.dtype, o.op.hash());
@@ -169,7 +175,7 @@ Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows) {
 
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision, const machine::Software& software) {
-  const double of_weight = precision.has_master(weight) ? 1 : 2;  // else it is read, too
+  const double of_weight = precision.has_master(weight) ? 1 : 2;  // 2: it is read, too
   const Bytes moved = 2 * plan::state_bytes(optimizer, precision, weight) +
                       of_weight * size_of(weight) + size_of(precision.gradient(weight));
   Work out{.flops = {}, .bytes = elements * moved};
@@ -220,7 +226,7 @@ Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const 
   const auto own = o.own_bytes();
   out.bytes = role.backward_passes * (own ? 2 * *own : backward_bytes(o, differentiated, role));
   if (own) out.random = 2 * role.backward_passes * o.random_bytes(*own);
-  // Every gradient is the result's: nothing is computed, not even copied.
+  // All gradients equal the result's gradient: nothing is computed or copied.
   const bool handed_on = out.bytes == Bytes{} && o.signature.elementwise;
   if (handed_on) return {.flops = {}, .bytes = {}, .kernels = 0};
   if (const auto& c = o.signature.contraction) {
@@ -297,7 +303,7 @@ Seconds task_time(const machine::Device& device, const Work& work, DType dtype) 
 Seconds slowest_task_time(const machine::Machine& machine, const machine::Digits& digits,
                           const machine::Layout& layout, const Work& work, DType dtype) {
   if (machine.groups.empty()) return task_time(machine.device, work, dtype);
-  // One device stands for those alike in the digits that tell groups apart.
+  // Among devices with equal coordinates in the digits that distinguish groups, one represents all.
   const auto tell = group_digits(machine, digits);
   auto held = layout;
   for (std::size_t i = 0; i < held.count(); ++i) {

@@ -1,7 +1,7 @@
-// The time of one operator's task on one device: a roofline, with what its kernels need beside.
+// Predicts the time of one operator's task on one device: a roofline plus kernel launch overheads.
 //
-// Work is what a task does, whatever the device; task_time is how long that takes there. On a
-// device with `units` a product is timed by its tiles (predict/product.h), elsewhere by its flops.
+// Work describes a task independently of the device; task_time returns its time on a device. If the
+// device lists `units`, a matmul is timed by its tiles (predict/product.h), otherwise by its flops.
 #pragma once
 
 #include <array>
@@ -19,71 +19,78 @@ namespace tandem::predict {
 struct Work {
   Flops flops;
   Bytes bytes;                           // read and written
-  Bytes random = {};                     // of those: rows anywhere in a table
-  std::array<Product, 2> products = {};  // what the flops are, if they are products
-  std::size_t product_count = 0;         // of those
-  double joined = 1;                     // KernelRole's
-  double kernels = 1;                    // that are launched; for each product, if there are any
+  Bytes random = {};                     // part of `bytes`: rows at random places of a table
+  std::array<Product, 2> products = {};  // matmuls that make up the flops, if any
+  std::size_t product_count = 0;         // number of entries in `products`
+  double joined = 1;                     // KernelRole::joined
+  double kernels = 1;                    // kernels launched; per matmul, if there are any
   ops::Pace pace = ops::Pace::kDerived;
   bool backward = false;
-  // What it is among measured times (machine/measured.h); 0: it is not looked up there.
+  // Key among measured times (machine/measured.h); 0 if the work is not looked up there.
   Hash kind = 0;
   machine::MeasuredShapes shapes = {};
 };
 
-// Of one task of an operator on operands of these parallel types.
+// Returns the work of one forward task of `op` on operands of these parallel types.
 Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const KernelRole& role = {});
 
-// For a contraction one product for each of `differentiated` operands that is multiplied (a bias is
-// not), for the rest twice the forward flops, and what the operator computes again. It reads the
-// result's gradient and those operands that gradients mention, and writes gradients, but for those
-// that are the result's as it is. Nothing when no input is differentiated.
+// Returns the work of one backward task of `op`. A contraction has one matmul for each of its
+// multiplied operands in `differentiated` (a bias is not multiplied). Other operators take twice
+// the forward flops. Flops that the operator recomputes are added. The task reads the result's
+// gradient and the operands that the gradients use. It writes the gradients, except those that
+// equal the result's gradient. Returns empty work if `differentiated` is 0.
 Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
                    ops::InputMask differentiated, const KernelRole& role = {});
 
-// What the model is said to compute, where nothing is divided: nothing that is computed again.
+// Return the model flops of an undivided operator. Recomputation does not count.
 Flops forward_flops(const ops::Op& op, std::span<const TensorType> inputs,
                     const TensorType& output);
 Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
                      const TensorType& output, ops::InputMask differentiated);
 
-// An update of so many elements of a weight: those of the gradient, where it is row-sparse. Weight
-// and state are read and written, the gradient is read; where there is a master copy that is read
-// and written, and the weight only written. Software may say itself how many bytes a parameter
-// takes; where it fuses, one kernel updates all weights.
+// Returns the work of an optimizer update of `elements` elements of a weight; for a row-sparse
+// gradient, `elements` is the size of the gradient. The update reads the gradient, and reads and
+// writes weight and state. With fp32 master weights it reads and writes the master weight and only
+// writes the weight. `software` may set the bytes per parameter. If it fuses elementwise kernels,
+// one kernel updates all weights.
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision = {}, const machine::Software& software = {});
 
-// Adds to a tensor of so many elements of this type: so many bytes are read and written in all.
+// Returns the work of adding to a tensor of `elements` elements. `bytes` counts all reads and
+// writes.
 Work accumulate_work(std::int64_t elements, DType dtype, Bytes bytes);
 
-// What subtracting a weight's gradient adds to the product that makes it: the weight is read.
+// Returns the work that subtracting a weight's gradient adds to the matmul that computes it: one
+// read of the weight.
 Work update_in_product_work(double elements, DType weight);
 
-// Among measured times; of rows of a table, or of all of a weight.
+// Returns the key of an update among measured times. `of_rows`: it updates rows of a table instead
+// of a whole weight.
 Hash kind_of_update(DType weight, plan::Optimizer optimizer, bool of_rows);
 
-// A type without a listed peak takes that of the nearest wider one (bf16 on a V100: fp32), else of
-// a narrower one.
+// Returns the peak for `dtype`. A type without a listed peak takes that of the nearest wider type
+// (bf16 on a V100: fp32), otherwise that of a narrower type.
 FlopsPerSecond peak_of(const machine::Device& device, DType dtype);
 
-// Of all devices together.
+// Returns the peak of all devices together.
 FlopsPerSecond peak_of_all(const machine::Machine& machine, DType dtype);
 
-// The type that a network computes in: that of its largest weight. Its loss may have another.
+// Returns the type that a network computes in: the type of its largest weight. The loss may have
+// another type.
 DType computing_type(const graph::Graph& graph);
 
-// How many kernels the task is.
+// Returns the number of kernels that `work` launches.
 double launches(const machine::Device& device, const Work& work);
 
-// max(flops / (peak x utilization), bytes / (bandwidth x utilization)) + launch for each kernel.
+// Returns max(flops / (peak x utilization), bytes / (bandwidth x utilization)), plus the launch
+// time of each kernel.
 Seconds modelled_time(const machine::Device& device, const Work& work, DType dtype);
 
-// The same where nothing was measured; else as the device's measured times have it.
+// Returns the time by the device's measurements if they include this work, otherwise modelled_time.
 Seconds task_time(const machine::Device& device, const Work& work, DType dtype);
 
-// Of the slowest device that holds a part of a tensor in this layout: where all work on theirs.
+// Returns the time on the slowest device that holds a shard of a tensor in this layout.
 Seconds slowest_task_time(const machine::Machine& machine, const machine::Digits& digits,
                           const machine::Layout& layout, const Work& work, DType dtype);
 

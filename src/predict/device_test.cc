@@ -54,7 +54,7 @@ TEST(ForwardWork, CountsShardsOnly) {
   EXPECT_EQ(work.bytes, Bytes{kLinearBytes});
 }
 
-// The shapes are those of one device, whatever is cut.
+// Measured shapes are those of one device's shards.
 TEST(TaskTime, IsTheMeasuredOneWhereThereIsOne) {
   auto d = device();
   auto x = type({64, 64});
@@ -123,7 +123,7 @@ TEST(BackwardWork, AGradientThatIsTheResultsCostsNothing) {
   const std::vector<TensorType> same = {type({8, 16}), type({8, 16})};
   EXPECT_EQ(backward_work(add, same, same[0], 0b11).bytes, Bytes{0});
   EXPECT_EQ(launches(device(), backward_work(add, same, same[0], 0b11)), 0);
-  // A bias's is summed: the result's gradient read, the bias's written.
+  // A bias's gradient is summed: it reads the result's gradient and writes the bias's gradient.
   const std::vector<TensorType> bias = {type({8, 16}), type({16})};
   EXPECT_EQ(backward_work(add, bias, same[0], 0b11).bytes, Bytes{4 * (128 + 16)});
   const auto mul = ops::make_op(ops::kMul, ops::NoAttributes{});
@@ -152,7 +152,7 @@ TEST(ForwardWork, AnEmbeddingBagReadsFewOfItsRows) {
   const auto out = type({64, 16});
   const auto work = forward_work(op, in, out);
   EXPECT_EQ(work.flops, Flops{64 * 2 * 16});
-  // Indices, the rows they name, and the sums.
+  // Indices, the rows that they look up, and the sums.
   EXPECT_EQ(work.bytes, Bytes{128 * 8 + 128 * 16 * 4 + 64 * 16 * 4});
   const auto backward = backward_work(op, in, out, 1);
   EXPECT_EQ(backward.flops, 2 * work.flops);
@@ -222,8 +222,8 @@ TEST(UpdateWork, IsWhatTheSoftwareSays) {
   EXPECT_EQ(said.kernels, 0);
 }
 
-// Bytes an element: read the gradient and the state, write the state, and the weight unless a
-// master copy is read in its place.
+// Bytes per element: reads the gradient and the state, writes the state and the weight. The weight
+// is also read, unless a master weight is read instead.
 TEST(UpdateWork, FollowOptimizerAndPrecision) {
   using plan::Optimizer;
   const auto bytes = [](double elements, DType weight, Optimizer optimizer,

@@ -29,7 +29,8 @@ ops::InputMask differentiated(const Task& task) {
   return out;
 }
 
-// What another task has done already: made again, or of another block.
+// Returns whether another task counts the model flops of `task`: it recomputes, or works on another
+// block of a ring.
 bool is_again(const Task& task) { return task.remade || (task.block && !task.block->first); }
 
 }  // namespace
@@ -40,7 +41,7 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
       machine_(machine),
       roles_(kernels_of(program.pcg, machine.device.software)),
       made_by_(program.buffers.size()),
-      // A ring is told by its digits, which mean something else elsewhere.
+      // The key of a ring contains its digits, whose meaning differs between programs.
       operations_(known != nullptr && !program.schedule.ring ? *known : own_) {
   types_.reserve(program.pcg.size());
   for (auto id : program.pcg.ids()) types_.push_back(type_hash(program.pcg.node(id).type));
@@ -73,7 +74,7 @@ Work Durations::work(const Task& task) const {
   }
 }
 
-// One for the devices of each group.
+// Adds the durations of task `t`, one for each group's devices.
 void Durations::add(std::size_t t) {
   const auto& task = program_.tasks[t];
   switch (task.kind) {
@@ -141,7 +142,7 @@ Work Durations::work_of(const Task& task, std::span<const TensorType> inputs,
              : backward_work(op, inputs, output, differentiated(task), role);
 }
 
-// Of all devices together: nothing is divided.
+// Returns the flops of all devices together, from unsharded shapes.
 Flops Durations::model_flops_of(const Task& task) const {
   const auto whole = [](const TensorType& type) {
     return TensorType{ParallelShape(type.shape.sizes), type.dtype, type.density};
@@ -181,7 +182,7 @@ const Operation& Durations::operation_of(const Task& task) const {
   return at->second;
 }
 
-// As if the devices of the ring shared the factor.
+// Returns the work of one block of a ring, as if the ring's devices sharded the factor.
 Work Durations::work_of_block(const Task& task) const {
   const auto& node = program_.pcg.node(task.node);
   const auto& s = signature_of(program_.pcg, task.node);
@@ -211,14 +212,15 @@ Seconds Durations::move_time(const Task& task) const {
                                step.digits, bytes);
 }
 
-// Is the gradient that it adds part of another's sum already, of products that are one?
+// Returns whether the gradient that `task` adds is part of the sum that a fused matmul already
+// computes.
 bool Durations::comes_with_another(const Task& task) const {
   if (roles_.empty() || task.kind != TaskKind::kAccumulate) return false;
   const auto user = made_by_[task.reads[1].index()];
   return user && roles_[user->index()].gradient_joined;
 }
 
-// Reads and writes its buffers once.
+// Returns the work of reading and writing the task's buffers once.
 Work Durations::streaming_work(const Task& task) const {
   if (comes_with_another(task)) {
     Work work;

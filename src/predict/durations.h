@@ -1,5 +1,5 @@
-// How long every task of a program takes on the devices of every group, by the cost model, and how
-// long their hosts take to dispatch it.
+// Predicted times of each task of a program on the devices of each machine group. The hosts of
+// these devices take additional time to dispatch the task.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@
 
 namespace tandem::predict {
 
-// Of operators' tasks, by what makes them (Durations::key_of): equal layers are costed once.
+// Costs of an operator's task. They are cached by Durations::key_of, so equal layers are costed
+// once.
 struct Operation {
   Work work;
   Flops model;
@@ -20,7 +21,7 @@ using Operations = std::unordered_map<Hash, Operation>;
 
 class Durations {
  public:
-  // With `known` they are kept for other programs on devices with the same software.
+  // `known` caches operators' costs for other programs on devices with the same software.
   Durations(const lower::Program& program, const machine::Machine& machine,
             Operations* known = nullptr);
   Durations(const Durations&) = delete;
@@ -29,21 +30,21 @@ class Durations {
   [[nodiscard]] Seconds of(std::size_t task, std::size_t group) const {
     return duration_[task * devices_.size() + group];
   }
-  // Of the host, before the task can start.
+  // Returns the time that the host takes to dispatch `task` before it can start.
   [[nodiscard]] Seconds dispatch(std::size_t task, std::size_t group) const {
     return dispatch_.empty() ? Seconds{} : dispatch_[task * devices_.size() + group];
   }
-  // What a device does; nothing of moves and the like.
+  // Returns the work of one device; empty for moves and other tasks without compute.
   [[nodiscard]] Work work(const lower::Task& task) const;
-  // Of all devices together, redundant work not counted.
+  // Returns the model flops of all devices together. Redundant work does not count.
   [[nodiscard]] Flops model_flops() const { return model_flops_; }
   [[nodiscard]] Flops model_flops(std::size_t task) const { return flops_of_task_[task]; }
-  // Is it part of the one collective of all gradients?
+  // Returns whether `task` is part of the one collective that sums all gradients.
   [[nodiscard]] bool is_joined(std::size_t task) const { return !joined_.empty() && joined_[task]; }
 
  private:
   void add(std::size_t task);
-  enum Dispatched { kNothing, kCollective, kSend };  // by the host
+  enum Dispatched { kNothing, kCollective, kSend };  // kind of dispatch by the host
   void add_for_all(Seconds time, Dispatched what);
   void add_work(const lower::Task& task, const Work& work, DType dtype);
 
@@ -61,15 +62,15 @@ class Durations {
 
   const lower::Program& program_;
   const machine::Machine& machine_;
-  std::vector<const machine::Device*> devices_;        // by group; one where all are equal
+  std::vector<const machine::Device*> devices_;        // by group; one if all are equal
   std::vector<KernelRole> roles_;                      // by node
-  std::vector<Hash> types_;                            // by node: of what it makes
-  std::vector<bool> joined_;                           // by task; empty where none is
-  std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: whose backward pass
+  std::vector<Hash> types_;                            // by node: hash of its type
+  std::vector<bool> joined_;                           // by task; empty if none is joined
+  std::vector<std::optional<graph::NodeId>> made_by_;  // by buffer: node of its backward task
   Operations own_;
   Operations& operations_;
   std::vector<Seconds> duration_;  // by task and group
-  std::vector<Seconds> dispatch_;  // likewise; empty where no host takes any
+  std::vector<Seconds> dispatch_;  // in the same order; empty if no host takes time
   Flops model_flops_;
   std::vector<Flops> flops_of_task_;
 };

@@ -1,13 +1,13 @@
-// Predicts the step of a strategy without lowering the whole network: one of many equal layers
-// stands for all, and one device for all that do the same. Takes time that does not grow with
-// layers, devices or micro-batches; what comes out is that of the event simulation
-// (predict/simulate.h), within 1 %.
+// Estimates a strategy's step without lowering the whole network. One layer stands for all equal
+// layers, and one device for all equivalent devices. The time to estimate does not grow with the
+// number of layers, devices or micro-batches. Results match the event simulation
+// (predict/simulate.h) within 1 %.
 //
-// The network is folded (predict/folded.h), one stage's part of the machine is looked at by itself,
-// and the strategy lowered there (fold/stage_model.h); sections of the program are timed as often
-// as a stage has them (fold/stage.h), and the stages put together by the schedule's turns
-// (fold/step.h, fold/pipeline.h). docs/decisions/0025-estimates-fold-layers.md says what that
-// leaves out. Nothing outside of predict/ includes fold/.
+// The network is folded (predict/folded.h) and the strategy is lowered on one stage's part of the
+// machine (fold/stage_model.h). The sections of that program are timed as often as a stage has them
+// (fold/stage.h). The stages are then combined in the order of the schedule (fold/step.h,
+// fold/pipeline.h). docs/decisions/0025-estimates-fold-layers.md lists what this leaves out.
+// Nothing outside of predict/ includes fold/.
 #pragma once
 
 #include <memory>
@@ -28,73 +28,74 @@ struct Training {
 };
 
 struct Estimate {
-  Simulation step;  // as the event simulation gives it, without a timeline
-  // By what part of the event simulation's time and memory it may be off: not proved, but held
-  // against random settings (fold/random_settings_test.cc).
+  Simulation step;  // result as of the event simulation, without a timeline
+  // Relative error bound of time and memory against the event simulation. It is not proved, but
+  // tested on random settings (fold/random_settings_test.cc).
   double error_bound = kNear;
 
   static constexpr double kNear = 0.01;
-  // Good enough only to say which strategies to simulate.
+  // Returns whether the estimate is only good enough to choose strategies to simulate.
   [[nodiscard]] bool is_rough() const { return error_bound > kNear; }
 };
 
-// What one micro-batch takes at least, in seconds, whatever the number of stages, the data parallel
-// devices and the ZeRO stage: those only add to it.
+// Lower bounds on the time of one micro-batch in seconds. They hold for any number of stages and
+// data-parallel devices and for any ZeRO stage, since these only add time.
 struct PassBound {
-  // By kind of devices, and in it by unit of which stages are made, as a run of the division:
-  // compute, and communication inside it that nothing overlaps.
+  // Compute of each run of the division, and communication inside it that nothing overlaps; by kind
+  // of device, then by run.
   std::vector<double> units;
-  std::vector<double> forward;  // of these, the forward pass; empty where it is not known
-  // Likewise, of the backward pass what needs nothing of what is sent back: it may run before.
+  std::vector<double> forward;  // forward pass's part of `units`; empty if unknown
+  // In the same order: part of the backward pass that needs no gradient from the next stage and may
+  // run before it arrives.
   std::vector<double> early;
-  // Likewise, accumulation of whole gradients over micro-batches; empty where it is not known.
+  // In the same order: accumulation of whole gradients over micro-batches; empty if unknown.
   std::vector<double> accumulation;
-  // By kind of devices: of the first stage's units, what it does not take where another stage
-  // shares its tied weight.
+  // Time that the first stage saves if another stage shares its tied weight, by kind of device.
   std::vector<double> tied;
-  double compute = 0;          // of all stages together, without communication
+  double compute = 0;          // compute of all stages together, without communication
   std::vector<double> levels;  // by machine level: communication of all stages together
-  // What a layer between the first and the last that follows another one in its stage takes beside
-  // its compute: communication that nothing overlaps.
+  // Exposed communication of a layer that follows another layer in its stage, for layers between
+  // the first and the last.
   double following = 0;
-  double following_forward = 0;  // of that
-  Bytes sent;                    // from a stage to the next one, and its gradient back
-  bool copied = false;           // do several devices hold the same of what is sent,
-  bool gradient_copied = false;  // and of the gradient?
-  Bytes saved;                   // for the backward pass, by one such layer
+  double following_forward = 0;  // forward pass's part of `following`
+  Bytes sent;                    // bytes of an activation between two stages; its gradient returns
+  bool copied = false;           // whether devices hold replicas of the activation
+  bool gradient_copied = false;  // whether devices hold replicas of the gradient
+  Bytes saved;                   // bytes that one such layer saves for backward
 };
 
-// How a pipeline's stages divide the network into runs: whole sections of it, or pieces of those
-// where stages end inside layers. Stages of one class have the same.
+// Division of a network into pipeline stages. A stage consists of runs: whole sections, or pieces
+// of sections if stages end inside layers. Stages of one class have the same runs.
 struct PipelineDivision {
   bool is_in_pieces = false;
-  std::vector<std::vector<std::int64_t>> classes;  // how many of each run a stage has
+  std::vector<std::vector<std::int64_t>> classes;  // by class: how many of each run a stage has
   std::vector<std::uint16_t> class_of_stage;
-  std::vector<std::uint8_t> kind_of_rank;  // of devices, as PassBound has them
-  std::vector<std::int64_t> layers;        // by class: whole layers between the first and the last
-  // Of those that the first rank has passed forward before its first backward pass.
+  std::vector<std::uint8_t> kind_of_rank;  // kind of device, indexed as in PassBound
+  std::vector<std::int64_t> layers;        // by class: whole layers between first and last
+  // Number of such layers that the first rank runs before its first backward pass, summed over
+  // micro-batches.
   std::int64_t in_flight = 0;
 };
 
 class StageCache;  // fold/stage_cache.h
 
-// Of one network on one machine. Keeps what strategies have in common, so that a sweep costs little
-// more than what differs. The network and the machine outlive it.
+// Estimates strategies of one network on one machine. It caches what strategies share, so a sweep
+// costs little more than what differs. The network and the machine must outlive it.
 class Estimator {
  public:
   Estimator(const models::Model& model, const machine::Machine& machine, const Training& training);
   ~Estimator();
 
-  // Nothing where the network cannot be folded or the strategy does not fit: then lowering all of
-  // it tells. The setting is complete (strategies::complete).
+  // Returns nullopt if the network cannot be folded or the strategy does not fit; lowering the
+  // whole network then tells why. `setting` must be complete (strategies::complete).
   std::optional<Estimate> estimate(const strategies::Setting& setting, std::int64_t batch);
 
-  // Lowers one stage of the setting without ZeRO, for divisions into sections or pieces. Nothing
-  // where there is no estimate.
+  // Returns lower bounds from one lowered stage of `setting` without ZeRO. `in_pieces`: for
+  // divisions into pieces instead of whole sections. Returns nullopt if there is no estimate.
   std::optional<PassBound> bound_pass(const strategies::Setting& setting, std::int64_t batch,
                                       bool in_pieces);
-  // Of so many ranks with so many stages each, which take up so many micro-batches; nothing where
-  // there is no such division.
+  // Divides the network into `ranks` x `stages_of_rank` stages that run `micro_batches`
+  // micro-batches. Returns nullopt if there is no such division.
   std::optional<PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                          std::int64_t micro_batches, std::int64_t batch);
 

@@ -4,11 +4,11 @@ namespace tandem::predict {
 
 namespace {
 
-// To settle takes a pipeline so many of its ranks' number of micro-batches.
+// A pipeline reaches its steady state after this many micro-batches per rank.
 constexpr std::int64_t kFills = 4;
-// Then these tell what each takes, at least.
+// Minimum number of further micro-batches from which the time of each is derived.
 constexpr std::int64_t kTold = 8;
-// So many times as few are many.
+// Extrapolate only if there are at least this many times as many micro-batches as are simulated.
 constexpr std::int64_t kMany = 2;
 
 bool keeps_few(const plan::Schedule& schedule, std::int64_t ranks) {
@@ -31,7 +31,7 @@ std::optional<FewMicroBatches> few_micro_batches(const lower::Program& program) 
   const bool settles = program.phase == lower::Phase::kTraining && !schedule.is_delayed() &&
                        keeps_few(schedule, ranks);
   if (!settles) return std::nullopt;
-  // Interleaved stages take micro-batches up in groups of as many as ranks.
+  // Interleaved schedules run micro-batches in groups of as many as there are ranks.
   const auto all = schedule.micro_batches;
   const auto told = (kTold + ranks - 1) / ranks * ranks;
   const auto fewer = kFills * ranks + told + all % ranks;

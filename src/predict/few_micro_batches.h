@@ -1,6 +1,6 @@
-// Steps of many micro-batches told by steps of few. Once a pipeline is filled, each further
-// micro-batch takes as long as the one before and keeps as much memory: the times of 512 are those
-// of 48, and 464 times what they differ by from those of 36, over 12.
+// Extrapolates steps of many micro-batches from steps of few. Once a pipeline is filled, each
+// further micro-batch takes as long as the one before and needs as much memory. Example: with fewer
+// = 36 and more = 48, time(512) = time(48) + (512 - 48) / 12 * (time(48) - time(36)).
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,19 @@
 
 namespace tandem::predict {
 
-// Two numbers of micro-batches after which a step has settled.
+// Two numbers of micro-batches at which a step has reached its steady state.
 struct FewMicroBatches {
   std::int64_t fewer = 0;
   std::int64_t more = 0;
 
-  // How many times they differ by what is missing to `all`.
+  // Returns how often the difference between `more` and `fewer` fits between `more` and `all`.
   [[nodiscard]] double times(std::int64_t all) const {
     return static_cast<double>(all - more) / static_cast<double>(more - fewer);
   }
 };
 
-// Nothing where micro-batches are not many, or a device keeps more of them the more there are.
+// Returns nullopt if the program has too few micro-batches, or if a device's memory grows with
+// their number.
 std::optional<FewMicroBatches> few_micro_batches(const lower::Program& program);
 
 }  // namespace tandem::predict

@@ -15,15 +15,15 @@ namespace {
 
 using machine::Step;
 
-// What the formulas make of a collective: time = volume / rate + steps * latency.
+// Terms of the formula for a collective: time = volume / rate + steps * latency.
 struct Sample {
   double volume;  // bytes
   double steps;
-  double time;  // measured, seconds
+  double time;  // seconds, measured
 };
 using Samples = std::map<Step, std::map<double, Sample>>;  // by size
 
-// Of devices joined by one link of this rate and latency.
+// Returns the time of `c` on devices joined by one link of this rate and latency.
 double time_on(std::int64_t devices, BytesPerSecond rate, Seconds latency,
                const MeasuredCollective& c) {
   machine::Machine one;
@@ -50,11 +50,11 @@ Samples samples_of(const Profile& profile) {
 struct LinkFit {
   double latency = 0;
   std::map<Step, std::map<double, double>> rates;  // by size, bytes/s
-  double error = 0;                                // worst ratio to what was measured, logarithm
+  double error = 0;                                // worst |log(predicted / measured time)|
 };
 
-// The rates that leave what was measured, beside this latency. Where it is nearly all of a time,
-// that says nothing of the rate.
+// Returns the rates that reproduce the measured times with this latency, by size. A size whose time
+// is nearly all latency gives no rate.
 std::map<double, double> rates_beside(double latency, const std::map<double, Sample>& samples) {
   std::map<double, double> out;
   for (const auto& [size, s] : samples) {
@@ -79,7 +79,7 @@ LinkFit link_with(double latency, const Samples& samples) {
   for (const auto& [kind, of_kind] : samples) {
     const auto& rates = out.rates[kind] = rates_beside(latency, of_kind);
     for (const auto& [size, s] : of_kind) {
-      // Below the first rate it stays, and the last size always has one.
+      // Sizes below the first rate use that rate. The last size always has a rate.
       const double predicted = s.volume / rates.lower_bound(size)->second + s.steps * latency;
       out.error = std::max(out.error, std::abs(std::log(predicted / s.time)));
     }
@@ -87,8 +87,8 @@ LinkFit link_with(double latency, const Samples& samples) {
   return out;
 }
 
-// The largest latency whose worst error is nearly the least: what is left to the rates of short
-// messages would be forgotten for still shorter ones.
+// Returns the fit with the largest latency whose worst error is nearly minimal. A smaller latency
+// would move time to the rates of short messages, and still shorter messages would lose it.
 LinkFit fit_link(const Samples& samples) {
   double most = 0;
   for (const auto& [kind, of_kind] : samples) {
@@ -108,9 +108,9 @@ LinkFit fit_link(const Samples& samples) {
 
 double rate_of(const MeasuredOperator& o) { return o.work().flops.value / o.time.value; }
 
-// The largest rate of fp32, and what its products reach of it on average. Other types have the peak
-// of which that part is their mean: units for matrices of 16 bits are filled by large products
-// only.
+// Compute rates of a device. The peak of fp32 is its largest rate, and `utilization` is the mean of
+// its matmuls relative to that peak. Other types get the peak at which the same utilization gives
+// their mean rate, since only large matmuls fill units for bf16 or fp16 matrices.
 struct Compute {
   std::map<DType, double> peaks;
   double utilization = 1;
@@ -181,7 +181,7 @@ std::string device_text(const Profile& profile) {
                    compute.utilization, compute.launch * 1e6);
 }
 
-// One process has nobody to send to.
+// One process has no peer to send to, so the level gets the bandwidth of its own memory.
 std::string level_of_one(const Profile& profile) {
   return fmt::format(
       "level process ?\n"
@@ -203,7 +203,7 @@ std::string level_text(const Profile& profile) {
       "  latency {:.3g} us        # [PROFILE] what the shortest messages leave\n",
       most / 1e9, link.latency * 1e6);
   for (const auto& [kind, rates] : link.rates) {
-    // Halos are sends.
+    // Halos use the utilization of sends.
     const auto word = kind == Step::kSend ? "" : std::string(machine::name(kind)) + " ";
     for (const auto& [size, rate] : rates) {
       out += fmt::format("  utilization {}{:.4g} at {:.6g} KiB    # [PROFILE] {}, {:.3g} GB/s\n",

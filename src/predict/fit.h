@@ -1,7 +1,7 @@
-// The machine file that measurements of one computer come to.
+// Fits a machine file to the measurements of one computer.
 //
-// Latency is what the shortest messages leave; what longer ones take beyond it are rates, by
-// collective and size.
+// The latency is fitted to the shortest messages. The remaining time of longer messages gives rates
+// by collective and size.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace tandem::predict {
 
-// The text of machines/local.machine with these figures. `source` says when they were measured, and
-// on what. The profile has products, an `add`, and collectives; no size differs from another by
-// rounding only.
+// Returns the text of machines/local.machine with the fitted numbers. `source` says when and where
+// they were measured. `profile` has linear operators, an `add`, and collectives. No two sizes may
+// differ by rounding only.
 std::string machine_text(const Profile& profile, const std::string& source);
 
 }  // namespace tandem::predict

@@ -1,4 +1,4 @@
-// A machine's own predictions, taken for measurements, give the machine back.
+// Tests that fitting a machine's own predictions reproduces the machine.
 #include "predict/fit.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Machine known(std::int64_t devices) {
   return m;
 }
 
-// `skew`: how far collectives are off, one up, the next one down.
+// `skew`: factor by which times of collectives are off, alternately up and down.
 Profile profile_of(const Machine& m, double skew) {
   Profile out{.devices = m.devices(), .resident = Bytes{2e8}, .operators = {}, .collectives = {}};
   for (const auto dtype : {DType::kFp32, DType::kFp64}) {
@@ -87,7 +87,7 @@ TEST(Fit, GivesAMachineBack) {
   }
 }
 
-// Each collective has its own rates, but one latency is of all.
+// Each collective has its own rates, but all share one latency.
 TEST(Fit, TellsCollectivesApart) {
   const auto profile = profile_of(known(2), 1.5);
   const auto back = fitted(profile);
@@ -114,7 +114,7 @@ TEST(Profile, IsReadBackFromItsJson) {
   EXPECT_THROW(parse_profile("nothing"), std::exception);
 }
 
-// A device with several cores and nobody to send to.
+// A device with several cores and no peer.
 TEST(Fit, OneProcessWithThreadsIsAMachineOfOneDevice) {
   auto profile = profile_of(known(2), 1);
   profile.devices = 1;
@@ -128,7 +128,7 @@ TEST(Fit, OneProcessWithThreadsIsAMachineOfOneDevice) {
   EXPECT_NEAR(machine.device.peak.at(DType::kFp32).value, 100e9, 1e9);
 }
 
-// Small products reach little of what units for 16 bits can: that is no matter of fp32.
+// Small matmuls reach little of the bf16 peak. This must not affect fp32.
 TEST(Fit, TypesAreFittedByThemselves) {
   auto profile = profile_of(known(2), 1);
   double rate = 100e9;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kFoldedLayers = 3;
 
-// Numbers of layers in the order in which operators have them.
+// Returns the layer numbers of a graph in the order of its operators.
 std::vector<std::string_view> layer_numbers(const graph::Graph& graph) {
   std::vector<std::string_view> out;
   for (auto id : graph.ids()) {
@@ -48,7 +48,7 @@ std::vector<Section> sections_of(const graph::Graph& graph) {
   const auto numbers = layer_numbers(graph);
   CHECK(numbers.size() == kFoldedLayers, numbers.size());
   std::vector<Section> out(graph.size(), Section::kBefore);
-  auto rest = Section::kBefore;  // what has no number
+  auto rest = Section::kBefore;  // section of nodes without a layer number
   for (auto id : graph.ids()) {
     const auto& node = graph.node(id);
     if (is_parallel(node)) continue;

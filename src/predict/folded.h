@@ -1,5 +1,5 @@
-// A network of many equal layers with three of them: what stands between the first and the last is
-// like the one in the middle. So what a plan costs can be found from a graph whose size does not
+// A network of many equal layers, folded to three layers: the middle one stands for all layers
+// between the first and the last. The cost of a plan then follows from a graph whose size does not
 // depend on the number of layers.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tandem::predict {
 
-// What a node is part of, in the order of the forward pass.
+// Section of the network that a node is part of, in the order of the forward pass.
 enum class Section : std::uint8_t { kBefore, kFirst, kMiddle, kLast, kAfter };
 inline constexpr std::size_t kSections = 5;
 
@@ -21,24 +21,25 @@ struct Folded {
   std::int64_t batch = 0;
 };
 
-// Nothing where the network has no hyperparameter `layers`, fewer than three, or other layers than
-// these: then it is best looked at as it is.
+// Returns the folded network, or nullopt if `model` has no hyperparameter `layers`, fewer than
+// three layers, or layers that this hyperparameter does not count. Such networks are lowered whole.
 std::optional<Folded> fold(const models::Model& model, std::int64_t batch, DType dtype);
 
-// Of the whole network.
+// Returns the number of nodes of the whole network.
 std::size_t count_nodes(const Folded& folded);
 
-// By node of a folded network, or of one made parallel: parallelization operators are of the
-// section of what reads them.
+// Returns the section of each node of a folded network, or of its PCG. A parallelization operator
+// belongs to the section of its first reader.
 std::vector<Section> sections_of(const graph::Graph& graph);
 
-// The node of the model that a parallelization operator's chain begins with; `id` itself of others.
+// Returns the node of the model at the start of a chain of parallelization operators; `id` itself
+// for other nodes.
 inline graph::NodeId start_of_chain(const graph::Graph& pcg, graph::NodeId id) {
   while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
   return id;
 }
 
-// Parallelization operators stand where what reads them first does.
+// Sets the place of each parallelization operator to the place of its first reader.
 template <class Place>
 void take_from_readers(const graph::Graph& graph, std::vector<Place>& places) {
   const auto consumers = graph.consumers();

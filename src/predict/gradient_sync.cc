@@ -25,7 +25,7 @@ std::vector<bool> after_backward(const Program& program) {
   const auto syncs = gradient_syncs(program);
   std::vector<bool> late(program.buffers.size());
   std::vector<bool> out(program.tasks.size());
-  // What a late task sends to another stage is late there.
+  // If a late task sends to another stage, the receiving task is late, too.
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& segment : program.segments) {

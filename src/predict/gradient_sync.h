@@ -1,5 +1,5 @@
-// Collectives of weights' gradients, where the software does not overlap them with the backward
-// pass: they run after it.
+// Collectives that synchronize the gradients of weights. If the software does not overlap them with
+// the backward pass, they run after it.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace tandem::predict {
 
-// By segment, its tasks in the order in which they are run. Without overlap what is after_backward
-// stands at the end of a backward segment.
+// Returns, by segment, its tasks in execution order. Without overlap, the tasks of after_backward
+// are at the end of each backward segment.
 std::vector<std::vector<std::uint32_t>> task_order(const lower::Program& program, bool overlap);
 
-// By task: without overlap, does it run after the backward pass? Moves of weights' gradients, and
-// what reads their results.
+// Returns, by task, whether it runs after the backward pass if the software does not overlap:
+// gradient synchronization, and all tasks that read its results.
 std::vector<bool> after_backward(const lower::Program& program);
 
-// By task: does it synchronize the gradient of a weight?
+// Returns, by task, whether it synchronizes the gradient of a weight.
 std::vector<bool> gradient_syncs(const lower::Program& program);
 
 }  // namespace tandem::predict

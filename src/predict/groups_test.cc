@@ -1,5 +1,5 @@
-// Machines whose devices differ: what runs on several takes as long as on the slowest of them, and
-// each group has a memory of its own.
+// Tests machines with different devices. Work on several devices takes as long as on the slowest
+// one, and each group has its own memory.
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
@@ -17,7 +17,7 @@ using plan::named_choices;
 
 constexpr double kMicro = 1e-6;
 
-// Every task takes one launch, an all-reduce of two devices 1 us for 1000 bytes.
+// Each task takes one launch. An all-reduce of 1000 bytes over two devices takes 1 us.
 machine::Device counting_device(double launches) {
   machine::Device d;
   d.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
@@ -26,7 +26,7 @@ machine::Device counting_device(double launches) {
   return d;
 }
 
-// One group for each of `units`, whose launches take as many microseconds as `launches` says.
+// Returns a machine with a group for each of `units`, whose launches take `launches` microseconds.
 Machine grouped(const std::vector<std::int64_t>& units, const std::vector<double>& launches) {
   std::int64_t all = 0;
   Machine m;
@@ -67,7 +67,7 @@ TEST(Groups, AreToldApartByTheOutermostDigits) {
   EXPECT_EQ(mask({2, 6}), 0b011U);
   EXPECT_EQ(mask({4, 2, 2}), 0b011U);
   EXPECT_EQ(mask({3, 5}), 0b111U);
-  // In each block of devices alike in these digits, all are of one group.
+  // Devices with equal coordinates in these digits belong to one group.
   for (const auto& units : std::vector<std::vector<std::int64_t>>{{4, 2}, {1, 5}, {3, 3}, {5, 7}}) {
     const auto m = grouped(units, {1, 2});
     const Digits digits(m, 2);
@@ -87,7 +87,7 @@ TEST(Groups, DataParallelIsAsSlowAsTheSlowest) {
   const auto slow = grouped({2}, {3});
   const auto both = grouped({1, 1}, {1, 3});
   const auto choices = data_parallel(Digits(both));
-  // Forward: two linears, a rectifier, the loss.
+  // Forward: two linears, a ReLU, the loss.
   const auto inference = lower::Phase::kInference;
   EXPECT_NEAR(simulated(fast, choices, inference).iteration.value, 4 * kMicro, 1e-12);
   EXPECT_NEAR(simulated(both, choices, inference).iteration.value, 12 * kMicro, 1e-12);
@@ -95,19 +95,19 @@ TEST(Groups, DataParallelIsAsSlowAsTheSlowest) {
   const auto s = simulated(both, choices);
   EXPECT_NEAR(s.iteration.value, simulated(slow, choices).iteration.value, 1e-12);
   EXPECT_GT(s.iteration, simulated(fast, choices).iteration);
-  // The order of groups changes nothing.
+  // The order of groups does not matter.
   EXPECT_EQ(s.iteration, simulated(grouped({1, 1}, {3, 1}), choices).iteration);
 }
 
 TEST(Groups, OnlyDevicesThatRunATaskCount) {
-  // Everything on the first device, the other one idle.
+  // Everything runs on the first device, and the other one is idle.
   const auto m = grouped({1, 1}, {1, 3});
   const auto all = named_choices(mlp(), Digits(m), {});
   const auto first = named_choices(
       mlp(), Digits(m), {{"linear1", "-"}, {"relu1", "-"}, {"linear2", "-"}, {"loss", "-"}});
   const auto s = simulated(m, first, lower::Phase::kInference);
   EXPECT_NEAR(s.iteration.value, 4 * kMicro, 1e-12);
-  // Both compute the same: the slow one is the last.
+  // Both compute the same, and the slow one finishes last.
   EXPECT_NEAR(simulated(m, all, lower::Phase::kInference).iteration.value, 12 * kMicro, 1e-12);
   // The idle group holds nothing.
   ASSERT_EQ(s.group_memory.size(), 2U);
@@ -125,8 +125,8 @@ TEST(Groups, UtilizationIsOfAllPeaksTogether) {
   EXPECT_NEAR(s.mfu, s.model_flops.value / 4e9 / s.iteration.value, 1e-12);
 }
 
-// The same devices in two groups take as long as in one. Their memory is told apart better: what is
-// idle in a group is not counted there.
+// Equal devices take as long in two groups as in one. Their memory differs: devices that are idle
+// in a group do not count there.
 TEST(Groups, OfEqualDevicesTakeAsLong) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const auto parted = grouped({2, 2}, {1, 1});

@@ -16,7 +16,7 @@ struct HashOf {
 Holders::Holders(const lower::Program& program) : program_(program) {
   std::unordered_map<machine::Layout, std::uint32_t, HashOf> numbers;
   kinds_.reserve(program.buffers.size());
-  std::optional<std::uint32_t> of_all;  // the kind that every device holds a part of
+  std::optional<std::uint32_t> of_all;  // kind that every device holds a shard of
   for (const auto& buffer : program.buffers) {
     auto layout = buffer.layout;
     const bool is_everywhere = layout.idle() == 0;

@@ -1,5 +1,5 @@
-// Which buffers of a program a device holds a part of. Few layouts differ in who holds them, so
-// that a device is asked once for each kind of layout instead of for each buffer.
+// Tells which buffers of a program a device holds a shard of. Few layouts differ in which devices
+// hold them, so a device is checked once per kind of layout instead of once per buffer.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ class Holders {
  public:
   explicit Holders(const lower::Program& program);
 
-  // By kind of layout: does the device hold a part? Devices with equal answers hold parts of the
-  // same buffers.
+  // Returns, by kind of layout, whether `device` holds a shard. Devices with equal results hold
+  // shards of the same buffers.
   [[nodiscard]] std::vector<bool> of(std::int64_t device) const;
-  // The same devices hold parts of buffers of the same kind.
+  // Returns the kind of buffer `b`. The same devices hold shards of all buffers of one kind.
   [[nodiscard]] std::size_t kind(lower::BufferId b) const { return kinds_[b.index()]; }
 
  private:
   const lower::Program& program_;
-  std::vector<machine::Layout> layouts_;  // by kind; what is not idle is a replica
+  std::vector<machine::Layout> layouts_;  // by kind; all digits that are not idle are replicas
   std::vector<std::uint32_t> kinds_;      // by buffer
 };
 

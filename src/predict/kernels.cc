@@ -41,12 +41,12 @@ class Analysis {
   [[nodiscard]] std::int64_t elements(NodeId id) const {
     return graph_.node(id).type.shape.sizes.count();
   }
-  // Only that one reads what `id` makes.
+  // Returns whether a single node reads the result of `id`.
   [[nodiscard]] bool is_read_by_one(NodeId id) const {
     return consumers_[id.index()].size() == 1 && !is_output_.contains(id);
   }
 
-  // Of a device, in what `id` makes.
+  // Returns the number of matrices in one device's shard of the result of `id`.
   [[nodiscard]] std::int64_t matrices(NodeId id) const {
     const auto& shape = graph_.node(id).type.shape;
     std::int64_t out = 1;
@@ -55,7 +55,8 @@ class Analysis {
     return out;
   }
 
-  // An operator of several kernels is none's part.
+  // Sets the kernels of operators that the software lists. An operator of several kernels is not
+  // fused with others.
   void count_passes(NodeId id) {
     const auto listed = software_.kernels.find(graph_.node(id).op.name());
     if (listed == software_.kernels.end()) return;
@@ -71,7 +72,7 @@ class Analysis {
     return is_compute(id) && !apart_[id.index()] && signature_of(graph_, id).elementwise;
   }
 
-  // Of an operator that adds smaller operands to a large one: the number of that one.
+  // Returns the index of the large operand if node `id` adds smaller operands to a large one.
   [[nodiscard]] std::optional<std::size_t> biased_operand(NodeId id) const {
     if (!is_elementwise(id)) return std::nullopt;
     std::optional<std::size_t> large;
@@ -86,7 +87,8 @@ class Analysis {
     return adds ? large : std::nullopt;
   }
 
-  // The product adds the bias before it writes; backward, a kernel sums the bias's gradient.
+  // Fuses biases: the matmul adds the bias before it writes. In the backward pass, a separate
+  // kernel sums the bias's gradient.
   void add_biases_in_products() {
     for (auto id : graph_.ids()) {
       const auto operand = biased_operand(id);
@@ -102,7 +104,7 @@ class Analysis {
     }
   }
 
-  // An elementwise operator whose result only another one reads, element by element, runs with it.
+  // Fuses an elementwise operator with the only one that reads its result, element by element.
   void fuse_chains() {
     for (auto id : graph_.ids()) {
       if (!is_elementwise(id)) continue;
@@ -120,7 +122,7 @@ class Analysis {
     }
   }
 
-  // The tensor that parallelization operators bring to where it is read.
+  // Returns the tensor before the parallelization operators that move it to its reader.
   [[nodiscard]] NodeId origin(NodeId id) const {
     while (is_parallel(graph_.node(id))) id = graph_.inputs(id)[0];
     return id;
@@ -135,7 +137,7 @@ class Analysis {
     return n;
   }
 
-  // Products of one tensor with weights of the same depth.
+  // Fuses the matmuls of one tensor with several weights of the same depth.
   void join_products() {
     std::map<std::pair<NodeId, double>, std::vector<NodeId>> of;
     for (auto id : graph_.ids()) {
@@ -167,7 +169,7 @@ class Analysis {
   std::vector<std::vector<NodeId>> consumers_;
   std::set<NodeId> is_output_;
   std::vector<KernelRole> roles_;
-  std::vector<bool> apart_;  // by node: in no kernel of elementwise operators
+  std::vector<bool> apart_;  // by node: not fused into elementwise kernels
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
-// Which operators of a graph one kernel executes together, as the software does it: decided once
-// for a graph, for both directions. Read off index texts and meanings alone.
+// Finds the operators of a graph that the software fuses into one kernel, forward and backward. The
+// analysis uses only index texts and meanings of operators.
 //
-// With `fuse yes`, y = gelu(x w + b) in three nodes is a product with its bias, and gelu; a chain
-// dropout, add of a residual is one kernel that reads two tensors and writes one. A parallelization
-// operator between two nodes keeps them apart, so a PCG has no more fusion than its model.
+// With `fuse yes`, y = gelu(x w + b) in three nodes is a matmul with fused bias and a gelu kernel.
+// A chain of dropout and residual add is one kernel that reads two tensors and writes one. A
+// parallelization operator between two nodes prevents fusion, so a PCG has no more fusion than its
+// model.
 #pragma once
 
 #include <vector>
@@ -13,24 +14,24 @@
 
 namespace tandem::predict {
 
-// An operator's part of a kernel.
+// Role of an operator in its kernel.
 struct KernelRole {
-  ops::InputMask inside = 0;  // operands that the kernel itself makes: it does not read them
-  bool hidden = false;        // nobody outside of the kernel reads its result
-  double forward = 1;         // kernels that are launched for it
+  ops::InputMask inside = 0;  // operands that the kernel computes itself and does not read
+  bool hidden = false;        // only the kernel itself reads its result
+  double forward = 1;         // kernels launched for it
   double backward = 1;
-  double forward_passes = 1;  // how often its bytes are moved
+  double forward_passes = 1;  // number of times that its bytes are moved
   double backward_passes = 1;
-  double joined = 1;             // its product is this part of one: columns of all over its own
-  bool gradient_joined = false;  // its gradient of that operand comes with another's
+  double joined = 1;             // its matmul is part of a fused one: columns of all / own columns
+  bool gradient_joined = false;  // its operand's gradient is part of another operator's
 
   bool operator==(const KernelRole&) const = default;
 };
 
-// By node. Empty where every operator is a kernel of its own.
+// Returns the role of each node. Returns an empty vector if every operator is a kernel of its own.
 std::vector<KernelRole> kernels_of(const graph::Graph& graph, const machine::Software& software);
 
-// Of one node in what kernels_of gave.
+// Returns the role of node `id` in the result of kernels_of.
 inline KernelRole role_of(const std::vector<KernelRole>& roles, graph::NodeId id) {
   return roles.empty() ? KernelRole{} : roles[id.index()];
 }

@@ -1,4 +1,4 @@
-// Which operators of small graphs one kernel executes.
+// Tests which operators of small graphs are fused into one kernel.
 #include "predict/kernels.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using graph::Graph;
 using machine::Fusion;
 using machine::Software;
 
-// A product with a bias, gelu, another with bias, dropout, and the residual.
+// A linear layer with a bias, gelu, another linear layer with a bias, dropout, and the residual.
 const char* const kBlock =
     "graph g\n"
     "%x = input() shape=[64, 32]\n"
@@ -48,7 +48,7 @@ struct Roles {
   }
   [[nodiscard]] KernelRole of(const std::string& name) const { return role_of(roles, find(name)); }
 
-  // Of all operators together: [forward, backward].
+  // Returns the bytes of all operators together: [forward, backward].
   [[nodiscard]] std::array<double, 2> bytes() const {
     std::array<double, 2> out{};
     const auto wants = graph::needs_gradient(graph);
@@ -92,7 +92,7 @@ TEST(Kernels, ABiasIsPartOfItsProduct) {
 
 TEST(Kernels, AChainOfElementwiseOperatorsIsOne) {
   const Roles roles(kBlock, fusing(Fusion::kElementwise));
-  EXPECT_EQ(roles.of("g"), KernelRole{});  // alone: the bias before it is the product's
+  EXPECT_EQ(roles.of("g"), KernelRole{});  // alone: the bias before it is fused into the matmul
   EXPECT_TRUE(roles.of("d").hidden);
   EXPECT_EQ(roles.of("d").forward, 0);
   EXPECT_EQ(roles.of("d").backward, 0);
@@ -101,7 +101,7 @@ TEST(Kernels, AChainOfElementwiseOperatorsIsOne) {
   EXPECT_FALSE(roles.of("r").hidden);
 }
 
-// Only what crosses the border of a kernel counts.
+// Only tensors that cross the border of a kernel count.
 TEST(Kernels, MoveWhatOthersReadAndWrite) {
   constexpr double kX = 64 * 32 * 4;
   constexpr double kH = 64 * 128 * 4;
@@ -114,8 +114,8 @@ TEST(Kernels, MoveWhatOthersReadAndWrite) {
   // gelu reads and writes; dropout and the residual read two tensors and write one.
   EXPECT_DOUBLE_EQ(fused[0], products + loss + 2 * kH + 3 * kX);
   EXPECT_DOUBLE_EQ(apart[0], fused[0] + 2 * kH + 2 * kX + kSmall + 2 * kX);
-  // Backward: the first product makes its weight's gradient alone; biases are summed; gelu reads
-  // its operand; dropout reads the residual's gradient and writes its own.
+  // Backward: the first matmul computes only its weight's gradient. Biases' gradients are summed.
+  // gelu reads its operand. dropout reads the residual's gradient and writes its own.
   const double backward = (kX + kW + kH + kW) + (kX + kW + kH + kW + kH) + (3 * kH) + kH + kX +
                           2 * kX + 2 * kX + kX + 4 + kSmall;
   EXPECT_DOUBLE_EQ(fused[1], backward);
@@ -140,7 +140,7 @@ TEST(Kernels, SumsAndBroadcastsAreNotElementwise) {
   EXPECT_FALSE(roles.of("a").hidden);
   EXPECT_FALSE(roles.of("s").hidden);
   EXPECT_TRUE(roles.of("b").hidden);
-  EXPECT_FALSE(roles.of("c").hidden);  // it is smaller
+  EXPECT_FALSE(roles.of("c").hidden);  // it has fewer elements
   EXPECT_EQ(roles.of("d").inside, 0b01U);
 }
 
@@ -187,7 +187,7 @@ TEST(Kernels, ProductsOfOneTensorAreJoined) {
   EXPECT_FALSE(roles.of("k").gradient_joined);
   EXPECT_EQ(roles.of("y"), KernelRole{});
 
-  // Together they take what one product of all columns takes.
+  // Together they take as long as one matmul with all columns.
   machine::Device d;
   d.peak = {{DType::kFp32, FlopsPerSecond{1e12}}};
   d.units = 7;

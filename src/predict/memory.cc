@@ -17,7 +17,7 @@ namespace {
 using lower::BufferId;
 using lower::Program;
 
-// What one device has while it takes its turns.
+// Memory of one device over its schedule slots.
 class OneDevice {
  public:
   OneDevice(const Program& program, const lower::Instances& instances, const Holders& holders,
@@ -98,7 +98,7 @@ class OneDevice {
     return program_.buffers[buffer].bytes() - program_.buffers[buffer].shared;
   }
 
-  // What lives on between steps, and what has its place all through one.
+  // Returns the bytes that are persistent or reserved for the whole step.
   [[nodiscard]] Memory always() const {
     Memory out;
     for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
@@ -120,7 +120,7 @@ class OneDevice {
     return out;
   }
 
-  // By moment, how much more there is than at the one before.
+  // Returns, by moment, the change in bytes since the moment before.
   std::vector<Parts> changes() {
     std::vector<Parts> out;
     passing_.clear();
@@ -140,14 +140,15 @@ class OneDevice {
     return out;
   }
 
-  // What one step leaves in a buffer is gone when the next one writes it.
+  // Returns the instance of buffer `b`. Each step has its own instances, because the next step
+  // overwrites what a step leaves in a buffer.
   [[nodiscard]] std::size_t instance_of(BufferId b, std::int64_t micro_batch,
                                         std::int64_t step) const {
     return instances_.of(b, micro_batch, step) +
            instances_.count(rank_) * static_cast<std::size_t>(step);
   }
 
-  // visit(task, turn, when): in the order of the turns.
+  // Calls visit(task, slot, moment) in the order of the schedule slots.
   template <class Visit>
   void for_each_task(Visit&& visit) const {
     std::size_t now = 0;
@@ -161,7 +162,7 @@ class OneDevice {
     }
   }
 
-  // visit(buffer, instance): all that a task reads, writes and keeps.
+  // Calls visit(buffer, instance) for all buffers that a task reads, writes and saves for backward.
   template <class Visit>
   void for_each_use(const lower::Task& task, const lower::Turn& turn, Visit&& visit) const {
     const auto use = [&](BufferId b) {
@@ -173,8 +174,8 @@ class OneDevice {
     use(task.kept);
   }
 
-  // visit(buffer, bytes, begin, end): all that is not there always, and the rows that buckets lie
-  // in; there at the moments [begin, end).
+  // Calls visit(buffer, bytes, begin, end) for all buffers that do not live all the time and for
+  // the rows that hold the gradients of buckets. They live during the moments [begin, end).
   template <class Visit>
   void for_each_lifetime(Visit&& visit) {
     find_last_uses();
@@ -188,7 +189,7 @@ class OneDevice {
     };
     for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
       const auto& buffer = program_.buffers[b];
-      // What is fed once is there from the start.
+      // An input that is fed once is there from the start.
       const bool fed = buffer.kind == lower::BufferKind::kInput && !buffer.each;
       if (!has_[b] || !fed) continue;
       const auto instance = instance_of(BufferId(b), 0, 0);
@@ -216,8 +217,8 @@ class OneDevice {
     });
   }
 
-  // A cache is there after the step; one that takes the place of what it is appended to, from the
-  // start.
+  // Adds the lifetimes of a cache, which lives to the end of the step. If it takes the place of the
+  // input that it is appended to, it lives from the start.
   template <class Visit>
   void keep_to_the_end(BufferId b, Visit&& visit) {
     if (!has_[b.index()]) return;
@@ -232,8 +233,8 @@ class OneDevice {
     }
   }
 
-  // What is there from one task to another is kept between the turns from the first's to the
-  // second's.
+  // Adds a buffer that lives from task `from` to task `to`. It is alive between the slots of the
+  // two tasks.
   void keep(std::size_t from, std::size_t to, double bytes) {
     if (turn_of_[from] == turn_of_[to]) return;
     kept_[turn_of_[from]] += bytes;
@@ -258,13 +259,14 @@ class OneDevice {
   std::vector<BufferId> in_place_of_;  // by buffer
   std::size_t moments_ = 0;
   std::vector<std::size_t>
-      last_;  // by instance and step: after its last use; kBegun once it is counted
-  std::vector<std::uint32_t> turn_of_;  // by task that runs
-  std::vector<double> passing_;         // as changes(), of what a micro-batch has by itself
-  std::vector<double> kept_;            // by turn: how much more is kept after it than before
+      last_;  // by instance and step: one past its last use; kBegun once it is counted
+  std::vector<std::uint32_t> turn_of_;  // by executed task
+  std::vector<double> passing_;         // like changes(), for buffers of single micro-batches
+  std::vector<double> kept_;            // by slot: change of bytes that are alive after it
 };
 
-// The fullest device of each group; devices alike in `digits`, and in what they do, are of one.
+// Returns the memory of the fullest device of each group. Devices with equal coordinates in
+// `digits` and with equal work belong to one group.
 template <class GroupOf>
 std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, std::size_t groups,
                             std::int64_t micro_batches, GroupOf&& group_of) {
@@ -275,7 +277,7 @@ std::vector<Memory> fullest(const Program& program, machine::DigitMask digits, s
   for (const auto device : program.digits.group(0, class_digits(program) | digits)) {
     stop_point();
     const auto group = static_cast<std::size_t>(group_of(device));
-    // Devices of one rank that hold parts of the same take the same turns with the same buffers.
+    // Devices of one rank that hold shards of the same buffers need the same memory.
     const auto rank = program.digits.rank_in_group(device, program.schedule.digits);
     if (!seen[group].emplace(rank, holders.of(device)).second) continue;
     const auto memory = OneDevice(program, instances, holders, device).peak();

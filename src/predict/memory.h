@@ -1,6 +1,6 @@
-// The memory of a program on the fullest device, or on one: what lives on between steps, and the
-// peak of everything when tasks run in list order and a buffer lives from its first writer to its
-// last use. Where steps overlap, the peak is that of several in a row.
+// The memory of a program on one device or on the fullest one: persistent bytes, and the peak.
+// Tasks run in list order, and a buffer lives from its first writer to its last use. If steps
+// overlap, the peak covers several consecutive steps.
 #pragma once
 
 #include <array>
@@ -14,29 +14,29 @@ namespace tandem::predict {
 struct Memory {
   Bytes persistent;  // weights and optimizer state
   Bytes peak;
-  // Activations that wait for their backward pass, at the most: those there between two turns
-  // (lower/order.h).
+  // Most bytes of activations that are alive between two schedule slots (lower/order.h): those
+  // saved for backward.
   Bytes kept;
-  // What is there at the peak, by lower::BufferKind. They add up to it, but for `unused`.
+  // Bytes alive at the peak, by lower::BufferKind. They sum to the peak without `unused`.
   std::array<Bytes, lower::kBufferKinds> parts = {};
-  Bytes passing;            // of that, what comes and goes with every micro-batch
-  Bytes unused;             // what an allocator holds beside, part of the peak
-  Bytes cache;              // of inference: keys and values for later tokens, part of the peak
-  std::int64_t device = 0;  // whose memory this is
-  std::size_t moment = 0;   // of the peak: in memory_over_time
+  Bytes passing;            // part of the peak that is allocated and freed with every micro-batch
+  Bytes unused;             // allocator overhead; part of the peak
+  Bytes cache;              // inference: keys and values for later tokens; part of the peak
+  std::int64_t device = 0;  // device that these numbers are of
+  std::size_t moment = 0;   // index of the peak in memory_over_time
 
   [[nodiscard]] Bytes part(lower::BufferKind kind) const {
     return parts[static_cast<std::size_t>(kind)];
   }
 };
 
-// With what the software's allocator holds beside what is used of it.
+// Adds the overhead of the software's allocator (fragmentation) to `memory`.
 Memory with_unused(Memory memory, const machine::Device& device);
 
 Memory memory_of(const lower::Program& program);
 Memory memory_of(const lower::Program& program, std::int64_t device);
 
-// What a device has while it runs a task; moments are in the order of its list.
+// Memory of a device while it runs one task; moments are in the order of execution.
 struct Moment {
   std::uint32_t task = 0;
   std::int64_t micro_batch = 0;
@@ -45,7 +45,7 @@ struct Moment {
 };
 std::vector<Moment> memory_over_time(const lower::Program& program, std::int64_t device);
 
-// What is there at a moment and not between steps.
+// A buffer that is alive at a moment and freed within the step.
 struct HeldBuffer {
   lower::BufferId buffer;
   Bytes bytes;
@@ -53,11 +53,12 @@ struct HeldBuffer {
 std::vector<HeldBuffer> held_at(const lower::Program& program, std::int64_t device,
                                 std::size_t moment);
 
-// The same of the fullest device of each of the machine's groups, in the first micro-batches, so
-// many: what only other groups hold does not count. One entry where all devices are equal.
+// Returns the memory of the fullest device of each machine group over the first `micro_batches`
+// micro-batches. Buffers that only other groups hold do not count. Returns one entry if all devices
+// are equal.
 std::vector<Memory> memory_by_group(const lower::Program& program, const machine::Machine& machine,
                                     std::int64_t micro_batches);
-// The same of the fullest device of each rank of the pipeline; one entry without a pipeline.
+// Returns the memory of the fullest device of each pipeline rank; one entry without a pipeline.
 std::vector<Memory> memory_by_rank(const lower::Program& program, const machine::Machine& machine);
 
 }  // namespace tandem::predict

@@ -8,7 +8,8 @@ namespace tandem::predict {
 
 namespace {
 
-// A smaller tile reads more for each operation, so it reaches less of a unit's peak.
+// Tile size of a matmul kernel. A smaller tile reads more bytes per operation and reaches less of a
+// unit's peak.
 struct Tile {
   double rows, columns;
   double rate;
@@ -16,9 +17,9 @@ struct Tile {
 constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95},
                            {128, 64, 0.8}, {64, 128, 0.8}, {64, 64, 0.62}};
 
-// Of each element of a part's sum: in fp32, written and read again.
+// Bytes per element of a partial sum: written in fp32 and read again.
 constexpr double kBytesOfPart = 8;
-// What a part has at the least: many steps of a tile, so that its start and its end are little.
+// Minimum depth of a part. With many steps per tile, its start and end take little time.
 constexpr double kDepthOfPart = 1024;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Times of products against tiles and waves counted by hand.
+// Tests times of matmuls against tiles and waves counted by hand.
 #include "predict/product.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr FlopsPerSecond kPeak{100e12};
 
-// Memory is so slow that no product's depth is divided.
+// Memory is so slow that splitting a matmul's depth never pays off.
 machine::Device device(double units, double setup = 0, double softening = 0) {
   machine::Device d;
   d.peak = {{DType::kFp16, kPeak}};
@@ -26,7 +26,7 @@ machine::Device device(double units, double setup = 0, double softening = 0) {
   return d;
 }
 
-// What one unit takes for a tile of this size, at that part of its peak.
+// Returns the time of one unit for a tile of this size, at `rate` of its peak.
 double tile(double rows, double columns, double depth, double units, double rate) {
   return 2 * rows * columns * depth / (kPeak.value / units * rate);
 }
@@ -39,8 +39,8 @@ TEST(ProductTime, CountsWavesOfTiles) {
   const Product full{.rows = 1024, .columns = 256, .depth = 512};
   EXPECT_NEAR(time(d, full), tile(256, 128, 512, 8, 1), 1e-15);
   EXPECT_NEAR(time(d, full), full.flops() / kPeak / Seconds{1}, 1e-15);
-  // One row more makes ten: tiles of 256 x 128 take two waves, and so do those of 128 x 128; in
-  // those of 128 x 64 (36) five waves at a quarter each, in those of 64 x 64 (68) nine of an
+  // One more row makes ten tiles of 256 x 128, which take two waves, as do those of 128 x 128.
+  // Tiles of 128 x 64 (36) take five waves of a quarter each, and tiles of 64 x 64 (68) nine of an
   // eighth.
   const Product more{.rows = 1025, .columns = 256, .depth = 512};
   EXPECT_NEAR(time(d, more),
@@ -75,10 +75,10 @@ TEST(ProductTime, ManyUnitsDivideADepth) {
   const Product gradient{.rows = 64, .columns = 64, .depth = 1 << 20};
   const auto alone = time(d, gradient);
   EXPECT_NEAR(alone, tile(64, 64, 1 << 20, 16, 0.62), 1e-15);
-  // Sixteen parts, whose sums are written and read: 8 bytes of each of 4096 elements.
+  // Sixteen parts, whose sums are written and read: 8 bytes for each of 4096 elements.
   d.bandwidth = BytesPerSecond{1e12};
   EXPECT_NEAR(time(d, gradient), alone / 16 + 16 * 4096 * 8 / 1e12, 1e-15);
-  // No part is less deep than 1024.
+  // No part has a depth below 1024.
   const Product shallow{.rows = 64, .columns = 64, .depth = 2047};
   EXPECT_NEAR(time(d, shallow), tile(64, 64, 2047, 16, 0.62), 1e-15);
   // Each part waits for its first operands.
@@ -86,12 +86,12 @@ TEST(ProductTime, ManyUnitsDivideADepth) {
   slow.bandwidth = d.bandwidth;
   EXPECT_NEAR(time(slow, gradient), tile(64, 64, (1 << 16) + 32, 16, 0.62) + 16 * 4096 * 8 / 1e12,
               1e-15);
-  // Of seven tiles of the size that is best no part has a unit of its own.
+  // With seven tiles of the best size, no part gets a unit of its own.
   auto eight = device(8);
   eight.bandwidth = d.bandwidth;
   const Product wide{.rows = 256, .columns = 7 * 128, .depth = 1 << 20};
   EXPECT_NEAR(time(eight, wide), tile(256, 128, 1 << 20, 8, 1), 1e-15);
-  // And where memory is slow it is not worth it.
+  // If memory is slow, splitting does not pay off.
   d.bandwidth = BytesPerSecond{1e6};
   EXPECT_NEAR(time(d, gradient), alone, 1e-15);
 }
@@ -167,7 +167,7 @@ TEST(ProductOf, CountsWhatATaskComputes) {
   expect_product(work.products[0], 16, 128, 256, 1);
 }
 
-// Of a head's table and its result; the number of rows does not matter.
+// Alignment matters for the rows of an LM head and of its result, not for the number of rows.
 TEST(ProductOf, KnowsUnalignedRows) {
   const auto op = ops::make_op(ops::kLinear, ops::Linear{});
   auto d = device(8);
@@ -204,7 +204,7 @@ TEST(ProductOf, GradientsAreProducts) {
   EXPECT_EQ(launches(machine::Device{}, both), 1);  // tiles do not matter: one task
 }
 
-// A sum over what both operands share is no product of matrices.
+// A sum over a factor that both operands share is not a matmul.
 TEST(ProductOf, OtherSumsHaveNone) {
   const auto loss = ops::make_op(ops::kCrossEntropy, ops::NoAttributes{});
   TensorType target{ParallelShape({32}), DType::kInt64};

@@ -12,7 +12,8 @@ double ScheduleTimes::step(const plan::Schedule& schedule, std::int64_t ranks,
   std::vector<StageTimes> times;
   times.reserve(stages.size());
   for (const auto& [forward, backward, early, accumulation] : stages) {
-    // The first does without. Where the last one does nothing is later.
+    // The first micro-batch has nothing to accumulate. Deducting the time from the last one instead
+    // ends the step no later, so the result stays a lower bound.
     times.push_back(
         {.forward = forward, .backward = backward, .backward_early = early, .last = -accumulation});
   }

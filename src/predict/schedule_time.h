@@ -1,5 +1,5 @@
-// The step time of a pipeline by what its stages take, and nothing else: no updates, no
-// collectives, no host.
+// The step time of a pipeline from the times of its stages alone, without updates, collectives and
+// host times.
 #pragma once
 
 #include <memory>
@@ -11,22 +11,23 @@ namespace tandem::predict {
 
 class TurnTables;  // fold/turns.h
 
-// Of one micro-batch in one stage, in seconds.
+// Time of one micro-batch in one stage, in seconds.
 struct PassTime {
   double forward = 0;
   double backward = 0;
-  double early = 0;         // of `backward`, before its gradient comes
-  double accumulation = 0;  // of gradients, in `backward` of all micro-batches but one
+  double early = 0;         // part of `backward` that needs no incoming gradient
+  double accumulation = 0;  // accumulation in `backward`; one micro-batch has none
 };
 
-// Keeps the order of the passes of schedules that it has been asked about.
+// Computes step times and caches the slots of the schedules that it was called with.
 class ScheduleTimes {
  public:
   ScheduleTimes();
   ~ScheduleTimes();
 
-  // `stages`: on so many ranks in turn. Between two stages an activation takes `sent` seconds, its
-  // gradient `back`. No step with these stages is faster: with any more work every pass ends later.
+  // Returns the step time in seconds. Stage s runs on rank s % `ranks`. Between two stages an
+  // activation takes `between.forward` seconds and its gradient `between.backward`. The result is a
+  // lower bound for steps with these stages: any additional work delays all later passes.
   double step(const plan::Schedule& schedule, std::int64_t ranks,
               const std::vector<PassTime>& stages, PassTime between);
 

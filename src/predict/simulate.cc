@@ -33,27 +33,27 @@ using machine::Step;
 
 constexpr std::size_t kComputeStream = 0;
 
-// A class of devices, on its way through its turns.
+// State of a class of devices while it runs its schedule slots.
 struct DeviceClass {
-  std::int64_t device = 0;  // that stands for it
-  std::size_t group = 0;    // of the machine, that it is in
+  std::int64_t device = 0;  // device that represents the class
+  std::size_t group = 0;    // machine group of the device
   std::vector<lower::Turn> turns;
-  std::vector<bool> takes_part;  // by task; empty where it is all of its turns' tasks
+  std::vector<bool> takes_part;  // by task; empty if it takes part in all tasks of its slots
   std::size_t turn = 0;
-  std::size_t task = 0;  // of the turn's segment
+  std::size_t task = 0;  // index in the slot's segment
   std::vector<Seconds> stream_free;
-  std::vector<Seconds> left;   // by stream: what tasks take at least that are still to be scheduled
-  std::vector<Seconds> ready;  // by instance
-  Seconds host;                // when its host has dispatched all so far
-  bool in_turn = false;        // has its turn begun?
-  bool has_met = false;        // does the collective that is its task count it already?
-  std::int64_t updated = -1;   // the last step whose updates have begun
+  std::vector<Seconds> left;   // by stream: lower bound on the time of unscheduled tasks
+  std::vector<Seconds> ready;  // by buffer instance
+  Seconds host;                // when its host has dispatched all tasks so far
+  bool in_turn = false;        // whether its slot has begun
+  bool has_met = false;        // whether the collective that is its next task already counts it
+  std::int64_t updated = -1;   // last step whose updates have begun
   Beside beside{0};
 };
 
 class Simulator {
  public:
-  // The first micro-batches of the program, so many.
+  // Simulates the first `micro_batches` micro-batches of the program.
   Simulator(const Program& program, const machine::Machine& machine, const Durations& durations,
             Classes spans, Seconds limit, std::int64_t micro_batches)
       : program_(program),
@@ -75,7 +75,7 @@ class Simulator {
     make_classes();
   }
 
-  // False where the iteration takes the limit or more.
+  // Runs all tasks. Returns false if the iteration takes `limit_` or more.
   bool run() {
     for (bool moved = true; moved && !is_late_;) {
       moved = false;
@@ -87,14 +87,14 @@ class Simulator {
     return out_.iteration < limit_;
   }
 
-  // Sums up what was run.
+  // Returns the results of the simulated micro-batches.
   Simulation simulation() {
     finish({});
     put_together();
     return std::move(out_);
   }
-  // Sums up a step of more micro-batches than were run: `times` what this one and one of fewer
-  // differ by is to be added.
+  // Returns the results of a step with more micro-batches than were run. Adds `times` times the
+  // difference between this simulation and `of_fewer`, one with fewer micro-batches.
   Simulation simulation_of_more(const Simulator& of_fewer, double times) {
     finish({&of_fewer, times});
     out_.is_extrapolated = true;
@@ -104,7 +104,7 @@ class Simulator {
  private:
   // --- Classes ---------------------------------------------------------------------------------
 
-  // Devices differ in what they do, and in how fast by their group.
+  // Creates the classes. Devices differ in their work, and by their group in their speed.
   void make_classes() {
     const Holders holders(program_);
     const bool may_be_alike = class_digits_ != program_.schedule.digits;
@@ -145,7 +145,7 @@ class Simulator {
     timeline_.resize(classes_.size());
   }
 
-  // By task: of which kinds the buffers are that it reads or writes, of different such lists.
+  // Kinds of the buffers that each task reads or writes. Equal lists are stored once.
   struct Touched {
     std::vector<std::vector<std::size_t>> lists;
     std::vector<std::uint32_t> of_task;
@@ -171,7 +171,8 @@ class Simulator {
     return out;
   }
 
-  // By list: does the device hold a part of any buffer of its kinds? Then it takes part.
+  // Returns, by list, whether `device` holds a shard of a buffer of these kinds. It then takes
+  // part.
   [[nodiscard]] static std::vector<bool> lists_of(const Holders& holders, const Touched& touched,
                                                   std::int64_t device) {
     const auto has = holders.of(device);
@@ -185,18 +186,19 @@ class Simulator {
 
   // --- The limit -------------------------------------------------------------------------------
 
-  // A step that flows into others has no end of its own.
+  // Returns whether the limit applies. A step that overlaps others has no end of its own.
   [[nodiscard]] bool is_limited() const {
     return steps_.simulated == 1 && limit_ < Seconds{std::numeric_limits<double>::infinity()};
   }
 
-  // Does a device take the task's whole duration on the stream?
+  // Returns whether a device is busy for the whole duration of `task`.
   [[nodiscard]] static bool is_whole(const Task& task) {
     return task.kind != TaskKind::kSend && task.kind != TaskKind::kReceive &&
            task.step.kind != Step::kScatter && task.step.kind != Step::kGather;
   }
 
-  // What tasks take in all, by list and stream, for one of a group and rank that does them all.
+  // Total time of tasks, by list and stream, for a device of one group and rank that runs all of
+  // them.
   using ListLoads = std::vector<std::vector<Seconds>>;
   [[nodiscard]] ListLoads loads_of(const DeviceClass& c, const Touched& touched) const {
     ListLoads out(std::max<std::size_t>(1, touched.lists.size()),
@@ -219,7 +221,7 @@ class Simulator {
            runs_in(program_.tasks[t], turn.micro_batch, micro_batches_);
   }
 
-  // What the stream has still to do follows.
+  // Subtracts the task from the time that the stream still needs, and checks the limit.
   void note_time(DeviceClass& c, const Task& task, std::size_t stream, Seconds duration,
                  Seconds ready) {
     if (!is_limited()) return;
@@ -231,7 +233,8 @@ class Simulator {
 
   // --- Events ----------------------------------------------------------------------------------
 
-  // Schedules a class's tasks until one that waits for another class; returns whether any.
+  // Schedules tasks of class `number` until one waits for another class. Returns whether it
+  // scheduled any.
   bool advance(std::size_t number) {
     auto& c = classes_[number];
     bool moved = false;
@@ -256,8 +259,8 @@ class Simulator {
     return order_[std::size_t{turn.stage} * 3 + static_cast<std::size_t>(turn.part)];
   }
 
-  // Software meets its device before a micro-batch, and before the updates of a step: neither is
-  // ahead of the other, and both wait for what is done there.
+  // Adds the host's waits. Before each micro-batch and before the updates of a step, host and
+  // device synchronize, and the host then takes this time.
   void begin_turn(DeviceClass& c, const lower::Turn& turn) const {
     c.in_turn = true;
     const auto& software = machine_.device_of(c.device).software;
@@ -275,7 +278,8 @@ class Simulator {
     return c.ready[instances_.of(b, turn.micro_batch, step)];
   }
 
-  // False if the task waits for what another class has not come to yet.
+  // Schedules task `t`. Returns false if it waits for a task of another class that is not scheduled
+  // yet.
   bool schedule(std::size_t number, std::uint32_t t, const lower::Turn& turn) {
     const Task& task = program_.tasks[t];
     auto& c = classes_[number];
@@ -312,7 +316,7 @@ class Simulator {
                                    groups_.told(number)[0], static_cast<std::uint32_t>(stream),
                                    part.start, part.end, static_cast<std::uint32_t>(turn.step)});
     }
-    // A receiver takes in while the sender sends.
+    // A receiver receives while the sender sends.
     if (task.kind == TaskKind::kSend) sent_[event(t, turn, number)] = part.start;
     for (auto b : task.writes) {
       auto& at = ready(c, b, turn, turn.step);
@@ -324,7 +328,7 @@ class Simulator {
     return true;
   }
 
-  // What one kind of work takes from the other shows once that is free again.
+  // Delays the streams of the other kind of activity: each is free again `delay` later.
   static void delay_others(DeviceClass& c, Activity activity, Seconds delay) {
     if (delay == Seconds{}) return;
     for (std::size_t s = 0; s < c.stream_free.size(); ++s) {
@@ -334,7 +338,7 @@ class Simulator {
     }
   }
 
-  // The class of the device that a class's own has this from, or sends it to.
+  // Returns the class of the device that sends to, or receives from, the device of class `number`.
   std::size_t root_of(std::uint32_t t, std::size_t number) {
     auto*& roots = roots_[t];
     if (roots == nullptr) {
@@ -348,15 +352,16 @@ class Simulator {
     return (*roots)[number];
   }
 
-  // When a class's stream is busy with a task, and when what it writes is there.
+  // Times of one class in a move: when its stream is busy, and when its results are ready.
   struct Part {
     Seconds start;
     Seconds end;
     Seconds ready;
   };
 
-  // What a class does in a move of several, of which `alone` is its part if it waited for nobody
-  // and `there` is when it has what it reads; nothing while it must wait.
+  // Returns the times of class `number` in a move of several classes, or nullopt while it must
+  // wait. `alone` is its times if it waited for no other class. `there` is when its inputs are
+  // ready.
   std::optional<Part> part_with_others(std::size_t number, std::uint32_t t, const lower::Turn& turn,
                                        Seconds there, Part alone) {
     const auto kind = program_.tasks[t].step.kind;
@@ -368,9 +373,9 @@ class Simulator {
     return Part{*start, end, end};
   }
 
-  // The root of a scatter or gather is busy all the time, another device only with its own shard;
-  // what is sent to one device need not wait for what is sent to another. So moves with different
-  // roots go on at the same time.
+  // Returns the times in a scatter. The root of a scatter or gather is busy all the time, another
+  // device only with its own shard. Sends to different devices are independent, so moves with
+  // different roots overlap.
   std::optional<Part> in_scatter(std::size_t number, std::uint32_t t, const lower::Turn& turn,
                                  Part alone) {
     const Task& task = program_.tasks[t];
@@ -417,7 +422,7 @@ class Simulator {
            root_of(t, number) == number;
   }
 
-  // When all classes of a collective are there; nothing while some are not.
+  // Returns when all classes of a collective are ready, or nullopt while some are not.
   std::optional<Seconds> meet(std::size_t number, std::uint32_t t, const lower::Turn& turn,
                               Seconds start) {
     const auto& group = groups_.of(number, program_.tasks[t].step.digits);
@@ -457,8 +462,9 @@ class Simulator {
 
   // --- Sums ------------------------------------------------------------------------------------
 
-  // An iteration is what one more step takes: of steps that overlap, from the end of one to that of
-  // the next. What starts in that time is one step's work, though not of one step.
+  // Sets the iteration time. If steps overlap, it is the time from the end of one step to the end
+  // of the next. The spans that start in this time are one step's work, although of different
+  // steps.
   void cut_out_steady_step() {
     const auto at = static_cast<std::size_t>(steps_.steady);
     const Seconds begin = at == 0 ? Seconds{} : step_ends_[at - 1];
@@ -480,7 +486,7 @@ class Simulator {
     Seconds any;
   };
 
-  // The spans of one class; those of a stream come in order.
+  // Returns the busy times of one class. The spans of each stream are sorted.
   [[nodiscard]] Busy busy(std::span<const Span> spans) const {
     Busy out;
     for (const auto& span : spans) {
@@ -497,7 +503,7 @@ class Simulator {
     return out;
   }
 
-  // What further micro-batches take is told by a step of fewer.
+  // Step of fewer micro-batches, from which the time of further ones is extrapolated.
   struct Further {
     const Simulator* fewer = nullptr;
     double times = 0;
@@ -541,7 +547,7 @@ class Simulator {
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
   }
 
-  // The timeline of all, or of one of those that are alike.
+  // Assembles the timeline of all classes, or of one of each set of equivalent classes.
   void put_together() {
     std::size_t count = 0;
     const auto shown = [&](std::size_t c) {
@@ -563,20 +569,19 @@ class Simulator {
   const machine::Machine& machine_;
   Classes spans_;
   Seconds limit_;
-  bool is_late_ = false;  // Is it certain that the iteration takes as long?
+  bool is_late_ = false;  // whether the iteration certainly takes `limit_` or more
   std::size_t levels_;
   std::int64_t micro_batches_;
   lower::Instances instances_;
   const Durations& durations_;
-  bool overlap_;  // of gradients' collectives with the backward pass
+  bool overlap_;                                   // of gradient collectives with the backward pass
   std::vector<std::vector<std::uint32_t>> order_;  // by segment
   std::vector<bool> is_gradient_sync_;             // by task
   lower::SteadySteps steps_;
   std::vector<Seconds> step_ends_;
   machine::DigitMask class_digits_;
   ClassGroups groups_;
-  // By class, of moves over the same digits with the same root; and by task, where it was asked
-  // for.
+  // Root of each class, by digits and root rank of a move; and by task, null until it is needed.
   std::map<std::pair<machine::DigitMask, std::int64_t>, std::vector<std::uint32_t>> roots_of_;
   std::vector<std::vector<std::uint32_t>*> roots_;
   std::vector<DeviceClass> classes_;
@@ -598,7 +603,7 @@ class Simulator {
     return {task, turn.step, turn.micro_batch, device_class};
   }
   struct Meeting {
-    std::size_t there = 0;  // classes that have come
+    std::size_t there = 0;  // number of classes that have arrived
     std::size_t expected = 0;
     Seconds start;
   };

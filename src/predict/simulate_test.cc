@@ -1,5 +1,5 @@
-// The simulator against closed forms. Where compute shall be counted and not priced, every task
-// takes exactly one launch, for the device is infinitely fast otherwise.
+// Tests the simulator against closed forms. To count compute tasks instead of timing them, each
+// task takes exactly one launch and the device is otherwise infinitely fast.
 #include "predict/simulate.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ using plan::Optimizer;
 constexpr double kMicro = 1e-6;
 constexpr double kInfinite = 1e30;
 
-// Launches of 1 us and links of 1 GB/s in each level, nothing else takes time: an all-reduce of two
-// devices then takes 1 us for 1000 bytes.
+// Launches take 1 us, links have 1 GB/s on each level, and nothing else takes time. An all-reduce
+// of 1000 bytes over two devices then takes 1 us.
 Machine counting_machine(const std::vector<std::int64_t>& counts) {
   Machine m = plan::machine_of(counts);
   m.device.peak = {{DType::kFp32, FlopsPerSecond{kInfinite}}};
@@ -79,13 +79,13 @@ TEST(Simulate, AChainOfComputeIsASum) {
 TEST(Simulate, OneDeviceLaunchesEveryTaskOnce) {
   const auto s =
       simulate(alone(mlp("layers=3,inputs=4,hidden=4,outputs=4", 2)), counting_machine({1}));
-  // Linears, rectifiers and the loss both ways, and three updates.
+  // Linears, ReLUs and the loss, forward and backward, and three updates.
   EXPECT_NEAR(s.iteration.value, (2 * (3 + 2 + 1) + 3) * kMicro, 1e-15);
 }
 
-// Three layers, data parallel on two devices. Times in microseconds: forward ends at 6, then the
-// loss, a linear at 8, 10 and 12, each followed by the all-reduce of its gradient; the updates come
-// after all compute, each after its all-reduce.
+// Three layers, data parallel on two devices. In microseconds, forward ends at 6. The loss follows,
+// and then linears at 8, 10 and 12, each followed by the all-reduce of its gradient. The updates
+// come after all compute, each after its all-reduce.
 TEST(Simulate, DataParallelAllReducesOverlapTheBackwardPass) {
   struct Case {
     std::int64_t inputs, hidden, outputs;
@@ -123,7 +123,7 @@ TEST(Simulate, DataParallelAllReducesOverlapTheBackwardPass) {
     const double tolerance = 1e-9 * update1;
     EXPECT_NEAR(s.iteration.value / kMicro, update1, tolerance);
     EXPECT_NEAR(s.compute.value / kMicro, 15, tolerance);
-    // With communication to the end of everything but the last update there is no bubble here.
+    // Communication lasts until the last update, so there is no bubble.
     EXPECT_NEAR(s.exposed_comm.value / kMicro, update1 - 15, tolerance);
     EXPECT_NEAR(s.bubble.value / kMicro, 0, tolerance);
     EXPECT_NEAR(s.serialized.at("all_reduce").value / kMicro,
@@ -132,7 +132,7 @@ TEST(Simulate, DataParallelAllReducesOverlapTheBackwardPass) {
   }
 }
 
-// Cores that copy themselves hide nothing.
+// If cores copy data themselves, no communication overlaps compute.
 TEST(Simulate, DevicesThatMoveDataThemselvesDoNotComputeMeanwhile) {
   const auto model = mlp("layers=3,inputs=100,hidden=100,outputs=100", 2);
   auto m = counting_machine({2});
@@ -164,7 +164,7 @@ TEST(Simulate, TensorParallelAllReducesAreFullyExposed) {
       lowered(model, digits,
               named_choices(model, digits, {{"linear1", "n"}, {"relu1", "d1"}, {"linear2", "k"}}));
   const auto s = simulate(program, m);
-  // The result of the pair forward, its gradient backward: [8, 250] in 8 us.
+  // The all-reduces of the pair's result forward and its gradient backward: [8, 250] in 8 us.
   EXPECT_NEAR(s.serialized.at("all_reduce").value, 2 * 8 * kMicro, 1e-15);
   EXPECT_NEAR(s.exposed_comm.value, 2 * 8 * kMicro, 1e-15);
   EXPECT_NEAR(s.compute.value, (2 * 4 + 2) * kMicro, 1e-15);
@@ -173,7 +173,7 @@ TEST(Simulate, TensorParallelAllReducesAreFullyExposed) {
 
 // --- Properties of random programs ---------------------------------------------------------------
 
-// All figures finite, none alike.
+// Returns a machine whose numbers are all finite and different.
 Machine ordinary_machine(const std::vector<std::int64_t>& counts, double link_speed = 1) {
   Machine m = plan::machine_of(counts);
   m.device.peak = {{DType::kFp32, FlopsPerSecond{2e9}}};
@@ -217,7 +217,7 @@ TEST(Simulate, TheIterationIsComputeAndExposedAndBubble) {
     EXPECT_LE(whole, serialized * (1 + 1e-12));
     EXPECT_GT(s.mfu, 0);
     EXPECT_LE(s.mfu, 1);
-    // A stream does one thing at a time.
+    // A stream runs one task at a time.
     std::map<std::pair<std::uint32_t, std::uint32_t>, Seconds> free;
     for (const auto& span : s.timeline) {
       auto& at = free[{span.device_class, span.stream}];
@@ -254,7 +254,8 @@ TEST(Simulate, NamesDoNotMatter) {
   });
 }
 
-// Of 8 rows each of 2 devices gets one, of 2 channels and 4 columns, and gives back its gradient.
+// Each of 2 devices receives one of 8 rows, with 2 channels and 4 columns, and returns its
+// gradient.
 TEST(Simulate, AHaloIsItsBytesAndOneLatencyForEachNeighbour) {
   auto m = counting_machine({2});
   m.levels[0].latency = Seconds{kMicro};
@@ -272,7 +273,8 @@ TEST(Simulate, AHaloIsItsBytesAndOneLatencyForEachNeighbour) {
 
 // --- Buckets -------------------------------------------------------------------------------------
 
-// `layers` weights of [64, 64] on two devices, along the batch; weights stored whole or in halves.
+// Returns `layers` weights of [64, 64] on two data-parallel devices. Weights are replicated or
+// sharded.
 Program layers_in_buckets(int layers, Bytes bucket, bool stored_in_parts) {
   const auto digits = plan::digits_of({2});
   const auto model = mlp(fmt::format("layers={},inputs=64,hidden=64,outputs=64", layers), 2);
@@ -290,7 +292,7 @@ Program layers_in_buckets(int layers, Bytes bucket, bool stored_in_parts) {
   return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
 }
 
-// Where latency dominates: every all-reduce takes two latencies of 5 us and 16384 ns for its bytes.
+// Latency dominates: each all-reduce takes two latencies of 5 us, and 16384 ns for its bytes.
 TEST(Buckets, PayOneLatency) {
   constexpr int kLayers = 8;
   auto m = counting_machine({2});
@@ -298,13 +300,13 @@ TEST(Buckets, PayOneLatency) {
   const auto time = [&](double bucket) {
     return simulate(layers_in_buckets(kLayers, Bytes{bucket}, false), m);
   };
-  constexpr double kBytes = 64 * 64 * 4e-9;  // seconds of one weight
+  constexpr double kBytes = 64 * 64 * 4e-9;  // seconds for one weight
   const auto alone = time(0);
   const auto together = time(1e9);
   EXPECT_NEAR(alone.serialized.at("all_reduce").value, kLayers * (10 * kMicro + kBytes), 1e-12);
   EXPECT_NEAR(together.serialized.at("all_reduce").value, 10 * kMicro + kLayers * kBytes, 1e-12);
-  // Forward 2 L launches; the first gradient is there 2 launches later, the last at 4 L, and
-  // updates follow.
+  // Forward takes 2 L launches. The first gradient is ready 2 launches later, the last at 4 L, and
+  // then the updates follow.
   EXPECT_NEAR(alone.iteration.value,
               (2 * kLayers + 2) * kMicro + kLayers * (10 * kMicro + kBytes) + kMicro, 1e-12);
   EXPECT_NEAR(together.iteration.value,
@@ -312,7 +314,8 @@ TEST(Buckets, PayOneLatency) {
   EXPECT_LT(together.iteration, alone.iteration);
 }
 
-// All gradients wait for the last one; where they are scattered, a copy of them lies in a row.
+// All gradients wait for the last one. If they are reduce-scattered, the bucket holds a copy of
+// them.
 TEST(Buckets, HoldWhatTheyCollect) {
   constexpr double kWeight = 64 * 64 * 4;
   constexpr int kLayers = 6;
@@ -327,7 +330,7 @@ TEST(Buckets, HoldWhatTheyCollect) {
 
 // --- Rings ---------------------------------------------------------------------------------------
 
-// scores = q . k on four devices, q in parts along s, k in parts along t.
+// scores = q . k on four devices, with q sharded over s and k over t.
 Program scores(bool ring) {
   const auto digits = plan::digits_of({4});
   const auto model = graph::parse_graph(
@@ -340,8 +343,8 @@ Program scores(bool ring) {
                       Phase::kInference);
 }
 
-// A device works on a block while the next is on its way: the first block, and then for each
-// further one whatever takes longer.
+// A device computes on one block while it receives the next: the first block, and then for each
+// further one the longer of the two times.
 TEST(Rings, OverlapBlocksWithTheirWay) {
   constexpr int kBlocks = 4;
   constexpr double kBlockFlops = 2.0 * 16 * 32 * 32;
@@ -356,7 +359,7 @@ TEST(Rings, OverlapBlocksWithTheirWay) {
     const double way = kBlockBytes / bandwidth;
     const auto gathered = simulate(scores(false), m);
     const auto ring = simulate(scores(true), m);
-    const double before = gathered.compute.value - kBlocks * compute;  // the rectifier
+    const double before = gathered.compute.value - kBlocks * compute;  // the ReLU
     EXPECT_NEAR(gathered.iteration.value, before + (kBlocks - 1) * way + kBlocks * compute, 1e-12);
     EXPECT_NEAR(ring.iteration.value, before + compute + (kBlocks - 1) * std::max(way, compute),
                 1e-12);
@@ -365,7 +368,7 @@ TEST(Rings, OverlapBlocksWithTheirWay) {
   }
 }
 
-// Two blocks at a time, not all of them; the result is there either way.
+// Two blocks are alive at a time instead of all. The result is alive either way.
 TEST(Rings, HoldTwoBlocks) {
   constexpr double kBlock = 32 * 32 * 4;
   constexpr double kScores = 16 * 128 * 4;
@@ -376,7 +379,8 @@ TEST(Rings, HoldTwoBlocks) {
 
 // --- Memory --------------------------------------------------------------------------------------
 
-// x is [64, 64], every tensor 16 KiB; `op` twice in a chain after a linear, then the loss.
+// x is [64, 64], and each tensor has 16 KiB. `op` is applied twice after a linear; then comes the
+// loss.
 Memory memory_of_chain(const std::string& op) {
   const auto text = fmt::format(
       "graph g\n%x = input() shape=[64, 64]\n%w = weight() shape=[64, 64]\n%t = input() shape=[64, "
@@ -389,13 +393,14 @@ Memory memory_of_chain(const std::string& op) {
 TEST(Memory, WhatBackwardDoesNotNeedIsFreed) {
   constexpr double kTensor = 64 * 64 * 4;
   constexpr double kScalar = 4;
-  // A gelu needs its operand: x, t, a, b, c, and the gradient of c while the loss's is there.
+  // gelu needs its operand: x, t, a, b, c, and the gradient of c while the loss's gradient is
+  // alive.
   const auto kept = memory_of_chain("gelu({})");
   EXPECT_EQ(kept.persistent, Bytes{kTensor});
   EXPECT_EQ(kept.peak, Bytes{kTensor + 6 * kTensor + kScalar});
-  // Of a rectifier the result is enough: a is freed after b.
+  // For a ReLU the result is enough: a is freed after b.
   EXPECT_EQ(memory_of_chain("relu({})").peak, Bytes{kTensor + 5 * kTensor + kScalar});
-  // Sums do not: a is freed after b, b after c. Left are x, t, c and the gradient of c ...
+  // Sums need neither: a is freed after b, b after c. This leaves x, t, c and the gradient of c ...
   const auto freed = memory_of_chain("add({0}, {0})");
   EXPECT_EQ(freed.peak, Bytes{kTensor + 4 * kTensor + kScalar});
 }
@@ -416,7 +421,7 @@ TEST(Memory, IsAtLeastWhatPersists) {
       EXPECT_DOUBLE_EQ(sum.value, memory.peak.value);
       EXPECT_EQ(memory_of(inference, d).persistent, memory.persistent);
       EXPECT_LE(memory_of(inference, d).peak, memory.peak);
-      // Adam adds two states a weight.
+      // Adam adds two states per weight.
       const auto with_states = memory_of(adam, d);
       EXPECT_EQ(with_states.persistent, 3 * memory.persistent);
       EXPECT_EQ(with_states.peak - with_states.persistent, memory.peak - memory.persistent);
@@ -425,8 +430,8 @@ TEST(Memory, IsAtLeastWhatPersists) {
   });
 }
 
-// A cache takes a key and a value of every token in every layer, and is there all the time; what is
-// appended takes the place of what it is appended to.
+// A cache has a key and a value for every token in every layer, and lives all the time. The new
+// entry takes the place of the input that it is appended to.
 TEST(Memory, OfInferenceHoldsTheCache) {
   const std::string sizes = "layers=3,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11";
   constexpr double kBatch = 2;
@@ -450,7 +455,7 @@ TEST(Memory, OfInferenceHoldsTheCache) {
     const auto over_time = memory_over_time(program, 0);
     Bytes end;
     for (auto part : over_time.back().parts) end += part;
-    // At the end there are the cache, and what the last product reads and writes.
+    // At the end there are the cache, and the operands and result of the last matmul.
     const double tokens = text[1] == 's' ? 7 : 1;
     EXPECT_EQ(end, weights + cache + Bytes{4 * kBatch * tokens * (16 + 11)});
   }

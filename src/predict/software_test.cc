@@ -1,5 +1,5 @@
-// What software adds to a timeline, against closed forms. Tasks take one launch of 1 us, or
-// communicate 1000 bytes in 1 us; nothing else takes time.
+// Tests effects of software on a timeline against closed forms. Each task takes one launch of 1 us
+// or communicates 1000 bytes in 1 us, and nothing else takes time.
 #include <gtest/gtest.h>
 
 #include "graph/text.h"
@@ -26,7 +26,8 @@ Machine counting_machine(std::int64_t devices) {
   return m;
 }
 
-// `layers` linear layers of [50, 50] with rectifiers between, whose gradients take 10 us.
+// Returns `layers` linear layers of [50, 50] with ReLUs between them. All-reducing a gradient takes
+// 10 us.
 Program layers(int layers, const Machine& m, bool data_parallel) {
   const auto model =
       models::parse_model(fmt::format("mlp:layers={},inputs=50,hidden=50,outputs=50", layers))
@@ -62,10 +63,10 @@ TEST(Software, AHostRunsAhead) {
   auto& s = m.device.software;
   s.dispatch = Seconds{0.25 * kMicro};
   s.dispatch_backward = Seconds{0.5 * kMicro};
-  EXPECT_NEAR(micros(program, m), 15 + 0.25, 1e-9);  // only the first waits
+  EXPECT_NEAR(micros(program, m), 15 + 0.25, 1e-9);  // only the first task waits
   s.dispatch = Seconds{};
   s.dispatch_backward = Seconds{3 * kMicro};
-  // 6 us forward, in which the host is ahead by 1; six backward and three update tasks.
+  // Forward takes 6 us, and the host gets ahead by 1. Six backward and three update tasks follow.
   EXPECT_NEAR(micros(program, m), 9 * 3 + 1, 1e-9);
 }
 
@@ -84,13 +85,13 @@ TEST(Software, TheDeviceMeetsItsHostInEveryStepAndMicroBatch) {
 TEST(Software, CollectivesAreDispatched) {
   auto m = counting_machine(2);
   const auto program = layers(1, m, true);
-  // Forward, loss, and both backward in 4 us; the all-reduce of 10 us; the update.
+  // Forward, loss, and both backward tasks take 4 us, the all-reduce 10 us; then comes the update.
   EXPECT_NEAR(micros(program, m), 4 + 10 + 1, 1e-9);
   m.device.software.dispatch_collective = Seconds{9 * kMicro};
   EXPECT_NEAR(micros(program, m), 9 + 10 + 1, 1e-9);
 }
 
-// Gradients of three layers, 10 us each. Overlapped, the first is there at 8 us.
+// The gradients of three layers take 10 us each. If they overlap, the first is ready at 8 us.
 TEST(Software, GradientsWaitForTheBackwardPassUnlessTheyOverlap) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);
@@ -102,11 +103,8 @@ TEST(Software, GradientsWaitForTheBackwardPassUnlessTheyOverlap) {
   EXPECT_NEAR(s.exposed_comm.value / kMicro, 12 + 3 * 10 + 1 - 15, 1e-9);
 }
 
-// Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]; beside it run the
-// four backward tasks that are left, 1.5 us each, up to 14. Half of these 6 us delays what follows
-// it, so that the last of three ends at 8 + 30 + 3, and one update is left.
-// Three gradients of 2,500 numbers, 10 us each on two devices, after all else; start and latency
-// are paid by none of them.
+// Three gradients of 2,500 numbers take 10 us each on two devices, after everything else. Joined,
+// none of them pays start-up time or latency.
 TEST(Software, JoinedGradientsAreOneCollective) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);
@@ -118,6 +116,9 @@ TEST(Software, JoinedGradientsAreOneCollective) {
   EXPECT_NEAR(micros(program, m), apart, 1e-9);
 }
 
+// Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]. It overlaps the
+// remaining four backward tasks of 1.5 us each, until 14. Half of these 6 us delays later
+// collectives: the last of three ends at 8 + 30 + 3, and one update follows.
 TEST(Software, ComputeAndCommunicationSlowEachOtherDown) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);
@@ -147,7 +148,7 @@ TEST(Software, FusedKernelsAreLaunchedOnce) {
                    plan::Optimizer::kSgd);
   EXPECT_NEAR(micros(program, m), 2 * 4 + 1, 1e-9);
   m.device.software.fusion = machine::Fusion::kElementwise;
-  EXPECT_NEAR(micros(program, m), 2 * 2, 1e-9);  // and one kernel updates all weights
+  EXPECT_NEAR(micros(program, m), 2 * 2, 1e-9);  // one kernel updates all weights
   m.device.software.dispatch = m.device.software.dispatch_backward = Seconds{10 * kMicro};
   EXPECT_NEAR(micros(program, m), 2 * 2 * 10 + 1, 1e-9);
 }

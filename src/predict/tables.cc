@@ -70,8 +70,8 @@ std::vector<CostModel::Moved> CostModel::reshard(const TensorType& tensor, const
   return out;
 }
 
-// Never taken for blocking: what runs beside it depends on the place in the graph, and the lower
-// bound must stay one.
+// A halo exchange never counts as blocking: what it can overlap with depends on the place in the
+// graph, and the lower bound must stay valid.
 Cost CostModel::halo(const TensorType& tensor, const ops::Signature& s, std::size_t input,
                      const Layout& layout, bool gradient) const {
   const auto windows = windows_of(s, input, layout, digits_);
@@ -111,7 +111,7 @@ Cost CostModel::weight(const Shape& sizes, DType dtype, const Layout& layout,
       transitions_.between(transitions_.id_of(dual(layout)), transitions_.id_of(layout));
   const auto& sum = transitions_[both.there];
   out.async = transitions_.time(sum, bytes);
-  // Where gradients share collectives, or rows are sent in place of a table, it may be less.
+  // If gradients share collectives, or only rows of a table are sent, the outer time may be less.
   const bool sums_rows =
       looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd && digits_.sums_rows();
   if (!sums_rows && !software().joined_gradients) out.outer = transitions_.outer_time(sum, bytes);

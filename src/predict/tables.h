@@ -1,5 +1,5 @@
-// What a state or a transition costs in the search, in kinds that are priced apart (Prices).
-// All of forward and backward together, on one device.
+// Costs of states and transitions in the search, by kinds of cost that have separate prices
+// (Prices). A cost is of one device, for forward and backward together.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,12 @@ namespace tandem::predict {
 
 struct Cost {
   Seconds compute;   // operators, forward and backward
-  Seconds update;    // optimizer: compute that can run while something else is sent
-  Seconds blocking;  // communication that nothing can run beside
+  Seconds update;    // optimizer: compute that can overlap communication
+  Seconds blocking;  // communication that nothing can overlap
   Seconds async;     // other communication: gradients, resharding beside a parallel branch
   Bytes memory;
-  Seconds outer;  // of all communication, what is on the outer stream (Transitions)
-  // The forward pass's part of these.
+  Seconds outer;  // part of all communication on the outer stream (Transitions)
+  // Part of the costs above that is in the forward pass.
   struct Forward {
     Seconds compute;
     Seconds blocking;
@@ -54,7 +54,7 @@ struct Cost {
     forward.outer = forward.outer - other.forward.outer;
     return *this;
   }
-  // Of so many passes, of which so many have their results kept at once.
+  // Returns the cost of `passes` passes, of which `kept` have results in memory at the same time.
   [[nodiscard]] Cost times(double passes, double kept) const {
     return {passes * compute,
             passes * update,
@@ -66,7 +66,7 @@ struct Cost {
   }
 };
 
-// What a second or a byte of each kind counts for.
+// Weight of a second or a byte of each kind of cost.
 struct Prices {
   double compute = 1;
   double update = 1;
@@ -75,7 +75,7 @@ struct Prices {
   double per_byte = 0;
   double outer = 0;
   double rooted = 0;
-  // What a second of the forward pass counts for beside that.
+  // Additional weight of a second of the forward pass.
   struct Forward {
     double compute = 0;
     double blocking = 0;
@@ -104,13 +104,13 @@ class CostModel {
 
   [[nodiscard]] std::size_t levels() const { return machine_.levels.size(); }
 
-  // An operator's compute, and the tensor it leaves for the backward pass.
-  // `differentiated`: operands that get a gradient. `role`: predict/kernels.h.
+  // Returns an operator's compute and the memory of the result that it saves for backward.
+  // `differentiated`: operands that get a gradient. `role`: see predict/kernels.h.
   Cost compute(const ops::Op& op, const ops::Signature& s, std::span<const TensorType> operands,
                const TensorType& result, const machine::NodeLayout& layout,
                ops::InputMask differentiated, const KernelRole& role = {}) const;
 
-  // The compute of `compute`, by pass.
+  // Times of `compute`, by pass.
   struct PassTimes {
     Seconds forward;
     Seconds backward;
@@ -121,34 +121,35 @@ class CostModel {
                                      ops::InputMask differentiated,
                                      const KernelRole& role = {}) const;
 
-  // Does it not matter which device does something?
+  // Returns whether all devices are equal, so that it does not matter which one runs a task.
   [[nodiscard]] bool has_equal_devices() const { return machine_.groups.empty(); }
 
   [[nodiscard]] const machine::Software& software() const { return machine_.device.software; }
 
-  // A weight stored in this layout: memory, gradient synchronisation, update.
-  // `looked_up`: the shard of indices into a table whose gradient is row-sparse, else null.
-  // `of_product`: of one user alone, once a step, that makes its gradient by a product.
+  // Returns the cost of a weight stored in `layout`: memory, gradient synchronization and update.
+  // `looked_up`: shard of the indices into a table with row-sparse gradient, else null.
+  // `of_product`: the weight has a single use per step, and a matmul computes its gradient.
   Cost weight(const Shape& sizes, DType dtype, const machine::Layout& layout,
               const Shape* looked_up = nullptr, bool of_product = false);
 
-  // One that is not trained: memory alone.
+  // Returns the cost of a weight that is not trained: its memory.
   [[nodiscard]] Cost frozen_weight(const Shape& sizes, DType dtype,
                                    const machine::Layout& layout) const;
 
-  // A weight that is used in several stages of a pipeline, and its gradient: from one of them to
-  // another.
+  // Returns the cost of sending a weight that several pipeline stages use, and its gradient, from
+  // one stage to another.
   [[nodiscard]] Cost sent_between_stages(const TensorType& weight, const machine::Layout& layout,
                                          machine::DigitMask stages) const;
 
-  // What it costs more to store a weight that is used in `used` in the parts `stored`, its gradient
-  // reduce-scattered: gathered once a step and kept, or for the forward pass and for the backward
-  // pass anew.
+  // Returns the additional cost of a weight that is used in layout `used` and stored sharded in
+  // `stored`, with reduce-scattered gradient. It is gathered once a step and retained, or gathered
+  // separately for forward and backward.
   enum class Gathered : std::uint8_t { kOnce, kForEachPass };
   Cost stored_in_parts(const TensorType& weight, const machine::Layout& used,
                        const machine::Layout& stored, Gathered gathered);
 
-  // What it costs more to compute an operator's result again for the backward pass than to keep it.
+  // Returns the additional cost of recomputing an operator's result for the backward pass instead
+  // of saving it.
   Cost computed_again(const ops::Op& op, const ops::Signature& s,
                       std::span<const TensorType> operands, const TensorType& result,
                       const machine::NodeLayout& layout, const KernelRole& role = {}) const;
@@ -156,8 +157,8 @@ class CostModel {
   using LayoutId = Transitions::LayoutId;
   LayoutId id_of(const machine::Layout& layout) { return transitions_.id_of(layout); }
 
-  // A tensor brought from one layout to another, and its gradient brought back. `blocks`: nothing
-  // can run beside it. `gradient`: its type, if it has one.
+  // Returns the cost of resharding a tensor and of resharding its gradient back. `blocks`: nothing
+  // can overlap it. `gradient`: the gradient's type, if there is one.
   Cost reshard(const TensorType& tensor, LayoutId from, LayoutId to, std::optional<DType> gradient,
                bool blocks);
   Cost reshard(const TensorType& tensor, const machine::Layout& from, const machine::Layout& to,
@@ -165,16 +166,17 @@ class CostModel {
     return reshard(tensor, id_of(from), id_of(to), gradient, blocks);
   }
 
-  // Of a tensor of so many bytes in all. `from` has partial sums where `to` has some.
+  // Returns the time of resharding a tensor of `bytes` global bytes. If `to` has partial sums,
+  // `from` must have them, too.
   Seconds time(const machine::Layout& from, const machine::Layout& to, double bytes);
 
-  // The same for all pairs of two lists, row by row.
+  // Cost of one pair of layouts; `reshard` returns all pairs of two lists, row by row.
   struct Moved {
-    Seconds time;  // infinite where it is impossible
+    Seconds time;  // infinite if impossible
     Bytes memory;
     Seconds outer = {};
-    Seconds rooted = {};  // on one of the outer level's streams to a root or from it
-    // The forward pass's part.
+    Seconds rooted = {};  // time on one of the outer level's streams for rooted collectives
+    // Part of these times in the forward pass.
     Seconds forward = {};
     Seconds forward_outer = {};
     Seconds forward_rooted = {};
@@ -183,15 +185,15 @@ class CostModel {
   std::vector<Moved> reshard(const TensorType& tensor, const LayoutList& from, const LayoutList& to,
                              std::optional<DType> gradient);
 
-  // An operand that lies in this layout brought into windows, and its gradient back from them.
-  // Nothing where it is read in shards.
+  // Returns the cost of bringing an operand in `layout` into windows, and its gradient back.
+  // Returns zero cost if the operand is read in shards.
   Cost halo(const TensorType& tensor, const ops::Signature& s, std::size_t input,
             const machine::Layout& layout, bool gradient) const;
 
   [[nodiscard]] DType gradient_of_weight(DType weight) const { return precision_.gradient(weight); }
 
  private:
-  // An operator's operands and result as one device has them.
+  // Types of an operator's operands and result on one device, and the layout of the result.
   struct Parts {
     std::vector<TensorType> inputs;
     TensorType output;

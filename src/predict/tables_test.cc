@@ -9,8 +9,8 @@
 namespace tandem::predict {
 namespace {
 
-// Of a 16-bit weight: itself, its gradient, a master and Adam's moments; sent in the gradient's
-// type.
+// A weight in bf16 or fp16 has itself, its gradient, a master weight and Adam's moments. It is sent
+// in the gradient's type.
 TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
   const auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
@@ -29,8 +29,8 @@ TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
   EXPECT_EQ(cost(DType::kFp16, true, false).async, cost(DType::kFp16, false, false).async);
 }
 
-// On one device, with every optimizer and precision: the weight of a linear layer takes what its
-// buffers do in the program, and plain SGD subtracts its gradient at once in both or in neither.
+// On one device, with every optimizer and precision, the cost of a linear layer's weight equals its
+// buffers in the program. Plain SGD subtracts the gradient in the matmul in both or in neither.
 TEST(CostModel, WeightsTakeWhatTheirBuffersDo) {
   const auto machine = machine::load_machine("local:1");
   const machine::Digits digits(machine);

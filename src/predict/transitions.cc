@@ -12,7 +12,7 @@ using machine::Layout;
 
 namespace {
 
-// Both with their dimensions numbered as they come up.
+// Returns both layouts with dimensions renumbered in the order of first occurrence.
 std::pair<Layout, Layout> with_numbered_dims(Layout a, Layout b) {
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::array<std::size_t, Shape::kMaxRank> numbers;
@@ -107,7 +107,8 @@ const std::vector<Transitions::Both>& Transitions::between(const List& from, con
   return at->second = std::move(out);
 }
 
-// It does not matter which dimension is which: pairs that differ in that alone have one transition.
+// Computes both transitions. Pairs that differ only in the numbering of dimensions share one
+// transition, because the cost does not depend on it.
 Transitions::Both Transitions::made_between(LayoutId from, LayoutId to) {
   const auto [a, b] = with_numbered_dims(layouts_[from], layouts_[to]);
   const auto first = id_of(a);
@@ -135,7 +136,7 @@ std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
   constexpr double kProbe = 1e9;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto& step = steps[i];
-    // Of types that are narrow already this is too little, and a bound still.
+    // For types that are narrow already this is too small, so it remains a lower bound.
     const bool narrow = digits_.narrow_exchange() && step.kind == machine::Step::kAllToAll;
     const double part = narrow ? 0.5 : 1;
     const auto time = [&](double bytes) {

@@ -1,6 +1,6 @@
-// What it takes to bring a tensor from one layout to another. The search asks for the same pairs
-// again and again, millions of times: layouts are numbered, pairs of numbers looked up in a flat
-// table, pairs of lists of them at once, and what takes the same is kept once.
+// Costs of resharding a tensor from one layout to another. The search asks for the same pairs
+// millions of times. Layouts are therefore numbered, pairs of numbers are cached in a flat table,
+// and pairs of lists are cached whole. Transitions with equal costs are stored once.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace tandem::predict {
 
-// The affine part of its time, and the collectives whose time is not affine in the bytes: those
-// over links whose utilization is a curve.
+// Cost of a reshard: an affine function of the bytes, plus the collectives whose time is not
+// affine. These cross links whose utilization is a curve.
 struct Transition {
   struct Collective {
     machine::Step kind;
     machine::DigitMask digits;
-    double fraction;  // of the global bytes that one device has in it
-    bool is_outer;    // Does it run on the outer stream,
-    bool is_rooted;   // or on one for what roots send or receive?
+    double fraction;  // bytes in it on one device / global bytes
+    bool is_outer;    // whether it runs on the outer stream
+    bool is_rooted;   // whether it runs on a stream for rooted collectives
   };
   // Time = latency + per_byte * (global bytes).
   struct Affine {
@@ -30,13 +30,13 @@ struct Transition {
     [[nodiscard]] Seconds of(double bytes) const { return latency + Seconds{per_byte * bytes}; }
   };
   Affine all;
-  Affine outer;   // the part on the outer stream (Transitions::is_on_outer_stream)
-  Affine rooted;  // the part on the streams of the same level to roots and from them
+  Affine outer;   // part on the outer stream (Transitions::is_on_outer_stream)
+  Affine rooted;  // part on the same level's streams for rooted collectives
   std::vector<Collective> curved;
-  double memory = 0;  // of the result's shard, as a fraction of the global bytes
+  double memory = 0;  // sum over steps of result shard bytes / global bytes
 };
 
-// Not thread-safe.
+// Cache of transitions between layouts. Not thread-safe.
 class Transitions {
  public:
   using LayoutId = std::uint32_t;
@@ -45,29 +45,30 @@ class Transitions {
 
   LayoutId id_of(const machine::Layout& layout);
 
-  // From one layout to another, and of its gradient from there back.
+  // Transition from one layout to another, and that of its gradient back.
   struct Both {
     std::uint32_t there, back;
     [[nodiscard]] bool is_possible() const { return there != kNone; }
   };
   Both between(LayoutId from, LayoutId to);
 
-  // Different layouts in an order; equal ids mean equal lists.
+  // Ordered list of different layouts; equal ids mean equal lists.
   struct List {
     Hash id = 0;
     std::vector<LayoutId> layouts;
   };
-  // From each of a list to each of another, row by row. Impossible where a partial sum would have
-  // to be made of what is none: no operator of the forward pass does that. Stays where it is.
+  // Returns the transitions from each layout of `from` to each of `to`, row by row. A pair is
+  // impossible if it would need to create a partial sum: no operator of the forward pass does that.
+  // The reference stays valid.
   const std::vector<Both>& between(const List& from, const List& to);
   [[nodiscard]] const Transition& operator[](std::uint32_t i) const { return transitions_[i]; }
 
   [[nodiscard]] Seconds time(const Transition& transition, double bytes) const;
-  // The time that it occupies the outer stream of a device that takes part in every step.
+  // Returns the time on the outer stream of a device that takes part in every step.
   [[nodiscard]] Seconds outer_time(const Transition& transition, double bytes) const;
-  // Likewise one of the two streams of that level to roots and from them.
+  // Returns the time on one of that level's two streams for rooted collectives.
   [[nodiscard]] Seconds rooted_time(const Transition& transition, double bytes) const;
-  // Of the global bytes, what a device has.
+  // Returns the bytes of one device's shard / global bytes.
   [[nodiscard]] double shard_fraction(const machine::Layout& layout) const {
     machine::DigitMask dims = 0;
     for (std::size_t i = 0; i < layout.count(); ++i) {
@@ -77,7 +78,7 @@ class Transitions {
   }
 
  private:
-  // Open addressing; pairs that are asked for one after the other lie side by side.
+  // Entry of a hash table with open addressing. Pairs that are looked up in sequence are adjacent.
   struct Entry {
     LayoutId from = kNone, to = 0;
     Both both{};
@@ -87,13 +88,13 @@ class Transitions {
   [[nodiscard]] double fraction(machine::DigitMask dims) const {
     return 1 / static_cast<double>(digits_.group_size(dims));
   }
-  // Does the step run on the outer stream, that of collectives over the outermost level that has
-  // several units? Nothing does where the devices themselves copy.
+  // Returns whether `step` runs on the outer stream: that of collectives over the outermost level
+  // with several units. No step does if the devices themselves copy (`by_device`).
   [[nodiscard]] bool is_on_outer_stream(const machine::ReshardStep& step) const;
-  // Is it a scatter or a gather over that level?
+  // Returns whether `step` is a scatter or gather over that level.
   [[nodiscard]] bool is_at_root_of_outer_level(const machine::ReshardStep& step) const;
   [[nodiscard]] bool is_on_outer_level(const machine::ReshardStep& step) const;
-  // Sums the collectives that count and whose time is not affine.
+  // Returns the time of all collectives in `transition.curved` for which `counts` is true.
   template <class Counts>
   [[nodiscard]] Seconds curved_time(const Transition& transition, double bytes,
                                     const Counts& counts) const;
@@ -105,11 +106,11 @@ class Transitions {
 
   const machine::Machine& machine_;
   const machine::Digits& digits_;
-  std::vector<double> fractions_;  // by the digits that cut dimensions, where those are few
+  std::vector<double> fractions_;  // by mask of sharding digits; empty for many digits
   std::vector<machine::Layout> layouts_;
-  std::vector<LayoutId> duals_;  // kNone: not asked for yet
+  std::vector<LayoutId> duals_;  // kNone: not computed yet
   std::unordered_map<Hash, LayoutId> ids_;
-  std::unordered_map<Hash, std::vector<Both>> lists_;  // by both ids
+  std::unordered_map<Hash, std::vector<Both>> lists_;  // by the ids of both lists
   std::vector<Entry> entries_;
   std::size_t used_ = 0;
   std::vector<Transition> transitions_;

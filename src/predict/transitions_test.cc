@@ -29,7 +29,7 @@ std::vector<Layout> all_layouts(std::size_t digits) {
   return out;
 }
 
-// Every pair, asked for twice: more than the table begins with.
+// Asks for every pair twice, more pairs than the table initially has room for.
 TEST(Transitions, TakeWhatTheirStepsTake) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);
@@ -63,7 +63,8 @@ TEST(Transitions, TakeWhatTheirStepsTake) {
   }
 }
 
-// All pairs of two lists are those asked for one by one; a sum is made of no whole value.
+// Transitions between two lists equal those between their layouts. No partial sum is created from a
+// whole value.
 TEST(Transitions, BetweenListsAreThoseBetweenTheirLayouts) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);

@@ -1,12 +1,12 @@
-// The rules that are part of the program, each with what is known of its proof.
+// The rules that are compiled into the program, each with the result of its proof.
 //
-// A proof is looked up, not made again: rules/proofs has one line for each rule that was judged,
+// A proof is looked up, not repeated: the file rules/proofs has one line for each judged rule,
 //
-//   fuse-linear-relu 5f0c1a2b3c4d5e6f proved sums
+//   fuse-linear-relu 5f0c1a2b3c4d5e6f proved normal-forms
 //   add-associates 00c1a2b3c4d5e6f7 proved_if z3 same_shape(?x, ?y)
 //
-// its name, its hash, the status, who found it, and the condition under which it holds. A rule that
-// was changed since has another hash, and no proof. Only rules with a proof are used.
+// with the rule's name, hash, status, prover, and the condition under which the rule holds. A rule
+// that changed after its proof has another hash, and so no proof. Only rules with a proof are used.
 #pragma once
 
 #include <span>
@@ -22,37 +22,40 @@ namespace tandem::rewrite {
 struct ProvedRule {
   Rule rule;
   Proof proof;
-  std::string origin;  // "rules/algebra.rules"
+  std::string origin;  // for example "rules/algebra.rules"
 
   [[nodiscard]] bool is_proved() const { return rewrite::is_proved(proof.status); }
-  // The rule with the condition of its proof among its own.
+  // Returns the rule with the condition of its proof added to its own conditions.
   [[nodiscard]] Rule guarded() const;
 };
 
-// Those written by hand, proved or not, in the order of the files. Read once.
+// Returns the handwritten rules, proved or not, in the order of their files. Reads them once.
 const std::vector<ProvedRule>& shipped_rules();
-// Those that are proved, guarded: what is used where nobody asks for others.
+// Returns the proved handwritten rules, guarded. They are used unless others are requested.
 std::vector<Rule> usable_rules();
 
-// Those that the generator found, all of them proved. Read once, when first asked for: they are ten
-// times as many, and most say how a graph grows.
+// Returns the generated rules, all of which are proved. Reads them once, at the first call: they
+// are ten times as many as the handwritten ones, and most of them make graphs larger.
 const std::vector<ProvedRule>& generated_rules();
-// The usable ones and the generated ones.
+// Returns usable_rules() and the generated rules.
 std::vector<Rule> all_rules();
 
-// Of either kind. Throws UserError("rule") naming the nearest where there is none of that name.
+// Returns the handwritten or generated rule called `name`. Throws UserError("rule") that suggests
+// the nearest name if there is none.
 const ProvedRule& find_shipped_rule(std::string_view name);
 
-// Lines of a file of proofs. `source` is how messages call it. Throws UserError("rule").
+// One line of a file of proofs.
 struct ProofLine {
   std::string name;
   Hash hash = 0;
   Proof proof;
 };
+// Returns the lines of `text`, a file of proofs. `source` names the file in messages. Throws
+// UserError("rule").
 std::vector<ProofLine> parse_proofs(std::string_view text, const std::string& source);
 std::string to_text(const ProofLine& line);
 
-// Rules of one file with those proofs that are of them.
+// Joins the rules of file `origin` with the proofs that have the same name and hash.
 std::vector<ProvedRule> with_proofs(std::vector<Rule> rules, const std::string& origin,
                                     std::span<const ProofLine> proofs);
 

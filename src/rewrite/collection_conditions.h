@@ -1,5 +1,5 @@
-// What an imported rule must say beside its two sides: which shapes are one, ranks that only a
-// number of dimensions told, and degrees that whoever applies it picks.
+// Conditions that an imported rule must state besides its two sides. They name the shapes that are
+// equal, the ranks that only PM_NUMDIM gave, and the degrees that the user of the rule chooses.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace tandem::rewrite {
 
-// same_shape is an equivalence: for every variable, the first of those that the conditions make
-// equal to it.
+// Returns for every tensor variable the first variable that the rule's same_shape conditions make
+// equal to it. same_shape is an equivalence relation.
 std::vector<std::uint16_t> shape_classes(const Rule& rule);
-// Says each class once, by its first variable.
+// Replaces the same_shape conditions of `rule` by one for each variable and the first of its class.
 void merge_same_shapes(Rule& rule);
 
-// The source's own operators fix the ranks of some variables; those that only a number of
-// dimensions told are said.
+// Adds a rank condition for each variable whose rank in `ranks` does not follow from the source's
+// operators.
 void add_rank_conditions(Rule& rule, const Ranks& ranks);
 
-// Degrees that the source does not have are free.
+// Makes the degree symbol ?d a choice of `rule` if the source does not bind it.
 void add_choices(Rule& rule);
 
 }  // namespace tandem::rewrite

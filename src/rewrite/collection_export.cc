@@ -18,14 +18,14 @@ namespace {
 
 using Found = std::vector<std::optional<Expression>>;
 
-// Parameters that no attribute shows are tried from 1 to this.
+// Largest value tried for a parameter that no attribute determines.
 constexpr std::int64_t kMaxTried = 15;
 
-// How a line stands in a side: what its inputs and symbols are.
+// A match of an operator line in a side: the nodes of its inputs and the values of its symbols.
 struct LineMatch {
   std::vector<std::optional<PatternId>> inputs;
   Found symbols;
-  // Attributes to be compared once all symbols are known: of the line, of the side.
+  // Pairs of an attribute of the line and one of the side, compared once all symbols are known.
   std::vector<std::pair<const Expression*, Expression>> later;
 };
 
@@ -35,7 +35,7 @@ std::optional<std::int64_t> whole(const Expression& e) {
   return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
-// [1, 1] as two expressions; nothing where it is no list.
+// Returns the elements of a list: [1, 1] -> two expressions. Returns nullopt if `e` is no list.
 std::optional<std::vector<Expression>> items(const Expression& e) {
   if (e.operation == Operation::kList) return e.operands;
   const auto* list = e.operation == Operation::kLiteral
@@ -48,7 +48,7 @@ std::optional<std::vector<Expression>> items(const Expression& e) {
   return out;
 }
 
-// Products with a scalar, as the rule's conditions say that an operand is one.
+// Returns the mul nodes that multiply by a scalar. The condition dim(?y, 0) == 1 marks a scalar ?y.
 std::vector<PatternId> stretched_nodes(const Rule& rule, const Side& side) {
   std::vector<PatternId> out;
   for (std::size_t i = 0; i < side.nodes.size(); ++i) {
@@ -141,7 +141,8 @@ class SideExport {
         fmt::format("{}: no operator of the collection says {}", node.spec->name, part_text(id)));
   }
 
-  // Those of several nodes first, that their parts are not taken one by one.
+  // Returns all lines, those with most nodes first. A line of one node would otherwise match a part
+  // of what a larger line matches.
   static const std::vector<const OperatorLine*>& by_size() {
     static const auto sorted = [] {
       std::vector<const OperatorLine*> out;
@@ -254,7 +255,8 @@ class SideExport {
     return true;
   }
 
-  // A group is a number, or told by sizes.
+  // Returns whether the line's parameter `group`, if it has one, is a number. The next line
+  // computes groups from sizes.
   static bool has_numbers(const Rule& line, const LineMatch& match) {
     const auto at = std::ranges::find(line.symbols, "group") - line.symbols.begin();
     const auto i = static_cast<std::size_t>(at);
@@ -278,7 +280,8 @@ class SideExport {
     return false;
   }
 
-  // Are attributes what the line computes, and does the rule ask for what the line asks for?
+  // Returns whether the attributes are those that the line computes, and the rule states the line's
+  // conditions.
   bool agrees(const Rule& line, const LineMatch& match) const {
     return attributes_agree(match) &&
            std::ranges::all_of(line.conditions,
@@ -298,7 +301,8 @@ class SideExport {
     return *e == Expression{.literal = std::string("true")} || is_asked(*e);
   }
 
-  // Of a line that fits but for shapes that the rule does not say are equal; nothing of others.
+  // Returns a message if `line` fits except for a same_shape condition that the rule does not
+  // state. Returns "" otherwise.
   std::string what_is_not_said(const OperatorLine& line, const LineMatch& match,
                                PatternId id) const {
     if (!attributes_agree(match)) return "";
@@ -396,7 +400,7 @@ class SideExport {
 
   [[nodiscard]] std::int64_t permutation(const std::vector<Expression>& perm) const {
     const auto rank = raw_dimension(std::ssize(perm));
-    std::int64_t out = 0;  // the dimension of replicas stays
+    std::int64_t out = 0;  // the replica dimension stays
     for (const auto& d : perm) {
       const auto n = whole(d);
       if (!n) throw Lacking("transpose: the permutation has symbols, and must have numbers");
@@ -416,7 +420,8 @@ class SideExport {
   std::map<PatternId, CollectionTensor> values_;
 };
 
-// ?x1, ?w4 and ?x1_1 are tensors -1, -4 and output 1 of -1, as they are called on import.
+// Returns the tensor that import calls `name`: ?x1, ?w4 and ?x1_1 are tensors -1, -4 and output 1
+// of -1. Returns nullopt for other names.
 std::optional<CollectionTensor> named(const std::string& name) {
   if (name.empty() || (name[0] != 'x' && name[0] != 'w')) return std::nullopt;
   const auto line = name.find('_');
@@ -459,7 +464,7 @@ CollectionRule to_collection_rule(const Rule& rule, Dimensions dimensions) {
       ranks[condition.operands[0].variables[0]] = static_cast<std::size_t>(*rank);
     }
   }
-  // Twice, as ranks that one side tells hold on the other.
+  // Two rounds, because ranks found on one side also hold on the other.
   for (int round = 0; round < 2; ++round) {
     for (const auto* side : {&rule.source, &rule.target}) {
       const PatternSizes::Known known{

@@ -17,7 +17,8 @@ namespace tandem::rewrite {
 namespace {
 
 bool is_constant(const std::string& type) { return type.starts_with("OP_CONSTANT_"); }
-// Of the sizes of its first operand, whatever the others are.
+// Returns whether the result of operator `type` has the sizes of its first operand, whatever the
+// other operands are.
 bool keeps_sizes(const std::string& type) {
   constexpr std::array kKeeping = {"OP_MUL",  "OP_POOL2D_AVG", "OP_POOL2D_MAX",
                                    "OP_RELU", "OP_SIGMOID",    "OP_TANH"};
@@ -36,16 +37,17 @@ struct Context {
   Rule& rule;
   Ranks& ranks;
   Dimensions dimensions;
-  // Degrees of 2 stand for any, but not beside operators for 2 tensors alone.
+  // Whether a degree of 2 means 2, and not any degree. True if the rule has operators for exactly 2
+  // tensors.
   bool fixed_degree = false;
-  std::vector<Expression> implied = {};  // by the source's operators
-  bool strict = false;  // else what is not known yet is 0: only ranks are looked for
+  std::vector<Expression> implied = {};  // conditions that hold because of the source's operators
+  bool strict = false;  // false: unknown sizes become 0, because only ranks are sought
 };
 
-// What a constant is as large as: given by who reads it.
+// The size that the reader of a constant needs.
 struct ConstantSize {
-  std::optional<Expression> size = {};   // of a square
-  std::optional<Expression> shape = {};  // whole
+  std::optional<Expression> size = {};   // side length of a square
+  std::optional<Expression> shape = {};  // every dimension
 };
 
 class SideImport {
@@ -84,7 +86,7 @@ class SideImport {
     return side_.add({.variable = v});
   }
 
-  // Of what there is by now.
+  // Returns the ranks and sizes of the nodes added so far.
   [[nodiscard]] PatternSizes sizes() const { return {side_, context_.ranks, known_}; }
 
   [[nodiscard]] std::int64_t parameter(const CollectionOperator& op, const std::string& key) const {
@@ -93,7 +95,7 @@ class SideImport {
     return at->second;
   }
 
-  // As ours: without the dimension of replicas.
+  // Converts dimension `raw` to ours, which does not count the replica dimension.
   [[nodiscard]] std::int64_t dimension(const CollectionOperator& op, std::int64_t raw) const {
     const auto out = raw - (context_.dimensions == Dimensions::kReplicasFirst ? 1 : 0);
     if (raw < 0 || raw > static_cast<std::int64_t>(Shape::kMaxRank)) {
@@ -126,7 +128,7 @@ class SideImport {
     if (op.type == "OP_SPLIT") return split(op, t.output);
     const auto& line = line_for(op);
     const auto inputs = convert_inputs(op, size);
-    // A tensor that stands twice along one of its dimensions.
+    // The line concatenates a tensor with itself or adds its two halves, so the degree must be 2.
     if (line.when.contains("PM_PARALLEL_DEGREE")) context_.fixed_degree = true;
     auto id = instantiate(op, line, inputs, size);
     if (op.type == "OP_MUL" || op.type == "OP_PRELU" || op.type == "OP_WHERE")
@@ -149,7 +151,8 @@ class SideImport {
     return name == "none" ? id : side_.add({.spec = &ops::find_op(name), .inputs = {id}});
   }
 
-  // A constant, or what is made of one element by element: as large as who reads it needs.
+  // Returns whether `t` is a constant, or computed from constants elementwise. Such a tensor takes
+  // the size that its reader needs.
   [[nodiscard]] bool is_constant_sized(const CollectionTensor& t) const {
     if (t.op < 0) return false;
     const auto& op = operators_[static_cast<std::size_t>(t.op)];
@@ -160,7 +163,7 @@ class SideImport {
     return keeps_sizes(op.type) && !op.inputs.empty() && is_constant_sized(op.inputs[0]);
   }
 
-  // `size` is what is asked of the result.
+  // `size` is the size that the reader of the result needs.
   std::vector<PatternId> convert_inputs(const CollectionOperator& op,
                                         const ConstantSize& size = {}) {
     std::vector<PatternId> out(op.inputs.size());
@@ -180,7 +183,7 @@ class SideImport {
     return out;
   }
 
-  // How large operand i must be beside the other.
+  // Returns the size that operand `i` needs to fit operand `other`.
   [[nodiscard]] ConstantSize constant_size(const CollectionOperator& op, std::size_t i,
                                            PatternId other) const {
     const auto s = sizes();
@@ -188,12 +191,13 @@ class SideImport {
     if (op.type == "OP_CONV2D") return {.size = s.size(other, 1)};
     if (op.type == "OP_MATMUL" || op.type == "OP_LINEAR") {
       if (rank) return {.size = s.size(other, i == 0 ? *rank - 2 : *rank - 1)};
-      return {.size = s.size(other, i == 0 ? 0 : 1)};  // of matrices
+      return {.size = s.size(other, i == 0 ? 0 : 1)};  // the operands are matrices
     }
-    // Element by element ones that are stretched are as good.
+    // An elementwise operator broadcasts a scalar, so a scalar constant is equivalent.
     const Expression scalar{.literal = std::vector<std::int64_t>{}};
     if (!rank) return {.shape = is_elementwise(op.type) ? std::optional(scalar) : std::nullopt};
-    // Squares lie side by side along one of their two dimensions.
+    // A concat places squares next to each other along one of their two dimensions; the other must
+    // fit.
     const auto along = op.type == "OP_CONCAT" ? parameter(op, "PM_AXIS") : 1;
     ConstantSize out{.size = s.size(other, along == 0 ? 1 : 0)};
     Expression shape{.operation = Operation::kList};
@@ -229,7 +233,8 @@ class SideImport {
     return id;
   }
 
-  // Where the source puts tensors together they fit; where only the target does, they must.
+  // Requires that the operands of a concat have equal sizes along the other dimensions. A concat of
+  // the source implies it. For a concat of the target alone it becomes a condition.
   void require_fit(const CollectionOperator& op, PatternId id) {
     const auto s = sizes();
     const auto rank = s.rank(id);
@@ -293,7 +298,7 @@ class SideImport {
     return symbol == "size" || symbol == "shape" || symbol.starts_with("dropout_");
   }
 
-  // Empty where it fits; else what is amiss.
+  // Returns why `line` does not fit `op`, or "" if it fits.
   static std::string misfit(const CollectionOperator& op, const OperatorLine& line) {
     const auto& symbols = line.line.symbols;
     if (line.line.tensors.size() != op.inputs.size()) {
@@ -336,7 +341,7 @@ class SideImport {
     if (symbol == "size" || symbol == "shape") {
       const auto& told = symbol == "size" ? size.size : size.shape;
       if (told) return *told;
-      // Whatever it is in the graph.
+      // The symbol binds any size.
       return {.operation = Operation::kSymbol,
               .variables = {number_of(context_.rule.symbols, symbol == "size" ? "n" : symbol)}};
     }
@@ -358,7 +363,7 @@ class SideImport {
     return literal(raw);
   }
 
-  // Its digits to the base of the rank: 2 of two dimensions is [1, 0].
+  // Returns the digits of `index` in the base of the rank: for rank 2, index 2 -> [1, 0].
   [[nodiscard]] std::vector<std::int64_t> permutation(const CollectionOperator& op,
                                                       std::int64_t index) const {
     const auto rank = parameter(op, "PM_NUMDIM");
@@ -409,7 +414,8 @@ class SideImport {
     return made[line.line.source.outputs[0]];
   }
 
-  // Of a line's expression; nothing where a size is not known.
+  // Returns expression `e` of a line with its symbols and sizes replaced. Returns nullopt if a size
+  // is unknown.
   std::optional<Expression> substituted(const Expression& e, const std::vector<PatternId>& inputs,
                                         const std::vector<Expression>& symbols,
                                         const PatternSizes& s) const {
@@ -494,7 +500,7 @@ class SideImport {
     }
   }
 
-  // Through operators that keep sizes.
+  // Returns the node that has the shape of `id`, found through operators that keep sizes.
   [[nodiscard]] PatternId shaped_as(PatternId id) const {
     while (!side_.nodes[id].is_variable()) {
       const auto& index = side_.nodes[id].spec->index;
@@ -522,7 +528,8 @@ class SideImport {
     }
   }
 
-  // What the operator's index text does not tell.
+  // Records sizes that the operator's index text does not give: same padding and stride 1 keep the
+  // image's sizes.
   void remember_sizes(const CollectionOperator& op, const std::vector<PatternId>& inputs,
                       PatternId id) {
     const auto is = [&](const char* key, std::int64_t value) {
@@ -554,7 +561,7 @@ void import_once(const CollectionRule& in, Context& context) {
   for (const auto& output : in.outputs) {
     context.rule.target.outputs.push_back(target.value(output.target));
   }
-  // Ranks that one side tells hold on the other.
+  // Two rounds, because ranks found on one side also hold on the other.
   for (int round = 0; round < 2; ++round) {
     const PatternSizes of_source(context.rule.source, context.ranks, source.known());
     const PatternSizes of_target(context.rule.target, context.ranks, target.known());

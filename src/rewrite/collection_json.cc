@@ -18,9 +18,9 @@ namespace tandem::rewrite {
 
 namespace {
 
-constexpr std::size_t kMaxNodesInText = 1000;  // a shared subpattern is written where it is used
+constexpr std::size_t kMaxNodesInText = 1000;  // a shared subpattern is written at each use
 
-// Are the sides, written out, short enough to be read again?
+// Returns whether `side`, written as text, is short enough to be read again.
 bool is_short(const Side& side) {
   std::vector<std::size_t> sizes(side.nodes.size());
   std::size_t total = 0;
@@ -34,12 +34,12 @@ bool is_short(const Side& side) {
   return total <= kMaxNodesInText;
 }
 
-// Is it one that cuts, copies or joins tensors?
+// Returns whether operator `spec` shards, replicates or joins tensors.
 bool is_parallel(const ops::OpSpec& spec) {
   return spec.role == ops::Role::kParallel || spec.role == ops::Role::kJoin;
 }
 
-// Letters that a rule's name may have; no two equal ones.
+// Makes names unique, of characters that a rule's name may have.
 class Names {
  public:
   std::string unique(const std::string& wanted, std::size_t number) {
@@ -61,7 +61,8 @@ class Names {
   std::set<std::string> used_;
 };
 
-// By any operator that cuts or copies tensors, where it is not said.
+// Returns how dimensions are counted if `text` does not state it: replicas first if it has any
+// parallelization operator.
 Dimensions dimensions_of(std::string_view text) {
   for (const auto* word : {"\"PM_PARALLEL_D", "\"OP_PARTITION\"", "\"OP_REPLICATE\"",
                            "\"OP_COMBINE\"", "\"OP_REDUCE\""}) {
@@ -70,7 +71,8 @@ Dimensions dimensions_of(std::string_view text) {
   return Dimensions::kPlain;
 }
 
-// With variables numbered by their first use, shapes merged, and conditions sorted.
+// Returns the rule with variables numbered by first use, shape conditions merged and choices
+// sorted. Returns nullopt if its text is too long or too deep.
 std::optional<Rule> canonical(const Rule& rule) {
   if (!is_short(rule.source) || !is_short(rule.target)) return std::nullopt;
   Rule named = rule;
@@ -90,7 +92,8 @@ void sort_conditions(Rule& rule) {
                     [&](const Expression& condition) { return to_text(rule, condition); });
 }
 
-// Are they one as they stand? A no may mean that they are written out alike, as numbers 2 and 2.0.
+// Returns whether the rules are equal, without writing them as text. Rules may have equal texts and
+// still differ here, such as by literals 2 and 2.0.
 bool are_plainly_one(const Rule& a, const Rule& b) {
   const auto merged = [](const Rule& rule) {
     auto out = renumbered(rule);
@@ -100,7 +103,8 @@ bool are_plainly_one(const Rule& a, const Rule& b) {
   return are_one(merged(a), merged(b));
 }
 
-// What is read back must be the same rule, conditions included.
+// Converts `rule` to the collection's form. Throws Lacking unless importing the result gives the
+// same rule, conditions included.
 CollectionRule faithful(const Rule& rule, Dimensions dimensions) {
   if (!is_short(rule.source) || !is_short(rule.target)) throw Lacking("is too long");
   auto out = to_collection_rule(rule, dimensions);

@@ -1,9 +1,10 @@
 // Import and export of TASO's and FlexFlow's rule collections (rewrite/collection_schema.h).
 //
-// A collection with parallelization operators counts dimensions from that of replicas, (replica,
-// rows, columns), another from the first. A degree of 2 stands for any: all degrees of a rule are
-// one symbol ?d. A split cuts where the concat before it was put together. What a rule says with
-// operators or parameters that there are none of here is told, not fatal.
+// A collection with parallelization operators counts dimensions from the replica dimension:
+// (replica, rows, columns). Any other collection counts from the first dimension of the tensor. A
+// degree of 2 stands for any degree: all degrees of a rule are one symbol ?d. A split cuts where
+// the concat before it joined its operands. A rule with an operator or parameter that does not
+// exist here is reported; it is not an error.
 #pragma once
 
 #include <functional>
@@ -18,19 +19,20 @@
 
 namespace tandem::rewrite {
 
-// Is this a collection, also one that is malformed, as opposed to rules in text form? `path` is
-// where it was read.
+// Returns whether `text`, read from file `path`, is a JSON collection and not rules in text form. A
+// malformed collection counts as one.
 bool is_collection_json(std::string_view text, std::string_view path = "");
 
-// A rule, or why it is none here.
+// A rule, or the reason why it has no equivalent here.
 struct Imported {
   std::string name;
   std::optional<Rule> rule;
-  std::string lacking;  // "OP_PIPELINE: micro-batches are ..."
+  std::string lacking;  // for example "OP_PIPELINE: micro-batches are ..."
 };
 
-// Holds one rule at a time, so that it takes any number. Names are unique. Throws
-// UserError("rules", "source: rule 3 ('name')", ...) where the text is not of the form.
+// Calls `visit` for every rule of `text`. Holds one rule at a time, so that there may be any number
+// of them. Gives the rules unique names. Throws UserError("rules", "source: rule 3 ('name')", ...)
+// if the text does not have the form of a collection.
 void for_each_imported(std::string_view text, const std::string& source,
                        const std::function<void(Imported)>& visit);
 
@@ -40,8 +42,8 @@ struct Collection {
 };
 Collection import_collection(std::string_view text, const std::string& source);
 
-// The rules that can be said so; the others are told in `lacking`. What is written is imported
-// again as the same rule.
+// A collection as text, with the rules that it can express. The others are listed in `lacking`.
+// Importing the text gives the same rules again.
 struct Exported {
   std::string text;
   std::size_t rules = 0;
@@ -49,21 +51,24 @@ struct Exported {
 };
 Exported export_collection(std::span<const Rule> rules);
 
-// Does it cut or copy tensors? A collection with any such rule counts dimensions otherwise.
+// Returns whether `rule` shards, replicates or joins tensors. A collection with any such rule
+// counts dimensions from the replica dimension.
 bool has_parallel_operator(const Rule& rule);
-// Does any rule of the text, `source`? Reads up to the first that does, and nothing where the text
-// has none of their names. Throws UserError("rule").
+// Returns whether any rule of `text` has a parallel operator. Stops at the first such rule, and
+// parses nothing if the text contains none of their names. Throws UserError("rule") that names
+// `source`.
 bool has_parallel_rule(std::string_view text, const std::string& source);
 
-// The same rule by rule, so that there may be any number of them.
+// Writes a collection rule by rule, so that there may be any number of rules.
 class CollectionWriter {
  public:
-  // `parallel`: has any of the rules a parallel operator?
+  // `parallel`: whether any of the rules has a parallel operator.
   CollectionWriter(bool parallel, std::function<void(std::string_view)> write);
 
-  // By several threads; in this order. Of each none, or why it cannot be said.
+  // Converts the rules with `threads` threads and writes them in this order. Returns for each rule
+  // nullopt, or the reason why the collection cannot express it.
   std::vector<std::optional<std::string>> add(std::span<const Rule> rules, unsigned threads = 1);
-  void end();  // behind the last
+  void end();  // call after the last add()
 
   [[nodiscard]] std::size_t rules() const { return rules_; }
 
@@ -73,8 +78,9 @@ class CollectionWriter {
   std::size_t rules_ = 0;
 };
 
-// Its text with its variables and symbols renamed by their first use and its conditions sorted:
-// equal for rules that differ in names only. Empty where it would be long.
+// Returns the rule as text, with variables and symbols renamed by their first use and conditions
+// sorted. Rules that differ only in names have equal texts. Returns "" if the text would be too
+// long.
 std::string canonical_text(const Rule& rule);
 
 }  // namespace tandem::rewrite

@@ -28,10 +28,10 @@ Parameters parallel(int dim) { return {{"PM_PARALLEL_DIM", dim}, {"PM_PARALLEL_D
 
 struct Case {
   TestJson rule;
-  std::string text;  // what it must be here
+  std::string text;  // the expected text of the imported rule
 };
 
-// Without parallelization: dimensions are counted from the first.
+// Without parallelization, dimensions are counted from the first.
 std::vector<Case> plain_cases() {
   const auto acti = [](int a) { return Parameters{{"PM_ACTI", a}}; };
   return {
@@ -191,7 +191,7 @@ std::vector<Case> plain_cases() {
   };
 }
 
-// With parallelization: dimension 0 is that of replicas.
+// With parallelization, dimension 0 is the replica dimension.
 std::vector<Case> parallel_cases() {
   return {
       {rule("move-partition", {op("OP_PARTITION", {-1}, parallel(2)), op("OP_RELU", {0})},
@@ -250,7 +250,7 @@ TEST(CollectionJson, CountsDimensionsFromReplicasWhereThereAreSome) {
   expect_imports(parallel_cases());
 }
 
-// What is imported can be said so, and is then read as the same rule.
+// Every imported rule can be exported, and is then imported as the same rule.
 TEST(CollectionJson, ExportsWhatItImported) {
   for (const auto& cases : {plain_cases(), parallel_cases()}) {
     std::vector<TestJson> rules;
@@ -267,7 +267,7 @@ TEST(CollectionJson, ExportsWhatItImported) {
   }
 }
 
-// Text, collection, text.
+// Exports rules from text and imports them again.
 TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
   const auto rules = parse_rules(
       "a: (relu (matmul ?a ?b)) => (relu (matmul ?a ?b))\n"
@@ -290,8 +290,8 @@ TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
   EXPECT_EQ(canonical_text(again.rules[1]), canonical_text(rules[1]));
 }
 
-// Operators do not always tell: those that do may be called so by a rule's name alone, or belong to
-// rules that a collection cannot say.
+// The operators alone do not determine how dimensions are counted. A parallel operator may occur
+// only in a rule's name, or in rules that a collection cannot express.
 TEST(CollectionJson, ExportSaysHowDimensionsAreCounted) {
   for (const auto* text :
        {"OP_REDUCE: (relu (softmax ?a axis=0)) => (relu (softmax ?a axis=0))\n",
@@ -307,7 +307,7 @@ TEST(CollectionJson, ExportSaysHowDimensionsAreCounted) {
   }
 }
 
-// Random sides of elementwise operators, products and parts: whatever is imported is exported.
+// Random sides of elementwise operators, matmuls and slices: every imported rule can be exported.
 TEST(CollectionJson, RandomRulesComeBack) {
   const std::uint64_t seed = 20'240'601;
   RecordProperty("seed", std::to_string(seed));
@@ -452,7 +452,7 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
   }
 }
 
-// Side by side with itself 60 times over, a tensor has 2^60 leaves as text.
+// A tensor that is concatenated with itself 60 times in a row has 2^60 leaves as text.
 TEST(CollectionJson, IsBounded) {
   std::vector<TestJson> doubled = {op("OP_EW_ADD", {-1, -1})};
   std::vector<TestJson> concats = {op("OP_CONCAT", {-1, -1}, concat_on(0, 2))};

@@ -14,12 +14,12 @@ struct Text {
   const char* type;
   const char* when;
   const char* pattern;
-  const char* rest;  // `choose` for parameters that no attribute equals, `if` for conditions
+  const char* rest;  // `choose` for parameters that equal no attribute, `if` for conditions
 };
 
-// Padding of a window that gives as many elements as there were, "same": (k - 1) / 2 for an odd k.
-// An average divides by the window's whole size. `groups` of a convolution are told by the sizes of
-// its operands; so one line serves for all.
+// "Same" padding keeps the image's size: it is (k - 1) / 2 for an odd window size k. An average
+// divides by the full window size. The sizes of a convolution's operands give its `groups`, so one
+// line serves any number of groups.
 constexpr std::array kLines = {
     // Activations and other functions of one tensor.
     Text{"OP_RELU", "", "(relu ?x)", ""},
@@ -38,7 +38,8 @@ constexpr std::array kLines = {
     Text{"OP_DROPOUT", "", "(dropout ?x p=?dropout_p origin=?dropout_origin)", ""},
     Text{"OP_SOFTMAX", "PM_SOFTMAX_DIM", "(softmax ?x axis=?softmax_dim)", ""},
     Text{"OP_SOFTMAX", "", "(softmax ?x)", ""},
-    // Of several, element by element; nothing is stretched but one scalar.
+    // Elementwise operators of several tensors. OP_EW_* do not broadcast; OP_MUL broadcasts one
+    // scalar.
     Text{"OP_MUL", "", "(mul ?x ?scalar)", "if rank(?scalar) == 1 and dim(?scalar, 0) == 1"},
     Text{"OP_EW_ADD", "", "(add ?x ?y)", "if same_shape(?x, ?y)"},
     Text{"OP_EW_SUB", "", "(sub ?x ?y)", "if same_shape(?x, ?y)"},
@@ -48,13 +49,13 @@ constexpr std::array kLines = {
     Text{"OP_EW_MIN", "", "(min ?x ?y)", "if same_shape(?x, ?y)"},
     Text{"OP_PRELU", "", "(prelu ?x ?y)", ""},
     Text{"OP_WHERE", "", "(where ?c ?x ?y)", ""},
-    // Products.
+    // Matmuls and embedding.
     Text{"OP_LINEAR", "", "(linear ?x ?w act=?acti)", ""},
     Text{"OP_LINEAR", "", "(linear ?x ?w ?bias act=?acti)", ""},
     Text{"OP_MATMUL", "", "(matmul ?x ?y)", ""},
     Text{"OP_BATCHMATMUL", "", "(batch_matmul ?x ?y)", ""},
     Text{"OP_EMBEDDING", "", "(embedding ?x ?w)", ""},
-    // Windows.
+    // Convolution, pooling, and enlarged kernels.
     Text{"OP_CONV2D", "PM_PAD=0",
          "(conv2d ?x ?w stride=[?stride_h, ?stride_w] padding=[((?kernel_h - 1) / 2), ((?kernel_w "
          "- 1) / 2)] groups=(dim(?x, 1) / dim(?w, 1)) act=?acti)",
@@ -90,12 +91,12 @@ constexpr std::array kLines = {
          "2)) / 2)) axis=3 before=((?kernel_w - dim(?w, 3)) / 2) after=((?kernel_w - dim(?w, 3)) / "
          "2))",
          "choose ?kernel_h, ?kernel_w"},
-    // Normalisations, with their scale and shift as operands.
+    // Normalizations with their scale and shift as operands.
     Text{"OP_BATCHNORM", "", "(batch_norm ?x ?scale ?shift)", ""},
     Text{"OP_LAYERNORM", "", "(layer_norm ?x ?scale ?shift)", ""},
     Text{"OP_RMS_NORM", "", "(rms_norm ?x ?scale)", ""},
-    // Constants: of the size that who reads them needs. A kernel that averages has a window of
-    // equal elements where a channel meets itself.
+    // Constants, of the size that their reader needs. An averaging kernel has a window of equal
+    // elements where the input channel is the output channel.
     Text{"OP_CONSTANT_IMM", "", "(constant shape=[?size, ?size] kind=\"eye\" value=1)", ""},
     Text{"OP_CONSTANT_ICONV", "",
          "(pad (pad (reshape (constant shape=[?size, ?size] kind=\"eye\" value=1) shape=[?size, "
@@ -110,9 +111,9 @@ constexpr std::array kLines = {
          ""},
     Text{"OP_CONSTANT_ONE", "", "(constant shape=?shape value=1)", ""},
     Text{"OP_TRANSPOSE", "", "(transpose ?x perm=?perm)", ""},
-    // Parallelization. Dimension 0 is that of replicas and of partial sums, the others are counted
-    // from 1. A tensor replicated along one of the others stands there several times, one behind
-    // the other.
+    // Parallelization. Dimension 0 is that of replicas and of partial sums; the others are counted
+    // from 1. Replicating a tensor along one of the others concatenates copies of it along that
+    // dimension.
     Text{"OP_PARTITION", "", "(partition ?x dim=?parallel_dim degree=?parallel_degree)", ""},
     Text{"OP_COMBINE", "PM_PARALLEL_DIM=0", "(unreplicate ?x degree=?parallel_degree)", ""},
     Text{"OP_COMBINE", "", "(combine ?x dim=?parallel_dim degree=?parallel_degree)", ""},
@@ -159,7 +160,7 @@ OperatorLine line_of(const Text& text, const std::string& pattern) {
   return out;
 }
 
-// Groups are told by the operands' sizes, or given as PM_GROUP.
+// The operands' sizes give the groups. A second line takes them from PM_GROUP.
 constexpr std::string_view kGroups = "groups=(dim(?x, 1) / dim(?w, 1))";
 
 }  // namespace

@@ -1,10 +1,11 @@
-// TASO's and FlexFlow's operators as ours: one line of text for each, used both ways.
+// TASO's and FlexFlow's operators in terms of ours: one line of text for each, used by import and
+// export.
 //
 //   OP_LINEAR: (linear ?x ?w act=?acti) => ?x
 //
-// ?x and ?w are its inputs in order; ?acti is its parameter PM_ACTI, in our words (relu). Behind
-// `when` stand parameters that must have a value; a type may have several lines, the first that
-// fits counts. Behind `if`: what its inputs must be.
+// ?x and ?w are its inputs in order. ?acti is its parameter PM_ACTI, in our words (relu). `when`
+// lists parameters that must have a value. `if` lists conditions on its inputs. A type may have
+// several lines; the first that fits is used.
 #pragma once
 
 #include <map>
@@ -17,22 +18,24 @@
 namespace tandem::rewrite {
 
 struct OperatorLine {
-  std::string type;  // "OP_LINEAR"
-  // "PM_PAD": 0; nullopt: must be given.
+  std::string type;  // for example "OP_LINEAR"
+  // Parameters that must be present, with their values: {"PM_PAD": 0}. nullopt stands for any
+  // value.
   std::map<std::string, std::optional<std::int64_t>> when;
-  Rule line;  // its source is what it is as ours
+  Rule line;  // its source is our equivalent
 };
 
-// In the order in which they are tried.
+// Returns all lines in the order in which they are tried.
 const std::vector<OperatorLine>& operator_lines();
 
-// "PM_ACTI" for the symbol acti.
+// Returns the collection's name for the parameter `symbol`. Example: acti -> PM_ACTI.
 std::string parameter_of(const std::string& symbol);
 
-// Why a type has no line; nullptr where it is none of theirs.
+// Returns the reason why operator `type` has no line. Returns null if it is no operator of TASO or
+// FlexFlow that we know of.
 const char* why_lacking(const std::string& type);
 
-// Is it a parameter that no line needs to mention?
+// Returns whether `parameter` carries no information, so that no line needs to mention it.
 bool says_nothing(const std::string& parameter);
 
 }  // namespace tandem::rewrite

@@ -1,4 +1,5 @@
-// One rule of a collection as ours, and back; a whole collection: rewrite/collection_json.h.
+// Conversion of one rule of a collection to our form and back. rewrite/collection_json.h converts a
+// whole collection.
 #pragma once
 
 #include <stdexcept>
@@ -10,17 +11,19 @@
 
 namespace tandem::rewrite {
 
-// What one form says and the other cannot: caught within this folder.
+// Thrown if one form expresses something that the other cannot. Caught within src/rewrite.
 struct Lacking : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws Lacking.
+// Converts `rule` to our form, under the name `name`. Throws Lacking.
 Rule to_rule(const CollectionRule& rule, Dimensions dimensions, const std::string& name);
 
-// Throws Lacking. What comes back from to_rule may have other conditions: the caller compares.
+// Converts `rule` to the collection's form. Throws Lacking. Converting the result back may give
+// other conditions, so the caller compares.
 CollectionRule to_collection_rule(const Rule& rule, Dimensions dimensions);
 
-inline constexpr const char* kActivations[] = {"none", "sigmoid", "relu", "tanh"};  // PM_ACTI
+// Activations in the order of their PM_ACTI numbers.
+inline constexpr const char* kActivations[] = {"none", "sigmoid", "relu", "tanh"};
 
 }  // namespace tandem::rewrite

@@ -18,9 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxOperators = 256;  // of a side
-constexpr int kRuleDepth = 2;               // what a rule is nested in: the document and its list
-constexpr int kMaxDocumentDepth = 8;        // of the document; the format needs seven
+constexpr std::size_t kMaxOperators = 256;  // limit for one side
+constexpr int kRuleDepth = 2;  // depth of a rule in the document: in the document and in its list
+constexpr int kMaxDocumentDepth = 8;  // limit for a document; the format needs seven
 
 constexpr std::array<std::string_view, 2> kDimensions = {"plain", "replicas first"};
 
@@ -35,7 +35,7 @@ Dimensions read_dimensions(const Json& value, const std::string& source) {
   return static_cast<Dimensions>(known - kDimensions.begin());
 }
 
-// Reads one rule.
+// Reads one rule from JSON.
 class RuleReader {
  public:
   RuleReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
@@ -167,7 +167,7 @@ class RuleReader {
     return out;
   }
 
-  // No operator may need what is made of its own result.
+  // Throws UserError if an operator needs its own result.
   void check_order(const std::vector<CollectionOperator>& side, const char* key) const {
     std::vector<bool> ready(side.size());
     for (bool grown = true; grown;) {
@@ -190,7 +190,7 @@ class RuleReader {
   std::string where_;
 };
 
-// In quotation marks, with what stands for special characters.
+// Returns `text` in quotation marks, with special characters escaped.
 std::string quoted(const std::string& text) {
   const bool is_plain = std::ranges::all_of(
       text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
@@ -209,7 +209,8 @@ void write_list(std::string& out, const Items& items, Write write) {
   out += ']';
 }
 
-// Written as text at once: a tree of values for each rule takes longer than all else of its export.
+// Appends the operators of `side` as text. Building a tree of JSON values for each rule would take
+// longer than the rest of the export.
 void write_side(std::string& out, const std::vector<CollectionOperator>& side) {
   const auto end = std::back_inserter(out);
   write_list(out, side, [&](const CollectionOperator& op) {
@@ -241,7 +242,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
   int deepest = 0;
   std::size_t count = 0;
   RepeatedKey<Json> repeated;
-  // Every rule is read and forgotten as soon as its text ends.
+  // Each rule is read and discarded as soon as its text ends.
   const auto step = [&](int depth, Json::parse_event_t event, Json& value) {
     deepest = std::max(deepest, depth);
     if (depth >= kMaxDocumentDepth) return false;

@@ -1,13 +1,14 @@
-// Rule collections of TASO and FlexFlow as they stand in JSON:
+// JSON form of the rule collections of TASO and FlexFlow:
 //
 //   {"rule": [{"name": "r", "srcOp": [Operator], "dstOp": [Operator],
 //              "mappedOutput": [{"srcOpId": 2, "srcTsId": 0, "dstOpId": 0, "dstTsId": 0}]}]}
 //   Operator {"type": "OP_CONCAT", "input": [{"opId": -1, "tsId": 0}],
 //             "para": [{"key": "PM_AXIS", "value": 1}]}
 //
-// Of one side, opId counts its operators from 0, below 0 are tensors from outside; tsId is which
-// output. What the operators mean as ours: collection_operators.h. Ours say in front of the rules
-// how they count dimensions: "dimensions": "plain" or "replicas first".
+// opId is an index into the operators of the same side; a negative opId is a tensor from outside.
+// tsId is the index of an output. collection_operators.h says what the operators mean. The
+// collections that we write state before the rules how they count dimensions: "dimensions": "plain"
+// or "replicas first".
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,10 @@
 
 namespace tandem::rewrite {
 
-// How a collection counts dimensions.
+// The way in which a collection counts dimensions.
 enum class Dimensions : std::uint8_t {
   kPlain,
-  kReplicasFirst,  // 0 is that of replicas
+  kReplicasFirst,  // dimension 0 is the replica dimension
 };
 std::string_view name(Dimensions dimensions);
 
@@ -51,14 +52,14 @@ struct CollectionRule {
   bool operator==(const CollectionRule&) const = default;
 };
 
-// Visits every rule, with how dimensions are counted where that is said; holds one at a time. All
-// tensors exist and there are no cycles. Throws UserError("rules", ...) where the text is not of
-// this form.
+// Calls `visit` for every rule, with the way of counting dimensions if the text states it. Holds
+// one rule at a time. Checks that all tensors exist and that there are no cycles. Throws
+// UserError("rules", ...) if the text does not have this form.
 using CollectionVisit = std::function<void(const CollectionRule&, std::optional<Dimensions>)>;
 void for_each_rule_in(std::string_view text, const std::string& source,
                       const CollectionVisit& visit);
 
-// One rule of the list, as JSON in one line.
+// Returns `rule` as an element of the list "rule", as JSON in one line.
 std::string to_json(const CollectionRule& rule);
 
 }  // namespace tandem::rewrite

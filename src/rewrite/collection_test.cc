@@ -60,7 +60,8 @@ TEST(Proofs, SayWhatIsWrong) {
             "proofs:1: a condition stands behind proved_if, and only there");
 }
 
-// After a change of rules/*.rules: tandem rules verify rules/*.rules --proofs rules/proofs
+// If it fails after a change of rules/*.rules, run tandem rules verify rules/*.rules --proofs
+// rules/proofs
 TEST(ShippedProofs, AreOfEveryRule) {
   EXPECT_GT(shipped_rules().size(), 50U);
   for (const auto& shipped : shipped_rules()) {
@@ -77,7 +78,7 @@ TEST(ShippedProofs, AreOfEveryGeneratedRule) {
   EXPECT_EQ(all_rules().size(), usable_rules().size() + generated_rules().size());
 }
 
-// So that one may be asked for among all.
+// Names are unique so that a name finds one rule among all.
 TEST(ShippedProofs, NamesAreOfOneRule) {
   std::set<std::string> names;
   for (const auto& rule : all_rules()) EXPECT_TRUE(names.insert(rule.name).second) << rule.name;

@@ -1,7 +1,4 @@
-// Rule collections written short: every operator in its own list,
-//
-//   rule("r", {op("OP_LINEAR", {-1, -4}, {{"PM_ACTI", 0}}), op("OP_RELU", {0})},
-//        {op("OP_LINEAR", {-1, -4}, {{"PM_ACTI", 2}})})
+// Short notation for rule collections in tests, with a list for every operator:
 #pragma once
 
 #include <map>
@@ -14,7 +11,7 @@ namespace tandem::rewrite {
 
 using TestJson = nlohmann::ordered_json;
 
-// An operator and which of its outputs.
+// An operator and the index of one of its outputs.
 struct TestTensor {
   int op;
   int output = 0;
@@ -38,7 +35,7 @@ inline TestJson op(const std::string& type, const std::vector<TestTensor>& input
 
 using TestOutputs = std::vector<std::pair<TestTensor, TestTensor>>;
 
-// Without `outputs`: the last operator of each side is its output.
+// Returns a rule. If `outputs` is empty, the last operator of each side is its output.
 inline TestJson rule(const std::string& name, const std::vector<TestJson>& source,
                      const std::vector<TestJson>& target, TestOutputs outputs = {}) {
   if (outputs.empty()) {

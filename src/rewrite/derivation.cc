@@ -17,8 +17,9 @@ namespace {
 
 using graph::NodeId;
 
-// One step of a replay: binds the rule's source in the graph, and builds the graph anew with the
-// target in its place. Nodes are known by the hash of what they compute, so equal ones are one.
+// One step of a replay. Binds the rule's source in the graph, then rebuilds the graph with the
+// target in its place. Nodes are identified by the hash of what they compute, so equal nodes are
+// one.
 class Replay {
  public:
   Replay(const graph::Graph& graph, const Rule& rule, const Step& step)
@@ -81,7 +82,8 @@ class Replay {
     for (std::size_t i = 0; i < inputs.size(); ++i) bind(pattern.inputs[i], inputs[i]);
   }
 
-  // Symbols that stand alone are bound; everything else is looked at once all of them are.
+  // Binds symbols that are a whole attribute or an element of a list. All attributes are compared
+  // later, in check_conditions(), once every symbol is bound.
   void bind_attributes(const PatternNode& pattern, const ops::Op& op) {
     const auto values = attribute_values(op);
     for (std::size_t a = 0; a < values.size(); ++a) {
@@ -125,8 +127,9 @@ class Replay {
 
   // --- The graph after it -----------------------------------------------------------------------
 
-  // A node of the graph, or what replaces it; a node of the graph as it was; a node of the target.
-  // The target is built on tensors as they were, everything else on what replaces them.
+  // kCurrent: a node of the graph or its replacement. kOriginal: a node of the graph as it was.
+  // kTarget: a node of the target. The target reads original tensors; all other nodes read current
+  // ones.
   enum class Kind : std::uint8_t { kCurrent, kOriginal, kTarget };
   struct Item {
     Kind kind = Kind::kCurrent;
@@ -137,7 +140,7 @@ class Replay {
     NodeId image = {};
   };
 
-  // What an item is made of, or stands for.
+  // Returns the items that `item` is computed from or stands for.
   [[nodiscard]] std::vector<Item> parts(const Item& item) const {
     std::vector<Item> out;
     if (item.kind == Kind::kTarget) {
@@ -250,8 +253,8 @@ class Replay {
 
 constexpr std::string_view kReversed = "-reversed";
 
-// A rule from its target to its source, whose symbols the target may lack: a step chooses those. So
-// what a cancellation takes away can be put anywhere.
+// Returns the rule from its target to its source. A step chooses the symbols that the target lacks.
+// For example, a pair of operators that a rule cancels can be inserted anywhere.
 Rule turned(Rule rule) {
   std::swap(rule.source, rule.target);
   rule.choices.clear();
@@ -273,7 +276,7 @@ Rule turned(Rule rule) {
   return rule;
 }
 
-// The rule that the step applies.
+// Returns the rule that `step` applies.
 Rule rule_of(const Step& step, const std::string& where, const FindRule& find) {
   if (const auto* rule = find(step.rule)) return *rule;
   const std::string_view name = step.rule;

@@ -1,7 +1,8 @@
-// Derivations: how rules turn one graph into another, step by step. A step names the rule, where
-// its source's outputs were, by the hashes of what those nodes compute, and the graph's hash before
-// and after. `replay` follows one with code of its own: slow, on whole graphs, sharing nothing with
-// the matcher that found it.
+// Derivations: how rules turn one graph into another, step by step. A step names the rule, the
+// nodes where it applies, and the graph's hash before and after. It identifies these nodes, the
+// outputs of the rule's source, by the hashes of what they compute. `replay` checks a derivation
+// with independent code: it is slow, works on whole graphs, and shares nothing with the matcher
+// that found the derivation.
 #pragma once
 
 #include <functional>
@@ -13,19 +14,19 @@
 
 namespace tandem::rewrite {
 
-// Of the rewrite that turned `before` into `after`.
+// Returns the step for the rewrite of `match` that turned `before` into `after`.
 Step step_of(const RuleSet& rules, const Match& match, const Draft& before, const Draft& after);
 
-// The rule of a name; null where there is none.
+// Returns the rule of a name, or null if there is none.
 using FindRule = std::function<const Rule*(const std::string&)>;
-// Among these, which must outlive it.
+// Returns a function that finds rules in `rules`, which must outlive it.
 FindRule rules_by_name(const std::vector<Rule>& rules);
 
-// What the derivation makes of the graph. Throws UserError("derivation", "step 3 (fuse-relu)", ...)
-// where a step names no rule or no place, does not apply, or has other hashes.
+// Returns the graph that `derivation` makes of `graph`. Throws UserError("derivation", "step 3
+// (fuse-relu)", ...) if a step names an unknown rule or node, does not apply, or has other hashes.
 graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find);
 
-// One step of it, whose hashes of whole graphs are not looked at.
+// Returns the graph after one step. Does not check the step's hashes of whole graphs.
 graph::Graph apply_step(const graph::Graph& graph, const Step& step, const FindRule& find);
 
 }  // namespace tandem::rewrite

@@ -12,7 +12,7 @@ namespace tandem::rewrite {
 
 namespace {
 
-// How often each kind of node occurs: operator, type, and the operators of its operands.
+// Number of nodes of each kind. A kind is an operator, a type, and the operators of the operands.
 using Census = std::unordered_map<Hash, int>;
 
 Census census_of(const Draft& draft) {
@@ -51,7 +51,7 @@ std::vector<std::int64_t> degrees_of(const std::vector<const graph::Graph*>& gra
   return {out.begin(), out.end()};
 }
 
-// What can be reached from one of the graphs.
+// The graphs that are reachable from one of the two graphs.
 class End {
  public:
   struct Visit {
@@ -74,8 +74,8 @@ class End {
     return at == seen_.end() ? std::nullopt : std::optional(at->second);
   }
 
-  // Follows the best graph by one step, in all ways while there is `room`; is one of the results
-  // known at the other end? Then it is the last visit.
+  // Expands the best open graph by one step, in all ways until `room` more graphs are added.
+  // Returns whether a result is known at the other end. That result is then the last visit.
   bool expand(const End& other, std::size_t most_steps, std::size_t room) {
     const auto visit = take();
     const auto steps = visits_[visit].steps;
@@ -97,7 +97,7 @@ class End {
     return false;
   }
 
-  // From the start to a visit.
+  // Returns the steps from the start to `visit`.
   [[nodiscard]] Derivation path_to(std::size_t visit) const {
     Derivation out;
     for (auto v = visit; v != 0; v = visits_[v].parent) {
@@ -109,7 +109,7 @@ class End {
   }
 
  private:
-  // The least first, then fewest steps, then the oldest.
+  // Priority of an open graph: lowest estimate, then fewest steps, then oldest.
   struct Place {
     std::size_t estimate = 0;
     std::size_t steps = 0;
@@ -128,8 +128,9 @@ class End {
     ++open_;
   }
 
-  // What has the fewest differences, which goes straight ahead; after a while in turns with what
-  // has the fewest with the steps to it, which leaves places where nothing becomes nearer.
+  // Returns the graph to expand next. The first 64 times it has the fewest differences. After that,
+  // every second one minimizes 2 * differences + steps. This leaves regions where no step reduces
+  // the differences.
   std::size_t take() {
     constexpr std::size_t kStraightAhead = 64;
     auto& queue = taken_ < kStraightAhead || taken_ % 2 == 0 ? nearest_ : shortest_;
@@ -148,13 +149,13 @@ class End {
   std::unordered_map<Hash, std::size_t> seen_;
   Queue nearest_;
   Queue shortest_;
-  std::vector<bool> is_open_;  // by visit: is it still to be followed?
+  std::vector<bool> is_open_;  // by visit: whether it is still to be expanded
   std::size_t open_ = 0;
   std::size_t taken_ = 0;
   bool is_cut_ = false;
 };
 
-// A step from one graph to another, if a rule says it.
+// Returns a step of one rule from `before` to `after`, or nullopt if no rule gives it.
 std::optional<Step> step_between(const RuleSet& rules, const Draft& before, const Draft& after) {
   std::vector<Slot> changed;
   for (const auto& match : Matches::find(rules, before).all()) {
@@ -164,8 +165,8 @@ std::optional<Step> step_between(const RuleSet& rules, const Draft& before, cons
   return std::nullopt;
 }
 
-// Both ways to a graph where they meet; what was found from the other end is turned round as far as
-// it can be.
+// Stores in `out` the paths from both ends to the graph where they meet. Reverses the path from the
+// second end as far as rules allow.
 void join_ends(const RuleSet& rules, const End& from, std::size_t there, const End& to,
                std::size_t here, Derived& out) {
   out.is_found = true;
@@ -190,7 +191,7 @@ std::vector<Rule> with_reversals(const std::vector<Rule>& rules) {
     if (rule.name.ends_with("-reversed") || names.contains(name)) continue;
     try {
       out.push_back(reversed(rule, name));
-    } catch (const UserError&) {  // the target does not bind all that the source has
+    } catch (const UserError&) {  // the target does not bind all variables of the source
     }
   }
   return out;
@@ -216,7 +217,7 @@ Derived Deriver::derive(const graph::Graph& from, const graph::Graph& to,
   const auto looked_at = [&] { return first.visits().size() + second.visits().size(); };
   if (start.hash() == target.hash()) out.is_found = true;
   while (!out.is_found && looked_at() < limits.graphs && (first.has_more() || second.has_more())) {
-    // The end where less is known.
+    // Expand the end with fewer visited graphs.
     const bool forward =
         !second.has_more() || (first.has_more() && first.visits().size() <= second.visits().size());
     auto& end = forward ? first : second;

@@ -1,7 +1,8 @@
-// Looks for a derivation: how rules turn one graph into another. From both ends, because a proved
-// rule is an equality; each best first, by how many nodes are not as at the other end, so it goes
-// straight where rules lead straight and tries detours in the order of their length. What it finds
-// is a proof; that it finds nothing is none.
+// Searches for a derivation: a sequence of rewrites that turns one graph into another. The search
+// starts from both graphs, because a proved rule is an equality. At each end it is best-first by
+// the number of nodes that differ from the other end. It therefore follows direct paths first, and
+// then detours in order of length. A derivation is a proof of equality; finding none proves
+// nothing.
 #pragma once
 
 #include <map>
@@ -15,32 +16,35 @@
 namespace tandem::rewrite {
 
 struct DeriveLimits {
-  std::size_t graphs = 20'000;  // looked at
-  std::size_t steps = 40;       // of a derivation
+  std::size_t graphs = 20'000;  // largest number of graphs visited
+  std::size_t steps = 40;       // largest number of steps of a derivation
 };
 
 struct Derived {
   bool is_found = false;
-  // From the first graph on, all the way where each step can be taken in this direction.
+  // Steps from the first graph on. They reach the second graph if each step has a rule in this
+  // direction.
   Derivation steps;
-  // Otherwise from the other graph to where the steps end: of merging two relus into one of a
-  // concatenation only the way back is a rule, that is how a slice of a concatenation ends.
+  // Otherwise the steps from the second graph to the graph where `steps` ends. Example: no rule
+  // merges two relus into one relu of a concatenation. Only the reverse is a rule, which ends at a
+  // slice of a concatenation.
   Derivation back;
-  std::size_t graphs = 0;    // looked at
+  std::size_t graphs = 0;    // number of graphs visited
   bool is_complete = false;  // nothing else can be reached: there is no derivation
 
   [[nodiscard]] std::size_t length() const { return steps.size() + back.size(); }
 };
 
-// Looks for derivations by one set of rules. Used by one thread.
+// Searches for derivations by one set of rules. For use by one thread.
 class Deriver {
  public:
   explicit Deriver(std::vector<Rule> rules) : rules_(std::move(rules)) {}
-  Deriver(const Deriver&) = delete;  // what is prepared refers to the dictionary
+  Deriver(const Deriver&) = delete;  // the prepared rule sets refer to the dictionary
   Deriver& operator=(const Deriver&) = delete;
 
   [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
-  // Degrees to choose are those that parallelization operators of either graph have.
+  // Returns a derivation of `to` from `from`, if it finds one. Rules may choose the degrees that
+  // the parallelization operators of either graph have.
   Derived derive(const graph::Graph& from, const graph::Graph& to, const DeriveLimits& limits = {});
 
  private:
@@ -51,8 +55,8 @@ class Deriver {
   std::map<std::vector<std::int64_t>, std::unique_ptr<const RuleSet>> sets_;
 };
 
-// The rules, and those of their reversals that are rules, named with "-reversed". A proved rule is
-// an equality, so its reversal is as true.
+// Returns `rules` and those of their reversals that are valid rules, named with "-reversed". A
+// proved rule is an equality, so its reversal is equally true.
 std::vector<Rule> with_reversals(const std::vector<Rule>& rules);
 
 }  // namespace tandem::rewrite

@@ -23,7 +23,7 @@ cancel: (partition (combine ?x dim=?i degree=?d) dim=?i degree=?d) => ?x
 )"));
 }
 
-// Figure 10 of Unity (OSDI'22): Megatron's MLP from the plain one.
+// Figure 10 of Unity (OSDI'22): Megatron's MLP from the plain MLP.
 TEST(Derive, MegatronsMlp) {
   const std::string head =
       "graph mlp\n%x = input() shape=[8, 16]\n%v = weight() shape=[32, 16]\n%w = weight() "
@@ -76,8 +76,8 @@ TEST(Derive, SaysWhenThereIsNothing) {
   EXPECT_EQ(same.length(), 0U);
 }
 
-// Two relus are one of a concatenation. No rule makes the concatenation, for a slice of one does
-// not tell what the other part is; from the other end there are two that take it away.
+// Two relus equal one relu of a concatenation. No rule creates the concatenation, because a slice
+// of a concatenation does not determine the other part. From the other end, two rules remove it.
 TEST(Derive, MeetsInTheMiddle) {
   const std::string head = "graph g\n%x = input() shape=[8, 6]\n%y = input() shape=[8, 6]\n";
   const auto two =
@@ -101,9 +101,9 @@ second: (slice (concat ?x ?y axis=?a) axis=?a begin=dim(?x, ?a) size=dim(?y, ?a)
   EXPECT_TRUE(turned.back.empty());
 }
 
-// Halves of rows are added, then those of columns, and all is put down twice; or in another order.
-// Sixteen steps, most of which lead to nothing that is more like the other graph: a rule of
-// FlexFlow's collection.
+// One side adds the halves of the rows, then those of the columns, and concatenates the result with
+// itself. The other does so in another order. The derivation has sixteen steps, most of which
+// reduce no difference. The rule is from FlexFlow's collection.
 TEST(Derive, GoesOnWhereNothingBecomesNearer) {
   const std::string head = "graph g\n%x = input() shape=[8/2, 12/2]\n";
   const auto sum_of_halves = [](const std::string& out, const std::string& in, int dim) {

@@ -12,7 +12,7 @@ namespace {
 
 using NameValue = std::pair<std::string, std::string>;
 
-// The number of `item` among `items`, or that of `add()`.
+// Returns the number of `item` among `items`. Calls `add` first if it is new.
 template <class Id, class Items, class Item, class Add>
 Id intern(std::vector<Id>& same_hash, const Items& items, const Item& item, const Add& add) {
   for (auto id : same_hash) {
@@ -26,7 +26,7 @@ Id intern(std::vector<Id>& same_hash, const Items& items, const Item& item, cons
 }  // namespace
 
 std::vector<Value> attribute_values(const ops::Op& op) {
-  // An operator's text says only what differs from the defaults.
+  // An operator's text lists only what differs from the defaults.
   const auto given = graph::split_attributes(op.attribute_text());
   CHECK(given.has_value(), op.name(), op.attribute_text());
   std::vector<Value> out;
@@ -76,7 +76,7 @@ std::optional<OpId> Dictionary::make(const ops::OpSpec& spec, std::span<const Va
   std::optional<OpId> out;
   try {
     out = id_of(ops::parse_op(spec, list));
-  } catch (const UserError&) {  // remembered as none
+  } catch (const UserError&) {  // cached as nullopt
   }
   made_.emplace(key, out);
   return out;
@@ -93,7 +93,7 @@ std::optional<TypeId> Dictionary::result(OpId op, std::span<const TypeId> inputs
   std::optional<TypeId> out;
   try {
     out = id_of(graph::result_type(this->op(op), types));
-  } catch (const UserError&) {  // remembered as none
+  } catch (const UserError&) {  // cached as nullopt
   }
   results_.emplace(key, out);
   return out;

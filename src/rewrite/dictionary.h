@@ -1,6 +1,6 @@
-// The words of the graphs that are rewritten: operators, attribute values and tensor types, each
-// a number, and which type an operator gives which types. Numbers are compared where text would be.
-// One dictionary serves all drafts of a search; it is not shared between threads.
+// Numbers for the operators, attribute values and tensor types of the graphs that are rewritten, so
+// that numbers are compared instead of text. Also caches the result type of each operator for its
+// operand types. One dictionary serves all drafts of a search; it is not shared between threads.
 #pragma once
 
 #include <deque>
@@ -19,9 +19,9 @@ namespace tandem::rewrite {
 using OpId = Id<struct OpTag>;
 using ValueId = Id<struct ValueTag>;
 using TypeId = Id<struct TypeTag>;
-using SpecId = Id<struct SpecTag>;  // an operator without its attributes: its place in all_ops()
+using SpecId = Id<struct SpecTag>;  // an operator without its attributes: its index in all_ops()
 
-// All of the operator's attributes, in the order of OpSpec::attributes.
+// Returns all attributes of `op`, in the order of OpSpec::attributes.
 std::vector<Value> attribute_values(const ops::Op& op);
 
 class Dictionary {
@@ -35,16 +35,16 @@ class Dictionary {
 
   [[nodiscard]] const ops::Op& op(OpId id) const { return ops_[id.index()].op; }
   [[nodiscard]] SpecId spec(OpId id) const { return ops_[id.index()].spec; }
-  // In the order of OpSpec::attributes.
+  // Returns the operator's attributes in the order of OpSpec::attributes.
   [[nodiscard]] std::span<const ValueId> attributes(OpId id) const {
     return ops_[id.index()].attributes;
   }
   [[nodiscard]] const TensorType& type(TypeId id) const { return types_[id.index()]; }
   [[nodiscard]] const Value& value(ValueId id) const { return values_[id.index()]; }
 
-  // The operator with these attributes; none where it takes no such values.
+  // Returns the operator with these attributes, or nullopt if it does not take such values.
   std::optional<OpId> make(const ops::OpSpec& spec, std::span<const ValueId> attributes);
-  // The type of the operator's result; none where the operands do not fit.
+  // Returns the type of the operator's result, or nullopt if the operands do not fit.
   std::optional<TypeId> result(OpId op, std::span<const TypeId> inputs);
 
  private:
@@ -71,7 +71,7 @@ class Dictionary {
   std::unordered_map<Hash, std::vector<ValueId>> values_by_hash_;
   std::unordered_map<Key, std::optional<OpId>, KeyHash> made_;
   std::unordered_map<Key, std::optional<TypeId>, KeyHash> results_;
-  Key key_;  // of the question at hand, kept so that asking allocates nothing
+  Key key_;  // key of the current query, reused to avoid allocation
 };
 
 }  // namespace tandem::rewrite

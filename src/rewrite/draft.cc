@@ -111,7 +111,7 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
     }
     return slot;
   };
-  // Whether any of the node's operands was replaced.
+  // Redirects the operands of `node`. Returns whether any of them was replaced.
   const auto redirect = [&](const Node& node) {
     bool any = false;
     for (auto& input : std::span(inputs_).subspan(node.first_input, node.input_count)) {
@@ -136,7 +136,7 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
   return true;
 }
 
-// Depth first from the outputs; false where that runs in a circle.
+// Sorts depth-first from the outputs. Returns false if there is a cycle.
 bool Draft::sort() {
   enum class State : std::uint8_t { kNew, kOpen, kDone };
   std::vector<State> state(nodes_.size(), State::kNew);
@@ -189,7 +189,7 @@ void Draft::drop_unused() {
   inputs_ = std::move(packed);
 }
 
-// Of what has operands; the others keep theirs.
+// Recomputes the hashes of all nodes that have operands. The others keep theirs.
 void Draft::hash_all() {
   const auto hash_of = [&](Slot slot) { return nodes_[slot].hash; };
   for (auto slot : order_) {
@@ -269,8 +269,8 @@ void DraftEdits::undo() {
   is_out_of_order_ = false;
 }
 
-// What is added comes where the node was that it replaces, behind all that it reads; hashes change
-// from there on.
+// Inserts the added nodes at the position of the node that they replace, which is after all nodes
+// that they read. Hashes change from there on.
 void DraftEdits::replace(Slot before, Slot after) {
   auto& nodes = draft_.nodes_;
   auto& order = draft_.order_;
@@ -307,7 +307,7 @@ void DraftEdits::replace(Slot before, Slot after) {
   draft_.hash_ = graph::outputs_hash(draft_.outputs_, [&](Slot slot) { return nodes[slot].hash; });
   added_.clear();
   drop_if_unused(before);
-  // A node that was there already may come later than what reads it now.
+  // An existing node may come later than the nodes that read it now.
   if (!std::exchange(is_out_of_order_, false)) return;
   CHECK(draft_.sort(), draft_.slot_count());
   draft_.hash_all();

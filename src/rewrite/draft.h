@@ -1,9 +1,9 @@
-// Drafts: graphs while they are rewritten. Flat arrays over slots; a node keeps its slot as long as
-// it is in use, so that what was found about the parts that a rewrite does not touch (matches)
-// stays true. Copying one is copying a few arrays.
+// Drafts: graphs while they are rewritten. A draft consists of flat arrays that are indexed by
+// slot. A node keeps its slot while it is in use, so that matches away from a rewrite stay valid.
+// Copying a draft copies a few arrays.
 //
-// Equal nodes are one node: of an operator on the same operands there is never a second. The hash
-// is that of the graph (Graph::identity_hash), kept up to date.
+// Equal nodes are one node: no two nodes have the same operator and the same operands. The hash is
+// that of the graph (Graph::identity_hash), kept up to date.
 #pragma once
 
 #include <optional>
@@ -23,18 +23,18 @@ class Draft {
   struct Node {
     OpId op;
     TypeId type;
-    std::uint32_t first_input = 0;  // in inputs_
+    std::uint32_t first_input = 0;  // index in inputs_
     std::uint16_t input_count = 0;
     bool in_use = false;
-    bool is_first = false;           // a node of the first graph
-    graph::NodeId named_after = {};  // the node of the first graph that it is, or stands for
+    bool is_first = false;           // whether it is a node of the first graph
+    graph::NodeId named_after = {};  // the node of the first graph that it is, or replaces
     Hash op_hash = 0;
     Hash hash = 0;
   };
 
   static Draft of(const graph::Graph& graph, Dictionary& dictionary);
-  // `first` is the graph that the first draft was made of: its nodes are shared, others continue
-  // the names of those they stand for.
+  // Returns the draft as a graph. `first` is the graph from which the first draft was made. Its
+  // nodes are shared; a new node derives its name from the node that it replaces.
   [[nodiscard]] graph::Graph to_graph(const graph::Graph& first,
                                       const Dictionary& dictionary) const;
 
@@ -43,17 +43,19 @@ class Draft {
   [[nodiscard]] std::span<const Slot> inputs(Slot slot) const {
     return std::span(inputs_).subspan(nodes_[slot].first_input, nodes_[slot].input_count);
   }
-  // Slots in use, in topological order.
+  // Returns the slots in use, in topological order.
   [[nodiscard]] const std::vector<Slot>& order() const { return order_; }
   [[nodiscard]] const std::vector<Slot>& outputs() const { return outputs_; }
   [[nodiscard]] Hash hash() const { return hash_; }
 
-  // An edit: add nodes, then replace. A draft whose edit did not succeed is to be thrown away.
-  // Gives the node that there is already where there is one. `stands_for`: whose name it continues.
+  // Adds a node as part of an edit: first add nodes, then replace. Returns the existing node if
+  // there is an equal one. A new node derives its name from `stands_for`. Discard a draft whose
+  // edit fails.
   Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for);
-  // Everything that used an old node, but for what was added, now uses the new one, in time linear
-  // in the draft; nodes that no output needs any more are dropped. False where a node would depend
-  // on itself. `changed` receives the slots that are new or use another operand than before.
+  // Makes all users of an old node use the new one, except nodes that this edit added, and drops
+  // nodes that no output needs. Takes time linear in the draft. Returns false if a node would
+  // depend on itself. Stores in `changed` the slots that are new or have another operand than
+  // before.
   struct Replacement {
     Slot before = 0, after = 0;
   };
@@ -73,24 +75,24 @@ class Draft {
   std::vector<Slot> order_;
   std::vector<Slot> outputs_;
   std::vector<Slot> free_;
-  std::vector<Slot> added_;  // by the edit at hand
+  std::vector<Slot> added_;  // slots that the current edit added
   Hash hash_ = 0;
 };
 
-// Many edits of one draft, each of which replaces one node: in place, so that the rest of the draft
-// is neither copied nor sorted for each.
+// A series of edits of one draft, each of which replaces one node. The edits are made in place, so
+// that the draft is neither copied nor sorted for each.
 class DraftEdits {
  public:
   explicit DraftEdits(Draft& draft);
 
   [[nodiscard]] const Draft& draft() const { return draft_; }
   [[nodiscard]] const Draft::Node& node(Slot slot) const { return draft_.node(slot); }
-  // As Draft::add and Draft::replace. What replaces a node must not depend on it.
+  // These work like Draft::add and Draft::replace. The new node must not depend on the old one.
   Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for);
   void replace(Slot before, Slot after);
-  // Drops what was added since the last replacement.
+  // Drops the nodes that were added since the last replacement.
   void undo();
-  // Ends the edits. Returns the slots that are new or use another operand than before them.
+  // Ends the edits. Returns the slots that are new or have another operand than before the edits.
   std::vector<Slot> finish();
 
  private:
@@ -99,15 +101,15 @@ class DraftEdits {
   void drop_if_unused(Slot slot);
 
   Draft& draft_;
-  std::unordered_map<Hash, Slot> by_key_;  // of what has operands, by operator and operands
-  std::vector<std::uint32_t> uses_;        // by slot, the draft's outputs included
+  std::unordered_map<Hash, Slot> by_key_;  // nodes with operands, by hash of operator and operands
+  std::vector<std::uint32_t> uses_;        // number of uses by slot, including draft outputs
   std::vector<Slot> added_;                // since the last replacement
   std::vector<Slot> dropped_;
   std::vector<bool> is_changed_;  // by slot
-  bool is_out_of_order_ = false;  // may what is added read a node that comes later?
+  bool is_out_of_order_ = false;  // whether an added node may read a later node
 };
 
-// Who uses whom, of one draft.
+// The users of every node of a draft.
 class Users {
  public:
   explicit Users(const Draft& draft);

@@ -1,4 +1,4 @@
-// The shipped rules, and what is known of their proofs.
+// Text of the shipped rules and of their proofs, compiled into the program.
 #pragma once
 
 #include <span>
@@ -7,11 +7,12 @@
 
 namespace tandem::rewrite {
 
-// Every rules/*.rules, sorted by name: those written by hand.
+// Returns the handwritten rules: every rules/*.rules, sorted by name.
 std::span<const EmbeddedFile> embedded_rules();
-// One file: rules/proofs.
+// Returns one file: rules/proofs.
 std::span<const EmbeddedFile> embedded_proofs();
-// What `tandem rules generate --prove` found: rules/generated/*.rules and rules/generated/proofs.
+// Return the results of `tandem rules generate --prove`: rules/generated/*.rules and
+// rules/generated/proofs.
 std::span<const EmbeddedFile> embedded_generated_rules();
 std::span<const EmbeddedFile> embedded_generated_proofs();
 

@@ -28,7 +28,7 @@ std::optional<double> as_number(const Result& value) {
   return std::nullopt;
 }
 
-// A real number that is whole is a whole number, as in an attribute's text.
+// Returns `value` as an integer if it is one, as in the text of an attribute.
 Result number(double value) {
   constexpr double kExact = 1e15;
   if (value == std::floor(value) && std::abs(value) < kExact) {
@@ -246,8 +246,8 @@ std::optional<Value> evaluate(const Expression& e, const Bindings& bindings) {
 
 namespace {
 
-// A value if it is a whole number. Conditions are asked millions of times, nearly always of such:
-// no values are made for these.
+// A value if it is an integer. Conditions are evaluated millions of times, nearly always on
+// integers. This avoids building a Value for those.
 struct Whole {
   enum class Kind : std::uint8_t { kNumber, kNoValue, kOther } kind = Kind::kOther;
   std::int64_t number = 0;
@@ -310,7 +310,7 @@ Whole whole_of(const Expression& e, const Bindings& bindings) {
   }
 }
 
-// Of a comparison of whole numbers; none of others.
+// Returns the result of a comparison of integers, or nullopt for other operands.
 std::optional<bool> whole_numbers_hold(const Expression& e, const Bindings& bindings) {
   const auto a = whole_of(e.operands[0], bindings);
   if (a.kind == Whole::Kind::kOther) return std::nullopt;

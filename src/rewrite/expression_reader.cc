@@ -10,7 +10,7 @@ namespace tandem::rewrite {
 
 namespace {
 
-// A list of numbers is a literal.
+// Returns a list of literals as one literal, and any other list unchanged.
 Expression folded(Expression list) {
   const bool known = std::ranges::all_of(
       list.operands, [](const Expression& e) { return e.operation == Operation::kLiteral; });
@@ -51,7 +51,7 @@ Expression ExpressionReader::read_expression(int precedence) {
 }
 
 const Infix* ExpressionReader::take_infix(int precedence) {
-  // `axis=?a size=3`: in an attribute a blank ends the expression.
+  // In an attribute a blank ends the expression: `axis=?a size=3`.
   if (tight_ && parentheses_ == 0 && at_ < text_.size() && text_[at_] == ' ') return nullptr;
   skip_blanks();
   for (const auto& infix : kInfix) {
@@ -136,7 +136,7 @@ Expression ExpressionReader::read_number_or_call() {
   return read_call(*f);
 }
 
-// Is a sign next that belongs to the number, as in 1e-06?
+// Returns whether the next sign belongs to the number, as in 1e-06.
 bool ExpressionReader::begins_exponent(std::string_view token) const {
   if (token.size() < 2 || (token.back() != 'e' && token.back() != 'E')) return false;
   if (at_ + 1 >= text_.size() || (text_[at_] != '-' && text_[at_] != '+')) return false;
@@ -170,7 +170,7 @@ void ExpressionReader::fail_no_tensor(std::string_view function, const std::stri
   fail(fmt::format("{} takes a tensor, and ?{} is none of the rule", function, name));
 }
 
-// What functions took for tensors before an operator had them.
+// Checks the tensors that functions mentioned before an operator did.
 void ExpressionReader::check_early() {
   sides_are_read_ = true;
   for (const auto& [at, function, name] : early_) {

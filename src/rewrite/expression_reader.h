@@ -1,5 +1,5 @@
-// Reads the expressions of a rule: attributes and conditions. A variable in one is a symbol, unless
-// a function takes a tensor there.
+// Reads the expressions of a rule: attributes and conditions. A variable in an expression is a
+// symbol, unless a function takes a tensor there.
 #pragma once
 
 #include <map>
@@ -15,23 +15,25 @@ namespace tandem::rewrite {
 
 class ExpressionReader : protected RuleCursor {
  protected:
-  static constexpr int kMaxDepth = 64;  // of patterns in patterns, of parentheses
+  static constexpr int kMaxDepth = 64;  // for nested patterns and nested parentheses
 
   explicit ExpressionReader(std::string_view text) : RuleCursor(text) {}
 
-  // What binds less than `precedence` is left.
+  // Reads an expression up to the first operator whose precedence is less than `precedence`.
   Expression read_expression(int precedence = 0);
-  // A bare word, a quoted text, or an expression without blanks outside parentheses.
+  // Reads a bare word, a quoted text, or an expression without blanks outside parentheses.
   Expression read_attribute_value();
-  // Once the sides are read: are the tensors that functions took those of the rule?
+  // Checks that the tensors in functions belong to the rule. Call it once the sides are read.
   void check_early();
 
+  // Returns whether `names` contains `name`.
   static bool find(const std::vector<std::string>& names, const std::string& name);
-  // Appends it where it is new.
+  // Returns the index of `name` in `names`. Appends it if it is new.
   static std::uint16_t number_of(std::vector<std::string>& names, const std::string& name);
 
   Rule rule_;
-  std::map<std::string, std::size_t> subpatterns_;  // by name, where they begin
+  // Positions in the text where named subpatterns begin.
+  std::map<std::string, std::size_t> subpatterns_;
 
  private:
   const Infix* take_infix(int precedence);
@@ -44,13 +46,13 @@ class ExpressionReader : protected RuleCursor {
 
   int parentheses_ = 0;
   int depth_ = 0;
-  bool tight_ = false;  // in an attribute, where blanks separate
+  bool tight_ = false;  // true in an attribute, where blanks separate
   struct Early {
     std::size_t at;
     std::string_view function;
     std::string name;
   };
-  std::vector<Early> early_;  // dim(?x, 0) before ?x was seen
+  std::vector<Early> early_;  // calls such as dim(?x, 0) before ?x was read
   bool sides_are_read_ = false;
 };
 

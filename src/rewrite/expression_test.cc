@@ -27,7 +27,7 @@ const std::array kOperands = {
     Expression{.operation = Operation::kReplicas, .variables = {0}},
 };
 
-// All operands, and what is made of two of them.
+// Returns all operands and all operations on two of them.
 std::vector<Expression> numbers() {
   std::vector<Expression> out(kOperands.begin(), kOperands.end());
   for (auto of : {Operation::kDim, Operation::kDegree}) {
@@ -47,7 +47,8 @@ std::vector<Expression> numbers() {
   return out;
 }
 
-// Comparisons of whole numbers are asked without making values: the value says the same.
+// Comparisons of integers are evaluated without building values. The result must equal that with
+// values.
 TEST(Expression, HoldsWhatIsTrue) {
   const TensorType type{ParallelShape(Shape{4, 6, 1})};
   const std::array<const TensorType*, 2> tensors = {&type, nullptr};

@@ -6,7 +6,8 @@ namespace tandem::rewrite {
 
 namespace {
 
-// Whether an output there may see a change: `changed` and what is up to `levels` above.
+// Returns for every slot whether a match with an output there may depend on the change. This holds
+// for `changed` and its users up to `levels` above.
 std::vector<bool> near(const Draft& draft, const Users& users, std::span<const Slot> changed,
                        std::size_t levels) {
   std::vector<bool> out(draft.slot_count());

@@ -9,7 +9,8 @@ namespace tandem::rewrite {
 
 namespace {
 
-// Names of dimensions; "..." is one, and at `rest`, which is past the end where there is none.
+// Names of dimensions. "..." is one of them, at index `rest`. If there is none, `rest` is past the
+// end.
 struct Dims {
   std::vector<std::string> names;
   std::size_t rest = 0;
@@ -18,7 +19,7 @@ struct Dims {
   [[nodiscard]] bool has_rest() const { return rest != names.size(); }
 };
 
-// "b (g c) 2y+r-1, k -> b" cut into dimensions.
+// Index text split into dimensions, such as "b (g c) 2y+r-1, k -> b".
 struct IndexDims {
   std::vector<Dims> operands;
   Dims result;
@@ -44,8 +45,8 @@ Dims dimensions(std::string_view text) {
   return {std::move(out), rest};
 }
 
-// Index text as documented. Of operators whose text depends on their attributes it is an example,
-// so what is taken from it are the dimensions with equal names, not sizes.
+// Splits the documented index text of an operator. A text that depends on attributes is only an
+// example. For this reason, callers compare names of dimensions and do not take sizes from it.
 IndexDims read_index(const ops::OpSpec& spec) {
   IndexDims out;
   const auto arrow = spec.index.find("->");
@@ -68,7 +69,7 @@ const IndexDims& index_dims(const ops::OpSpec& spec) {
 }
 
 bool is_concat(const PatternNode& node) { return node.spec == &ops::kConcat; }
-// Their texts are examples of one rank.
+// Returns whether the index text of the node's operator is an example of one rank.
 bool has_example_text(const PatternNode& node) {
   const auto* s = node.spec;
   return s == &ops::kTranspose || s == &ops::kReshape || s == &ops::kExpand ||
@@ -98,7 +99,7 @@ std::vector<std::int64_t> literal_list(const Expression* e) {
   return list == nullptr ? std::vector<std::int64_t>{} : *list;
 }
 
-constexpr int kMaxParts = 200;  // longer expressions count as unknown
+constexpr int kMaxParts = 200;  // larger expressions count as unknown
 int parts_of(const Expression& expression) {
   int out = 0;
   for_each_part(expression, [&](const Expression&) { ++out; });
@@ -107,7 +108,7 @@ int parts_of(const Expression& expression) {
 
 std::size_t width_of_rest(std::size_t rank, const Dims& dims) { return rank - (dims.size() - 1); }
 
-// n + (k - n) / 2 on both sides is k.
+// Returns the size after padding. Example: n with (k - n) / 2 on both sides -> k.
 Expression padded(Expression size, const Expression& before, const Expression& after) {
   if (before == after && before.operation == Operation::kDivide &&
       before.operands[1] == literal(2)) {
@@ -120,7 +121,8 @@ Expression padded(Expression size, const Expression& before, const Expression& a
   return combined(Operation::kAdd, std::move(size), after);
 }
 
-// Which dimension of `dims`, for a tensor of this rank: its place, and how far into "...".
+// Position of an axis in `dims` for a tensor of this rank: the name's index and the offset in
+// "...".
 struct Insertion {
   std::size_t at;
   std::size_t into_rest;
@@ -235,7 +237,7 @@ bool PatternSizes::relax_text(PatternId id) {
   return grown;
 }
 
-// The dimensions of operands that have the same size, the first operand's first.
+// Returns the dimensions of operands that have the same size as `axis`, the first operand's first.
 std::vector<PatternSizes::Origin> PatternSizes::origins(PatternId id, std::size_t axis) const {
   const auto& node = side_.nodes[id];
   std::vector<Origin> out;

@@ -1,5 +1,5 @@
-// Ranks and sizes of a pattern's tensors as expressions of its variables, where the index text of
-// its operators tells: of (linear ?x ?w), size 1 of rank 2 is dim(?w, 0).
+// Ranks and sizes of a pattern's tensors as expressions of its variables, as far as the operators'
+// index texts give them. Example: the size of (linear ?x ?w) of rank 2 along axis 1 is dim(?w, 0).
 #pragma once
 
 #include <map>
@@ -13,33 +13,35 @@ namespace tandem::rewrite {
 
 Expression literal(std::int64_t value);
 Expression dim_of(std::uint16_t variable, std::int64_t dimension);
-// Computed where both are literals.
+// Returns the operation on `a` and `b`, computed if both are literals.
 Expression combined(Operation operation, Expression a, Expression b);
 
-// Ranks by variable; what is not known is nullopt.
+// Ranks by variable; nullopt if unknown.
 using Ranks = std::vector<std::optional<std::size_t>>;
 
 class PatternSizes {
  public:
-  // What is known beside: of nodes. Of those that are stretched, only the first operand tells.
+  // Known ranks and sizes of nodes, besides those that follow from the side. A `stretched` node
+  // broadcasts its operands; only the first of them determines its shape.
   using Dimension = std::pair<PatternId, std::size_t>;
   struct Known {
     std::map<PatternId, std::size_t> ranks = {};
     std::map<Dimension, Expression> sizes = {};
     std::vector<PatternId> stretched = {};
-    // Are operands of one operator of one rank, as where nothing is stretched?
+    // Whether all operands of an operator have the same rank, as is the case without broadcasting.
     bool of_one_rank = true;
   };
-  // Finds ranks of variables, too, and adds them to those that are known. `side` and `known` must
-  // outlive it.
+  // Also finds ranks of variables and adds them to `variables`. `side` and `known` must outlive the
+  // object.
   PatternSizes(const Side& side, Ranks& variables, const Known& known);
 
   [[nodiscard]] std::optional<std::size_t> rank(PatternId id) const;
-  // False where a tensor would have two ranks.
+  // Returns false if a tensor would have two ranks.
   [[nodiscard]] bool is_consistent() const { return is_consistent_; }
+  // Returns the size along `axis`, or nullopt if it is unknown.
   [[nodiscard]] std::optional<Expression> size(PatternId id, std::size_t axis) const;
-  // Of what the tensor is put together along `axis`, by a concat before it: the sizes of the parts.
-  // Empty where by none.
+  // Returns the sizes of the parts along `axis` if a concat built the tensor. Returns an empty list
+  // otherwise.
   [[nodiscard]] std::vector<Expression> parts(PatternId id, std::size_t axis) const;
 
  private:

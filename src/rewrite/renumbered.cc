@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kNone = std::numeric_limits<std::uint16_t>::max();
 
-// Numbers by first use.
+// Assigns numbers by first use.
 class Numbers {
  public:
   explicit Numbers(const std::vector<std::string>& names)
@@ -61,7 +61,7 @@ class Renumbering {
     return out;
   }
 
-  // Behind its inputs, which the text mentions before its attributes.
+  // Adds a node after its inputs, because the text mentions inputs before attributes.
   PatternId node(const Side& in, PatternId id, Side& out, std::vector<PatternId>& ids) {
     if (ids[id] != kNone) return ids[id];
     PatternNode made = in.nodes[id];

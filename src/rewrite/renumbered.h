@@ -1,15 +1,16 @@
-// Rules with their variables, symbols and nodes in the order in which their text mentions them, so
-// that rules that differ in these alone are seen to be equal without writing and reading them.
+// Rules with their variables, symbols and nodes in the order in which their text mentions them.
+// Rules that differ in this order alone become equal without being written as text and read again.
 #pragma once
 
 #include "rewrite/rule.h"
 
 namespace tandem::rewrite {
 
-// The rule as it is read from its text. What is not mentioned is left out.
+// Returns `rule` as it would be read from its text. Omits what the text does not mention.
 Rule renumbered(const Rule& rule);
 
-// Are two renumbered rules one, but for names and the order of choices and conditions?
+// Returns whether two renumbered rules are equal, except for names and the order of choices and
+// conditions.
 bool are_one(const Rule& a, const Rule& b);
 
 }  // namespace tandem::rewrite

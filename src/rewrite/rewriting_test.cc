@@ -1,6 +1,6 @@
-// The engine as a whole, on random graphs: what it makes has the hash it says, replays by other
-// code, computes the same numbers; and keeping matches up to date finds what looking everywhere
-// finds.
+// Tests of the whole engine on random graphs. The graphs that it makes have the hashes that it
+// reports, replay with independent code, and compute the same numbers. Matches that are kept up to
+// date equal those of a full search.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,10 +27,11 @@ std::vector<Match> sorted(const Matches& matches) {
   return out;
 }
 
-// Rules and the nodes at which they begin.
+// Rules and the nodes where they apply.
 using Places = std::set<std::pair<std::string, std::vector<Slot>>>;
 
-// By brute force: each rule at each tuple of nodes, decided by replay's own code.
+// Finds all places by brute force: tries each rule at each tuple of nodes with the code of
+// `replay`.
 Places places_by_replay(const RuleSet& rules, const Graph& graph, const Draft& draft) {
   Places out;
   for (const auto& rule : rules.rules()) {
@@ -49,7 +50,7 @@ Places places_by_replay(const RuleSet& rules, const Graph& graph, const Draft& d
     for (const auto& tuple : tuples) {
       Step step{rule.name, {}, {}, draft.hash(), 0};
       for (auto slot : tuple) step.place.push_back(draft.node(slot).hash);
-      // No graph has hash 0, so a step that is possible fails at its end.
+      // No graph has hash 0, so a step that applies fails at its end.
       const auto wrong = error_of([&] { replay(graph, {step}, rules_by_name(rules.rules())); });
       if (wrong.find("the graph after") != std::string::npos) out.emplace(rule.name, tuple);
     }
@@ -74,7 +75,7 @@ TEST(Rewriting, FindsEveryMatch) {
       const auto end = match.outputs.begin() + std::ssize(rule.source.outputs);
       const std::pair place{rule.name, std::vector<Slot>(match.outputs.begin(), end)};
       EXPECT_TRUE(matched.insert(place).second) << "found twice, seed " << seed;
-      // What the source matches and the target does not, neither engine rewrites.
+      // A match whose target does not fit is rewritten by neither engine.
       const bool applies = rules.apply(draft, match, changed).has_value();
       EXPECT_TRUE(!applies || possible.contains(place));
     }
@@ -84,7 +85,8 @@ TEST(Rewriting, FindsEveryMatch) {
   EXPECT_GT(found, 100U);
 }
 
-// Each edit gives the draft that a copy of it would become, also where a place has gone.
+// Each edit in place gives the same draft as an edit of a copy, even if an earlier edit removed the
+// place.
 TEST(Rewriting, EditsInPlaceAreThoseOfCopies) {
   std::size_t edited = 0;
   std::size_t gone = 0;
@@ -105,7 +107,7 @@ TEST(Rewriting, EditsInPlaceAreThoseOfCopies) {
                copied.node(slot).in_use && in_place.node(slot).in_use &&
                copied.node(slot).hash == in_place.node(slot).hash;
       };
-      if (!is_same()) continue;  // slots that were free are taken in another order
+      if (!is_same()) continue;  // the two drafts reuse free slots in different orders
       auto next = rules.apply(copied, match, changed);
       ASSERT_EQ(rules.apply(edits, match), next.has_value()) << "seed " << seed;
       (next ? edited : gone) += 1;
@@ -135,7 +137,8 @@ TEST(Rewriting, ARuleThatMatchesEverywhereIsBounded) {
   EXPECT_EQ(Matches::find(roomy, draft).size(), 200U * 199U);
 }
 
-// What is to be chosen may be a dimension that the result lacks: a loss is cut along its operands'.
+// A chosen dimension may be one that the result lacks: a loss is sharded along its operands'
+// dimensions.
 TEST(Rewriting, ChoosesDimensionsOfOperands) {
   const auto graph = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 6]\n%y = input() shape=[4, 6]\n%l = mse(%x, %y)\nreturn "
@@ -169,7 +172,7 @@ TEST(Rewriting, AgreesWithReplayAndMeaning) {
     for (int step = 0; step < 12; ++step) {
       const auto all = sorted(matches);
       if (all.empty()) break;
-      // A rule first, so that those with few matches have their turn.
+      // Choose a rule first, so that rules with few matches are used, too.
       std::vector<std::uint32_t> present;
       for (const auto& match : all) {
         if (present.empty() || present.back() != match.rule) present.push_back(match.rule);
@@ -245,7 +248,7 @@ TEST(Rewriting, ReplayRefusesWhatIsNotSo) {
 }
 
 TEST(Rewriting, ARewriteThatNeedsItselfIsRefused) {
-  // The second sum uses the first: merged, the first would need the second.
+  // The second sum uses the first. If both were merged, the first would need the second.
   const auto graph = graph::parse_graph(
       "graph g\n%x = input() shape=[4]\n%y = input() shape=[4]\n%a = add(%x, %y)\n"
       "%b = add(%x, %a)\nreturn %b\n");

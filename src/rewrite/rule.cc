@@ -101,7 +101,7 @@ Rule reversed(const Rule& rule, std::string name) {
   Rule out = rule;
   out.name = std::move(name);
   std::swap(out.source, out.target);
-  // What was chosen can be read off now.
+  // The new source binds the symbols that were choices.
   out.choices.clear();
   check_bound(out);
   return out;

@@ -1,10 +1,10 @@
-// Rules: `source => target if conditions`, over graph patterns. Wherever a graph has the source and
-// the conditions hold, the target computes the same tensors of the same types. Text form and
-// examples: rewrite/rule_text.h.
+// Rules: `source => target if conditions`, over graph patterns. If a graph contains the source and
+// the conditions hold, the target computes the same tensors of the same types. rewrite/rule_text.h
+// has the text form and examples.
 //
-// A side is a small graph. Its leaves are tensor variables; its operators are real ones, with an
-// expression for every attribute. It has one output or several; source and target have as many, and
-// output i of the one is output i of the other.
+// A side is a small graph. Its leaves are tensor variables. Its operators are those of graphs, with
+// an expression for every attribute. Source and target have the same number of outputs, and output
+// i of one equals output i of the other.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@ namespace tandem::rewrite {
 
 using PatternId = std::uint16_t;
 
-// An operator applied to earlier nodes of its side, or a tensor variable.
+// A node of a side: an operator applied to earlier nodes, or a tensor variable.
 struct PatternNode {
   const ops::OpSpec* spec = nullptr;  // null: a variable
-  std::uint16_t variable = 0;         // which tensor variable
-  // In the order of spec->attributes, all of them: what the text does not mention has its default.
+  std::uint16_t variable = 0;         // index of the tensor variable
+  // All attributes, in the order of spec->attributes. An attribute that the text omits has its
+  // default.
   std::vector<Expression> attributes = {};
   std::vector<PatternId> inputs = {};
 
@@ -30,17 +31,17 @@ struct PatternNode {
   bool operator==(const PatternNode&) const = default;
 };
 
-// Of an operator, what the text does not mention.
+// Returns the default attributes of an operator.
 const std::vector<Expression>& usual_attributes(const ops::OpSpec& spec);
 
-// Nodes in topological order; equal subpatterns are one node.
+// One side of a rule. Nodes are in topological order; equal subpatterns are one node.
 struct Side {
   std::vector<PatternNode> nodes;
   std::vector<PatternId> outputs;
 
-  // The operators, without the variables.
+  // Returns the number of operators, not counting variables.
   [[nodiscard]] std::size_t operator_count() const;
-  // `node`, or the node that is equal to it.
+  // Adds `node` unless there is an equal one. Returns the id of `node` or of its equal.
   PatternId add(PatternNode node);
   bool operator==(const Side&) const = default;
 };
@@ -48,7 +49,7 @@ struct Side {
 struct Rule {
   std::string name;
   std::vector<std::string> tensors;    // names of the tensor variables, without the '?'
-  std::vector<std::string> symbols;    // names of those that stand for attributes
+  std::vector<std::string> symbols;    // names of the symbols, which stand for attribute values
   std::vector<std::uint16_t> choices;  // symbols that the source leaves open, to be chosen
   Side source;
   Side target;
@@ -57,16 +58,17 @@ struct Rule {
   bool operator==(const Rule&) const = default;
 };
 
-// The same for rules that differ in names only: of the rule, its variables and symbols.
+// Returns a hash that is equal for rules that differ only in names of the rule, its variables or
+// symbols.
 Hash hash_of(const Rule& rule);
 Hash hash_of(const Side& side);
 
-// Target to source, under the name given. Throws UserError("rule") where the target leaves a
-// variable unbound.
+// Returns the rule from target to source, called `name`. Throws UserError("rule") if the target
+// does not bind all variables.
 Rule reversed(const Rule& rule, std::string name);
 
-// Throws UserError("rule", name, ...) where a variable or symbol of the target or the conditions is
-// not bound by the source, or the sides do not have as many outputs.
+// Throws UserError("rule", name, ...) if the source does not bind a variable or symbol of the
+// target or of the conditions. Also throws if the sides have different numbers of outputs.
 void check_bound(const Rule& rule);
 
 }  // namespace tandem::rewrite

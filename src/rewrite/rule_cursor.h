@@ -1,4 +1,4 @@
-// How far a rule's text is read: the tokens that its readers share.
+// A position in the text of a rule, with the tokens that all readers of rules share.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace tandem::rewrite {
 
-// Letters, digits and '_'.
+// Returns whether `c` is a letter, a digit or '_'.
 bool is_letter(char c);
 
 class RuleCursor {
@@ -16,21 +16,22 @@ class RuleCursor {
   RuleCursor& operator=(const RuleCursor&) = delete;
   ~RuleCursor() = default;
 
-  // Throws UserError with the place.
+  // Throws UserError that includes the position.
   [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const;
 
   void skip_blanks();
-  // Goes on where the token stands here, behind blanks.
+  // Skips blanks, then skips `token` if it comes next. Returns whether it did.
   bool take(std::string_view token);
   void expect(std::string_view token);
-  // The same where no letter follows; stays where it is not so.
+  // Works like take(), but only if no letter follows `word`. Otherwise the position does not
+  // change.
   bool take_word(std::string_view word);
   std::string_view word();
-  std::string_view variable();  // the name behind '?'
+  std::string_view variable();  // returns the name after '?'
 
   std::string_view text_;
   std::size_t at_ = 0;
-  std::string name_;  // of the rule, for messages
+  std::string name_;  // name of the rule, for messages
 };
 
 }  // namespace tandem::rewrite

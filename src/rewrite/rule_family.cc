@@ -24,7 +24,7 @@ constexpr std::int64_t kLargestNumber = 1'000'000;
                       std::to_string(kMostOperands));
 }
 
-// Of the brace that the text begins with.
+// Returns the position of the brace that closes the first character of `text`.
 std::size_t closing(std::string_view text) {
   std::size_t depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -45,7 +45,8 @@ std::string joined(const std::vector<std::string>& parts, std::string_view how) 
   return out;
 }
 
-// Numbers, names of numbers, and + * / of them, as in "(k+1)*n/4"; a quotient is rounded down.
+// Evaluates an expression of numbers and named numbers with + * /, such as "(k+1)*n/4". A quotient
+// is rounded down.
 class Number {
  public:
   using Names = std::map<std::string, std::int64_t, std::less<>>;
@@ -116,7 +117,7 @@ class Number {
   int depth_ = 0;
 };
 
-// One member of a family.
+// The member of a family for one n.
 class Member {
  public:
   Member(std::string name, std::int64_t n) : numbers_{{std::move(name), n}} {}
@@ -137,7 +138,7 @@ class Member {
   }
 
  private:
-  // What stands for "n", or for "add i<n: TEMPLATE".
+  // Returns the expansion of "n" or of "add i<n: TEMPLATE".
   std::string replacement(std::string_view text) {
     const auto colon = text.find(':');
     if (colon == std::string_view::npos) return std::to_string(number(text));
@@ -154,7 +155,7 @@ class Member {
     return out;
   }
 
-  // "add i<n", "i<n" or "n/2<=i<n".
+  // A range: "add i<n", "i<n" or "n/2<=i<n".
   struct Count {
     std::string how, index;
     std::int64_t from = 0, to = 0;
@@ -185,7 +186,7 @@ class Member {
     return Number::of(text, numbers_);
   }
 
-  // What is read and what is written: braces within braces multiply either.
+  // Limits the characters that are read and written, because nested braces multiply both.
   void count(std::size_t characters) {
     if (characters > left_) fail("the family has rules that are too long");
     left_ -= characters;
@@ -200,7 +201,7 @@ struct Range {
   std::int64_t from, to;
 };
 
-// "n in 2..8"
+// Parses a range such as "n in 2..8".
 Range range_of(std::string_view text) {
   const auto parts = words(text);
   const auto dots = parts.size() == 3 ? parts[2].find("..") : std::string_view::npos;

@@ -1,14 +1,14 @@
-// Rules that differ in how many operands there are, as one text:
+// Rule families: one text for rules that differ in their number of operands.
 //
 //   linear-of-concat-{n}: (linear (concat {i<n: ?x{i}} axis=1) ?w) =>
 //       {add i<n: (linear ?x{i} (slice ?w axis=1 begin={+ j<i: dim(?x{j}, 1)} size=dim(?x{i}, 1)))}
 //       if {and i<n: rank(?x{i}) == 2} for n in 2..8
 //
-// `{i<n: T}` is T once for every i from 0 to n - 1, one after the other; with an operator's name
-// before it, that operator of the first two, then of that and the next; with `+`, the sum, 0
-// where there is none; with `and`, all of the conditions. `{n/2<=i<n: T}` begins elsewhere; a bound
-// is made of numbers by + * / and parentheses, a quotient rounded down. `{n}` and `{i}` are the
-// numbers.
+// `{i<n: T}` repeats T for every i from 0 to n - 1. With an operator's name before the range, the
+// copies are combined from the left: {add i<3: ?x{i}} -> (add (add ?x0 ?x1) ?x2). `+` gives the
+// sum, 0 if there are no copies. `and` gives the conjunction. `{n/2<=i<n: T}` begins at another
+// number. A bound consists of numbers, + * / and parentheses; a quotient is rounded down. `{n}` and
+// `{i}` are the numbers themselves.
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@
 
 namespace tandem::rewrite {
 
-// The rules that a text stands for; itself where it is no family. Throws UserError.
+// Returns the texts of the rules of a family, or `text` itself if it is no family. Throws
+// UserError.
 std::vector<std::string> family_of(std::string_view text);
 
 }  // namespace tandem::rewrite

@@ -1,5 +1,4 @@
-// The words of rules' expressions, by which they are read and written: operators between two
-// operands, and functions.
+// The operators and functions of expressions in rules, shared by the reader and the writer.
 #pragma once
 
 #include <array>
@@ -14,7 +13,7 @@ struct Infix {
   Operation operation;
   int precedence;
 };
-// Longer ones first, so that <= is not read as <.
+// Longer texts come first, so that <= is not read as <.
 inline constexpr std::array kInfix = {
     Infix{"or", Operation::kOr, 1},       Infix{"and", Operation::kAnd, 2},
     Infix{"==", Operation::kEqual, 4},    Infix{"!=", Operation::kNotEqual, 4},
@@ -23,10 +22,11 @@ inline constexpr std::array kInfix = {
     Infix{"*", Operation::kMultiply, 6},  Infix{"/", Operation::kDivide, 6},
     Infix{"%", Operation::kRemainder, 6},
 };
+// Precedences of `not` and of a minus with one operand.
 inline constexpr int kOfNot = 3;
 inline constexpr int kOfMinus = 7;
 
-// Functions of one tensor or two, some with a number behind.
+// A function of `tensors` tensors, followed by `numbers` numbers.
 struct Function {
   std::string_view name;
   Operation operation;

@@ -14,16 +14,16 @@ namespace tandem::rewrite {
 
 namespace {
 
-constexpr std::size_t kMaxSideNodes = 256;  // of a side
-constexpr std::size_t kMaxRead = 4096;      // patterns of a rule, written out
+constexpr std::size_t kMaxSideNodes = 256;  // limit for one side
+constexpr std::size_t kMaxRead = 4096;      // limit for the patterns of a rule, written out
 
 bool is_name(std::string_view text) {
   return !text.empty() &&
          std::ranges::all_of(text, [](char c) { return is_letter(c) || c == '-' || c == '.'; });
 }
 
-// A variable alone among the inputs of an operator is a tensor; in an expression it is what
-// ExpressionReader says.
+// Reads one rule. A variable alone among the inputs of an operator is a tensor. ExpressionReader
+// decides about a variable in an expression.
 class Reader : ExpressionReader {
  public:
   explicit Reader(std::string_view line) : ExpressionReader(line) {}
@@ -67,8 +67,8 @@ class Reader : ExpressionReader {
     std::size_t where, choose;
   };
 
-  // Where the clauses begin, at `begin` or after it; subpatterns are read first, as the sides
-  // mention them.
+  // Returns the positions of the clauses after `begin`. Subpatterns are read first, because the
+  // sides mention them.
   [[nodiscard]] Clauses find_clauses(std::size_t begin) const {
     const auto find = [&](std::string_view word) {
       for (auto i = text_.find(word, begin + 1); i != std::string_view::npos;
@@ -93,7 +93,7 @@ class Reader : ExpressionReader {
 
   PatternId read_pattern(Side& side, int depth) {
     if (depth > kMaxDepth) fail(fmt::format("patterns nested deeper than {}", kMaxDepth));
-    // A named subpattern counts wherever it is mentioned: rules are also printed so.
+    // A named subpattern counts at each mention, because rules are printed with it written out.
     if (++read_ > kMaxRead) fail(fmt::format("more than {} patterns written out", kMaxRead));
     skip_blanks();
     if (at_ < text_.size() && text_[at_] == '?') return read_leaf(side, depth);
@@ -141,7 +141,7 @@ class Reader : ExpressionReader {
     return add(side, {.variable = number_of(rule_.tensors, name)});
   }
 
-  // Subpatterns are remembered by where they begin, and read again where they are mentioned.
+  // Stores where each subpattern begins; it is read again wherever it is mentioned.
   void read_where() {
     do {
       const std::string name(variable());
@@ -195,7 +195,7 @@ class Reader : ExpressionReader {
     } while (take(","));
   }
 
-  // `a and b` is two conditions.
+  // Splits `a and b` into two conditions.
   void split_conditions() {
     for (std::size_t i = 0; i < rule_.conditions.size();) {
       if (rule_.conditions[i].operation != Operation::kAnd) {

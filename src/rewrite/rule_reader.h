@@ -1,4 +1,4 @@
-// Reads the text of one rule (rewrite/rule_text.h has the language).
+// Reads the text of one rule. rewrite/rule_text.h describes the language.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,8 @@
 
 namespace tandem::rewrite {
 
-// Two rules where it says `<=>`. Throws UserError("rule", its name).
+// Returns the rule of `line`, or two rules if it contains `<=>`. Throws UserError("rule", its
+// name).
 std::vector<Rule> read_rule(std::string_view line);
 
 }  // namespace tandem::rewrite

@@ -11,8 +11,8 @@ namespace tandem::rewrite {
 
 namespace {
 
-constexpr std::size_t kMaxSourceNodes = 64;  // of a source
-constexpr std::size_t kMaxSymbols = 16;      // of a rule
+constexpr std::size_t kMaxSourceNodes = 64;  // limit for a source
+constexpr std::size_t kMaxSymbols = 16;      // limit for a rule
 constexpr Slot kNowhere = ~Slot{0};
 
 std::size_t depth_of(const Side& side) {
@@ -40,7 +40,7 @@ void check_size(const Rule& rule) {
 
 }  // namespace
 
-// The nodes of a source bound to slots, top down from its outputs.
+// Binds the nodes of a source to slots, top-down from its outputs.
 class RuleSet::Attempt {
  public:
   Attempt(const Draft& draft, const Source& source, Dictionary& dictionary)
@@ -75,7 +75,7 @@ class RuleSet::Attempt {
     return true;
   }
 
-  // Calls use(bindings) with what the variables of the rule stand for.
+  // Calls use(bindings) with the values of the rule's variables.
   template <class Use>
   auto with_bindings(const Rule& rule, Use&& use) const {
     std::array<const TensorType*, kMaxSourceNodes> tensors{};
@@ -92,8 +92,8 @@ class RuleSet::Attempt {
     return use(Bindings{tensors, symbols});
   }
 
-  // Do the rule's conditions hold, and are the attributes that its source computes what they must
-  // be?
+  // Returns whether the rule's conditions hold and the source's computed attributes have the values
+  // of the draft.
   [[nodiscard]] bool satisfies(const Rule& rule) const {
     if (rule.conditions.empty() && source_->computed.empty()) return true;
     return with_bindings(rule, [&](const Bindings& bindings) {
@@ -145,7 +145,7 @@ class RuleSet::Attempt {
   std::array<bool, kMaxSymbols> is_set_{};
 };
 
-// --- Making ready -------------------------------------------------------------------------------
+// --- Preparation --------------------------------------------------------------------------------
 
 RuleSet::RuleSet(std::vector<Rule> rules, Dictionary& dictionary, Limits limits)
     : rules_(std::move(rules)), dictionary_(dictionary), limits_(std::move(limits)) {
@@ -214,7 +214,7 @@ std::vector<RuleSet::Climb> RuleSet::climbs_from(const Source& source, std::size
       stack.insert(stack.end(), source.nodes[id].inputs.begin(), source.nodes[id].inputs.end());
     }
   };
-  // The shortest way down from an output to what is bound; nodes are few.
+  // Returns a shortest path from an output down to a bound node. Sources have few nodes.
   const auto way_to = [&](std::size_t output) {
     struct Visit {
       PatternId id;
@@ -314,7 +314,7 @@ void RuleSet::bind_others(const Attempt& attempt, const Search& search,
   const auto try_at = [&](Slot slot) {
     if (search.is_anchor[slot] && slot < search.anchor) return;
     const auto is_there = [&](PatternId output) { return attempt.slot(output) == slot; };
-    if (std::ranges::any_of(source.outputs, is_there)) return;  // outputs are different nodes
+    if (std::ranges::any_of(source.outputs, is_there)) return;  // outputs differ
     auto next = attempt;
     if (next.bind(root, slot)) bind_others(next, search, climbs.subspan(1), out);
   };
@@ -362,7 +362,7 @@ std::vector<std::int64_t> RuleSet::candidates(const Rule& rule, std::uint16_t sy
 void RuleSet::add_matches(const Attempt& attempt, std::vector<Match>& out) const {
   const auto& source = attempt.source();
   const auto& draft = attempt.draft();
-  // A loss has no dimensions, but what it is made from.
+  // A loss has rank 0, but its operands have dimensions.
   const auto root = attempt.slot(source.outputs[0]);
   const auto rank_of = [&](Slot slot) {
     return dictionary_.type(draft.node(slot).type).shape.rank();

@@ -1,8 +1,8 @@
-// Rules made ready for matching. Rules with equal sources share the search for it: a source is
-// looked for once, and each of its rules only checks its own conditions.
+// Rules prepared for matching. Rules with equal sources share the search: a source is matched once,
+// and each of its rules only checks its own conditions.
 //
-// A place is where a source's outputs are: given those, patterns decide from the outputs down what
-// every variable is. So a match holds no more than its rule, the outputs and the choices.
+// The slots of a source's outputs determine a match: from these, the pattern binds every variable.
+// A match therefore stores only its rule, the outputs and the choices.
 #pragma once
 
 #include <array>
@@ -17,58 +17,60 @@
 
 namespace tandem::rewrite {
 
+// A rule and the place where it applies.
 struct Match {
   static constexpr std::size_t kMaxOutputs = 4;
   static constexpr std::size_t kMaxChoices = 4;
 
   std::uint32_t rule = 0;
-  std::array<Slot, kMaxOutputs> outputs{};          // of the source, as many as it has
-  std::array<std::int32_t, kMaxChoices> choices{};  // of the rule's choices, in order
+  std::array<Slot, kMaxOutputs> outputs{};          // slots of the source's outputs
+  std::array<std::int32_t, kMaxChoices> choices{};  // values of the rule's choices, in order
   auto operator<=>(const Match&) const = default;
 };
 
 class RuleSet {
  public:
   struct Limits {
-    std::vector<std::int64_t> degrees = {2};  // for symbols that are chosen as a degree
-    std::size_t matches = 1'000'000;          // of a draft; more are not looked for
+    std::vector<std::int64_t> degrees = {2};  // values for a symbol that is chosen as a degree
+    std::size_t matches = 1'000'000;          // largest number of matches in a draft
   };
 
-  // Throws UserError naming a rule that has more outputs or choices than a match holds.
+  // Throws UserError that names the rule if a rule has more outputs or choices than a match holds.
   RuleSet(std::vector<Rule> rules, Dictionary& dictionary, Limits limits);
-  // What is made ready refers to the rules, and is used as the dictionary is: by one thread.
+  // Not copyable, because prepared sources refer to the rules. For use by one thread, like the
+  // dictionary.
   RuleSet(const RuleSet&) = delete;
   RuleSet& operator=(const RuleSet&) = delete;
 
   [[nodiscard]] const std::vector<Rule>& rules() const { return rules_; }
   [[nodiscard]] const Limits& limits() const { return limits_; }
-  // The operators one above another in the deepest source.
+  // Returns the number of operators on the longest path of all sources.
   [[nodiscard]] std::size_t depth() const { return depth_; }
 
-  // Adds the matches whose first output is `slot`, of rules with one output.
+  // Appends to `out` the matches whose first output is `slot`, for rules with one output.
   void match_single(const Draft& draft, Slot slot, std::vector<Match>& out) const;
-  // Adds the matches with `slot` among the outputs, of rules with several. Where several of a
-  // match's outputs are anchors, only the one with the lowest number finds it.
+  // Appends to `out` the matches with `slot` among their outputs, for rules with several outputs.
+  // If several outputs of a match are anchors, only the one with the lowest slot finds it.
   void match_several(const Draft& draft, const Users& users, Slot slot,
                      const std::vector<bool>& is_anchor, std::vector<Match>& out) const;
 
-  // The draft after the rewrite. None where the target does not fit there, has other types, is the
-  // source again, or would depend on itself. `changed` is as of Draft::replace.
+  // Returns the draft after the rewrite. Returns nullopt if the target does not fit, has other
+  // types, equals the source, or would depend on itself. Draft::replace describes `changed`.
   [[nodiscard]] std::optional<Draft> apply(const Draft& draft, const Match& match,
                                            std::vector<Slot>& changed) const;
-  // The same in place, of a rule with one output. Returns false where `apply` gives none.
+  // Applies a rule with one output in place. Returns false where the other `apply` returns nullopt.
   bool apply(DraftEdits& edits, const Match& match) const;
 
  private:
-  // Of a pattern's operator, one that can be compared or binds symbols at once.
+  // An attribute of a pattern's operator that can be compared, or binds symbols, immediately.
   struct Attribute {
     enum class Kind : std::uint8_t { kValue, kSymbol, kList } kind = Kind::kValue;
-    std::size_t position = 0;                // in OpSpec::attributes
+    std::size_t position = 0;                // index in OpSpec::attributes
     ValueId value = {};                      // kValue
     std::uint16_t symbol = 0;                // kSymbol
-    const Expression* expression = nullptr;  // kList: of symbols and numbers
+    const Expression* expression = nullptr;  // kList: a list of symbols and numbers
   };
-  // One that has a value only once all symbols are bound.
+  // An attribute that has a value only once all symbols are bound.
   struct Computed {
     PatternId node = 0;
     std::size_t position = 0;
@@ -80,8 +82,9 @@ class RuleSet {
     std::vector<Attribute> attributes;
     std::vector<PatternId> inputs;
   };
-  // An output that is to be bound, and the way up to it from a node that is: by which operand of
-  // which parent. Not connected: any node may be it.
+  // An output that is to be bound, and the path up to it from a bound node. Each step names a
+  // parent and the operand by which it is reached. If the output is not connected, any node may
+  // match it.
   struct Climb {
     struct Step {
       PatternId parent = 0;
@@ -108,7 +111,8 @@ class RuleSet {
 
   [[nodiscard]] Source compile(const Rule& rule) const;
   static std::vector<Climb> climbs_from(const Source& source, std::size_t first);
-  // The roots that may be at `slot`, by its operator and those of its first two operands.
+  // Returns the roots that may match at `slot`, by its operator and those of its first two
+  // operands.
   const std::vector<Root>& roots_at(const Draft& draft, Slot slot, bool several) const;
   struct Search {
     const Users& users;
@@ -120,9 +124,10 @@ class RuleSet {
   void add_matches(const Attempt& attempt, std::vector<Match>& out) const;
   [[nodiscard]] std::vector<std::int64_t> candidates(const Rule& rule, std::uint16_t symbol,
                                                      std::size_t rank) const;
-  // Null where the match is none of the draft's.
+  // Binds the source of a match. Returns nullopt if `draft` does not contain the match.
   std::optional<Attempt> bind(const Draft& draft, const Match& match) const;
-  // What the target's outputs replace; nothing where the target does not fit or is the source.
+  // Adds the target's nodes. Returns the replacements of the source's outputs. Returns an empty
+  // list if the target does not fit or equals the source.
   template <class Edited>
   std::vector<Draft::Replacement> add_target(Edited& edited, const Rule& rule,
                                              const Attempt& attempt) const;
@@ -136,9 +141,9 @@ class RuleSet {
   Dictionary& dictionary_;
   Limits limits_;
   std::vector<Source> sources_;
-  std::vector<std::uint32_t> source_of_;  // by rule
+  std::vector<std::uint32_t> source_of_;  // index in sources_, by rule
   std::size_t depth_ = 0;
-  mutable std::unordered_map<std::uint64_t, std::vector<Root>> roots_;  // filled as asked
+  mutable std::unordered_map<std::uint64_t, std::vector<Root>> roots_;  // filled on demand
 };
 
 }  // namespace tandem::rewrite

@@ -15,7 +15,7 @@ namespace tandem::rewrite {
 
 namespace {
 
-// A line without its comment; a '#' inside quotation marks is none.
+// Returns `line` without its comment. A '#' inside quotation marks does not begin one.
 std::string_view without_comment(std::string_view line) {
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -31,10 +31,10 @@ std::vector<Rule> parse_rule(std::string_view line) { return read_rule(trim(line
 
 void for_each_rule(std::string_view text, const std::string& source,
                    const std::function<bool(Rule)>& visit) {
-  std::map<std::string, int, std::less<>> lines;  // by name, where the rule stands
+  std::map<std::string, int, std::less<>> lines;  // line of each rule, by name
   std::string pending;
   int begin = 0;
-  // False where no more is wanted.
+  // Returns false if no more rules are wanted.
   const auto finish = [&] {
     if (pending.empty()) return true;
     const auto where = fmt::format("{}:{}", source, begin);

@@ -8,10 +8,9 @@
 //   split-relu: (relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d)
 //       choose ?i, ?d
 //
-// (shown here on several lines; a line that begins with a blank continues the one before). `<=>` is
-// two rules, the second named with "-reversed". `where` names subpatterns. `choose` names symbols
-// that the source does not bind: whoever applies the rule is free to choose them. `#` begins a
-// comment.
+// A line that begins with a blank continues the one before. `<=>` makes two rules, the second named
+// with "-reversed". `where` names subpatterns. `choose` names symbols that the source does not
+// bind: the user of the rule chooses their values. `#` begins a comment.
 #pragma once
 
 #include <functional>
@@ -27,14 +26,14 @@ std::string to_text(const Rule& rule);
 std::string to_text(const Rule& rule, const Side& side);
 std::string to_text(const Rule& rule, const Expression& expression);
 
-// All rules of a file; `source` is how messages call it. Throws UserError("rule", "source:line",
-// ...) naming the rule.
+// Returns all rules of a file. `source` names the file in messages. Throws UserError("rule",
+// "source:line", ...) that names the rule.
 std::vector<Rule> parse_rules(std::string_view text, const std::string& source = "rules");
-// The same, holding the rules of one line at a time, so that there may be any number of them. Ends
-// where `visit` says false.
+// Calls `visit` for every rule of a file until it returns false. Holds the rules of one line at a
+// time, so that there may be any number of them.
 void for_each_rule(std::string_view text, const std::string& source,
                    const std::function<bool(Rule)>& visit);
-// One line; two rules where it says `<=>`.
+// Returns the rule of one line, or two rules if it contains `<=>`.
 std::vector<Rule> parse_rule(std::string_view line);
 
 }  // namespace tandem::rewrite

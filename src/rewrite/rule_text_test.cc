@@ -8,7 +8,7 @@
 namespace tandem::rewrite {
 namespace {
 
-// What is read prints as it was written.
+// A rule prints as it was written.
 TEST(RuleText, PrintsAsWritten) {
   for (const std::string line : {
            "fuse-linear-relu: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)",
@@ -33,7 +33,7 @@ TEST(RuleText, PrintsAsWritten) {
             "r: (relu (linear ?x ?w)) => (linear ?x ?w act=relu) if rank(?x) == 2");
 }
 
-// Small and large numbers are printed with an exponent, whose sign is no subtraction.
+// Small and large numbers are printed with an exponent. Its sign is no subtraction.
 TEST(RuleText, ExponentsHaveSigns) {
   const auto rule = parse_rule(
       "a: (layer_norm ?x ?w ?b eps=0.000001) => (layer_norm ?x ?w ?b eps=1e-06) choose ?e "
@@ -82,7 +82,7 @@ TEST(RuleText, SaysWhatIsWrong) {
   }
 }
 
-// A kernel that is as large as what is read after it.
+// The kernel's size is that of a tensor which is mentioned later.
 TEST(RuleText, SizesOfTensorsThatComeLater) {
   const std::string line =
       "a: (conv2d (constant shape=[dim(?x, 0), dim(?x, 0), 1, 1] value=1) ?x) => (relu ?x)";

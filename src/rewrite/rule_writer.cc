@@ -1,4 +1,4 @@
-// Rules and their parts as text: the other direction of rule_reader.cc.
+// Writes rules and their parts as text: the inverse of rule_reader.cc.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string list_text(const Rule& rule, const Expression& e, bool tight) {
   return join(parts, ", ");
 }
 
-// `tight`: without blanks around what is not in parentheses.
+// If `tight`, writes no blanks outside parentheses.
 std::string text_of(const Rule& rule, const Expression& e, int precedence, bool tight) {
   switch (e.operation) {
     case Operation::kLiteral:

@@ -1,4 +1,4 @@
-// For tests of the engine: sound rules of every form that it knows, and rewriting at random.
+// Support for tests of the engine: sound rules of every form, and random rewrites.
 #pragma once
 
 #include <random>

@@ -1,6 +1,7 @@
-// Derivations: how rules turn one graph into another, step by step. A step names the rule, where
-// its source's outputs were, by the hashes of what those nodes compute, and the graph's hash before
-// and after. rewrite/derivation.h makes and replays them.
+// Derivations as data and as text. A derivation turns one graph into another, step by step. A step
+// names the rule, the nodes where it applies, and the graph's hash before and after. It identifies
+// these nodes, the outputs of the rule's source, by the hashes of what they compute.
+// rewrite/derivation.h makes and replays derivations.
 //
 //   split-relu at 8c1d... choose 0,2 : 33a0... -> 44f1...
 #pragma once
@@ -16,8 +17,8 @@ namespace tandem::rewrite {
 
 struct Step {
   std::string rule;
-  std::vector<Hash> place;            // of the source's outputs
-  std::vector<std::int64_t> choices;  // of the rule's
+  std::vector<Hash> place;            // hashes of the source's outputs
+  std::vector<std::int64_t> choices;  // values of the rule's choices
   Hash before = 0;
   Hash after = 0;
 
@@ -27,10 +28,10 @@ struct Step {
 using Derivation = std::vector<Step>;
 
 std::string to_text(const Step& step);
-// Throws UserError("derivation").
+// Returns the step that `text` describes. Throws UserError("derivation").
 Step parse_step(std::string_view text);
 
-// A step a line.
+// Returns the derivation as text, one step on each line.
 std::string to_text(const Derivation& derivation);
 Derivation parse_derivation(std::string_view text);
 

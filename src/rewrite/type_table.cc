@@ -42,13 +42,13 @@ TypeTable::TypeId TypeTable::interned(const TensorType& type, Hash hash) {
 }
 
 Hash TypeTable::ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const {
-  std::uint64_t ranks = 1;  // four bits each
+  std::uint64_t ranks = 1;  // four bits for each
   for (auto i : inputs) ranks = ranks << 4U | ranks_[i];
   return hash_combine(reinterpret_cast<std::uint64_t>(op.raw()), ranks);
 }
 
 TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> inputs) {
-  // Interned operators never move, so the address of the attributes names the operator.
+  // Interned operators never move, so the address of the attributes identifies the operator.
   if (inputs.size() > Result::kMostInputs) {
     Key key{reinterpret_cast<std::uint64_t>(op.raw())};
     key.insert(key.end(), inputs.begin(), inputs.end());
@@ -96,7 +96,7 @@ TypeTable::Result& TypeTable::place(const Result& of, Hash hash) {
 }
 
 void TypeTable::grow() {
-  // Sizes that are drawn come once: what was remembered of them must not fill the memory.
+  // Randomly drawn sizes occur only once, so their results must not fill the memory.
   if (results_.size() == most_results_) {
     std::ranges::fill(results_, Result{});
     results_used_ = 0;
@@ -110,7 +110,8 @@ void TypeTable::grow() {
 }
 
 TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inputs) {
-  // What does not fit whole does not fit divided: asked once, not for every division.
+  // Operands that do not fit unsharded do not fit sharded. This query is cached once for all
+  // shardings.
   const auto is_whole = [&](TypeId id) { return whole_[id] == id; };
   if (op.role() == ops::Role::kCompute && !std::ranges::all_of(inputs, is_whole)) {
     std::vector<TypeId> whole;
@@ -128,7 +129,7 @@ TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inp
     if (inputs.size() <= Result::kMostInputs) misfits_.insert(ranks_hash(op, inputs));
     return kNone;
   } catch (const UserError&) {
-    return kNone;  // the operands do not fit, which is an answer
+    return kNone;  // the misfit is the result
   }
 }
 

@@ -1,6 +1,6 @@
-// Types as numbers, and what operators make of them. Rules are tried at thousands of sizes, most of
-// them again for other rules, and most in vain: the table remembers what it was asked, also what
-// did not fit, so that the second time is a look-up.
+// Types as numbers, and a cache of the types that operators return for them. Rules are tried at
+// thousands of sizes. Most of these recur for other rules, and most do not fit. The table also
+// caches misfits, so that a repeated query is a look-up.
 #pragma once
 
 #include <array>
@@ -19,13 +19,14 @@
 
 namespace tandem::rewrite {
 
-// One per thread.
+// A table of types. Each thread has its own.
 class TypeTable {
  public:
   using TypeId = std::uint32_t;
   static constexpr TypeId kNone = ~TypeId{0};
 
-  // Of `most_results`, a power of two from 1024 on, it forgets all when half are there.
+  // `most_results` bounds the cache. It is a power of two, at least 1024. The cache is cleared once
+  // half of its entries are in use.
   explicit TypeTable(std::size_t most_results = std::size_t{1} << 21U)
       : most_results_(most_results) {}
 
@@ -33,9 +34,10 @@ class TypeTable {
 
   TypeId intern(const TensorType& type);
   [[nodiscard]] const TensorType& type(TypeId id) const { return types_[id]; }
-  // kNone where the operands do not fit.
+  // Returns the type of the operator's result, or kNone if the operands do not fit.
   TypeId result(const ops::Op& op, std::span<const TypeId> inputs);
-  // The operator of a pattern node; none where an attribute has no value or a wrong one.
+  // Returns the operator of a pattern node, or nullopt if an attribute has no value or an invalid
+  // one.
   std::optional<ops::Op> op(const rewrite::PatternNode& node, const rewrite::Bindings& bindings);
 
  private:
@@ -44,8 +46,8 @@ class TypeTable {
   };
   using Key = std::vector<std::uint64_t>;
 
-  // What an operator of up to four operands makes of these; free where there is no operator. No one
-  // lies in two cache lines.
+  // The result of an operator with up to four operands. `op` is null in a free entry. The alignment
+  // keeps an entry within one cache line.
   struct alignas(32) Result {
     static constexpr std::size_t kMostInputs = 4;
     const void* op = nullptr;
@@ -58,12 +60,12 @@ class TypeTable {
     [[nodiscard]] Hash hash() const;
   };
 
-  // Of an operator and the ranks of its operands.
+  // Returns a hash of an operator and the ranks of its operands.
   [[nodiscard]] Hash ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const;
   TypeId interned(const TensorType& type, Hash hash);
   TypeId made(const ops::Op& op, std::span<const TypeId> inputs);
   TypeId sought(const ops::Op& op, std::span<const TypeId> inputs, const Result& asked, Hash hash);
-  // The place of this one, or a free one.
+  // Returns the entry that equals `of`, or the free entry for it.
   Result& place(const Result& of, Hash hash);
   void grow();
 
@@ -75,19 +77,19 @@ class TypeTable {
   };
   static constexpr unsigned kRecentTypesShift = 64 - 9;
   std::vector<Recent> recent_types_ = std::vector<Recent>(std::size_t{1} << 9U);
-  std::vector<TypeId> whole_;  // by type, the same undivided
+  std::vector<TypeId> whole_;  // by type, the same type unsharded
   NumbersByHash ids_;
   std::vector<std::uint8_t> ranks_;  // by type
   HashSet misfits_;                  // operators and ranks that fit at no sizes
-  // What was asked last stays near the processor: a rule asks the same again and again.
+  // The latest queries, few enough for the processor's cache. A rule repeats the same queries.
   static constexpr unsigned kRecentShift = 64 - 13;
   std::vector<Result> recent_ = std::vector<Result>(std::size_t{1} << 13U);
-  // Asked millions of times: open addressing in one piece of memory.
+  // An open-addressing table in one block of memory, because it is queried millions of times.
   std::vector<Result> results_ = std::vector<Result>(1024);
   std::size_t results_used_ = 0;
-  std::unordered_map<Key, TypeId, KeyHash> long_results_;  // of more operands
+  std::unordered_map<Key, TypeId, KeyHash> long_results_;  // for more than kMostInputs operands
   std::unordered_map<Key, std::optional<ops::Op>, KeyHash> ops_;
-  Key key_;  // kept for their storage
+  Key key_;  // reused storage
   std::vector<Value> values_;
 };
 

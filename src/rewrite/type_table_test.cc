@@ -13,7 +13,7 @@ TensorType matrix(std::int64_t rows, std::int64_t columns) {
   return out;
 }
 
-// What it remembers, also after it forgot, is what the operator says.
+// Cached results equal those of the operator, even after the cache was cleared.
 TEST(TypeTable, AnswersAfterItForgot) {
   TypeTable table(1024);
   const auto matmul = ops::parse_op(ops::find_op("matmul"), {});

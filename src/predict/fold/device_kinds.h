@@ -1,4 +1,4 @@
-// The kinds of devices of a machine, each as a machine of that kind alone: a stage is timed on the
+// The kinds of devices of a machine, each as a machine with only that kind. A stage is timed on the
 // kind of its rank.
 #pragma once
 
@@ -11,8 +11,9 @@
 
 namespace tandem::predict {
 
-// Equal devices are one kind. Of several groups each is one; ranks with devices of several groups
-// wait for the slowest, which is `Machine::device`, the last kind.
+// Kinds of devices. If all devices are equal, there is one kind. Otherwise each group is a kind.
+// The last kind is `Machine::device`, the slowest. It is the kind of ranks with devices of several
+// groups, which wait for the slowest device.
 class DeviceKinds {
  public:
   DeviceKinds(const machine::Machine& machine, const machine::Digits& digits);
@@ -23,10 +24,11 @@ class DeviceKinds {
 
   struct Ranks {
     std::vector<std::uint8_t> kinds;                 // by rank
-    std::vector<std::vector<std::size_t>> of_group;  // by group, the ranks with devices of it
-    std::vector<double> speeds;                      // by rank, of its slowest device
+    std::vector<std::vector<std::size_t>> of_group;  // by group: ranks that have devices of it
+    std::vector<double> speeds;                      // by rank: speed of its slowest device
   };
-  // Of a pipeline of so many ranks, which the machine can have.
+  // Returns the kinds and speeds of the ranks of a pipeline. The machine must be divisible into
+  // `count` ranks.
   const Ranks& ranks(std::int64_t count, DType dtype);
 
  private:

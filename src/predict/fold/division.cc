@@ -9,7 +9,7 @@ namespace tandem::predict {
 
 namespace {
 
-// Of the whole network, the layers that the folded one leaves out included.
+// Returns the places of the whole network, including the layers that the folded one leaves out.
 std::vector<Place> unfolded(const Pieces& pieces, std::int64_t layers) {
   std::vector<Place> out;
   for (std::size_t s = 0; s < kSections; ++s) {
@@ -22,7 +22,7 @@ std::vector<Place> unfolded(const Pieces& pieces, std::int64_t layers) {
   return out;
 }
 
-// The classes of stages as they come.
+// Collects the classes of stages in order.
 class StageClasses {
  public:
   void add(RunCounts counts) {
@@ -46,7 +46,7 @@ std::optional<Pieces> pieces_of(const strategies::Problem& folded) {
   const auto cuts = strategies::cuts(folded);
   Pieces out;
   out.of_node.resize(graph.size());
-  std::optional<Section> now;  // of the piece that a node is in
+  std::optional<Section> now;  // section of the current piece
   auto cut = cuts.begin();
   const auto consumers = graph.consumers();
   for (auto id : graph.ids()) {
@@ -90,8 +90,8 @@ const std::vector<Run>& whole_sections() {
   return out;
 }
 
-// A stage begins with the end of a layer, goes on with whole ones, and ends with the beginning of
-// one.
+// A stage may begin with the end of a layer, so these runs come first. Whole layers follow. Runs
+// that are the beginning of a layer come last, since a stage may end with them.
 std::vector<Run> all_runs(const Pieces& pieces) {
   std::vector<Run> out;
   for (std::size_t s = 0; s < kSections; ++s) {

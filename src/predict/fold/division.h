@@ -1,6 +1,7 @@
-// How stages divide a network of which the folded one stands for all layers. Where stages do not
-// divide the layers they end inside of some (strategies/stages.h): then sections are in pieces,
-// from one cut to the next, and a stage has runs of pieces beside whole sections.
+// Divides a network into pipeline stages; the network is given by its folded version. If the number
+// of layers is not divisible by the number of stages, stages end inside layers
+// (strategies/stages.h). Cuts then divide sections into pieces, and a stage has runs of pieces
+// beside whole sections.
 #pragma once
 
 #include <optional>
@@ -11,22 +12,23 @@
 
 namespace tandem::predict {
 
-// Some pieces of a section, one after the other.
+// Consecutive pieces of one section.
 struct Run {
   Section section = Section::kBefore;
   std::uint8_t from = 0;
-  std::uint8_t to = 1;  // one behind the last
+  std::uint8_t to = 1;  // one past the last
   bool operator==(const Run&) const = default;
 };
 
-// Where a node or a task stands.
+// Position of a node or a task.
 struct Place {
   Section section = Section::kBefore;
   std::uint8_t piece = 0;
 };
 
+// Pieces of all sections.
 struct Pieces {
-  // By section and piece: what a forward pass takes.
+  // Flops of a forward pass, by section and piece.
   std::array<std::vector<double>, kSections> operations;
   std::vector<Place> of_node;  // by node of the folded network
 
@@ -35,44 +37,46 @@ struct Pieces {
   }
 };
 
-// Nothing where one piece is in two sections.
+// Returns the pieces of all sections. Returns nullopt if a piece would span two sections, or if a
+// section has no piece or too many.
 std::optional<Pieces> pieces_of(const strategies::Problem& folded);
 
-// Whole sections, for stages that end between layers; or pieces of them.
+// Whether runs are whole sections, for stages that end between layers, or runs of pieces.
 enum class Cut : std::uint8_t { kWhole, kInPieces };
 inline constexpr std::size_t kCuts = 2;
 
-// The five sections, whole.
+// Returns the five sections as runs.
 const std::vector<Run>& whole_sections();
 
-// All runs of pieces, in an order in which every stage has its own.
+// Returns all runs of pieces, in an order in which each stage's runs appear in execution order.
 std::vector<Run> all_runs(const Pieces& pieces);
 
-// Which of a stage's runs are the five sections; of all_runs where there are `pieces`.
+// Returns the indices of the five whole sections among all_runs. `pieces` is null if the runs are
+// whole_sections.
 std::vector<std::size_t> whole_runs(const Pieces* pieces);
 
-// By node of a folded network made parallel: parallelization operators are where what reads them
-// is. Without `pieces` sections are of one piece.
+// Returns the place of each node of a folded network's PCG. A parallelization operator has the
+// place of its first reader. If `pieces` is null, each section is one piece.
 std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces);
 
-// How many of each run a stage has.
+// Number of times that a stage has each run.
 using RunCounts = std::vector<std::int64_t>;
 
-// Stages are of few classes: those of a class have the same.
+// Stages of a pipeline and their runs. Stages of one class have the same runs.
 struct Division {
   std::vector<RunCounts> classes;
   std::vector<std::uint16_t> class_of_stage;
-  std::vector<Place> ends;                  // by stage: behind which piece it ends
-  std::vector<std::uint16_t> stages_after;  // by piece of the section after the layers
+  std::vector<Place> ends;                  // by stage: its last piece
+  std::vector<std::uint16_t> stages_after;  // by piece of section kAfter: its stage
 
-  // Over all_runs, not whole sections.
+  // Returns whether counts are over all_runs instead of whole_sections.
   [[nodiscard]] bool is_in_pieces() const { return classes[0].size() != kSections; }
 };
 
-// Of so many layers by stage, over whole sections.
+// Returns the division over whole_sections in which stage s has `layers[s]` layers.
 Division division_of(const std::vector<std::int64_t>& layers);
-// Where stages divide them in the middle of layers, over all_runs, each as fast as `speeds` says.
-// Nothing where there are too few cuts.
+// Returns a division over all_runs into stages that end inside layers. `speeds` are the relative
+// speeds of the stages. Returns nullopt if there are fewer pieces than stages.
 std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layers,
                                         const std::vector<double>& speeds);
 

@@ -10,15 +10,15 @@ namespace {
 
 using strategies::Setting;
 
-// To lower all of so few layers takes little.
+// Up to this number of layers, lowering the whole network takes little time.
 constexpr std::int64_t kFew = 6;
 
-// Levels have a stream each; so have compute and the host.
+// Returns whether Streams has room for each level, compute and the host.
 bool has_room_for(const machine::Machine& machine) {
   return machine.levels.size() + 2 <= Streams::kMost;
 }
 
-// One stage of the setting, in one micro-batch or two.
+// Returns the setting with one stage and at most two micro-batches.
 Setting of_one_stage(const Setting& setting) {
   auto out = setting;
   out.pp = 1;
@@ -28,8 +28,8 @@ Setting of_one_stage(const Setting& setting) {
   return out;
 }
 
-// The stage of a setting's pipeline that is lowered, of a step with so many samples. Nothing where
-// micro-batches are not equal.
+// Returns the key of the stage that represents a setting's pipeline, for a step with `batch`
+// samples. Returns nullopt if micro-batches would differ in size.
 std::optional<StageKey> stage_key(const Setting& setting, std::int64_t batch, Cut cut,
                                   std::size_t kind) {
   const auto micro = setting.micro.value_or(1);
@@ -39,8 +39,9 @@ std::optional<StageKey> stage_key(const Setting& setting, std::int64_t batch, Cu
   return StageKey{std::move(inner), inner_batch, setting.pp, cut, kind};
 }
 
-// In a pipeline of few layers their ends and the sums of parts of gradients, which stages overlap
-// with much else, are much of the step; and to lower all of few layers takes little.
+// Returns whether folding pays off. With few layers, the ends of the pipeline and the reduction of
+// sharded gradients are a large part of the step. Stages overlap them with other work. Lowering all
+// of a few layers takes little time.
 bool is_worth_folding(const models::Model& model, const Setting& setting) {
   const bool has_layers = model.settings.has("layers");
   return has_layers && model.settings.size("layers") > kFew && setting.zero.value_or(0) < 2;
@@ -50,11 +51,11 @@ bool shares_links(const machine::Machine& machine) {
   return std::ranges::any_of(machine.levels, [](const auto& level) { return level.shared; });
 }
 
-// What an estimate leaves out is at the ends of a pipeline and of a step: much of a network of few
-// layers, or of one of which a weight that both ends use is a large part. Where communication slows
-// down what it runs beside, and much of it is not hidden, updates of a layer wait for one another.
-// A host that devices wait for in one pass, and that is ahead of them in the other, settles over
-// several layers.
+// Returns whether the estimate leaves out a large part of the step. It leaves out effects at the
+// ends of a pipeline and of a step. These matter if there are few layers, or if a tied weight is a
+// large part of the network. If communication slows down compute and much of it is exposed, a
+// layer's updates wait for one another. If devices wait for the host in one pass and the host is
+// ahead in the other, the step settles only after several layers.
 bool leaves_out_much(const StageCache& cache, const Setting& setting, const StageModel& stage,
                      const Simulation& step) {
   constexpr std::int64_t kFewLayers = 40;
@@ -71,28 +72,28 @@ bool leaves_out_much(const StageCache& cache, const Setting& setting, const Stag
     return may_be_off && exposed > kMuchExposed;
   }
   constexpr double kExposed = 0.05;
-  // What a stage sends waits for collectives on the same links.
+  // Sends between stages wait for collectives on the same links.
   const bool waits = slows_down || shares_links(cache.machine());
   return layers <= kFewLayers || stage.tied.part > kShared || (waits && exposed > kExposed);
 }
 
-// Does an estimate leave out more than its 1 %?
+// Returns whether the estimate may be off by more than 1 %.
 bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& setting,
               const Division& division, const Simulation& step) {
   const auto& machine = cache.machine();
   const bool is_mixed = !machine.groups.empty();
   if (leaves_out_much(cache, setting, stage, step)) return true;
   if (setting.pp == 1) return is_mixed;
-  // Where stages end inside layers, what starts late and what a host delays mix; and one of devices
-  // of several kinds need not wait for the slowest everywhere.
+  // If stages end inside layers, late starts and host delays interact. If devices are of several
+  // kinds, a stage need not wait for the slowest one everywhere.
   const bool in_pieces = division.is_in_pieces();
   const bool in_unequal_parts = setting.ends && setting.interleave > 1;
   const bool waits_for_hosts = machine.device.software.dispatch > Seconds{};
   if ((in_pieces || in_unequal_parts) && waits_for_hosts) return true;
   if (in_pieces && (setting.recompute != "none" || is_mixed)) return true;
   if (!is_worth_folding(cache.model(), setting)) return true;
-  // Of a weight that two stages of the first rank use the gradient is summed up elsewhere; one that
-  // is stored in parts is gathered and summed up in ways of its own.
+  // If two stages of the first rank use a tied weight, its gradient is summed elsewhere. If the
+  // tied weight is sharded, it is gathered and reduced in special ways.
   constexpr double kMuch = 0.02;
   const auto& tied = stage.tied;
   const auto tied_to = division.stages_after[tied.piece];
@@ -101,14 +102,14 @@ bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& s
          (tied.bytes > Bytes{} && is_in_first_rank);
 }
 
-// Estimate::error_bound. Most of what a rough one leaves out is the ends of a pipeline's turns. A
-// weight that stages share is sent for every micro-batch with ZeRO-2 and -3, and who shares links
-// waits for it.
+// Returns Estimate::error_bound. A rough estimate mostly leaves out the ends of a pipeline's
+// schedule. With ZeRO-2 and -3 a tied weight is sent for every micro-batch, and sends on shared
+// links wait for it.
 double error_bound(const StageCache& cache, const StageModel& stage, const Setting& setting,
                    const Division& division, const Simulation& step) {
   if (!is_rough(cache, stage, setting, division, step)) return Estimate::kNear;
   constexpr double kRough = 0.15;
-  constexpr double kShared = 0.3;  // links, or a weight
+  constexpr double kShared = 0.3;  // shared links or a shared weight
   constexpr double kUnknown = 0.8;
   const bool shares_weight = setting.pp > 1 && stage.tied.part > 0;
   const bool shares = shares_links(cache.machine());
@@ -126,7 +127,7 @@ Estimator::~Estimator() = default;
 std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t batch) {
   const bool has_ranks = cache_->part_for(setting.pp, 0) != nullptr;
   if (setting.stale || !has_ranks || !has_room_for(cache_->machine())) return std::nullopt;
-  // A bucket holds gradients of several layers: which, differs from layer to layer.
+  // A bucket holds gradients of several layers, and the grouping differs from layer to layer.
   if (setting.bucket > Bytes{}) return std::nullopt;
   if (setting.interleave > 1 && setting.micro.value_or(1) % setting.pp != 0) return std::nullopt;
 

@@ -1,4 +1,4 @@
-// The estimate against the simulation of the whole program.
+// Compares the estimate with the simulation of the whole program.
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
@@ -18,8 +18,8 @@ struct Case {
   bool waits_for_sends = false;
 };
 
-// How time divides is that of the busiest rank, which of several that are nearly as busy may be
-// another one.
+// Results to compare. The breakdown of time is that of the busiest rank, and if several ranks are
+// nearly as busy, the estimate may choose another one.
 enum class Compared : std::uint8_t { kAll, kTimeAndMemory };
 
 void compare(const Case& c, Compared compared = Compared::kAll, double time_off = 0.01) {
@@ -37,7 +37,7 @@ void compare(const Case& c, Compared compared = Compared::kAll, double time_off 
   const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
   const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
   Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, c.precision});
-  // What the estimator keeps of other strategies changes nothing.
+  // Cached strategies must not change the result.
   for (const char* before : {"megatron:tp=1,dp=16", "megatron:tp=2,dp=8,micro=4"}) {
     estimator.estimate(strategies::parse_setting(before), c.batch);
   }
@@ -51,7 +51,7 @@ void compare(const Case& c, Compared compared = Compared::kAll, double time_off 
   near(whole.memory.value, fast.memory.value, 0.01);
   const auto unused = whole.group_memory[0].unused;
   near(unused.value, fast.group_memory[0].unused.value, 0.02);
-  // A loss adds a division for each micro-batch.
+  // A loss adds one division per micro-batch.
   near(whole.model_flops.value, fast.model_flops.value, 1e-5);
   if (compared == Compared::kTimeAndMemory) return;
   near(whole.persistent.value, fast.persistent.value, 1e-9);
@@ -93,7 +93,7 @@ TEST(Estimate, HasWhatSoftwareDoes) {
   }
 }
 
-// Stages that do not all have as many layers; sends that compute waits for.
+// Stages with different numbers of layers, and sends that block compute.
 TEST(Estimate, HasUnequalStagesAndBlockingSends) {
   const std::string gpt = "gpt2:layers={},hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   for (const bool waits : {false, true}) {
@@ -107,7 +107,7 @@ TEST(Estimate, HasUnequalStagesAndBlockingSends) {
   }
 }
 
-// It is of what the network computes in: a loss in fp32 does not make it that of fp32.
+// MFU is relative to the peak of the weights' type, even if the loss is in fp32.
 TEST(Estimate, MfuIsOfTheTypeOfTheWeights) {
   const auto machine = machine::load_machine("dgx_a100:1");
   const machine::Digits digits(machine);
@@ -122,13 +122,13 @@ TEST(Estimate, MfuIsOfTheTypeOfTheWeights) {
   EXPECT_NEAR(mfu(gpt + ",loss=plain"), narrow, 0.1 * narrow);
 }
 
-// Hosts that devices wait for, in the middle of a turn or all along.
+// Devices wait for their hosts, either within a slot or all the time.
 TEST(Estimate, HasHostsOfPipelines) {
   const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
   for (const auto& model : {gpt, llama}) {
     for (const char* software : {"megatron-deepspeed", "aleph-alpha"}) {
-      // Rough (Estimate::is_rough): a weight of both ends is sent, and host or compute waits.
+      // Rough (Estimate::is_rough): the tied weight is sent, and host or compute waits.
       const bool compute_waits = software == std::string("aleph-alpha");
       const auto off = model == llama ? 0.01 : compute_waits ? 0.04 : 0.02;
       for (const char* strategy :
@@ -142,8 +142,8 @@ TEST(Estimate, HasHostsOfPipelines) {
   }
 }
 
-// Of two stages' hosts each dispatches one send and one receive a micro-batch, and two a step for
-// the weight that both have; all else takes no time of theirs.
+// The host of each of two stages dispatches one send and one receive per micro-batch, and two per
+// step for the tied weight. All else takes no host time.
 TEST(Estimate, HostsDispatchSends) {
   auto machine = machine::load_machine("dgx_a100:1");
   auto& software = machine.device.software;
@@ -164,12 +164,12 @@ TEST(Estimate, HostsDispatchSends) {
   EXPECT_NEAR(simulated(), kSends * 0.01, 0.001);
   software.dispatch_send = {};
   EXPECT_LT(simulated(), 0.01);
-  software.dispatch_collective = Seconds{0.01};  // of gradients, too
+  software.dispatch_collective = Seconds{0.01};  // gradients' collectives, too
   EXPECT_GT(simulated(), (kSends + 1) * 0.01);
 }
 
-// Of LLaMA-65B a bucket of 2 GB spans layers: with one of them for all a step took a third of its
-// compute.
+// A bucket of 2 GB spans several layers of LLaMA-65B. When an estimate had one bucket for all, a
+// step took a third of its compute.
 TEST(Estimate, LeavesGradientsInBucketsToTheSimulation) {
   const auto model = models::parse_model("llama_65b");
   const auto machine = machine::load_machine("dgx_a100:256");
@@ -180,7 +180,7 @@ TEST(Estimate, LeavesGradientsInBucketsToTheSimulation) {
   }
 }
 
-// More streams than are kept: one for each level.
+// Machines with more levels than Streams has room for.
 TEST(Estimate, LeavesMachinesOfManyLevelsToTheSimulation) {
   const auto model =
       models::parse_model("gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
@@ -200,7 +200,7 @@ TEST(Estimate, LeavesMachinesOfManyLevelsToTheSimulation) {
   EXPECT_FALSE(has_estimate(7));
 }
 
-// Where their stages end inside layers an estimate is 1 to 2.5 % off, and says that it is rough.
+// If stages end inside layers, the estimate is 1 to 2.5 % off and says that it is rough.
 TEST(Estimate, IsRoughWhereHostsOfUnevenStagesAreWaitedFor) {
   const auto model =
       models::parse_model("gpt2:layers=11,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
@@ -213,8 +213,7 @@ TEST(Estimate, IsRoughWhereHostsOfUnevenStagesAreWaitedFor) {
   EXPECT_FALSE(is_rough("megatron:tp=2,dp=8,micro=8"));
 }
 
-// In a few layers it is not settled how far a host falls behind: the estimate says that it is
-// rough.
+// With few layers the delay of the host does not settle, and the estimate says that it is rough.
 TEST(Estimate, IsRoughWhereFewLayersWaitForHosts) {
   const auto machine = machine::load_machine("dgx_a100:4,software=megatron-deepspeed");
   const auto is_rough = [&](const std::string& layers) {
@@ -227,7 +226,8 @@ TEST(Estimate, IsRoughWhereFewLayersWaitForHosts) {
   EXPECT_FALSE(is_rough("layers=12"));
 }
 
-// Layers that stages do not divide: stages end inside of some, and the loss may be by itself.
+// The number of stages does not divide the layers: stages end inside layers, and the loss may be a
+// stage of its own.
 TEST(Estimate, HasStagesThatEndInsideLayers) {
   const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const std::string llama = "llama3_8b:hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
@@ -257,8 +257,9 @@ TEST(Estimate, HasStagesThatEndInsideLayers) {
   }
 }
 
-// Where the weight that the first stage shares is used by another of the same rank, or is sharded;
-// sharded gradients; few layers. Near enough to say which strategies to simulate.
+// Rough cases: another stage of the same rank uses the tied weight, the tied weight is sharded,
+// gradients are sharded, or there are few layers. The estimate is still good enough to choose
+// strategies to simulate.
 TEST(Estimate, IsRoughWhereItLeavesOutMore) {
   constexpr double kNearEnough = 0.1;
   const auto compare_roughly = [&](const std::string& layers, const std::string& setting) {
@@ -284,8 +285,8 @@ TEST(Estimate, IsRoughWhereItLeavesOutMore) {
   compare_roughly(",layers=6", "megatron:tp=2,pp=2,dp=4,micro=8");
 }
 
-// Where little of a stage's memory is its layers', what the ends of the network hold decides: here
-// a weight that both use, and of which the last stage gathers the parts.
+// If layers need little of a stage's memory, the ends of the network decide. Here both ends use a
+// weight, and the last stage gathers its shards.
 TEST(Estimate, HasMemoryOfRecomputedPipelines) {
   const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=50257";
   for (const char* layers : {",layers=16", ",layers=18"}) {
@@ -300,7 +301,7 @@ TEST(Estimate, HasMemoryOfRecomputedPipelines) {
   }
 }
 
-// Of GPT-3 on 1,024 devices, in 64 stages and in 128.
+// GPT-3 on 1,024 devices, in 64 and in 128 stages.
 TEST(Estimate, HasPipelinesLongerThanANetworkHasLayers) {
   for (const char* strategy : {"megatron:tp=8,pp=64,dp=2,micro=128,sp,recompute=full",
                                "megatron:tp=2,pp=128,dp=4,micro=128"}) {
@@ -308,7 +309,8 @@ TEST(Estimate, HasPipelinesLongerThanANetworkHasLayers) {
   }
 }
 
-// Operators one by one in fp32, a loss that every device computes, an allocator that wastes.
+// Unfused operators in fp32, a loss that every device computes, and an allocator with
+// fragmentation.
 TEST(Estimate, HasWhatPlainSoftwareDoes) {
   const std::string llama =
       "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024,norm=plain,loss=plain,"
@@ -319,7 +321,8 @@ TEST(Estimate, HasWhatPlainSoftwareDoes) {
   }
 }
 
-// In whatever order: stages that were lowered or timed for one strategy are right for another.
+// The order of strategies does not matter: stages that were lowered or timed for one strategy are
+// right for another.
 TEST(Estimate, DoesNotDependOnTheOthers) {
   const auto model =
       models::parse_model("gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
@@ -354,7 +357,7 @@ TEST(Estimate, DoesNotDependOnTheOthers) {
   }
 }
 
-// Weights in parts depend on how many devices run data parallel: nothing of 16 is true of 8.
+// Sharded weights depend on the number of data-parallel devices, so 8 must not reuse results of 16.
 TEST(Estimate, KeepsNothingOfOtherPartsOfWeights) {
   const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const auto model = models::parse_model(gpt);

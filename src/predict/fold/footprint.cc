@@ -16,14 +16,14 @@ using lower::Program;
 using lower::Task;
 using lower::TaskKind;
 
-// A task, by its place in a part of a section.
+// A task by its position in a phase of a section.
 struct TaskPlace {
-  std::size_t part = 0;  // 0 forward, 1 backward, 2 what comes later
+  std::size_t part = 0;  // 0: forward, 1: backward, 2: later
   Place place;
   std::size_t task = 0;
-  bool last = false;      // in the last micro-batch only
-  bool left_out = false;  // of other pieces of a section of which a run is looked at
-  bool first = false;     // in the first micro-batch only
+  bool last = false;      // whether it runs only in the last micro-batch
+  bool left_out = false;  // whether its piece is outside of the run
+  bool first = false;     // whether it runs only in the first micro-batch
   [[nodiscard]] std::size_t section() const { return static_cast<std::size_t>(place.section); }
 };
 
@@ -34,10 +34,10 @@ int number(const Place& place) {
 
 enum class Which : std::uint8_t { kFirst, kAny, kLast };  // micro-batch
 
-// By task of a part of a section: what begins with it, and what ends after it.
+// Buffers whose lifetime begins or ends at each task of one phase of a section.
 class Changes {
  public:
-  // When: with every micro-batch, in the first one beside, in the last one.
+  // Kind of lifetime event: begins or ends in every micro-batch, or only in the first or last one.
   enum class Event : std::uint8_t { kBegins, kEnds, kFirstBegins, kLastBegins, kLastEnds };
 
   void add_task() { first_.push_back(kNone); }
@@ -77,7 +77,7 @@ class Changes {
   struct Entry {
     Event event;
     std::uint8_t kind;   // lower::BufferKind
-    std::uint32_t next;  // of the same task
+    std::uint32_t next;  // next entry of the same task, or kNone
     double bytes;
   };
   static bool is_end(Event e) { return e == Event::kEnds || e == Event::kLastEnds; }
@@ -87,11 +87,12 @@ class Changes {
     return in_any || which == Which::kLast;
   }
 
-  std::vector<std::uint32_t> first_;  // by task, of entries_
+  std::vector<std::uint32_t> first_;  // by task: index into entries_
   std::vector<Entry> entries_;
 };
 
-// Through all tasks; or, where only a run of pieces is looked at, without the rest of its section.
+// Collects the lifetimes of buffers over all tasks, or over a run of pieces without the rest of its
+// section.
 class Walk {
  public:
   Walk(const Program& program, const std::vector<Place>& place_of_node,
@@ -132,7 +133,7 @@ class Walk {
     return out;
   }
 
-  // Behind a piece, of all tasks: `next` is the one that follows.
+  // Returns the tensors that `piece` passes on to `next`, the piece that follows it.
   [[nodiscard]] Boundary behind(const Place& piece, const Place& next) const {
     Boundary out;
     const auto at = number(piece);
@@ -146,7 +147,7 @@ class Walk {
       if (!goes_on && !comes_back) continue;
       const auto& buffer = program_.buffers[b];
       if (buffer.is_persistent() || buffer.reserved || !is_held(buffer)) continue;
-      // Every stage gathers its own.
+      // Each stage gathers its own weights.
       if (buffer.kind == BufferKind::kGathered) continue;
       (goes_on ? out.activation : out.gradient) += bytes_of(buffer);
       (goes_on ? out.copied : out.gradient_copied) =
@@ -191,33 +192,35 @@ class Walk {
     for (auto b : task.writes) unread_[b.index()] = true;
   }
 
-  // Gathers a weight for the backward pass. That may stand among the tasks of the section whose
-  // backward pass comes before (lower/gathers_ahead.h), where another stage may run it: so the
-  // gathered weight counts from its first reader's section on.
+  // Returns whether `task` regathers a weight for the backward pass. The task may be listed in the
+  // section whose backward pass comes before (lower/gathers_ahead.h), which may be on another
+  // stage. The gathered weight therefore counts from its first reader's section on.
   [[nodiscard]] bool gathers_again(const Task& task) const {
     return task.remade && task.kind == TaskKind::kMove &&
            program_.buffer(task.writes[0]).kind == BufferKind::kGathered;
   }
 
-  // Of a weight that the first and the last section read each stage has a gathered copy of its own.
+  // Returns whether each stage gathers its own copy of a weight that the first and last section
+  // read.
   [[nodiscard]] bool has_own_copy(BufferId b) const {
     return is_pipelined_ && program_.buffer(b).kind == BufferKind::kGathered;
   }
-  // Does the last section gather such a weight by itself, for every micro-batch?
+  // Returns whether the last section gathers such a weight itself, in every micro-batch.
   [[nodiscard]] bool gathers_copy(BufferId b) const {
     if (!has_own_copy(b) || !program_.buffer(b).each) return false;
     const auto weight = start_of_chain(program_.pcg, program_.buffer(b).node);
     return place_of_node_[weight.index()].section == Section::kBefore &&
            first_[b.index()]->place.section == Section::kAfter;
   }
-  // A stage that receives a weight gathers it once, and keeps it for the step.
+  // Counts the copy of a stage that receives a weight: it gathers the weight once and keeps it for
+  // the step.
   void keep_copy(BufferId b, const TaskPlace& now) {
     if (now.part != 0 || has_copy_[b.index()] || !is_held(program_.buffer(b))) return;
     has_copy_[b.index()] = true;
     held_[now.section()].from_then[kGathered] += bytes_of(program_.buffer(b));
   }
 
-  // What another stage does.
+  // Notes a task that another stage runs.
   void pass_over(const Task& task, const Place& place) {
     if (gathers_again(task)) return;
     for (auto b : task.writes) made_elsewhere_[b.index()] = true;
@@ -236,7 +239,8 @@ class Walk {
     use(task.kept);
   }
 
-  // What would be made again by other pieces was received, and is kept.
+  // Extends the lifetime of tensors that were received from other pieces. These pieces would
+  // recompute them for the backward pass, so the run saves what it received instead.
   void keep_what_was_received() {
     for (std::size_t again = 0; again < first_.size(); ++again) {
       if (!made_elsewhere_[again] || !first_[again] || first_[again]->part != 1) continue;
@@ -267,8 +271,8 @@ class Walk {
     const auto kind = static_cast<std::size_t>(buffer.kind);
     const auto bytes = bytes_of(buffer);
     if (gathers_copy(id)) return keep_copy(id, *first_[id.index()]);
-    // What is stored or fed is where its node is, the rest where it is made: of a weight that is
-    // used twice each use gathers its own, and makes a gradient.
+    // Persistent buffers and inputs count where their node is, others where they are written. If a
+    // weight is used twice, each use gathers its own copy and writes its own gradient.
     const auto& place = place_of_node_[buffer.node.index()];
     auto& held = held_[static_cast<std::size_t>(place.section)];
     if (buffer.is_persistent()) {
@@ -282,7 +286,8 @@ class Walk {
       return;
     }
     const bool for_step = !buffer.each && (several_ || buffer.kind == BufferKind::kInput);
-    // On the way to what is there for the step: gone when anything is that a micro-batch keeps.
+    // Intermediate buffers on the way to a buffer of the whole step are freed before any
+    // micro-batch saves tensors.
     if (several_ && for_step && first.part == 0 && last.first) return;
     if (for_step && !(first.last && first.part == 1)) {
       if (buffer.kind == BufferKind::kInput) {  // there from the start
@@ -320,16 +325,18 @@ class Walk {
   const std::vector<Place>& place_of_node_;
   bool is_pipelined_;
   const Run* run_;
-  std::vector<std::optional<TaskPlace>> first_, last_;  // by buffer
-  std::vector<bool> made_elsewhere_;                    // by buffer: by what is left out
-  std::vector<bool> has_copy_;                          // by buffer: keep_copy has counted it
-  std::vector<bool> unread_;                            // by buffer: gathered again, not yet read
+  // Tasks that first and last use a buffer, by buffer.
+  std::vector<std::optional<TaskPlace>> first_, last_;
+  std::vector<bool> made_elsewhere_;                       // by buffer: written outside of the run
+  std::vector<bool> has_copy_;                             // by buffer: counted by keep_copy
+  std::vector<bool> unread_;                               // by buffer: regathered and not read yet
   std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
   std::array<Held, kSections> held_;
   bool several_;
 };
 
-// `counts` sections alike, one after the other. The fullest is the first or the last.
+// Adds the change of `count` equal sections in sequence. The maximum is in the first or the last
+// one. Example: net 1, most 3, count 4 -> net 4, most 3 + 3 * 1 = 6.
 void add_alike(Change& to, const Change& one, std::int64_t count) {
   const auto before = total(one.net) > 0 ? static_cast<double>(count - 1) : 0;
   auto most = to.net;
@@ -386,7 +393,7 @@ Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
     }
   }
   if (before != nullptr) out.last.net[kGradient] -= before->gradient;
-  // What a micro-batch leaves is used up or sent; the sums over all of them stay.
+  // A micro-batch's other gradients are used or sent within it. The sums over micro-batches remain.
   if (!several) {
     out.backward.net[kGradient] = out.last.net[kGradient];
     return out;
@@ -416,7 +423,7 @@ Footprint footprint_of(const Program& program, const std::vector<Place>& place_o
             ? all.held(section)
             : Walk(program, place_of_node, place_of_task, is_pipelined, &runs[r]).held(section);
   }
-  // Nothing is behind the last one.
+  // The last piece has no boundary.
   for (std::size_t s = 0; s < kSections; ++s) {
     for (std::uint8_t p = 0; p < out.boundaries[s].size(); ++p) {
       const bool is_last = p + 1U == out.boundaries[s].size();

@@ -1,5 +1,5 @@
-// The memory of a folded network's program, section by section: what lives on, what is there for
-// the whole step, and how what is there for one micro-batch comes and goes.
+// The memory of a folded network's program by section: persistent bytes, bytes that are allocated
+// for the whole step, and the change in bytes during each forward and backward pass.
 #pragma once
 
 #include "lower/program.h"
@@ -7,52 +7,56 @@
 
 namespace tandem::predict {
 
-using Parts = std::array<double, lower::kBufferKinds>;  // bytes, by lower::BufferKind
+using Parts = std::array<double, lower::kBufferKinds>;  // bytes by lower::BufferKind
 
 void add(Parts& to, const Parts& what, double times = 1);
 double total(const Parts& parts);
 
-// What there is at the fullest moment of two.
+// Sets `most` to `now` if `now` has a larger total.
 void keep_most(Parts& most, const Parts& now);
 
-// Within one part of a section or stage: what it has added at its end, and at its fullest.
+// Change in allocated bytes over one forward or backward pass of a run or stage: `net` at its end,
+// `most` at its maximum.
 struct Change {
   Parts net{};
   Parts most{};
 };
 
-// Of a run of pieces, or of all of a stage.
+// Memory of a run of pieces or of a whole stage.
 struct Held {
   Parts persistent{};
-  Parts step{};       // in all micro-batches, where there are several
-  Parts from_then{};  // likewise, since the first of them comes in
+  Parts step{};       // for all micro-batches, if there are several
+  Parts from_then{};  // the same, allocated when the first one starts
   Change forward, backward;
   Change last_forward;  // of the last micro-batch
-  Change first, last;   // the first and the last micro-batch's backward pass
+  Change first, last;   // backward pass of the first and of the last micro-batch
 };
 
-// What goes from one piece to the next, in bytes.
+// Bytes that one piece passes on to the next.
 struct Boundary {
   double activation = 0;
-  double gradient = 0;           // what comes back
-  bool copied = false;           // do several devices hold the same of the activation,
-  bool gradient_copied = false;  // of the gradient?
+  double gradient = 0;           // bytes of the gradient that returns
+  bool copied = false;           // whether devices hold replicas of the activation
+  bool gradient_copied = false;  // whether devices hold replicas of the gradient
 };
 
+// Memory of all runs of a program, and of the tensors between pieces.
 struct Footprint {
   std::vector<Held> runs;
-  bool several = false;                                     // micro-batches
-  std::array<std::vector<Boundary>, kSections> boundaries;  // by section, behind each piece
+  bool several = false;                                     // several micro-batches
+  std::array<std::vector<Boundary>, kSections> boundaries;  // by section, then by piece before it
 
   [[nodiscard]] const Boundary& behind(const Place& piece) const {
     return boundaries[static_cast<std::size_t>(piece.section)][piece.piece];
   }
-  // `before`: what it receives, where there is a stage before; `behind`: what it sends.
+  // Returns the memory of a stage with `counts` of each run. `before`: tensors that it receives,
+  // null for the first stage. `behind`: tensors that it sends, null for the last stage.
   [[nodiscard]] Held of_stage(const RunCounts& counts, const Boundary* before,
                               const Boundary* behind) const;
 };
 
-// `is_pipelined`: in stages of several ranks, which share no gathered weights.
+// Returns the memory of `program` by run. `is_pipelined`: stages are on several ranks, which cannot
+// share gathered weights.
 Footprint footprint_of(const lower::Program& program, const std::vector<Place>& place_of_node,
                        const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
                        bool is_pipelined);

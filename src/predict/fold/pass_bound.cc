@@ -9,8 +9,8 @@ namespace {
 
 using machine::DigitMask;
 
-// By run, the loads of a micro-batch's tasks, but for what data parallel devices send each other;
-// and what accumulates gradients, which the ZeRO stage decides.
+// Busy seconds of a micro-batch's tasks, by run and stream. Collectives between data-parallel
+// devices do not count. Gradient accumulation is separate, because it depends on the ZeRO stage.
 struct RunLoad {
   std::array<double, Streams::kMost> streams{};
   double accumulation = 0;
@@ -36,10 +36,10 @@ std::vector<RunLoad> loads_of(const Sections& sections, DigitMask data) {
   return out;
 }
 
-// Seconds from when the compute stream is free to when it has passed a run's tasks of every
-// micro-batch, in their order. Collectives that need none of its compute may run before; without
-// what accumulates gradients, if it need not. Where the run's input comes late, what does not wait
-// for it is done by then.
+// Returns a lower bound on the seconds from when the compute stream is free until it has run a
+// run's tasks of every micro-batch, in order. Collectives that depend on none of the run's compute
+// may run earlier and do not count. `accumulates`: count gradient accumulation. `comes_late`: the
+// input comes late, so tasks that do not wait for it are done by then.
 struct Counted {
   bool accumulates = false;
   bool comes_late = false;
@@ -71,7 +71,7 @@ double least_time(const SectionPart& part, Counted counted) {
   return free[0];
 }
 
-// Seconds less that it takes where the run's input comes late.
+// Returns the seconds that the run takes less if its input comes late.
 double early_time(const SectionPart& part) {
   double out = 0;
   for (const bool accumulates : {false, true}) {
@@ -81,7 +81,7 @@ double early_time(const SectionPart& part) {
   return out;
 }
 
-// What one layer more between the first and the last adds to a micro-batch's pass.
+// Returns the time that one more layer between the first and the last adds to a micro-batch's pass.
 double steady_layer(LoweredStage& lowered, lower::Part part) {
   constexpr std::int64_t kLayers = 8;
   const auto& sections = lowered.stage.sections;
@@ -100,14 +100,15 @@ double steady_layer(LoweredStage& lowered, lower::Part part) {
   return out;
 }
 
-// Adding up the gradients of both uses of a tied weight, which two stages do once a step.
+// Returns the time to add the gradients of both uses of a tied weight, which two stages do once a
+// step.
 double tied_time(const StageModel& stage, const machine::Device& device) {
   if (stage.tied.moved) return 0;
   const Work work{.flops = {}, .bytes = 3 * stage.tied.bytes};
   return task_time(device, work, stage.dtype).value;
 }
 
-// Of one kind of devices.
+// Appends the bounds of one kind of devices.
 void add_units(LoweredStage& lowered, PassBound& out) {
   const auto& sections = lowered.stage.sections;
   const auto middle = lowered.whole[static_cast<std::size_t>(Section::kMiddle)];
@@ -132,7 +133,8 @@ void add_units(LoweredStage& lowered, PassBound& out) {
   const auto backward = out.units[first + middle] - out.forward[first + middle];
   following = forward + std::max(0.0, steady_layer(lowered, lower::Part::kBackward) - backward -
                                           out.accumulation[first + middle]);
-  // Less where devices compute faster is exposed, or more: the least of all kinds.
+  // Exposed communication differs between kinds of devices with different compute speed. Take the
+  // minimum.
   out.following = first == 0 ? following : std::min(out.following, following);
   out.following_forward = first == 0 ? forward : std::min(out.following_forward, forward);
 }
@@ -163,7 +165,7 @@ PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds&
     add_units(*on[kind], out);
     out.tied.push_back(tied_time(on[kind]->stage, kinds.machine(kind).device));
   }
-  // Where stages end inside of layers what is sent is the least of all that may be.
+  // If stages end inside layers, take the smallest of all tensors that may be sent.
   auto boundaries = model.footprint.boundaries[kMiddle];
   if (boundaries.size() > 1) {
     for (const auto& of_section : model.footprint.boundaries) {

@@ -1,4 +1,4 @@
-// What one micro-batch takes at least, from the sections of a stage.
+// Lower bounds on the time of one micro-batch, from the sections of a stage.
 #pragma once
 
 #include "predict/estimator.h"
@@ -6,7 +6,8 @@
 
 namespace tandem::predict {
 
-// `on`: the stage on each kind of devices.
+// Returns the bounds. `on`: the lowered stage by kind of device. `levels`: number of machine
+// levels.
 PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds& kinds,
                         std::size_t levels);
 

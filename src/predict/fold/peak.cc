@@ -14,7 +14,7 @@ TurnKind turn_kind(const lower::Turn& turn, std::int64_t micro_batches) {
   return last ? TurnKind::kLastBackward : TurnKind::kBackward;
 }
 
-// What a class of stages has more after a turn, and at its fullest.
+// Returns the change in memory that a slot of this kind causes in a class of stages.
 const Change& change_of(const Held& held, TurnKind kind, std::int64_t micro_batches) {
   switch (kind) {
     case TurnKind::kForward:
@@ -163,14 +163,14 @@ void Peaks::begin(const Repeat::Each& turn, There& there) const {
   there.stays += total(held.from_then);
 }
 
-// So often, of which only the turns of any micro-batch come more than once.
+// Adds `times` runs of the slot. Only slots of middle micro-batches are taken more than once.
 void Peaks::take(const Repeat::Each& turn, double times, There& there) const {
   if (times == 0) return;
   begin(turn, there);
   const auto& held = stages_.of(turn.stage);
   const auto& net = change(turn).net;
   if (turn.kind == TurnKind::kLastForward) there.stays += total(net) - total(held.forward.net);
-  // The sums over micro-batches have begun.
+  // From here on the sums over micro-batches are allocated.
   if (turn.kind == TurnKind::kFirstBackward) there.stays += total(net) - total(held.backward.net);
   add(there.live, net, times);
 }

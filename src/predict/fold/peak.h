@@ -1,5 +1,6 @@
-// The memory of a pipeline's rank over its turns (lower/order.h). Many of these are alike: what is
-// there changes by the same from one to the next, so that it is most at the first or at the last.
+// Peak memory of a pipeline rank over its schedule slots (lower/order.h). Most slots repeat with a
+// constant change in memory. A sequence of repeats therefore has its maximum at its first or last
+// repetition.
 #pragma once
 
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace tandem::predict {
 
-// Of a stage's turns, forward and backward: those of any micro-batch, of the first, of the last.
+// Kinds of a stage's forward and backward slots: the first micro-batch, the last, and all others.
 enum class TurnKind : std::uint8_t {
   kForward,
   kFirstForward,
@@ -21,8 +22,8 @@ enum class TurnKind : std::uint8_t {
 };
 inline constexpr std::size_t kTurnKinds = 6;
 
-// A turn, or two that alternate, so often: F0 F1 F2 F3 B0 F4 B1 F5 B2 ... of more micro-batches is
-// F0, then F x3, B0, then (F B) x n.
+// One slot or two alternating slots, repeated. Example: F0 F1 F2 F3 B0 F4 B1 F5 B2 ... becomes F0,
+// then F x 3, B0, then (F B) x n.
 struct Repeat {
   struct Each {
     std::uint16_t stage = 0;
@@ -30,16 +31,16 @@ struct Repeat {
     bool operator==(const Each&) const = default;
   };
   std::array<Each, 2> turns;
-  std::uint32_t count = 1;  // of `turns` that there are
+  std::uint32_t count = 1;  // number of entries in `turns`
   std::uint32_t times = 1;
 
   [[nodiscard]] std::span<const Each> each() const { return std::span(turns).first(count); }
 };
 
-// A rank's turns, without updates.
+// Returns the slots of one rank as repeats, without updates.
 std::vector<Repeat> repeats_of(std::span<const lower::Turn> turns, std::int64_t micro_batches);
 
-// Of the stages of a pipeline, of which many hold the same.
+// Memory of a pipeline's stages. Stages with equal memory form a class.
 struct HeldByStage {
   std::vector<Held> classes;
   std::vector<std::uint16_t> class_of_stage;
@@ -47,30 +48,31 @@ struct HeldByStage {
   [[nodiscard]] const Held& of(std::size_t stage) const { return classes[class_of_stage[stage]]; }
 };
 
-// The peaks on the ranks of a pipeline.
+// Peak memory of the ranks of a pipeline.
 class Peaks {
  public:
   Peaks(const HeldByStage& stages, std::int64_t micro_batches);
 
-  // Of the fullest of these ranks, the first of them; `turns` are of all ranks.
+  // Returns the peak memory of the fullest of `ranks`, the first of them if several are equal.
+  // `turns` are the slots of all ranks.
   [[nodiscard]] Memory fullest(std::span<const std::vector<Repeat>> turns,
                                std::span<const std::size_t> ranks) const;
 
  private:
-  // What a turn adds and what there is at its fullest, of all kinds of buffers.
+  // Bytes that a slot adds and its maximum, summed over all kinds of buffers.
   struct Size {
     double net = 0, most = 0;
-    double kept = 0;  // of `net`, activations
+    double kept = 0;  // activations in `net`
   };
-  // Where in a rank's turns it has most, and how much of what its turns make.
+  // Slot at which a rank has most memory, and the bytes that its slots add until then.
   struct Fullest {
     double most = 0;
     std::size_t repeat = 0;
-    double times = 0;      // that the repeat's turns have been taken before,
-    std::size_t turn = 0;  // and which of them it is
-    double kept = 0;       // the most of activations between two turns, anywhere
+    double times = 0;      // repetitions of the repeat before it
+    std::size_t turn = 0;  // index of the slot within the repeat
+    double kept = 0;       // most bytes of activations between two slots
   };
-  // What there is then, and what of it does not come and go with every micro-batch.
+  // Bytes allocated at that moment, and those that are not freed with every micro-batch.
   struct There {
     Parts live{};
     double stays = 0;
@@ -80,7 +82,7 @@ class Peaks {
     return sizes_[stages_.class_of_stage[turn.stage]][static_cast<std::size_t>(turn.kind)];
   }
   [[nodiscard]] const Change& change(const Repeat::Each& turn) const;
-  // What a rank has all the time.
+  // Returns the bytes that a rank has allocated during the whole step.
   [[nodiscard]] Parts always(std::size_t rank, std::size_t ranks) const;
   [[nodiscard]] Fullest fullest_of(std::span<const Repeat> turns) const;
   void fill_in(std::span<const Repeat> turns, const Fullest& then, There& there) const;

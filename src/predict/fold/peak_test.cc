@@ -1,4 +1,4 @@
-// Repeated turns against all of them, and a peak that can be counted.
+// Compares repeats with the single slots, and the peak with one counted by hand.
 #include "predict/fold/peak.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,8 @@ TEST(Repeats, OfManyMicroBatchesAreFew) {
   EXPECT_LE(repeats.size(), 10U);
 }
 
-// Rank r of p keeps p - r micro-batches between turns, and has a backward pass's own beside.
+// Rank r of p keeps the activations of p - r micro-batches between slots. A backward pass adds its
+// own memory.
 TEST(Peaks, OneForwardOneBackwardIsTheClosedForm) {
   for (const std::int64_t ranks : {2, 4, 8}) {
     for (const std::int64_t micro : {8, 100}) {
@@ -62,7 +63,7 @@ TEST(Peaks, OneForwardOneBackwardIsTheClosedForm) {
       held.backward.net[kActivation] = -10;
       held.backward.most[kGradient] = 7;
       held.first = held.last = held.backward;
-      held.first.net[kGradient] = 3;  // the sum over micro-batches
+      held.first.net[kGradient] = 3;  // sum over micro-batches
       held.first.most[kGradient] += 3;
       stages.classes = {held};
       stages.class_of_stage.assign(static_cast<std::size_t>(ranks), 0);

@@ -11,37 +11,38 @@ namespace {
 
 using lower::Part;
 
-// Of what a pass does not send.
+// Marks a pass that sends nothing.
 constexpr double kNothing = -1;
 
-// A stage's forward or backward pass. `receive` is 0 where it receives nothing.
+// A stage's forward or backward pass. `receive` is 0 if it receives nothing.
 struct PassTimes {
   double time = 0;
-  double early = 0;  // of that, before it needs what it receives
+  double early = 0;  // part of `time` before it needs its input
   double more = 0;
   double receive = 0;
   double send = 0;  // kNothing: it sends nothing
 };
 
-// What it receives and sends, if it does.
+// Transfers that a pass receives and sends, or null.
 struct Ends {
   const Transfer* from = nullptr;
   const Transfer* to = nullptr;
 };
 
+// State of one rank: times in seconds, except `updates`.
 struct Rank {
   double free = 0;        // when it can compute
-  double sends = 0;       // when the stream of what it sends is free
-  double sends_from = 0;  // since when it is not
-  double receives = 0;    // and of what it receives
-  double reductions = 0;  // and of gradients' reductions
-  double host = 0;        // when its host has dispatched all so far
+  double sends = 0;       // when its send stream is free
+  double sends_from = 0;  // since when its send stream is busy
+  double receives = 0;    // when its receive stream is free
+  double reductions = 0;  // when its gradient reductions are done
+  double host = 0;        // when its host has dispatched all tasks so far
   double exposed = 0;
-  double gathers = 0;    // until then, what its first micro-batches have beside
-  bool updates = false;  // has it begun to?
+  double gathers = 0;    // when extra work of its first micro-batches is done
+  bool updates = false;  // whether it has begun to update
 
-  // It has nothing to compute until then, no earlier than it is free, and receives since, at the
-  // latest from then on.
+  // Makes the rank wait until `then`, which is no earlier than `free`. It receives from
+  // `received_from` on. Adds the time in which it sends or receives to `exposed`.
   void wait_until(double then, double received_from) {
     const double sent = std::min(then, sends);
     const double sending = std::max(0.0, sent - std::max(free, sends_from));
@@ -57,7 +58,7 @@ class Pipeline {
            const std::vector<Transfer>& transfers, const Tied& tied,
            std::vector<TurnTables::Taken>& taken)
       : turns_(turns), stages_(stages), tied_(tied), taken_(taken), ranks_(turns.ranks()) {
-    const std::size_t places = turns.first_place.back() + 1;  // one for turns that receive nothing
+    const std::size_t places = turns.first_place.back() + 1;  // one for slots that receive nothing
     if (taken_.size() < places) taken_.resize(places);
     taken_[places - 1] = {};
     const auto stages_count = stages.size();
@@ -98,10 +99,11 @@ class Pipeline {
     return out;
   }
 
-  // What a round of so many turns forward, and as many back, adds to the time and to what every
-  // rank exposes, where the last turns were all later by the same time than those a round before:
-  // then so is any further one. As a turn waits for none that is further away than the next rank's
-  // turn before it, two for every rank are enough. Nothing otherwise.
+  // Returns the time that one round of `turns` forward slots and as many backward slots adds to the
+  // step, and to each rank's exposed time. Returns nullopt unless the last slots all end later, by
+  // the same time, than those one round before. Then each further round adds the same time. A slot
+  // waits for nothing further away than the next rank's slot before it, so two slots per rank are
+  // enough to compare.
   [[nodiscard]] std::optional<PipelineTime> round(std::uint32_t turns) const {
     PipelineTime out;
     const auto alternating = last_alternating();
@@ -109,7 +111,7 @@ class Pipeline {
     const auto compared = std::min(2 * turns, all_ranks);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const auto count = turns_.first_place[r + 1] - turns_.first_place[r];
-      // Turns that alternate on the first rank, which is the first that has no more to begin.
+      // Compares slots that alternate on the first rank, which is the first to begin no new ones.
       if (alternating < 2 * turns + compared || turns_.warm_up[r] + alternating > count) {
         return std::nullopt;
       }
@@ -120,7 +122,7 @@ class Pipeline {
         const bool same = std::abs(since_round(place, turns) - out.end) <= kRounding * out.end;
         if (!same) return std::nullopt;
       }
-      // A host that is behind and slower would be waited for later.
+      // A host that is behind and slower would delay later rounds.
       if (host_in(r, turns) > (1 + kRounding) * out.end) return std::nullopt;
       out.exposed.push_back(taken_[end - 1].exposed - taken_[end - 1 - 2 * turns].exposed);
       out.busy.push_back(busy_in(r, turns));
@@ -137,7 +139,8 @@ class Pipeline {
     return taken_[place].end - taken_[place - 2 * turns].end;
   }
 
-  // In so many turns forward and back, and in what is beside them once a step.
+  // Returns the busy time of a rank in `turns` forward and `turns` backward slots, without work
+  // that occurs once a step.
   [[nodiscard]] double busy_in(std::size_t rank, std::uint32_t turns) const {
     double out = 0;
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
@@ -149,7 +152,7 @@ class Pipeline {
     double out = 0;
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
       out += stages_[s].host_forward.dispatch + stages_[s].host_backward.dispatch + stages_[s].wait;
-      // A transfer each way, at both ends.
+      // Each transfer costs both ends, in each direction.
       for (const auto* transfer : {ends_[2 * s].from, ends_[2 * s].to}) {
         if (transfer != nullptr) out += 2 * transfer->dispatch;
       }
@@ -195,8 +198,9 @@ class Pipeline {
     }
   }
 
-  // What `take` comes to for most turns, and where most time goes: no host, nothing that is done
-  // once. One that receives nothing does so in no time: it has long received all before.
+  // Fast version of `take` for most slots, where most time is spent: no host, and no work that
+  // occurs once a step. A slot that receives nothing receives in no time, since earlier receives
+  // are long done.
   void take_alike(std::span<const TurnPlaces> turns) {
     const auto* times = times_.data();
     auto* ranks = ranks_.data();
@@ -225,7 +229,7 @@ class Pipeline {
     const auto& stage = stages_[turn.stage];
     const auto& pass = times_[places.pass];
     const auto& ends = ends_[places.pass];
-    // The host is ahead by a turn at the most where it waits for the device.
+    // If the host waits for the device, it is at most one slot ahead.
     if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
     if (forward && turn.is_first) share_tied(rank, turn.stage);
     if (ends.from != nullptr) {
@@ -233,7 +237,7 @@ class Pipeline {
     }
     double time = pass.time;
     if (forward && turn.is_first) {
-      // What does not wait for the input has begun with the step.
+      // Work that does not wait for the input begins with the step.
       time = std::max(time + stage.first_late, rank.gathers + time + stage.first - rank.free);
       rank.gathers += stage.first;
     }
@@ -272,7 +276,7 @@ class Pipeline {
     }
   }
 
-  // The first stage sends the weight before its first activation.
+  // Sends the tied weight from the first stage, before its first activation, to the other stage.
   void share_tied(Rank& rank, std::size_t stage) {
     if (stage == 0) {
       tied_there_ = (any_by_device_ ? rank.free : rank.sends) += tied_.weight;
@@ -296,12 +300,12 @@ class Pipeline {
     rank.wait_until(needed, std::min(start, needed));
   }
 
-  // Returns when it began.
+  // Sends the result of a pass. Returns when the send begins.
   static double send(Rank& rank, const PassTimes& pass, const Transfer& transfer) {
     rank.host += transfer.dispatch;
     const auto there = std::max(rank.free + pass.more, pass.more < 0 ? 0 : rank.host);
     if (transfer.by_device) {
-      // In the turn, before what follows in it.
+      // The send is part of the slot and delays the rank's next slots.
       rank.free = std::max(rank.free, there) + pass.send;
       rank.exposed += pass.send;
       return there;
@@ -324,12 +328,12 @@ class Pipeline {
   const OrderedTurns& turns_;
   const std::vector<StageTimes>& stages_;
   Tied tied_;
-  std::vector<PassTimes> times_;  // by pass: a stage's forward, then its backward
-  std::vector<Ends> ends_;        // likewise
+  std::vector<PassTimes> times_;  // by pass: each stage's forward, then its backward
+  std::vector<Ends> ends_;        // by pass
   bool has_host_ = false;
   bool any_by_device_ = false;
   double tied_from_ = 0;                   // when the other stage has its gradient
-  double tied_there_ = 0;                  // when it has the weight
+  double tied_there_ = 0;                  // when the other stage has the weight
   std::vector<TurnTables::Taken>& taken_;  // by place
   std::vector<Rank> ranks_;
 };
@@ -352,8 +356,8 @@ PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
   const auto all = schedule.micro_batches;
   const bool one_each = schedule.order == plan::Order::k1F1B && chunks == 1;
   const bool alternates = one_each || schedule.order == plan::Order::kInterleaved;
-  // A round, in micro-batches; and as many of them as fill and drain the pipeline with more than
-  // one round between.
+  // Micro-batches per round, and the number of micro-batches that fill and drain the pipeline with
+  // more than one round between.
   const auto round = one_each ? 1 : ranks;
   const auto least = one_each ? 2 * ranks + 2 : 3 * ranks;
   for (auto some = least; alternates && some < all; some *= 2) {

@@ -1,4 +1,4 @@
-// Pipelines in closed form, and going on from full ones against every turn.
+// Compares pipelines with closed forms, and extrapolation with running every slot.
 #include "predict/fold/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ plan::Schedule schedule_of(plan::Order order, std::int64_t stages, std::int64_t 
   return out;
 }
 
-// Stages alike, nothing to send: (m + p - 1) (f + b), interleaved v times (m + (p - 1) / v) (f +
-// b).
+// Equal stages that send nothing take (m + p - 1) (f + b), and interleaved v times (m + (p - 1) /
+// v) (f + b).
 TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
   TurnTables turns;
   for (const std::int64_t ranks : {2, 4, 8}) {
@@ -45,7 +45,7 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
   const auto between = [&](double low, double high) {
     return low + (high - low) * uniform(seed, 0, 0, drawn++);
   };
-  const auto whole = [&](std::int64_t low, std::int64_t high) {  // the high one left out
+  const auto whole = [&](std::int64_t low, std::int64_t high) {  // `high` is excluded
     return static_cast<std::int64_t>(between(static_cast<double>(low), static_cast<double>(high)));
   };
   TurnTables turns;
@@ -56,12 +56,12 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
     const auto micro = ranks * whole(3, 23);
     const auto order = chunks > 1 ? plan::Order::kInterleaved : plan::Order::k1F1B;
     std::vector<StageTimes> stages;
-    // Those between the first and the last are alike.
+    // Stages between the first and the last are equal.
     const auto stage = [&] {
       const auto forward = between(1, 1.3);
       StageTimes out{
           .forward = forward, .backward = between(1.8, 3) * forward, .after = 1, .updates = 1};
-      if (trial % 2 == 0) {  // a half has hosts, some of them slower than devices
+      if (trial % 2 == 0) {  // half of the trials have hosts, some slower than devices
         const auto host = [&](double time) {
           const auto dispatch = between(0.5, 1.2) * time;
           return HostTimes{dispatch, std::max(dispatch, time) + between(0, 0.2)};
@@ -76,7 +76,7 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
     stages.front() = stage();
     stages.back() = stage();
     std::vector<Transfer> transfers;
-    const auto longest = trial % 3 == 0 ? 0.5 : 0.05;  // a third sends much
+    const auto longest = trial % 3 == 0 ? 0.5 : 0.05;  // a third of the trials sends much
     for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
       transfers.push_back({between(0, longest), between(0, longest)});
     }

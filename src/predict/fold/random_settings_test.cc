@@ -1,5 +1,5 @@
-// The estimate against the simulation of the whole program, of networks, machines and strategies
-// that are drawn.
+// Compares the estimate with the simulation of the whole program for random networks, machines and
+// strategies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string to_text(const Drawn& c) {
   return fmt::format("{} {} --batch {} {}", c.model(), c.machine, c.batch, c.strategy);
 }
 
-// Half of the nodes have slower and smaller devices.
+// Returns a machine on which half of the nodes have slower devices with less memory.
 machine::Machine mixed_machine(std::int64_t nodes) {
   return machine::parse_machine(fmt::format(R"(machine mixed
 usage mixed
@@ -63,7 +63,7 @@ level gpu 8
                                 "mixed.machine");
 }
 
-// The devices of a node share its link.
+// Returns a machine on which the devices of a node share its link.
 machine::Machine shared_machine(std::int64_t nodes) {
   return machine::parse_machine(fmt::format(R"(machine shared
 usage shared
@@ -95,7 +95,7 @@ machine::Machine machine_of(const std::string& name) {
 
 class Draw {
  public:
-  // `machine`: the name of machines of several nodes, in place of known ones.
+  // `machine`: name of a machine with several nodes to use instead of the known ones.
   Draw(Hash seed, std::vector<std::int64_t> layers, std::string machine = {})
       : state_(seed), layers_(std::move(layers)), machine_(std::move(machine)) {}
 
@@ -122,8 +122,8 @@ class Draw {
     return out;
   }
 
-  // A pipeline of any ZeRO level and recomputation, whose stages are smaller than a layer, have
-  // several, or end inside layers.
+  // Returns a pipeline of any ZeRO stage and recomputation. Its stages are smaller than a layer,
+  // have several layers, or end inside layers.
   Drawn pipeline() {
     Drawn out;
     const bool llama = chance(2);
@@ -205,7 +205,7 @@ struct Off {
   [[nodiscard]] double most() const { return std::max(std::abs(time), std::abs(memory)); }
 };
 
-// Nothing where the strategy is refused, or where there is no estimate.
+// Returns nullopt if the strategy is refused or if there is no estimate.
 std::optional<Off> off(const Drawn& c) {
   try {
     const auto model = models::parse_model(c.model());
@@ -231,7 +231,7 @@ bool is_beyond_bound(const Drawn& c) {
   return found && found->most() > found->bound;
 }
 
-// Returns the simplest change of `c`, one setting at a time, that is beyond its bound, too.
+// Returns the simplest change of `c`, one setting at a time, that also exceeds its bound.
 Drawn shrunk(Drawn c) {
   const auto without = [](std::string text, const std::string& what) {
     const auto at = text.find(what);
@@ -270,8 +270,8 @@ struct Compared {
   unsigned rough = 0;
 };
 
-// Expects every estimate, rough ones too, to be within its own bound of the simulation; of many,
-// one in thousands may be off by `more`.
+// Expects every estimate, including rough ones, to be within its own bound of the simulation. One
+// in thousands may be off by `more`.
 template <class Make>
 Compared compare(Hash first, Hash end, Make&& make, double more = 0) {
   Compared out;
@@ -281,7 +281,7 @@ Compared compare(Hash first, Hash end, Make&& make, double more = 0) {
     if (!found) continue;
     ++(found->bound > Estimate::kNear ? out.rough : out.near);
     EXPECT_LE(found->most(), found->bound + more) << "seed " << seed << ": " << to_text(shrunk(c));
-    // Memory is far off only where stages share a weight.
+    // Memory is far off only if stages share a weight.
     constexpr double kMemory = 0.035;
     if (c.family != "gpt2") {
       EXPECT_LE(std::abs(found->memory), kMemory) << "seed " << seed << ": " << to_text(c);

@@ -31,11 +31,11 @@ std::size_t kind_index(const Program& program, const Task& task) {
   return kind_of(program, task) == "embedding" ? 1 : 0;
 }
 
-// Where a task stands among the others: in which part, and in which section. What a run leaves out
-// of its section counts as of its neighbours.
+// Position of a task: its phase and its section. Tasks of a section that are outside of the run
+// count as tasks of the neighboring section.
 struct Where {
   std::size_t part = 0;
-  std::size_t section = 0;  // from 1; 0 and one behind the last for what is left out there
+  std::size_t section = 0;  // from 1; 0 and kSections + 1 for tasks outside of the run
   bool runs = true;
   [[nodiscard]] std::size_t number() const { return part * kPlaces + section; }
   static constexpr std::size_t kPlaces = kSections + 2;
@@ -56,7 +56,7 @@ class PartSet {
 
 constexpr std::uint32_t kNoSlot = 0xffffffff;
 
-// Does a device have more after the step (machine/reshard.h)?
+// Returns whether a device has more data after the step (machine/reshard.h).
 bool grows(machine::Step step) {
   using machine::Step;
   constexpr std::array kGrowing = {Step::kGather, Step::kAllGather, Step::kBroadcast, Step::kPad,
@@ -64,17 +64,17 @@ bool grows(machine::Step step) {
   return std::ranges::find(kGrowing, step) != kGrowing.end();
 }
 
-// Who writes and reads a buffer, and its slots in their parts of sections.
+// Writers and readers of a buffer, and its slot in each phase of each section.
 struct Uses {
   std::optional<Where> first_writer;
   PartSet writers, readers;
-  bool gathered = false;  // a weight, again
+  bool gathered = false;  // whether it is a regathered weight
   std::array<std::uint32_t, kParts* Where::kPlaces> slots = {};
 
   Uses() { slots.fill(kNoSlot); }
 };
 
-// What to compile of a program: by section the run that it becomes, if it does.
+// Runs to compile of a program: by section, the index of the run that it becomes, if any.
 using Wanted = std::array<std::optional<std::size_t>, kSections>;
 
 class Compiler {
@@ -94,7 +94,7 @@ class Compiler {
     for (auto& part : flows_) part.resize(out.runs());
   }
 
-  // With the tasks in this order.
+  // Compiles the tasks in this order.
   void run(const std::vector<std::size_t>& order) {
     for (const auto t : order) {
       const auto run = run_of(where_[t].section);
@@ -160,8 +160,8 @@ class Compiler {
     out_.model_flops[run] += durations_.model_flops(t).value;
   }
 
-  // What no task of the part writes is there when it begins. Gradients that updates read come from
-  // the backward pass.
+  // Returns whether a task of the phase writes the buffer; otherwise it is ready when the phase
+  // begins. Updates read gradients from the backward pass.
   [[nodiscard]] bool is_made_in(BufferId b, std::size_t part) const {
     const auto& writers = uses_[b.index()].writers;
     if (writers.has_part(part)) return true;
@@ -173,20 +173,21 @@ class Compiler {
     auto& slot = uses_[b.index()].slots[where.number()];
     if (slot == kNoSlot) {
       slot = flow.slots++;
-      const bool in_order = uses_[b.index()].gathered;  // `mark` goes by buffers
+      const bool in_order = uses_[b.index()].gathered;  // `mark` adds these in the order of buffers
       if (comes_from_neighbour(b, where) && !in_order) flow.from_neighbour.push_back(slot);
     }
     return slot;
   }
 
-  // What comes from further away has long been there.
+  // Returns whether the buffer comes from the neighboring section. Buffers from further away have
+  // long been ready.
   [[nodiscard]] bool comes_from_neighbour(BufferId b, const Where& where) const {
     const auto& writer = *uses_[b.index()].first_writer;
     if (where.part == kUpdatePart) return makes_gradients(writer.part);
     return writer.part == where.part && follows(where.section, writer.section, where.part);
   }
 
-  // Is the section the next in its part after `other`?
+  // Returns whether the section is the next one after `other` in its phase.
   static bool follows(std::size_t section, std::size_t other, std::size_t part) {
     return part == kForwardPart ? section == other + 1 : section + 1 == other;
   }
@@ -195,7 +196,7 @@ class Compiler {
     return part == kBackwardPart || part == kSynchronize;
   }
 
-  // Which slots others wait for.
+  // Adds the buffer's slots to the lists of slots that other sections wait for.
   void mark(BufferId b) {
     const auto& uses = uses_[b.index()];
     for (std::size_t p = 0; p < kParts; ++p) {
@@ -230,8 +231,8 @@ class Compiler {
     }
   }
 
-  // Sets whether the first task that takes time needs nothing of what comes before the section, be
-  // it by way of tasks that take none.
+  // Sets whether the first task that takes time is independent of the section before. Dependencies
+  // through tasks that take no time count.
   static void look_at_first(const std::vector<TimedTask>& tasks, Dataflow& flow) {
     std::vector<bool> after_input(flow.slots);
     for (auto slot : flow.from_neighbour) after_input[slot] = true;
@@ -268,8 +269,9 @@ class Compiler {
   Sections& out_;
 };
 
-// Cuts the list of tasks, where a section's last ones stand among the next one's first: in one
-// stage they run in that order. What the ends of a network share is added up behind all layers.
+// Assigns tasks to sections such that each section is a contiguous part of the list. The last tasks
+// of a section may be listed among the first of the next one, and one stage runs them in that
+// order. Gradients of tensors that both ends of the network use are summed after all layers.
 void cut_in_order(const Program& program, std::vector<Place>& of_task) {
   using lower::Part;
   const auto is_of = [&](std::size_t t, Part part) {
@@ -290,9 +292,9 @@ void cut_in_order(const Program& program, std::vector<Place>& of_task) {
   }
 }
 
-// Puts the sum of an activation's gradients where the last of them is made: a stage sends one
-// gradient back. Example: l0.ffn_sum ends a stage, l1.attention_norm and l1.attention_sum read it;
-// the next stage adds up their gradients.
+// Moves the sum of an activation's gradients to the place where the last of them is written,
+// because a stage sends one gradient back. Example: l0.ffn_sum ends a stage, and l1.attention_norm
+// and l1.attention_sum read it; the next stage adds their gradients.
 void add_gradients_before_send(const Program& program, std::vector<Place>& of_task) {
   std::vector<Place> made(program.buffers.size());  // by buffer
   for (std::size_t t = 0; t < of_task.size(); ++t) {
@@ -304,7 +306,8 @@ void add_gradients_before_send(const Program& program, std::vector<Place>& of_ta
   }
 }
 
-// With the run's section as if there were no more of it.
+// Returns the positions of tasks if the run's section had no other pieces: tasks outside of the run
+// move to neighboring sections.
 std::vector<Where> only(const Run& run, const Program& program, const std::vector<Place>& place,
                         const std::vector<bool>& of_run, std::vector<Where> where) {
   for (std::size_t t = 0; t < where.size(); ++t) {
@@ -316,12 +319,12 @@ std::vector<Where> only(const Run& run, const Program& program, const std::vecto
   return where;
 }
 
-// The tasks of a program in the order in which a stage runs them that ends with the run. What the
-// run recomputes for later pieces, too, stands before the backward pass of those; without them it
-// comes right before the first task that needs it. Example, of a stage that ends with the
-// attention:
-//   folded   attention again, ffn again, backward ffn, backward bias, backward attention
-//   stage    backward bias, attention again, backward attention
+// Order of a program's tasks on a stage that ends with the run. Tasks that the run recomputes are
+// listed before the backward pass of later pieces, because these need them, too. Without the later
+// pieces, such a task comes right before the first task that needs it. Example of a stage that ends
+// with the attention:
+//   folded   recompute attention, recompute ffn, backward ffn, backward bias, backward attention
+//   stage    backward bias, recompute attention, backward attention
 class RunOrder {
  public:
   RunOrder(const Program& program, const std::vector<bool>& of_run)
@@ -356,7 +359,7 @@ class RunOrder {
   }
 
   const Program& program_;
-  std::vector<std::size_t> writer_;  // by buffer: a task that is recomputed, and not yet taken
+  std::vector<std::size_t> writer_;  // by buffer: task that recomputes it and is not taken yet
   bool begun_ = false;
   std::vector<std::size_t> order_;
 };
@@ -406,14 +409,14 @@ Sums Sections::sum_of(const RunCounts& counts) const {
 std::vector<Place> places_of_tasks(const Program& program, const std::vector<Place>& of_node,
                                    Cut cut) {
   std::vector<Place> out(program.tasks.size());
-  // What is gathered again for an operator stands before its task.
+  // Regathers for an operator are listed before its task.
   Place next;
   for (std::size_t t = program.tasks.size(); t-- > 0;) {
     const auto& task = program.tasks[t];
     const bool again = task.remade && task.kind == TaskKind::kMove;
     if (!again) next = of_node[task.node.index()];
     out[t] = next;
-    // Between stages what makes a tensor smaller comes before the send.
+    // Between stages, steps that make a tensor smaller run before the send.
     if (cut == Cut::kInPieces && task.kind == TaskKind::kMove && !task.remade &&
         grows(task.step.kind) == task.backward) {
       const auto start = start_of_chain(program.pcg, task.node);
@@ -457,7 +460,7 @@ Sections timed_sections(const Program& program, const machine::Machine& machine,
   out.micro_batch = software.micro_batch.value;
   out.step = software.step.value;
   out.interference = software.interference;
-  // A run that nothing is compiled for has no tasks and waits for nothing.
+  // A run for which nothing is compiled has no tasks and no dependencies.
   const auto nothing = std::make_shared<const Dataflow>();
   for (auto& part : out.parts) part.assign(runs.size(), {.tasks = {}, .flow = nothing});
   out.model_flops.resize(runs.size());

@@ -18,7 +18,8 @@ bool runs(When when, bool first, bool last) {
   return when == When::kEach || (when == When::kFirst ? first : last);
 }
 
-// Of Passages: what is true of the tasks that run in a variant, from what is of those of each When.
+// Returns the streams for which a property holds in a variant of a section (Passages), given the
+// streams for which it holds by `When` of the tasks.
 std::uint32_t in_variant(const std::array<std::uint32_t, 3>& by_when, std::size_t variant) {
   std::uint32_t out = 0;
   for (auto when : {When::kEach, When::kFirst, When::kLast}) {
@@ -75,7 +76,7 @@ void Passages::look_at(const Sections& sections, std::size_t part, std::size_t s
     streams[static_cast<std::size_t>(task.when)] |= 1U << task.stream;
     if (!task.waits) early[static_cast<std::size_t>(task.when)] |= 1U << task.stream;
   }
-  // What is reduced later begins no earlier than the compute stream is free.
+  // A reduction after the backward pass begins no earlier than the compute stream is free.
   const std::uint32_t computes = part == kSynchronize ? 1 : 0;
   for (std::size_t v = 0; v < kVariants; ++v) {
     auto& seen = seen_[part][section][v];
@@ -100,7 +101,7 @@ const Passages::Passage* Passages::find(std::size_t section, const Turn& turn, d
 
 void Passages::add(std::size_t section, const Turn& turn, double input, const Streams& before,
                    const Streams& after, double output, double gradients) {
-  constexpr std::size_t kMost = 8;  // to look for one of more takes longer than to run it
+  constexpr std::size_t kMost = 8;  // searching more of them takes longer than running the section
   auto& own = seen_[turn.part][section][variant(turn)];
   auto& known = own.elsewhere != nullptr ? *own.elsewhere : own;
   if (known.passages.size() == kMost) return;
@@ -141,7 +142,7 @@ StageTimer::StageTimer(const Sections& sections, const RunCounts& counts, Passag
       beside_(sections.interference),
       reduced_(sections.runs()) {}
 
-// The host waits for the device, and then so long.
+// Makes the host wait for the device, and then for `time`.
 void StageTimer::wait(double time, Streams& streams) const {
   if (time > 0 && with_host_) streams.back() = std::max(streams.back(), streams[0]) + time;
 }
@@ -169,9 +170,10 @@ void StageTimer::update_alike(std::size_t section, Streams& streams) {
   const auto& reduced = reduced_[section];
   for (std::size_t l = 0; l < reduced.size(); ++l) {
     const auto before = passages_.first_free(section, kUpdate, streams);
-    // A gradient that is there before any stream is free might as well come then.
+    // A gradient that is ready before any stream is free counts as ready at that time.
     pass(section, kUpdate, std::max(reduced[l], before), streams);
-    // Where all are there before the streams are, and one stream is used, the rest is multiplied.
+    // If all gradients are ready before the streams are free, and the updates use one stream, each
+    // further update takes the same time.
     const auto left = reduced.size() - l - 1;
     const bool all_there =
         left > 1 && before > 0 && reduced.back() <= before && std::ranges::is_sorted(reduced);
@@ -192,7 +194,7 @@ double StageTimer::run_alike(std::size_t section, const Turn& turn, double input
   auto& reduced = reduced_[section];
   const auto before_all = turn.part == kSynchronize ? reduced : std::vector<double>();
   if (reduces) reduced.clear();
-  // What the layer before has added to every stream, and to its input.
+  // Time that the previous layer has added to every stream and to its input.
   Streams step;
   double step_of_input = 0;
   std::vector<double> step_of_gathered;
@@ -229,7 +231,7 @@ double StageTimer::run_alike(std::size_t section, const Turn& turn, double input
   return input;
 }
 
-// As many layers more, each of which adds to every stream what the last one has.
+// Extrapolates `layers` more layers, each of which adds `added` to the streams.
 void StageTimer::go_on(std::size_t section, const Turn& turn, std::int64_t layers,
                        const Streams& added, Streams& streams) {
   for (std::size_t s = 0; s < streams.size(); ++s) {
@@ -299,8 +301,8 @@ double StageTimer::run_section(const SectionPart& part, const Turn& turn, double
   return output;
 }
 
-// What it takes from tasks of the other kind shows once their stream is free again, as in the event
-// simulation.
+// Marks the stream as busy. Interference with tasks of the other kind delays their streams once
+// they are free again, as in the event simulation.
 void StageTimer::occupy(std::uint16_t stream, double start, double end, Streams& streams) {
   streams[stream] = end;
   if (sections_.interference == 0) return;

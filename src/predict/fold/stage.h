@@ -1,6 +1,6 @@
-// The time of a stage: one run of pieces after the other, on the compute stream and one stream for
-// each machine level, as in the event simulation (predict/simulate.h). Layers are timed one by one
-// until the next adds to every stream what the last did; the rest follows.
+// The time of a stage. It runs one run of pieces after another on the compute stream and one stream
+// per machine level, as the event simulation does (predict/simulate.h). Layers are timed one by one
+// until a layer adds to every stream what the layer before added. The rest is extrapolated.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,11 @@
 
 namespace tandem::predict {
 
-// When the streams are free, in seconds; the last is the host, that dispatches tasks.
+// Times in seconds at which the streams are free; the last stream is the host, which dispatches
+// tasks.
 class Streams {
  public:
-  // Machines have few levels; those with more are left to the simulation.
+  // Maximum number of streams. The estimator rejects machines with more levels.
   static constexpr std::size_t kMost = 8;
 
   Streams() = default;
@@ -37,21 +38,21 @@ class Streams {
   std::size_t count_ = 0;
 };
 
-// Equal but for rounding, of times in seconds.
+// Returns whether two times in seconds are equal up to rounding.
 bool is_close(double a, double b);
 
-// When a micro-batch comes in.
+// Phase and position of a pass of one micro-batch.
 struct Turn {
   std::size_t part = 0;
   bool first = true;
   bool last = true;
 };
 
-// What sections have been seen to do to the streams. Later by any time, they do the same: so what
-// counts is how long before the section's input its streams were free.
+// Cache of the effect of sections on the streams. The effect does not depend on absolute time, only
+// on how long before the section's input its streams were free.
 class Passages {
  public:
-  // All from the input on.
+  // One cached effect. All times are relative to the input.
   struct Passage {
     Streams before, after;
     double output = 0;
@@ -59,35 +60,35 @@ class Passages {
   };
 
   explicit Passages(const Sections& sections);
-  // Those of `others` go into `of_others` where these sections run the same tasks.
+  // Sections that run the same tasks as those of `others` use the cache `of_others`.
   Passages(const Sections& sections, const Sections& others, Passages& of_others);
 
-  // Do others run the same tasks in all micro-batches but the last?
+  // Returns whether the sections run the same tasks as others in all micro-batches but the last.
   [[nodiscard]] bool begin_as_others() const { return begin_as_others_; }
 
-  // Of a section with its streams as they are; nothing where that has not been seen.
+  // Returns the cached effect of the section for streams in this state, or null.
   [[nodiscard]] const Passage* find(std::size_t section, const Turn& turn, double input,
                                     const Streams& streams) const;
   void add(std::size_t section, const Turn& turn, double input, const Streams& before,
            const Streams& after, double output, double gradients);
 
-  // The streams as a passage leaves them.
+  // Sets `streams` to their state after `passage`.
   void pass(std::size_t section, const Turn& turn, const Passage& passage, double input,
             Streams& streams) const;
 
-  // The streams that tasks of the section use, a bit each.
+  // Returns the streams that tasks of the section use, as a bit mask.
   [[nodiscard]] std::uint32_t streams(std::size_t section, const Turn& turn) const {
     return seen(section, turn).streams;
   }
-  // When the first of the streams that the section uses is free.
+  // Returns when the first of the streams that the section uses is free.
   [[nodiscard]] double first_free(std::size_t section, const Turn& turn,
                                   const Streams& streams) const;
 
  private:
-  // By part and run, and by whether the micro-batch is the first, and the last.
+  // Cached effects, by phase and run, and by whether the micro-batch is the first and the last.
   struct Seen {
-    std::uint32_t streams = 0;  // that tasks use, a bit each
-    std::uint32_t early = 0;    // of these, where one may begin before the input is there
+    std::uint32_t streams = 0;  // streams that tasks use, as a bit mask
+    std::uint32_t early = 0;    // of these: with tasks that do not wait for the input
     std::vector<Passage> passages;
     Seen* elsewhere = nullptr;
   };
@@ -101,9 +102,10 @@ class Passages {
     return own.elsewhere != nullptr ? *own.elsewhere : own;
   }
 
-  // Which streams tasks of a section use.
+  // Sets which streams tasks of a section use.
   void look_at(const Sections& sections, std::size_t part, std::size_t section);
-  // How long before or after the section's input a stream is free, as far as that matters.
+  // Returns `free`, the time from the section's input until a stream is free, clamped to what
+  // matters. A stream without early tasks is not needed before the input.
   [[nodiscard]] static double lag(const Seen& seen, std::size_t stream, double free) {
     return (seen.early >> stream & 1U) != 0 ? free : std::max(free, 0.0);
   }
@@ -112,20 +114,22 @@ class Passages {
   bool begin_as_others_ = false;
 };
 
+// Runs the sections of one stage on its streams.
 class StageTimer {
  public:
-  // `passages` are of these sections. Without the host where who asks looks after it.
+  // `passages` are of these sections. `with_host` is false if the caller accounts for the host
+  // itself.
   StageTimer(const Sections& sections, const RunCounts& counts, Passages& passages,
              bool with_host = true);
 
-  // One micro-batch, forward or backward, from when its input is there; returns when its output
-  // is. Where there is one micro-batch it is first and last.
+  // Runs one micro-batch forward or backward, from `input`, when its input is ready. Returns when
+  // its output is ready. A single micro-batch is both first and last.
   double run(lower::Part part, bool first, bool last, double input, Streams& streams);
 
-  // After the backward pass of the last micro-batch.
+  // Runs the updates, after the backward pass of the last micro-batch.
   void update(Streams& streams);
 
-  // With all streams free and nothing that ran before.
+  // Frees all streams and forgets all earlier tasks.
   void begin_anew(Streams& streams) {
     std::ranges::fill(streams, 0);
     beside_ = Beside(sections_.interference);
@@ -148,10 +152,10 @@ class StageTimer {
   Passages& passages_;
   bool with_host_;
   Beside beside_;
-  std::vector<double> ready_;                 // by slot, of the section that runs
-  std::vector<double> gathered_;              // when what it gathers for the next one is
-  double gradients_ = 0;                      // when those of the last section run are
-  std::vector<std::vector<double>> reduced_;  // the same, by run and layer
+  std::vector<double> ready_;                 // by buffer slot of the running section
+  std::vector<double> gathered_;              // when its weights for the next section are gathered
+  double gradients_ = 0;                      // when the gradients of the last section are ready
+  std::vector<std::vector<double>> reduced_;  // when gradients are reduced, by run and layer
 };
 
 }  // namespace tandem::predict

@@ -16,14 +16,15 @@ namespace {
 using machine::DigitMask;
 using strategies::Setting;
 
-// Do data parallel devices differ in nothing but what they sum up? Not where they store weights in
-// parts.
+// Returns whether data-parallel devices differ only in gradient synchronization. This does not hold
+// if weights are sharded over them.
 bool is_data_parallel(const Setting& s) {
   return s.family == strategies::Family::kMegatron && s.dp.value_or(1) > 1 &&
          s.zero.value_or(0) == 0;
 }
 
-// Fewer devices that run data parallel, as long as there are several: what each does is the same.
+// A setting with fewer data-parallel devices, but at least two: each device does the same work as
+// before.
 struct Smaller {
   Setting setting;
   machine::Machine part;
@@ -45,7 +46,6 @@ Smaller with_less_data(const Setting& setting, const machine::Machine& part, std
 
 }  // namespace
 
-// The digits in which two ranks of so many differ.
 DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::int64_t to,
                          std::int64_t ranks) {
   const auto of_ranks = strategies::rank_digits(digits, ranks).value();
@@ -128,9 +128,9 @@ LoweredStage* StageCache::lowered(const StageKey& key, const machine::Machine& p
   auto on_any = key;
   if (is_data_parallel(key.setting)) {
     if (key.batch % *key.setting.dp != 0) return nullptr;
-    on_any.setting.dp = 2;  // any more than 1
+    on_any.setting.dp = 2;  // any number above 1
     on_any.batch /= *key.setting.dp;
-    on_any.part = std::min<std::int64_t>(key.part, 2);  // any more than 1
+    on_any.part = std::min<std::int64_t>(key.part, 2);  // any number above 1
   }
   const auto [at, is_new] = lowered_.try_emplace(std::move(on_any));
   if (is_new) {

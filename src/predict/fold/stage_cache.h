@@ -1,6 +1,6 @@
-// What strategies of one network on one machine have in common, so that a sweep costs little more
-// than what differs: parts of the machine, divisions into stages, stages that are lowered and
-// timed.
+// Caches what strategies of one network on one machine have in common: parts of the machine,
+// divisions into stages, and lowered and timed stages. A sweep then costs little more than what
+// differs.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@
 
 namespace tandem::predict {
 
-// What is lowered and timed once: one stage of a setting, with so many samples, on the part of the
-// machine that one of so many stages has (0: on whatever part).
+// Key of a stage that is lowered and timed once. It is a stage of `setting` with `batch` samples,
+// on the part of the machine that one of `part` ranks has (0: on any part).
 struct StageKey {
   strategies::Setting setting;
   std::int64_t batch = 0;
@@ -27,11 +27,12 @@ struct StageKey {
   bool operator==(const StageKey&) const = default;
 };
 
-// A stage as it was first lowered, and on which part of the machine.
+// A stage as it was first lowered, with the digits of its part of the machine.
 struct LoweredStage {
   machine::Digits digits;
+  // Digits of data parallelism.
   machine::DigitMask data = 0;
-  std::vector<std::size_t> whole;  // which runs are the whole sections
+  std::vector<std::size_t> whole;  // runs that are the whole sections
   StageModel stage;
   Passages passages;
   Beginnings beginnings;
@@ -43,7 +44,7 @@ struct LoweredStage {
         passages(stage.sections) {}
 };
 
-// On another part: what is new passes by itself.
+// A lowered stage timed on another part. It caches only passages that differ.
 struct TimedStage {
   Sections sections;
   Passages passages;
@@ -51,10 +52,11 @@ struct TimedStage {
       : sections(std::move(s)), passages(sections, l.stage.sections, l.passages) {}
 };
 
-// The digits in which two ranks of so many differ.
+// Returns the digits in which ranks `from` and `to` of a pipeline of `ranks` ranks differ.
 machine::DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::int64_t to,
                                   std::int64_t ranks);
 
+// Cache for one network on one machine. Pointers that it returns stay valid.
 class StageCache {
  public:
   StageCache(const models::Model& model, const machine::Machine& machine, const Training& training)
@@ -72,22 +74,23 @@ class StageCache {
   [[nodiscard]] TurnTables& turns() { return turns_; }
 
   [[nodiscard]] const DeviceKinds& kinds() const { return kinds_; }
-  // Of a pipeline of so many.
+  // Returns the kinds of the ranks of a pipeline of `count` ranks.
   const DeviceKinds::Ranks& ranks(std::int64_t count) {
     return kinds_.ranks(count, training_.dtype);
   }
 
-  // Null where there is none, from here on. The devices of one rank of so many, of one kind.
+  // The functions below return null if there is no result. Returns the devices of one rank of
+  // `ranks`, as a machine of devices of kind `kind`.
   const machine::Machine* part_for(std::int64_t ranks, std::size_t kind);
-  // Of the whole network; of a folded one where stages end inside layers.
+  // Returns a division over whole_sections, or over all_runs if stages end inside layers.
   const Division* division_into(std::int64_t ranks, std::int64_t stages_of_rank,
                                 const std::optional<strategies::Ends>& ends, std::int64_t batch);
   Network* network(const machine::Machine& part, std::int64_t batch);
   LoweredStage* lowered(const StageKey& key, const machine::Machine& part);
   TimedStage* timed_on(const StageKey& key, LoweredStage& lowered, const machine::Machine& part);
 
-  // By rank of a pipeline of so many, the digits in which it differs from the next; the last one's
-  // next is the first.
+  // Returns, by rank, the digits in which it differs from the next rank. The next rank of the last
+  // one is the first.
   const std::vector<machine::DigitMask>& to_next_rank(std::int64_t ranks);
 
  private:
@@ -100,15 +103,16 @@ class StageCache {
   machine::Digits digits_;
   Training training_;
   DeviceKinds kinds_;
-  // By number of ranks, and kind of devices.
+  // Parts of the machine by number of ranks and kind of devices.
   std::map<std::pair<std::int64_t, std::size_t>, std::optional<machine::Machine>> parts_;
   std::map<std::int64_t, std::vector<machine::DigitMask>> to_next_rank_;  // by number of ranks
   std::map<std::int64_t, std::optional<Folded>> folded_;                  // by batch
-  // By batch, stages, ranks where these differ in speed, and how stages divide the layers.
+  // Divisions by batch, stages, ranks (0 if all are equally fast), and ends of stages.
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::optional<strategies::Ends>>,
            std::optional<Division>>
       divisions_;
-  std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network> networks_;  // and levels
+  std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network>
+      networks_;  // by batch and level counts
   std::unordered_map<StageKey, std::optional<LoweredStage>, KeyHash> lowered_;
   std::unordered_map<StageKey, std::optional<TimedStage>, KeyHash> timed_;
   std::vector<Programs> programs_;  // by kind of devices

@@ -14,7 +14,8 @@ namespace tandem::predict {
 
 namespace {
 
-// The first section's weights that the last one reads, of all weights of so many layers.
+// Returns the part of the first section's weights that the last one reads, relative to all weights
+// of `layers` layers.
 double shared_part(const graph::Graph& pcg, const std::vector<Place>& of_node,
                    std::int64_t layers) {
   std::set<std::size_t> shared;
@@ -52,7 +53,7 @@ StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& o
       const auto& read = program.buffer(b);
       const auto weight = start_of_chain(program.pcg, read.node);
       if (of_node[weight.index()].section != Section::kBefore) continue;
-      // The first section may gather it for both.
+      // The first section may gather the weight for both.
       const bool gathered = read.kind == lower::BufferKind::kGathered;
       if (!gathered && read.kind != lower::BufferKind::kWeight) continue;
       if (tied.empty()) out.piece = place_of_task[t].piece;
@@ -68,8 +69,8 @@ StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& o
   return out;
 }
 
-// Marks what is made again of a parallel graph: nodes of the model, and the parallelization
-// operators behind them.
+// Marks the nodes of a PCG that are recomputed: nodes of the model in `of_model`, and the
+// parallelization operators behind them.
 void mark_remade(const std::vector<bool>& of_model, plan::MappedGraph& mapped) {
   std::size_t next = 0;
   for (auto id : mapped.pcg.ids()) {
@@ -170,7 +171,7 @@ std::optional<StageModel> stage_model(Network& network, const machine::Machine& 
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
                                 const machine::Digits& from, const machine::Machine& part,
                                 const machine::Digits& to, machine::DigitMask to_data) {
-  // The digits that stay are the same, in order.
+  // All digits except those of data parallelism are the same on both parts, in order.
   std::vector<std::size_t> place(from.count());
   std::size_t next = 0;
   for (std::size_t i = 0; i < from.count(); ++i) {
@@ -181,7 +182,7 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
     }
     place[i] = next++;
   }
-  // The digits of a collective there.
+  // Returns a collective's digits on the other part.
   const auto there = [&](machine::DigitMask digits) {
     machine::DigitMask out = (digits & data) != 0 ? to_data : 0;
     for (std::size_t i = 0; i < from.count(); ++i) {
@@ -190,7 +191,7 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
     return out;
   };
   auto out = stage.sections;
-  // Layers have the same ones.
+  // Equal layers have the same collectives.
   std::vector<std::pair<const Collective*, double>> known;
   const auto time_of = [&](const Collective& c, machine::DigitMask digits) {
     for (const auto& [other, time] : known) {

@@ -1,5 +1,5 @@
-// What the sections of a strategy cost on one stage's part of a machine, whatever the number of
-// layers, micro-batches and stages.
+// Costs of a strategy's sections on one stage's part of a machine. They do not depend on the number
+// of layers, micro-batches or stages.
 #pragma once
 
 #include <list>
@@ -18,7 +18,7 @@
 
 namespace tandem::predict {
 
-// A folded network on a part of a machine, as strategies are asked about it.
+// A folded network on a part of a machine, prepared for strategies.
 class Network {
  public:
   Network(const Folded& folded, const machine::Machine& part)
@@ -29,18 +29,17 @@ class Network {
   [[nodiscard]] const Folded& folded() const { return folded_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const strategies::Problem& problem() const { return problem_; }
-  // Nothing where it cannot be cut into such.
+  // Returns the pieces of all sections, or nullopt if the network cannot be cut into pieces.
   const std::optional<Pieces>& pieces();
 
-  // A strategy's parallel graph, with its schedule. Made once for strategies that differ in what
-  // the backward pass makes again only: that is a matter of marks. Nothing where the strategy does
-  // not fit.
+  // Returns a strategy's PCG with its schedule, or nullopt if the strategy does not fit. Strategies
+  // that differ only in recomputation share one PCG with different marks.
   std::optional<plan::MappedGraph> mapped(const strategies::Setting& setting,
                                           const machine::Machine& part);
 
  private:
   struct Made {
-    strategies::Setting setting;  // with nothing made again
+    strategies::Setting setting;  // without recomputation
     std::optional<plan::MappedGraph> mapped;
   };
 
@@ -53,8 +52,8 @@ class Network {
   std::vector<Made> made_;
 };
 
-// The last few strategies' programs. A strategy that comes again with another batch has the same
-// tasks over other extents (lower/resize.h).
+// Cache of the last few strategies' programs. If a strategy comes again with another batch, its
+// program has the same tasks with other extents (lower/resize.h).
 class Programs {
  public:
   struct Lowered {
@@ -63,52 +62,54 @@ class Programs {
     lower::Program program;
     struct Places {
       std::vector<Place> of_node, of_task;
-      std::optional<Sections> sections;  // of the first batch
+      std::optional<Sections> sections;  // timed for the first batch
     };
     std::array<Places, kCuts> cuts;
   };
 
-  // Until the next call.
+  // Returns the lowered program of `setting`. The reference is valid until the next call.
   Lowered& of(const strategies::Setting& setting, plan::MappedGraph mapped,
               const machine::Digits& digits, plan::Optimizer optimizer);
 
-  // What operators of all of them cost.
+  // Returns the cached costs of the operators of all programs.
   Operations& operations() { return operations_; }
 
  private:
   Operations operations_;
   static constexpr std::size_t kMost = 64;
-  std::list<Lowered> known_;  // the oldest first
+  std::list<Lowered> known_;  // oldest first
 };
 
+// Costs of one lowered stage.
 struct StageModel {
   std::int64_t layers = 0;  // of the whole network
-  std::int64_t batch = 0;   // that was lowered
-  plan::Schedule schedule;  // of one stage
+  std::int64_t batch = 0;   // batch that was lowered
+  plan::Schedule schedule;  // with one stage
   Sections sections;
   Footprint footprint;
-  DType dtype{};  // of its weights
-  // Of weights that both the first section and the last one read.
+  DType dtype{};  // type of its weights
+  // Weights that both the first and the last section read.
   struct Tied {
     Bytes bytes;
-    std::uint8_t piece = 0;  // of the last section, that does
-    bool moved = false;      // does it read a copy, and make a gradient of that?
-    bool inside = false;     // does the weight lie in the copy?
-    // What part of all weights is the first section's that the last one reads, itself or what is
-    // made of it.
+    std::uint8_t piece = 0;  // piece of the last section that reads it
+    bool moved = false;      // whether it reads a copy, and computes that one's gradient
+    bool inside = false;     // whether the copy contains the weight itself
+    // Tied weights / all weights of the network, in elements.
     double part = 0;
   } tied;
 };
 
-// `setting` is of one stage (pp=1), in one micro-batch or two: where there are more they are alike.
-// In whole sections, or in all runs of pieces: `cut`. Nothing where the strategy does not fit.
+// Returns the costs of one stage, or nullopt if the strategy does not fit. `setting` has one stage
+// (pp=1) and one or two micro-batches; two stand for any larger number. `cut`: runs are
+// whole_sections or all_runs.
 std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
                                       const strategies::Setting& setting, const Training& training,
                                       Programs& programs, Cut cut, bool is_pipelined);
 
-// The same where other devices run data parallel, in groups of the same size for all else: only
-// collectives between them differ. `from` and `to` are the parts' digits, `data` and `to_data`
-// those of data parallelism. Nothing where a collective is between some of these only.
+// Returns the sections of `stage` with other data-parallel devices. All other groups keep their
+// size, so only collectives between data-parallel devices change. `from` and `to` are the digits of
+// the two parts, `data` and `to_data` those of data parallelism. Returns nullopt if a collective is
+// between only some of the data-parallel digits.
 std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
                                 const machine::Digits& from, const machine::Machine& part,
                                 const machine::Digits& to, machine::DigitMask to_data);

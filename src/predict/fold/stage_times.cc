@@ -9,13 +9,14 @@ namespace {
 
 using lower::Part;
 
-// The host left out: what it has dispatched need not have run.
+// Returns when the last device stream is free. The host is left out: tasks that it has dispatched
+// may still run.
 double latest(const Streams& streams) {
   return *std::max_element(streams.begin(), streams.end() - 1);
 }
 
-// What of a stage's turns hosts decide: a device that has nothing to do waits for its host, and has
-// all it needs.
+// Adds the times of a stage's slots that are bound by the host: the device waits for the host and
+// for nothing else.
 void add_host(const Sections& sections, const RunCounts& counts, Passages& passages,
               StageTimes& out) {
   StageTimer timer(sections, counts, passages);
@@ -41,7 +42,8 @@ void add_host(const Sections& sections, const RunCounts& counts, Passages& passa
   out.host_update = {streams.back() - waited, latest(streams) - waited};
 }
 
-// From when the input is there, where that is so late that what needs none has long run.
+// Returns the time of a pass from when its input is ready. The input comes so late that all tasks
+// that need no input are done.
 double time_from_input(const Sections& sections, const RunCounts& counts, Passages& passages,
                        Part part, bool first, bool last, double input) {
   StageTimer timer(sections, counts, passages, false);
@@ -50,15 +52,16 @@ double time_from_input(const Sections& sections, const RunCounts& counts, Passag
   return std::max(input, streams[0]) - input;
 }
 
-// The first of the runs that the stage has, backwards.
+// Returns the backward phase of the last run that the stage has, where its backward pass begins.
 const SectionPart& first_backward(const Sections& sections, const RunCounts& counts) {
   auto run = counts.size() - 1;
   while (run > 0 && counts[run] == 0) --run;
   return sections.parts[static_cast<std::size_t>(Part::kBackward)][run];
 }
 
-// What is gathered before the first micro-batch is there, and recomputed before a gradient is. Not
-// of stages that end inside layers, which recompute in an order of their own.
+// Adds the work that need not wait: gathers before the first micro-batch arrives, and recomputation
+// before a gradient arrives. Stages that end inside layers recompute in a different order and have
+// none.
 void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, Passages& passages,
                             bool one, StageTimes& out) {
   constexpr double kRounding = 1e-9;
@@ -74,20 +77,20 @@ void add_what_need_not_wait(const Sections& sections, const RunCounts& counts, P
   }
 }
 
-// A stage's turns one after the other.
+// Runs a stage's slots one after another.
 struct StageTurns {
   StageTimer& timer;
   Streams& streams;
   double& now;
-  double more = 0;  // beside the next turn, until the output is there
+  double more = 0;  // time after the slot, overlapping the next one, until the output is ready
 
-  // Returns what it takes.
+  // Runs one pass and returns its time.
   double run(Part part, bool first, bool last) {
     const auto before = now;
     const auto output = timer.run(part, first, last, now, streams);
     now = std::max(before, streams[0]);
     more = output - now;
-    // The next turn to be timed need not be the next one there.
+    // The next slot that is timed need not follow this one in the pipeline.
     if (more > 0) {
       for (auto& stream : streams) stream = std::min(stream, now);
     }
@@ -124,7 +127,7 @@ double time_of_step(const Sections& sections, const RunCounts& counts, Passages&
     now = timer.run(Part::kBackward, first, last, now, streams);
   };
   const auto once = [&](std::int64_t m) { run(m == 0, m + 1 == micro_batches); };
-  // Once a micro-batch adds to every stream what the one before did, the rest is multiplied.
+  // Once a micro-batch adds to every stream what the one before added, the rest is extrapolated.
   const auto last = micro_batches - 1;
   std::vector<double> step;
   std::vector<double> next(streams.size());
@@ -148,7 +151,7 @@ double time_of_step(const Sections& sections, const RunCounts& counts, Passages&
 StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Passages& passages,
                           std::int64_t micro_batches, Beginnings& known) {
   const bool one = micro_batches == 1;
-  // What has run together slows down what comes after.
+  // With interference, tasks that overlapped slow down later tasks.
   const bool is_shared = passages.begin_as_others() && !one && sections.interference == 0;
   StageTimer timer(sections, counts, passages, false);
   const auto found = is_shared ? std::ranges::find(known, counts, &Beginning::counts) : known.end();

@@ -1,4 +1,4 @@
-// What a stage takes: a whole step where there is no other, else each of its turns.
+// The time of a whole step if there is one stage, otherwise the times of a stage's schedule slots.
 #pragma once
 
 #include "predict/fold/pipeline.h"
@@ -6,22 +6,22 @@
 
 namespace tandem::predict {
 
-// One device of all, for a whole step.
+// Returns the time of a step without a pipeline, on one device that represents all.
 double time_of_step(const Sections& sections, const RunCounts& counts, Passages& passages,
                     std::int64_t micro_batches);
 
-// What a stage does in turns before the last micro-batch's: the same where stages differ in what
-// devices sum up once a step.
+// Slots of a stage before the last micro-batch. They are shared between timings that differ only in
+// the collectives that sum gradients once a step.
 struct Beginning {
-  RunCounts counts;  // how many of each run it has
-  StageTimes times;  // but for those of the last micro-batch
-  Streams streams;   // before its backward turn, in which the input comes at `now`
+  RunCounts counts;  // by run: how many of it the stage has
+  StageTimes times;  // without those of the last micro-batch
+  Streams streams;   // before its backward slot, whose input comes at `now`
   double now = 0;
 };
 using Beginnings = std::vector<Beginning>;
 
-// The turns of a stage of several: what a micro-batch takes, and what the first and last do beside.
-// `known` is of these sections' passages, or of those that they begin as.
+// Returns the times of one stage of several: of any micro-batch, and additional times of the first
+// and last one. `known` belongs to these sections' passages, or to those that they share.
 StageTimes times_of_stage(const Sections& sections, const RunCounts& counts, Passages& passages,
                           std::int64_t micro_batches, Beginnings& known);
 

@@ -14,7 +14,7 @@ namespace {
 using machine::DigitMask;
 using strategies::Setting;
 
-// The stages of one strategy, put together.
+// Combines the stages of one strategy into a step.
 class AllStages {
  public:
   AllStages(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
@@ -67,12 +67,12 @@ class AllStages {
   [[nodiscard]] const Footprint& footprint(std::size_t stage) const {
     return on_stage(stage).lowered->stage.footprint;
   }
-  // What the stage sends on.
+  // Returns the tensor that the stage sends to the next one.
   [[nodiscard]] const Boundary& boundary(std::size_t stage) const {
     return footprint(stage).behind(division_.ends[stage]);
   }
 
-  // Stages with those behind them. Most send the same in one of a few ways.
+  // Computes the transfers between stages. Most stages send the same tensor in one of a few ways.
   void connect(const std::vector<DigitMask>& to_next_rank, const Setting& setting) {
     struct Known {
       const Boundary* sent;
@@ -98,11 +98,11 @@ class AllStages {
     }
   }
 
-  // What a weight costs that the first stage and another use: that one has a copy.
+  // Costs of a tied weight, of which the stage that shares it has a copy.
   struct TiedCosts {
     Tied sends;
-    double collect = 0;     // adding up its gradient over micro-batches where it is not stored
-    double accumulate = 0;  // adding up both uses' gradients, which stages do once
+    double collect = 0;     // accumulating its gradient over micro-batches where it is not stored
+    double accumulate = 0;  // adding the gradients of both uses, which stages do once a step
   };
 
   [[nodiscard]] double time_to_send(DigitMask across, DigitMask copies, Bytes bytes) const {
@@ -123,7 +123,7 @@ class AllStages {
     const auto elements = bytes / size_of(stage_.dtype);
     tied_.sends = {division_.stages_after[stage_.tied.piece], time_to_send(across, 0, bytes),
                    time_to_send(across, 0, elements * size_of(gradient))};
-    // Where it makes a gradient of a copy the stage adds that up by itself as well.
+    // If the stage computes the gradient of a copy, its own tasks accumulate it.
     if (tied_.sends.weight == 0 || schedule_.micro_batches == 1 || stage_.tied.moved) return;
     const auto pass = [&](std::size_t stage, double buffers) {
       const Work work{.flops = {}, .bytes = buffers * bytes};
@@ -166,7 +166,7 @@ class AllStages {
       if (computes(k)) compute += serialized_[k];
       if (serialized_[k] > 0) out_.serialized[kind_name(k)] = Seconds{serialized_[k]};
     }
-    // Where the host is what is waited for nothing is exposed.
+    // While the host is the bottleneck, no communication is exposed.
     const auto shown = std::clamp(busy[busiest] - compute + exposed[busiest], 0.0, all - compute);
     out_.iteration = Seconds{end};
     out_.compute = Seconds{compute};
@@ -174,7 +174,7 @@ class AllStages {
     out_.bubble = Seconds{std::max(0.0, end - compute - shown)};
   }
 
-  // Of a rank's stages, of which many are of one class.
+  // Adds the times of a rank's stages, many of which are of one class.
   void add_serialized(std::size_t rank) {
     std::vector<double> stages_of_class(division_.classes.size());
     for (auto s = rank; s < stages(); s += static_cast<std::size_t>(ranks_)) {
@@ -209,8 +209,8 @@ class AllStages {
 
   void fill_in_memory() {
     const auto held = held_by_stage();
-    // Beyond these no more are in flight, except where all are; the last of them come in when all
-    // sums over micro-batches have begun, and give back what is there for all.
+    // More micro-batches than these are in flight only if all are. The last slots then still come
+    // after all sums over micro-batches have begun, and free the buffers of the whole step.
     auto micro_batches = schedule_.micro_batches;
     if (schedule_.order != plan::Order::kGpipe) {
       const bool interleaved = schedule_.order == plan::Order::kInterleaved;
@@ -249,9 +249,10 @@ class AllStages {
     return out;
   }
 
-  // A stage that uses a weight of the first one has a copy of it. The first one receives its
-  // gradient at the end of a backward pass, and adds it to its own: every micro-batch's, or the sum
-  // of all, which has its place all through the step where gradients do (lower/lower.h).
+  // Adds the memory of a tied weight. The other stage has a copy of it. The first stage receives
+  // its gradient at the end of a backward pass and adds it to its own: in every micro-batch, or
+  // once for the sum. The sum is reserved for the whole step if sums of gradients are
+  // (lower/lower.h).
   void hold_tied(Held& first, Held& other) const {
     constexpr auto kGathered = static_cast<std::size_t>(lower::BufferKind::kGathered);
     constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
@@ -273,24 +274,25 @@ class AllStages {
     } else {
       hold_at_end(first.last, gradient);
     }
-    // Where there are several, what the other makes of it is counted.
+    // With several micro-batches, the other stage's gradient is already counted.
     if (!stage_.footprint.several) other.step[kGradient] += gradient;
   }
 
-  // Do sums of gradients have their places all through the step?
+  // Returns whether sums of gradients are reserved for the whole step.
   [[nodiscard]] bool has_reserved_gradients() const {
     const bool wide = schedule_.precision.gradient(stage_.dtype) != stage_.dtype;
     return (wide || schedule_.whole_gradients) && !digits_.frees_at_last_use();
   }
 
-  // Have both stages the same, and receive and send the same? Of stages but the first and the last.
+  // Returns whether two stages have, receive and send the same. Neither is the first or the last.
   [[nodiscard]] bool is_like(std::size_t stage, std::size_t other) const {
     return division_.class_of_stage[stage] == division_.class_of_stage[other] &&
            kind_of(stage) == kind_of(other) && &boundary(stage) == &boundary(other) &&
            &boundary(stage - 1) == &boundary(other - 1);
   }
 
-  // Of ranks of `among` that hold the same the earliest has most in flight.
+  // Returns one rank of each set of `among` that hold the same memory: the earliest, which has most
+  // in flight.
   [[nodiscard]] std::vector<std::size_t> ranks_that_differ(
       const HeldByStage& held, const std::vector<std::size_t>& among) const {
     const auto every = static_cast<std::size_t>(ranks_);

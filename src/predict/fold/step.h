@@ -1,4 +1,4 @@
-// The stages of one strategy, put together: the time and memory of its step.
+// Combines the stages of one strategy into the time and memory of its step.
 #pragma once
 
 #include "predict/fold/stage_cache.h"
@@ -6,14 +6,14 @@
 
 namespace tandem::predict {
 
-// A stage on one kind of devices.
+// One stage on one kind of devices.
 struct OnKind {
   LoweredStage* lowered = nullptr;
   TimedStage* timed = nullptr;
 };
 
-// Returns the step of `setting` with `batch` samples, without a timeline. `on` are of one of its
-// stages, by kind of devices, of those that ranks have; `division` says what each stage has.
+// Returns the step of `setting` with `batch` samples, without a timeline. `on` is a stage by kind
+// of devices, null for kinds that no rank has. `division` says which runs each stage has.
 Simulation step_of(StageCache& cache, const std::vector<OnKind>& on,
                    const strategies::Setting& setting, const Division& division,
                    std::int64_t batch);

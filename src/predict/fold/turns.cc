@@ -33,8 +33,8 @@ class Ordering {
     out_.places.reserve(places);
   }
 
-  // A turn of every rank after the other, so that turns next to each other do not wait for each
-  // other where they need not.
+  // Orders the slots: takes one slot of every rank in turn. Adjacent slots then rarely depend on
+  // each other.
   OrderedTurns run() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -46,7 +46,8 @@ class Ordering {
   }
 
  private:
-  // The last forward turn before the first backward turn alternates already.
+  // Returns the number of slots before the last forward slot that precedes the first backward slot.
+  // That forward slot already alternates.
   static std::uint32_t warm_up_of(const std::vector<Turn>& turns) {
     const auto backward = std::ranges::find(turns, Part::kBackward, &Turn::part);
     return static_cast<std::uint32_t>(backward - turns.begin()) - 1;
@@ -89,11 +90,12 @@ class Ordering {
     return (turn.part == Part::kForward && turn.stage > 0) ||
            (turn.part == Part::kBackward && turn.stage + 1U < stages_);
   }
-  // The stage that it receives from.
+  // Returns the stage whose result `turn` receives.
   static std::size_t source(const Turn& turn) {
     return turn.part == Part::kForward ? turn.stage - 1U : turn.stage + 1U;
   }
-  // Where a stage takes the same micro-batch in the same direction, if it has.
+  // Returns the place of the slot in which `stage` runs the same micro-batch in the same direction;
+  // kNoPlace if it has not run yet.
   std::uint32_t& taken(const Turn& turn, std::size_t stage) {
     return taken_[static_cast<std::size_t>(turn.part)]
                  [stage * micro_batches_ + static_cast<std::size_t>(turn.micro_batch)];

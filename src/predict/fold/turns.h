@@ -1,5 +1,5 @@
-// The turns of a pipeline (lower/order.h) in an order in which each finds what it needs, so that
-// one run over them times them all. Made once for a schedule.
+// The schedule slots of a pipeline (lower/order.h) in an order in which each slot follows its
+// dependencies. One pass over them then times all. The order is computed once per schedule.
 #pragma once
 
 #include <map>
@@ -11,54 +11,57 @@
 
 namespace tandem::predict {
 
-// The indices of what a turn needs: most turns are nothing else, and a sweep takes millions.
+// Indices that are needed to time a slot. They are compact because a sweep times millions of slots.
 struct TurnPlaces {
-  std::uint32_t taken = 0;  // its own place: one rank's turns after the other's
-  std::uint32_t input = 0;  // that of the turn whose result it receives; behind all where none
+  std::uint32_t taken = 0;  // its own index; slots of one rank are consecutive
+  std::uint32_t input = 0;  // index of the slot whose result it receives; one past the end if none
   std::uint32_t rank = 0;
-  std::uint32_t pass = 0;  // of all stages' forward and backward passes
+  std::uint32_t pass = 0;  // index of the stage's forward or backward pass among all passes
 };
 
+// A schedule slot.
 struct OrderedTurn {
   std::uint16_t stage = 0;
   lower::Part part = lower::Part::kForward;
   bool is_first : 1 = false;  // micro-batch
   bool is_last : 1 = false;
 
-  // Not the first forward, not the last back, and no update: those that do nothing once a step.
+  // Returns whether the slot has no work that occurs once a step: not the first forward, not the
+  // last backward, and not an update.
   [[nodiscard]] bool is_alike() const {
     return part == lower::Part::kForward ? !is_first : part == lower::Part::kBackward && !is_last;
   }
 };
 
-// Of all ranks, each turn behind those that it waits for.
+// Slots of all ranks, each after those that it depends on.
 struct OrderedTurns {
   std::vector<TurnPlaces> places;
   std::vector<OrderedTurn> turns;
-  // How many turns are alike, how many after these are not, and so on.
+  // Lengths of alternating stretches: slots that are is_alike, then slots that are not, and so on.
   std::vector<std::uint32_t> stretches;
-  std::vector<std::uint32_t> first_place;  // by rank, and one behind the last
-  std::vector<std::uint32_t> warm_up;      // by rank: turns before forward and backward alternate
+  std::vector<std::uint32_t> first_place;  // by rank, and one past the last
+  std::vector<std::uint32_t> warm_up;      // by rank: slots before forward and backward alternate
 
   [[nodiscard]] std::size_t ranks() const { return warm_up.size(); }
 };
 
+// Cache of the slots of schedules.
 class TurnTables {
  public:
   using Table = std::vector<std::vector<lower::Turn>>;  // by rank
   const Table& of(const plan::Schedule& schedule, std::int64_t ranks, std::int64_t micro_batches);
-  // By rank.
+  // Returns the repeats of each rank.
   const std::vector<std::vector<Repeat>>& repeats(const plan::Schedule& schedule,
                                                   std::int64_t ranks, std::int64_t micro_batches);
   const OrderedTurns& ordered(const plan::Schedule& schedule, std::int64_t ranks,
                               std::int64_t micro_batches);
 
-  // Of a turn that has been taken.
+  // Result of a slot that has run.
   struct Taken {
-    double end = 0;      // when its result began to be sent; where nothing is sent, was there
-    double exposed = 0;  // by the rank, so far
+    double end = 0;      // when the send of its result began; without a send, when it was ready
+    double exposed = 0;  // exposed time of its rank so far
   };
-  // Room for those of one pipeline, which every one writes anew.
+  // Returns scratch memory for the slots of one pipeline, which each pipeline overwrites.
   std::vector<Taken>& taken() { return taken_; }
 
  private:
