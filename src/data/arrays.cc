@@ -1,4 +1,4 @@
-// A folder with NAME.npy for every input, as numpy.save writes them: the first dimension counts
+// A directory with NAME.npy for every input, as numpy.save writes them. The first dimension counts
 // samples.
 #include <fmt/format.h>
 
@@ -79,8 +79,9 @@ class Array {
     throw UserError("data", path_, message, "numpy.save writes such files");
   }
 
-  // "\x93NUMPY", two bytes of version, the length of the header in 2 or 4 bytes, and as the header
-  // a dictionary of Python's: {'descr': '<f4', 'fortran_order': False, 'shape': (60, 3), }
+  // Parses the header of the file: "\x93NUMPY", two bytes of version, the length of a dictionary in
+  // 2 or 4 bytes, and the dictionary. In Python it is {'descr': '<f4', 'fortran_order': False,
+  // 'shape': (60, 3), }.
   void read_header() {
     constexpr std::string_view kMagic = "\x93NUMPY";
     const auto bytes = file_.bytes();
@@ -127,14 +128,14 @@ class Array {
 
   std::string path_;
   MappedFile file_;
-  std::size_t begin_ = 0;  // of the elements
+  std::size_t begin_ = 0;  // Offset of the elements
   ElementType type_;
   std::int64_t count_ = 0;
   std::int64_t per_sample_ = 1;
   std::int64_t inner_ = 1;
 };
 
-// "image.npy, target.npy"
+// Returns the files that the model needs: "image.npy, target.npy".
 std::string files_of(const graph::Graph& model) {
   std::vector<std::string> out;
   for (auto id : inputs_of(model)) out.push_back(model.node(id).name + ".npy");

@@ -1,6 +1,6 @@
-// Criteo's click logs: a line a sample, 40 fields with tabs between them - whether it was clicked
-// on, 13 counts, and 26 categories in hexadecimal. A field may be empty. Counts become log(1 +
-// count), as DLRM has them; a category is taken modulo its table's rows.
+// Criteo's click logs: one sample per line, with 40 fields separated by tabs. They are the label
+// (clicked or not), 13 counts, and 26 hexadecimal categories. A field may be empty. Counts become
+// log(1 + count), as in DLRM. A category is taken modulo the rows of its table.
 #include <fmt/format.h>
 
 #include <array>
@@ -22,7 +22,7 @@ constexpr std::size_t kCategories = 26;
 constexpr std::size_t kFields = 1 + kCounts + kCategories;
 constexpr std::string_view kIndex = "index";
 
-// The first field of an input, and how many it has; none where it is of no such table.
+// First field of an input, and number of its fields; 0 if the logs have no such input.
 struct Fields {
   std::size_t first = 0;
   std::int64_t count = 0;
@@ -97,7 +97,7 @@ class Criteo : public Samples {
     return static_cast<double>(rows == 0 ? value : static_cast<std::uint64_t>(value) % rows);
   }
 
-  static constexpr std::int64_t kStride = 16;  // of the lines whose beginnings are kept
+  static constexpr std::int64_t kStride = 16;  // Every kStride-th line's offset is stored
 
   std::string path_;
   MappedFile file_;

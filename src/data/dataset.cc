@@ -12,7 +12,7 @@ namespace tandem::data {
 
 namespace {
 
-// Of the first, the middle and the last sample.
+// Hashes the first, the middle and the last sample.
 std::string identity_of(const Samples& samples, const graph::Graph& model) {
   Hash hash = 0;
   for (auto id : inputs_of(model)) {
@@ -23,7 +23,7 @@ std::string identity_of(const Samples& samples, const graph::Graph& model) {
       samples.read(input, sample, 0, elements);
       for (const auto e : elements) own = hash_combine(own, std::bit_cast<Hash>(e));
     }
-    hash += own;  // whatever order the inputs are in
+    hash += own;  // Independent of the order of inputs
   }
   return fmt::format("{}, {} samples, {:016x}", samples.kind(), samples.count(), hash);
 }

@@ -1,6 +1,6 @@
-// What the inputs are at each step of a training run: samples in an order at random, another one
-// each time they are through. A function of the seed and the step, so a run that is resumed goes on
-// as it would have.
+// The inputs at each step of a training run: samples in random order, which changes with every
+// epoch. The order is a function of the seed and the step, so a resumed run continues as it would
+// have.
 #pragma once
 
 #include <memory>
@@ -14,20 +14,21 @@ namespace tandem::data {
 
 class Dataset {
  public:
-  // Throws UserError.
+  // Throws UserError if the samples cannot be read or do not fit the model.
   Dataset(const std::string& path, const graph::Graph& model, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t samples() const { return samples_->count(); }
-  // The same wherever it lies and whatever it is called: kind, number of samples, and a checksum of
-  // three of them. "tokens, 1200 samples, 93c1a2b3c4d5e6f7"
+  // Returns the identity of the data: kind, number of samples, and a checksum of three of them. It
+  // does not depend on the path. Example: "tokens, 1200 samples, 93c1a2b3c4d5e6f7".
   [[nodiscard]] const std::string& identity() const { return identity_; }
-  // The sample in a row of the batch.
+  // Returns the sample in row `row` of the batch of `step`.
   [[nodiscard]] std::int64_t sample_at(std::int64_t step, std::int64_t row,
                                        std::int64_t batch) const;
-  // The elements from the global row-major index `first` on.
+  // Reads the elements of `input` at `step` from the global row-major index `first` on.
   void read(const graph::Node& input, std::int64_t step, std::int64_t first,
             std::span<double> to) const;
-  // At this step what has been read since the last call is read next, of the same rows.
+  // Starts preparing the inputs of `step`, for the rows of the batch that were read since the last
+  // call.
   void read_ahead(std::int64_t step) const;
 
  private:
@@ -35,7 +36,7 @@ class Dataset {
   std::uint64_t seed_;
   std::int64_t batch_ = 0;
   std::string identity_;
-  mutable std::vector<std::int64_t> rows_;  // of the batch, whose parts that take long were read
+  mutable std::vector<std::int64_t> rows_;  // Batch rows read so far of inputs that take long
 };
 
 }  // namespace tandem::data

@@ -32,7 +32,7 @@ class DatasetTest : public testing::Test {
   }
   [[nodiscard]] std::string folder() const { return folder_.string(); }
 
-  // As numpy.save writes them.
+  // Writes an array like numpy.save.
   void write_array(const std::string& input, const std::string& descr, const std::string& shape,
                    const std::string& elements) const {
     auto header =
@@ -180,7 +180,7 @@ TEST_F(DatasetTest, CriteosTable) {
   EXPECT_EQ(read(*samples, input(model, "index0"), 40, 1)[0], 0);
 }
 
-// Every sample once before any comes again, whatever batch; and each pass in another order.
+// Every sample comes once per epoch, whatever the batch size; each epoch has another order.
 TEST_F(DatasetTest, EverySampleOnceAPass) {
   const auto model = language_model();
   std::vector<std::uint16_t> tokens(3 * 7 + 1);
@@ -196,7 +196,7 @@ TEST_F(DatasetTest, EverySampleOnceAPass) {
       EXPECT_EQ(first, 3.0 * static_cast<double>(data.sample_at(step, row, 2)));
       passes[static_cast<std::size_t>((2 * step + row) / 7)].push_back(first);
     }
-    std::vector<double> part(3);  // of both rows
+    std::vector<double> part(3);  // Covers parts of both rows
     data.read(input(model, "tokens"), step, 2, part);
     EXPECT_EQ(part, (std::vector<double>{batch[2], batch[3], batch[4]}));
   }

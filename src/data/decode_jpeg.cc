@@ -1,11 +1,11 @@
-// JPEG, by libjpeg. It is C, and tells of errors by a jump: nothing that has a destructor may be
-// made in between.
+// JPEG, by libjpeg. It is a C library and reports errors by longjmp, so no object with a destructor
+// may be created in between.
 #include "data/picture.h"
 
 #ifdef TANDEM_HAS_JPEG
 
 #include <jpeglib.h>
-// After jpeglib.h, which leaves it what it needs.
+// jerror.h needs jpeglib.h first.
 #include <jerror.h>
 
 #include <array>
@@ -17,7 +17,7 @@ namespace tandem::data {
 namespace {
 
 struct JpegErrors {
-  jpeg_error_mgr callbacks;  // the first: libjpeg knows the address of this one
+  jpeg_error_mgr callbacks;  // First member: libjpeg has a pointer to it
   std::jmp_buf to_caller;
   std::array<char, JMSG_LENGTH_MAX> message;
 };
@@ -28,8 +28,8 @@ struct JpegErrors {
   std::longjmp(errors->to_caller, 1);
 }
 
-// What libjpeg warns of and fills with gray, or noise, is an error here: data that are cut off, or
-// are none. Bytes too many between two parts change nothing.
+// Turns warnings into errors if libjpeg has filled missing or damaged data with gray or noise.
+// Extra bytes between two parts are harmless.
 void judge_warning(j_common_ptr state, int level) {
   const bool harmless = state->err->msg_code == JWRN_EXTRANEOUS_DATA ||
                         state->err->msg_code == JWRN_ADOBE_XFORM ||
@@ -37,7 +37,7 @@ void judge_warning(j_common_ptr state, int level) {
   if (level < 0 && !harmless) end_decoding(state);
 }
 
-// In inks rather than colors, as Adobe has it: 255 is no ink.
+// Converts inks to colors. Adobe inverts inks: 255 is no ink.
 void to_colors(const std::uint8_t* inks, std::uint8_t* colors, std::int64_t width, bool inverted) {
   for (std::int64_t x = 0; x < width; ++x, inks += 4, colors += 3) {
     const auto light = [&](int i) { return inverted ? inks[i] : 255 - inks[i]; };
@@ -47,7 +47,7 @@ void to_colors(const std::uint8_t* inks, std::uint8_t* colors, std::int64_t widt
   }
 }
 
-// Its two parts end where libjpeg jumps to; memory is taken in between.
+// longjmp returns into read_header or read_pixels; memory is allocated between the two.
 class JpegReader {
  public:
   explicit JpegReader(std::string_view bytes) : bytes_(bytes) {
@@ -59,7 +59,7 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  // False where it failed: then `why` says so.
+  // Returns false if it failed; `why` then returns the reason.
   bool read_header() {
     if (setjmp(errors_.to_caller) != 0) return false;  // NOLINT: what libjpeg asks for
     jpeg_create_decompress(&state_);
@@ -73,7 +73,7 @@ class JpegReader {
   [[nodiscard]] std::int64_t height() const { return state_.image_height; }
   [[nodiscard]] std::int64_t width() const { return state_.image_width; }
 
-  // `row` is of four numbers a pixel.
+  // `row` has room for four numbers per pixel.
   bool read_pixels(std::uint8_t* to, std::uint8_t* row) {
     if (setjmp(errors_.to_caller) != 0) return false;  // NOLINT: what libjpeg asks for
     jpeg_start_decompress(&state_);

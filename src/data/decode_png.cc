@@ -1,4 +1,4 @@
-// PNG, by libpng: of any type of pixels, and without what lets a background through.
+// PNG, by libpng: all pixel types. Transparency is ignored.
 #include "data/picture.h"
 
 #ifdef TANDEM_HAS_PNG
@@ -16,7 +16,7 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // False where it failed: then `why` says so.
+  // Returns false if it failed; `why` then returns the reason.
   bool read_header(std::string_view bytes) {
     if (png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) == 0) return false;
     image_.format = PNG_FORMAT_RGBA;
@@ -27,7 +27,7 @@ class PngReader {
   [[nodiscard]] std::int64_t height() const { return image_.height; }
   [[nodiscard]] std::int64_t width() const { return image_.width; }
 
-  // To four numbers a pixel.
+  // Writes four numbers per pixel.
   bool read_pixels(std::uint8_t* to) {
     return png_image_finish_read(&image_, nullptr, to, 0, nullptr) != 0;
   }
@@ -46,7 +46,7 @@ Picture decode_png(std::string_view bytes, const std::string& path) {
   auto out = blank(reader.height(), reader.width(), path);
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(4 * out.height * out.width));
   if (!reader.read_pixels(pixels.data())) fail_to_decode(path, reader.why());
-  // libpng reads no further than it has to.
+  // libpng reads no further than it needs, so a truncated end must be detected here.
   constexpr std::string_view kEnd("IEND\xae\x42\x60\x82", 8);
   if (bytes.rfind(kEnd) == std::string_view::npos) fail_to_decode(path, "its end is missing");
   out.colors.reserve(pixels.size() / 4 * 3);

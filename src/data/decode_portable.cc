@@ -1,6 +1,6 @@
-// Portable pixmaps: "P6", width, height and the largest number as text, one space, then the numbers
-// of every pixel, the higher byte first. Of a P5 a pixel is one number. Comments go from # to the
-// end of a line.
+// Portable pixmaps: "P6", then width, height and the largest number as text, and one space. The
+// numbers of every pixel follow, the high byte first. In a P5 file a pixel is one number. Comments
+// go from # to the end of a line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class PortableHeader {
  public:
   explicit PortableHeader(std::string_view bytes) : bytes_(bytes) {}
 
-  // The next number; none where there is something else, or one of more than six digits.
+  // Returns the next number, or nullopt if there is none or it has more than six digits.
   std::optional<std::int64_t> number() {
     skip_spaces();
     std::int64_t out = 0;
@@ -28,7 +28,7 @@ class PortableHeader {
     return digits == 0 ? std::nullopt : std::optional(out);
   }
 
-  // Behind the one space that ends it.
+  // Returns what follows the one space after the header.
   [[nodiscard]] std::string_view rest() const {
     return at_ < bytes_.size() && is_space(bytes_[at_]) ? bytes_.substr(at_ + 1)
                                                         : std::string_view();
@@ -45,7 +45,7 @@ class PortableHeader {
   }
 
   std::string_view bytes_;
-  std::size_t at_ = 2;  // "P6"
+  std::size_t at_ = 2;  // Behind "P6"
 };
 
 }  // namespace

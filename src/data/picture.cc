@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::size_t kColors = 3;
 
-// Pixels of a line that one element is made of.
+// Weights of the pixels of a line that make up one element.
 struct Weights {
   std::int64_t first = 0;
   std::vector<float> of;
 };
 
-// For each of `count` elements: they are `scale` pixels apart, in the middle of `size`.
+// Returns the weights of `count` elements, which are `scale` pixels apart around the middle of
+// `size` pixels.
 std::vector<Weights> weights_of(std::int64_t size, std::int64_t count, double scale) {
   std::vector<Weights> out(static_cast<std::size_t>(count));
   const double reach = std::max(scale, 1.0);
@@ -44,7 +45,8 @@ std::vector<Weights> weights_of(std::int64_t size, std::int64_t count, double sc
   return out;
 }
 
-// The rows from `first` to `last`, each of as many pixels as there are weights.
+// Returns rows `first` to `last` of the image, scaled horizontally to one pixel per entry of
+// `columns`.
 std::vector<float> narrowed(const Picture& picture, const std::vector<Weights>& columns,
                             std::int64_t first, std::int64_t last) {
   std::vector<float> out;
@@ -63,7 +65,7 @@ std::vector<float> narrowed(const Picture& picture, const std::vector<Weights>& 
   return out;
 }
 
-// What the eye sees of three colors.
+// Returns the perceived brightness of a color.
 float brightness(const std::array<float, kColors>& color) {
   return 0.299F * color[0] + 0.587F * color[1] + 0.114F * color[2];
 }

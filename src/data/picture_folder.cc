@@ -1,6 +1,6 @@
-// A folder with a folder of pictures for each class, as torchvision's ImageFolder has them: classes
-// are numbered by their names in order, and so are the pictures in each of them, those in folders
-// below included.
+// A directory with one subdirectory of images per class, like torchvision's ImageFolder. Classes
+// are numbered in order of their names. The images of a class are sorted by path, and include those
+// in deeper subdirectories.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 
 enum class FileKind : std::uint8_t { kPicture, kOtherPicture, kNoPicture };
 
-// What is no picture, such as a list of names, may lie among them.
+// Returns the kind of a file by its extension. Other files, such as a list of names, may be among
+// the images.
 FileKind kind_of(const fs::path& path) {
   static const std::set<std::string, std::less<>> kRead = {".jpg", ".jpeg", ".png", ".ppm", ".pgm"};
   static const std::set<std::string, std::less<>> kOther = {".bmp",  ".gif",  ".tif",
@@ -56,7 +57,7 @@ std::vector<std::string> pictures_below(const std::string& folder) {
       throw UserError("data", entry.path().string(), "is a picture of a kind that cannot be read",
                       "JPEG, PNG, PPM and PGM can");
     }
-    // A link to nowhere is found out when it is read.
+    // A broken link becomes an error when it is read.
     const bool is_file = entry.is_regular_file() || !entry.exists();
     if (kind == FileKind::kPicture && is_file) out.push_back(entry.path().string());
   }
@@ -71,10 +72,10 @@ std::string bytes_of_file(const std::string& path) {
   return out;
 }
 
-// Pixels and the number of a class: nothing else can be had of such a folder.
+// The inputs that such a directory can feed: pixels and the number of a class.
 struct PictureInputs {
   std::string image;
-  Shape shape;  // of a picture: channels, height, width
+  Shape shape;  // Channels, height and width of an image
   std::string target;
   std::int64_t classes = 0;
 };
@@ -157,9 +158,9 @@ class PictureFolder : public Samples {
   }
 
   PictureInputs inputs_;
-  std::vector<std::string> pictures_;  // paths, class after class
-  std::vector<std::int64_t> ends_;     // by class, behind its last picture
-  mutable ReadAhead decoded_;          // the last: its thread reads the others
+  std::vector<std::string> pictures_;  // Paths, class by class
+  std::vector<std::int64_t> ends_;     // End of each class's images
+  mutable ReadAhead decoded_;          // Last, because its thread reads the others
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Folders of pictures as data: classes, order, what a step reads, and what may be wrong.
+// Directories of images as data: classes, order, the inputs of a step, and errors.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ class PictureFolderTest : public testing::Test {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
   }
-  // Of one shade.
+  // Writes an image of one shade.
   void write_gray(const std::string& name, std::uint8_t shade) const {
     write(name, portable("P5 2 2 255\n", Bytes8(4, shade)));
   }
@@ -68,14 +68,14 @@ double read_one(const Samples& samples, const graph::Node& from, std::int64_t sa
   return out[0];
 }
 
-// Of one channel the brightness from -1 to 1.
+// Returns the normalized value of a shade with one channel: its brightness from -1 to 1.
 double shown(int shade) { return shade / 127.5 - 1; }
 
 TEST_F(PictureFolderTest, ClassesAndPicturesAreInOrderOfTheirNames) {
   write_gray("dog/b.pgm", 40);
   write_gray("dog/a.PGM", 30);
   write_gray("cat/later/z.pgm", 20);
-  write_gray("cat/first/a.ppm", 10);  // whatever it is called
+  write_gray("cat/first/a.ppm", 10);  // Content decides, not extension
   write("cat/names.txt", "no picture");
   write("readme.md", "not a class");
   const auto model = classifier(1, 3);
@@ -99,7 +99,7 @@ TEST_F(PictureFolderTest, ColorsAreChannelsFirst) {
   EXPECT_NEAR(read_one(*samples, image, 0, 11), (0.4 - 0.406) / 0.225, 1e-6);
 }
 
-// Prepared by a thread or not, a step has the same pictures.
+// A step has the same images whether a thread prepares them or not.
 TEST_F(PictureFolderTest, WhatIsReadAheadIsTheSame) {
   for (int i = 0; i < 7; ++i) {
     write_gray(fmt::format("{}/{}.pgm", i % 2, i), static_cast<std::uint8_t>(30 * i));

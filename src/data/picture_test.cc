@@ -11,7 +11,7 @@
 namespace tandem::data {
 namespace {
 
-// "3 x 2: 1 2 3, ..." would be long: the numbers alone, and the size by itself.
+// Compares the size and the numbers separately, to keep messages short.
 void expect_picture(const std::string& bytes, std::int64_t width, std::int64_t height,
                     const Bytes8& colors) {
   const auto picture = decode(bytes, "a picture");
@@ -31,14 +31,14 @@ TEST(Picture, Pixmaps) {
 }
 
 TEST(Picture, Pngs) {
-  // Filters: none; what the pixel before has added; what the one above has.
+  // PNG filters per row: none; difference from the left pixel; difference from the pixel above.
   const std::string rows("\0\1\2\3\4\5\6\1\1\1\1\1\1\1\2\1\1\1\1\1\1", 21);
   expect_picture(png(2, 3, 2, 8, rows), 2, 3,
                  {1, 2, 3, 4, 5, 6, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3});
   expect_picture(png(2, 1, 0, 8, std::string("\0\5\x64", 3)), 2, 1, {5, 5, 5, 100, 100, 100});
   expect_picture(png(2, 1, 3, 8, std::string("\0\1\0", 3), std::string("\1\2\3\4\5\6", 6)), 2, 1,
                  {4, 5, 6, 1, 2, 3});
-  // What is seen through keeps its color.
+  // A transparent pixel keeps its color.
   expect_picture(png(1, 1, 6, 8, std::string("\0\1\2\3\x80", 5)), 1, 1, {1, 2, 3});
   expect_picture(png(1, 1, 0, 16, std::string("\0\x80\x80", 3)), 1, 1, {128, 128, 128});
 }
@@ -50,7 +50,7 @@ TEST(Picture, JpegsOfOneShadeABlock) {
   for (std::int64_t i = 0; i < 3 * 16 * 8; ++i) {
     EXPECT_NEAR(gray.colors[static_cast<std::size_t>(i)], i / 3 % 16 < 8 ? 0 : 200, 1);
   }
-  // Brightness 76, 85 and 255: pure red, as JFIF has it.
+  // JFIF's pure red: brightness 76 and color differences 85 and 255.
   const auto red = decode(JpegWriter(8, 8, 3, {76, 85, 255}).bytes(), "red.jpg");
   for (std::size_t i = 0; i < red.colors.size(); i += 3) {
     EXPECT_NEAR(red.colors[i], 254, 1);
@@ -80,11 +80,11 @@ TEST(Picture, SaysWhatIsWrong) {
   EXPECT_NE(said("P6 2 2 65536\n").find("a number of shades"), std::string::npos);
   EXPECT_NE(said("P6 2 2 255\nabc").find("has 3 bytes of 2 x 2 pixels"), std::string::npos);
   auto flipped = image;
-  flipped[45] = static_cast<char>(flipped[45] ^ 1);  // within its data
+  flipped[45] = static_cast<char>(flipped[45] ^ 1);  // Within its data
   EXPECT_NE(said(flipped).find("cannot be decoded"), std::string::npos);
 }
 
-// Whatever the bytes, it is a picture or an error.
+// Any bytes decode to an image or raise an error.
 TEST(Picture, MutatedFilesAreDecodedOrRefused) {
   std::mt19937 random(5);
   const auto jpeg = JpegWriter(64, 64, 3, Bytes8(192, 77)).bytes();
@@ -123,16 +123,16 @@ TEST(Picture, FittedByWhatIsAround) {
   expect_elements(fitted(colors, 3, 1, 2), {1, 4, 2, 5, 3, 6});
   expect_elements(fitted(colors, 1, 1, 2),
                   {0.299F + 2 * 0.587F + 3 * 0.114F, 4 * 0.299F + 5 * 0.587F + 6 * 0.114F});
-  // Half as many: an eighth, three eighths and so on of each four; at the ends of three.
+  // Scaling to half: weights 1/8, 3/8, 3/8, 1/8 of four pixels, and of three pixels at the ends.
   const auto ramp = gray_picture(1, 8, {0, 8, 16, 24, 32, 40, 48, 56});
   const auto wide = gray_picture(2, 8,
                                  {0, 8, 16, 24, 32, 40, 48, 56,  //
                                   0, 8, 16, 24, 32, 40, 48, 56});
   expect_elements(fitted(wide, 1, 1, 4),
                   {(3 * 0 + 3 * 8 + 16) / 7.0F, 20, 36, (3 * 56 + 3 * 48 + 40) / 7.0F});
-  // Twice as many: a quarter of the farther pixel.
+  // Scaling to double: the farther pixel has the weight 1/4.
   expect_elements(fitted(gray_picture(1, 2, {0, 100}), 1, 2, 4), {0, 25, 75, 100, 0, 25, 75, 100});
-  // The middle.
+  // The middle is cut out.
   expect_elements(fitted(ramp, 1, 1, 2), {24, 32});
   expect_elements(fitted(gray_picture(4, 1, {0, 10, 20, 30}), 1, 2, 1), {10, 20});
 }

@@ -1,4 +1,4 @@
-// Files of pictures, written byte by byte without the libraries that read them.
+// Writes image files byte by byte, without the libraries that read them.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ inline std::string png_chunk(const std::string& kind, const std::string& data) {
          big_endian(crc_of(kind + data), 4);
 }
 
-// `rows`: of each row its filter, then its bytes. `type`: 0 gray, 2 colors, 3 palette, 6 with
-// alpha.
+// `rows` has each row's filter, followed by its bytes. `type` is 0 for gray, 2 for colors, 3 for a
+// palette, and 6 for colors with alpha.
 inline std::string png(std::uint32_t width, std::uint32_t height, int type, int depth,
                        const std::string& rows, const std::string& palette = "") {
   std::uint32_t a = 1;
@@ -47,7 +47,7 @@ inline std::string png(std::uint32_t width, std::uint32_t height, int type, int 
     b = (b + a) % 65521;
   }
   const auto size = static_cast<std::uint32_t>(rows.size());
-  std::string stored = "\x78\x01\x01";  // one block that is not compressed
+  std::string stored = "\x78\x01\x01";  // One block that is not compressed
   for (const auto n : {size, ~size}) {
     stored += static_cast<char>(n & 0xffU);
     stored += static_cast<char>(n >> 8U & 0xffU);
@@ -62,8 +62,9 @@ inline std::string png(std::uint32_t width, std::uint32_t height, int type, int 
 
 // --- JPEG ---------------------------------------------------------------------------------------
 
-// Of blocks of 8 x 8 pixels, each of one shade (one component) or of one brightness and two
-// differences of colors (three): block after block, component after component.
+// Writes a JPEG of 8 x 8 blocks. Each block has one shade (one component), or one brightness and
+// two color differences (three components). `blocks` lists them block by block, component by
+// component.
 class JpegWriter {
  public:
   JpegWriter(std::uint32_t width, std::uint32_t height, int components, const Bytes8& blocks) {
@@ -80,7 +81,8 @@ class JpegWriter {
       scan += std::string{static_cast<char>(c), '\0'};
     }
     out_ += marker(0xc0, frame);
-    // Nine lengths of differences, each with a code of four bits; one code for "all else is 0".
+    // The first table has nine lengths of differences, each with a code of four bits. The second
+    // has one code, for a block whose other coefficients are 0.
     std::string lengths(16, '\0');
     lengths[3] = 9;
     out_ += marker(0xc4, std::string(1, '\0') + lengths + std::string("\0\1\2\3\4\5\6\7\x08", 9));

@@ -1,4 +1,4 @@
-// What takes long to read, made by a thread of its own before it is asked for.
+// Reads samples that take long in a thread of its own, before they are asked for.
 #pragma once
 
 #include <condition_variable>
@@ -19,18 +19,18 @@ class ReadAhead {
   using Elements = std::vector<float>;
   using Made = std::shared_ptr<const Elements>;
 
-  // `make` gives the elements of a sample; two threads call it.
+  // `make` returns the elements of a sample; two threads call it.
   explicit ReadAhead(std::function<Elements(std::int64_t sample)> make);
   // Waits for the sample that is being made.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // Waits where it is being made, makes it here where it has not been begun. What `make` throws
-  // comes from here, whichever thread it was in.
+  // Returns the elements of a sample. Waits for it if it is being made, and makes it here if it has
+  // not been begun. Rethrows what `make` has thrown in either thread.
   Made get(std::int64_t sample);
 
-  // These will be asked for next, in this order; others are dropped.
+  // Announces the samples that will be asked for next, in this order. Drops all others.
   void expect(std::span<const std::int64_t> samples);
 
  private:
@@ -40,16 +40,16 @@ class ReadAhead {
     std::exception_ptr failed = nullptr;
     [[nodiscard]] bool is_done() const { return made != nullptr || failed != nullptr; }
   };
-  using EntryPtr = std::shared_ptr<Entry>;  // one that is dropped is made to its end
-  // `own` holds the lock, and has it again afterwards.
+  using EntryPtr = std::shared_ptr<Entry>;  // A dropped entry that was begun is still finished
+  // `own` holds the lock. The function releases it while it works, and takes it again.
   void make(std::int64_t sample, const EntryPtr& entry, std::unique_lock<std::mutex>& own);
   void work();
 
   std::function<Elements(std::int64_t)> make_;
-  std::mutex lock_;  // of all below
+  std::mutex lock_;  // Guards all below
   std::condition_variable changed_;
   std::map<std::int64_t, EntryPtr> entries_;
-  std::vector<std::int64_t> next_;  // the last one first
+  std::vector<std::int64_t> next_;  // In reverse order
   bool ends_ = false;
   std::thread thread_;
 };

@@ -39,8 +39,8 @@ TEST(ReadAhead, ThrowsWhereItIsAskedFor) {
   EXPECT_EQ(*ahead.get(2), element_of(2));
 }
 
-// Asked in any order, expected or not, dropped meanwhile: it is always the right one, and what was
-// expected is made once.
+// Samples asked for in any order, announced or not, or dropped meanwhile, are always the right
+// ones. An announced sample is made once.
 TEST(ReadAhead, IsRightInAnyOrder) {
   std::mt19937 random(1);
   std::atomic<int> made = 0;

@@ -1,5 +1,5 @@
-// Numbers in an order at random, of which any place can be asked for: nothing is stored, so a run
-// that is resumed, and every process of it, has the same.
+// A random order of numbers in which any position can be looked up. Nothing is stored, so a resumed
+// run and all its processes have the same order.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class Shuffle {
   }
 
   [[nodiscard]] std::int64_t operator()(std::int64_t place) const {
-    // A Feistel network permutes a power of four; what falls outside goes round again.
+    // A Feistel network permutes a power of four. A value outside the range is permuted again.
     auto x = static_cast<Hash>(place);
     do x = permuted(x);
     while (x >= count_);

@@ -1,5 +1,5 @@
-// A text as tokens, one after another, little-endian: sample s is the tokens from s * length on,
-// and the targets are those one further.
+// A text as little-endian tokens. Sample s is the tokens from s * length on; its targets are the
+// same tokens shifted by one.
 #include <fmt/format.h>
 
 #include "base/error.h"

@@ -28,7 +28,7 @@ at::Tensor activation_gradient(Activation act, const at::Tensor& gradient, const
   switch (act) {
     case Activation::kNone:
       return gradient;
-    case Activation::kRelu:  // the result is positive exactly where the argument is
+    case Activation::kRelu:  // The result is positive exactly where the argument is
       return at::threshold_backward(gradient, from, 0);
     case Activation::kGelu:
       return at::gelu_backward(gradient, from);

@@ -1,4 +1,4 @@
-// The functions that may stand at the end of an operator, and their derivatives.
+// The activation functions that an operator may apply to its result, and their derivatives.
 #pragma once
 
 #include "ops/attributes.h"
@@ -8,12 +8,14 @@ namespace tandem::runtime {
 
 at::Tensor activate(ops::Activation act, const at::Tensor& x);
 
-// Is the result enough to differentiate it? Where it is not, the argument is needed.
+// Returns whether the result of `act` is enough to compute its gradient. If not, the gradient needs
+// the argument.
 constexpr bool has_gradient_from_result(ops::Activation act) {
   return act != ops::Activation::kGelu && act != ops::Activation::kSilu;
 }
 
-// The argument's gradient; `from` is the result where that is enough, else the argument.
+// Returns the argument's gradient, given the result's. `from` is the result if
+// has_gradient_from_result(act), and the argument otherwise.
 at::Tensor activation_gradient(ops::Activation act, const at::Tensor& gradient,
                                const at::Tensor& from);
 

@@ -26,7 +26,7 @@ Places place(const std::vector<Lifetime>& tensors) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t i) { return tensors[i].bytes; });
-  std::vector<std::size_t> placed;  // by where they begin
+  std::vector<std::size_t> placed;  // Ordered by offset
   for (const auto i : order) {
     std::size_t at = 0;
     for (const auto other : placed) {
@@ -85,7 +85,8 @@ void* Arena::allocate(std::size_t bytes) {
   return phase_ == Phase::kPlaced ? take_place(bytes) : map(bytes);
 }
 
-// Some tensors of the step that was watched may not come again.
+// Returns the place of the next tensor of this size, or null. Skips up to kMostLeftOut places,
+// because some tensors of the watched step may not come again.
 void* Arena::take_place(std::size_t bytes) {
   constexpr std::size_t kMostLeftOut = 16;
   const auto end = std::min(places_.size(), next_ + kMostLeftOut);

@@ -1,8 +1,9 @@
-// Where the large tensors of a step lie. All steps allocate and free alike, so the first one is
-// watched, and the others have their tensors in one region at places that leave no holes: of
-// malloc's holes a process would have up to a quarter of its tensors' memory beside them.
+// Places the large tensors of a training step in one memory region. All steps allocate and free in
+// the same order. The first step is therefore watched, and later steps place their tensors at
+// precomputed offsets that leave few holes. The holes of malloc would add up to a quarter of the
+// tensors' memory.
 //
-// What is not as it was, or lasts beyond its step, is left to malloc.
+// malloc serves tensors that deviate from the watched step or outlive their step.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +13,24 @@
 
 namespace tandem::runtime {
 
-// A tensor of a step: there from one event to before another.
+// Size of a tensor and the events of a step between which it exists: [begin, end).
 struct Lifetime {
   std::size_t bytes = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-// The places of tensors in a region, the largest first, each as low as it fits. By tensor; and how
-// long the region is.
+// Offsets of tensors in a region, by tensor, and the region's length.
 struct Places {
   std::vector<std::size_t> at;
   std::size_t length = 0;
 };
+// Places the largest tensors first, each at the lowest offset that is free during its lifetime.
+// Example: 2 bytes during [0, 2), 1 byte during [1, 3), 2 bytes during [2, 4) -> offsets 0, 2, 0
+// and length 3.
 Places place(const std::vector<Lifetime>& tensors);
 
-// Not thread-safe.
+// The allocator of a step's large tensors. It is not thread-safe.
 class Arena {
  public:
   Arena() = default;
@@ -35,13 +38,15 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // What a tensor takes.
+  // Returns the bytes that a tensor of `bytes` bytes takes: whole pages.
   static std::size_t rounded_up(std::size_t bytes);
 
   void begin_step();
-  // Null where there is no memory, or no place: then malloc has some that it has had before.
+  // Returns null if the system has no memory or the arena has no place for the tensor. The caller
+  // then uses malloc.
   void* allocate(std::size_t bytes);
-  // False if it is not of here.
+  // Frees `memory` and stores its size in `bytes`. Returns false if it does not belong to the
+  // arena.
   bool free(void* memory, std::size_t& bytes);
 
  private:
@@ -52,7 +57,7 @@ class Arena {
   struct Place {
     std::size_t bytes = 0;
     std::size_t at = 0;
-    bool used = false;  // else the tensor outlived its step
+    bool used = false;  // False if the tensor outlived its step
   };
   void lay_out();
   [[nodiscard]] bool is_free(const Place& place) const;
@@ -60,15 +65,15 @@ class Arena {
   void* map(std::size_t bytes);
 
   enum class Phase : std::uint8_t { kBefore, kWatching, kPlaced } phase_ = Phase::kBefore;
-  std::size_t now_ = 0;  // events of the step that is watched
+  std::size_t now_ = 0;  // Number of events so far in the watched step
   std::vector<Watched> watched_;
-  std::map<void*, std::size_t> watched_at_;  // that are there
-  std::vector<Place> places_;                // in the order of allocation
-  std::size_t next_ = 0;                     // place of the step
+  std::map<void*, std::size_t> watched_at_;  // Live tensors: address to index in watched_
+  std::vector<Place> places_;                // In order of allocation
+  std::size_t next_ = 0;  // Index in places_ from which the next allocation searches
   char* region_ = nullptr;
   std::size_t length_ = 0;
-  std::map<std::size_t, std::size_t> taken_;  // of the region: begin to end
-  std::map<void*, std::size_t> mapped_;       // elsewhere
+  std::map<std::size_t, std::size_t> taken_;  // Parts of the region in use: begin to end
+  std::map<void*, std::size_t> mapped_;       // Tensors outside the region: address to size
 };
 
 }  // namespace tandem::runtime

@@ -19,7 +19,8 @@ std::size_t most_at_once(const std::vector<Lifetime>& tensors) {
   return most;
 }
 
-// As a forward and a backward pass have them: activations last until the gradient has come back.
+// Returns lifetimes as in a forward and a backward pass: activations last until their gradient has
+// come back.
 std::vector<Lifetime> layers(std::size_t count, std::mt19937& random) {
   std::vector<Lifetime> out;
   for (std::size_t i = 0; i < count; ++i) {
@@ -51,11 +52,11 @@ TEST(Arena, PlacesDoNotMeetAndLeaveFewHoles) {
   }
 }
 
-// Steps that are alike, then one that is not: what two tensors hold is never the same memory.
+// Equal steps, then one that differs: two tensors never share memory.
 TEST(Arena, TensorsKeepWhatIsWrittenToThem) {
   Arena arena;
   std::mt19937 random(7);
-  void* outlives = arena.allocate(100'000);  // before all steps
+  void* outlives = arena.allocate(100'000);  // Before all steps
   std::memset(outlives, 1, 100'000);
   for (int step = 0; step < 6; ++step) {
     arena.begin_step();

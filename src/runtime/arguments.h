@@ -1,4 +1,4 @@
-// The flags of tandem_worker.
+// The command-line flags of tandem_worker.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 namespace tandem::runtime {
 
 struct Arguments {
-  std::string plan;            // the first process reads it
-  std::string profile;         // "full" or "quick": measure, in place of a plan
-  std::int64_t threads = 1;    // of a process that measures
-  std::string data;            // a file or folder; empty: synthetic
-  std::string device = "cpu";  // or "cuda"
+  std::string plan;            // Path that the first process reads
+  std::string profile;         // "full" or "quick": measures instead of running a plan
+  std::int64_t threads = 1;    // Threads of each process with `profile`
+  std::string data;            // File or directory; empty: synthetic data
+  std::string device = "cpu";  // "cpu" or "cuda"
   std::int64_t steps = 10;
-  std::optional<std::uint64_t> seed;  // default: the checkpoint's, or 0
-  std::optional<double> rate;         // default: the checkpoint's, or by optimizer
-  // Seconds for each step, measurement or checkpoint; default: see training.cc.
+  std::optional<std::uint64_t> seed;  // Default: the checkpoint's, or 0
+  std::optional<double> rate;         // Default: the checkpoint's, or the optimizer's
+  // Time-out in seconds of each step, measurement or checkpoint; default: see training.cc.
   std::optional<std::int64_t> timeout;
-  double seconds = std::numeric_limits<double>::infinity();  // no step begins later; but two do
-  bool progress = false;              // a line on standard error that counts them
-  bool notes = true;                  // there, of what is slow or resumed
-  std::string checkpoints;            // a folder; empty: none are kept
-  std::optional<std::int64_t> every;  // steps; default: as often as takes a tenth of the time
+  double seconds = std::numeric_limits<double>::infinity();  // End of steps; two always run
+  bool progress = false;                                     // Prints a progress line on stderr
+  bool notes = true;                  // Prints notes on stderr about slow operators and resuming
+  std::string checkpoints;            // Directory; empty: no checkpoints
+  std::optional<std::int64_t> every;  // Steps; default: a tenth of the run time goes to checkpoints
   bool resume = false;
-  bool measure = false;  // of every task, how long it takes
+  bool measure = false;  // Measures the time of each task
 };
 
 struct UsageError {
@@ -35,6 +35,6 @@ struct UsageError {
 
 extern const char* const kUsage;
 
-Arguments parse_arguments(std::span<char*> argv);  // UsageError
+Arguments parse_arguments(std::span<char*> argv);  // Throws UsageError.
 
 }  // namespace tandem::runtime

@@ -1,6 +1,6 @@
-// All of ATen, whose logging header defines a CHECK of its own: ours (base/check.h) is kept.
-// Costs 5 s to compile, so only sources include it; headers take <ATen/core/Tensor.h> through
-// runtime/tensor.h.
+// Includes all of ATen. Its logging header defines a CHECK macro; this header keeps ours
+// (base/check.h). Including it costs 5 s of compile time, so only source files do; headers get
+// <ATen/core/Tensor.h> through runtime/tensor.h.
 #pragma once
 
 #pragma push_macro("CHECK")

@@ -44,7 +44,7 @@ void check_finite(const at::Tensor& t, const std::string& name) {
                   "a smaller --lr");
 }
 
-// `type`: of the weights.
+// Describes a model for messages; `type` is the type of the weights.
 std::string described(const std::string& model, std::int64_t batch, const std::string& optimizer,
                       DType type) {
   return fmt::format("{}, batch {}, {}, {}", model, batch, optimizer, name(type));
@@ -78,7 +78,7 @@ const Manifest::Tensor* find_tensor(const Manifest& manifest, const std::string&
   return at == manifest.tensors.end() ? nullptr : &*at;
 }
 
-// Of the network as it was before rules rewrote it for this plan.
+// Returns the hash of the network as it was before it was rewritten for this plan.
 Hash hash_of_model(const plan::Plan& plan) {
   if (!plan.derivation.empty()) return plan.derivation.front().before;
   return graph::erase_parallelism(plan.mapped.pcg).identity_hash();
@@ -139,7 +139,8 @@ Box Checkpoints::box_of(const Buffer& buffer) const {
   return out;
 }
 
-// Of equal shards one is written, each time by another of those who have it.
+// Returns whether this process writes the shard of tensor number `which`. One of the replicas of a
+// shard writes it; the replicas take turns from tensor to tensor.
 bool Checkpoints::writes(std::size_t which) const {
   const auto& buffer = program_.buffer(lasting_[which].buffer);
   if (!machine::holds(buffer.layout, program_.digits, world_.rank)) return false;
@@ -186,7 +187,8 @@ void Checkpoints::check_data(const Manifest& manifest, const std::string& data) 
   });
 }
 
-// Every piece is read and checked by one of the processes. No file has more than its pieces.
+// Checks every piece, each in one of the processes. Also checks that no file is longer than its
+// pieces.
 void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder) const {
   const auto damaged = [&](const fs::path& path, const std::string& how) {
     return UserError("checkpoint", path.string(), how,
@@ -194,7 +196,7 @@ void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder)
                                  "is one",
                                  folder.string()));
   };
-  std::map<fs::path, std::uint64_t> ends;  // of the files' pieces
+  std::map<fs::path, std::uint64_t> ends;  // End of each file's last piece
   for (std::size_t p = 0; p < manifest.pieces.size(); ++p) {
     const auto& piece = manifest.pieces[p];
     const auto path = file_of(folder, piece.file);
@@ -324,9 +326,10 @@ std::vector<Piece> Checkpoints::gather(const std::vector<Piece>& mine) const {
 
 namespace {
 
-// The new checkpoint is there already: that an old one cannot be removed ends no run.
+// Deletes an old checkpoint. A failure does not end the run, because the new checkpoint exists
+// already.
 void discard(const fs::path& checkpoint) {
-  // Out of the way first: half a checkpoint must not look like one.
+  // The rename comes first, so that a half-deleted checkpoint does not look like a checkpoint.
   const auto old = old_of(checkpoint);
   std::error_code failed;
   fs::remove_all(old, failed);
@@ -360,7 +363,7 @@ void Checkpoints::save(std::int64_t step, const Training& training, Executor& ex
   const auto unfinished = unfinished_of(folder_of(folder_, step));
   try {
     on_first(world_, [&] {
-      fs::remove_all(unfinished);  // of a run that was killed
+      fs::remove_all(unfinished);  // Left by a killed run
       fs::create_directories(unfinished);
     });
     std::vector<Piece> pieces;

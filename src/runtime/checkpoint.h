@@ -1,6 +1,6 @@
-// Checkpoints of a run: the weights and the optimizer's state, written by all processes together,
-// read back by any number of processes under any plan of the same model. On disk:
-// runtime/checkpoint_file.h.
+// Checkpoints of a run: the weights and the optimizer state. All processes write a checkpoint
+// together. Any number of processes can read it back under any plan of the same model.
+// runtime/checkpoint_file.h describes the files.
 #pragma once
 
 #include <filesystem>
@@ -13,29 +13,30 @@
 
 namespace tandem::runtime {
 
-// All processes call the same functions in the same order. They throw Failed where one of them
-// cannot; what was on disk is then as it was.
+// Reads and writes the checkpoints of one run. All processes call the same functions in the same
+// order. If one process fails, all throw Failed, and the files on disk stay as they were.
 class Checkpoints {
  public:
-  // Who starts anew wants a folder without checkpoints, who resumes one that is there; it is locked
-  // as long as this lives. `plan` and `program` must outlive this.
+  // Locks the directory `folder` until destruction. If `resume` is false, it must contain no
+  // checkpoint; if true, it must exist. `plan` and `program` must outlive this object.
   Checkpoints(std::filesystem::path folder, bool resume, const World& world, const plan::Plan& plan,
               const lower::Program& program);
 
-  // What the newest checkpoint says of itself, checked to be of this model and undamaged; nothing
-  // where there is none.
+  // Returns the manifest of the newest checkpoint, or nullopt if there is none. Throws Failed if it
+  // is of another model or damaged.
   std::optional<Manifest> find_newest();
-  // Throws Failed where it was trained on other data; an identity as in a manifest.
+  // Throws Failed if the checkpoint was trained on other data than `data`, an identity as in
+  // Manifest::data.
   void check_data(const Manifest& manifest, const std::string& data) const;
-  // Puts its tensors in place.
+  // Loads the checkpoint's tensors into `executor`.
   void load(const Manifest& manifest, Executor& executor) const;
 
-  // After `step` steps. The two newest are kept.
+  // Saves a checkpoint after `step` steps, and deletes all but the two newest.
   void save(std::int64_t step, const Training& training, Executor& executor) const;
 
  private:
-  // A weight, or state of one: "w1", "w1 state 0"; where updates are delayed, the weight before the
-  // last update, too: "w1 before".
+  // A tensor that lasts from step to step: a weight ("w1") or its optimizer state ("w1 state 0").
+  // If updates are delayed, also the weight before the last update ("w1 before").
   struct Lasting {
     std::string name;
     lower::BufferId buffer;
@@ -50,12 +51,12 @@ class Checkpoints {
   void check_pieces(const Manifest& manifest, const std::filesystem::path& folder) const;
   void fill(const Lasting& lasting, const Manifest& manifest, Executor& executor) const;
   std::vector<Piece> write_pieces(const std::filesystem::path& path, Executor& executor) const;
-  // On the first process: those of all.
+  // Returns the pieces of all processes on the first process, and none on the others.
   [[nodiscard]] std::vector<Piece> gather(const std::vector<Piece>& mine) const;
   void publish(Manifest manifest, const std::filesystem::path& unfinished) const;
 
   std::filesystem::path folder_;
-  std::optional<FolderLock> lock_;  // on the first process
+  std::optional<FolderLock> lock_;  // Set on the first process
   World world_;
   const plan::Plan& plan_;
   const lower::Program& program_;

@@ -151,7 +151,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   const auto sum = parse_hex(std::string_view(text).substr(kHeader.size(), line - kHeader.size()));
   const auto body = std::string_view(text).substr(line + 1, text.size() - line - 2);
   if (sum != checksum_of(body)) throw damaged("is damaged: its checksum does not match");
-  // As it was written, so another version's.
+  // The checksum matches, so another version wrote this text.
   try {
     return from_json(Json::parse(body));
   } catch (const std::exception&) {
@@ -255,7 +255,7 @@ void File::read(std::int64_t at, std::span<std::byte> into) const {
   }
 }
 
-// The file stays: who removed it could take it from a run that has just opened it.
+// The lock file is never deleted: that could take it away from a run that has just opened it.
 FolderLock::FolderLock(const fs::path& folder)
     : descriptor_(::open((folder / "lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) {
   const auto fail = [&](const std::string& what, const std::string& hint) {
@@ -267,7 +267,7 @@ FolderLock::FolderLock(const fs::path& folder)
   if (errno == EWOULDBLOCK) {
     fail("is being written to by another run", "wait until that one ends; or another folder");
   }
-  // Some network file systems have no locks: one run at a time is then up to the user.
+  // Some network file systems have no locks. The user must then make sure that only one run writes.
   if (errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL) {
     fail(fmt::format("cannot be locked: {}", std::strerror(errno)), "");
   }
@@ -278,7 +278,7 @@ FolderLock::~FolderLock() { ::close(descriptor_); }
 void finish_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   errno = 0;
-  // Some network file systems cannot do this to a folder, and say EINVAL.
+  // Some network file systems cannot flush a directory, and return EINVAL.
   const bool done = descriptor >= 0 && (::fsync(descriptor) == 0 || errno == EINVAL);
   const int error = errno;
   if (descriptor >= 0) ::close(descriptor);
@@ -289,7 +289,8 @@ std::int64_t copy_shared(const File& file, std::int64_t at, const Box& from, con
                          std::int64_t element_bytes, std::byte* elements) {
   const auto shared = intersection(from, to);
   if (!shared) return 0;
-  // Neighbours in both: the innermost dimensions that both have alike, and the one before them.
+  // A run is adjacent in both boxes: the innermost dimensions that both share whole, and the one
+  // before them. Example: [2, 4] of [2, 4] and [3, 4] -> one run of 8.
   Shape runs = shared->shape;
   std::int64_t run = 1;
   for (std::size_t d = runs.rank(); d-- > 0;) {

@@ -1,14 +1,14 @@
-// The files of a checkpoint: what is on disk, and how it gets there without ever being half there.
+// The files of a checkpoint, and how they get to disk without ever being half written.
 //
-//   DIR/step-20/rank-0, rank-1, ...   the elements of pieces of tensors, one after another
-//   DIR/step-20/manifest              "tandem checkpoint 1 CHECKSUM", a line of JSON: which
-//   tensors,
-//                                     which box of each is where, with checksums; what was trained
+//   DIR/step-20/rank-0, rank-1, ...  the elements of pieces of tensors, one after another
+//   DIR/step-20/manifest             "tandem checkpoint 1 CHECKSUM" and a line of JSON:
+//                                    the tensors, the file and checksum of each piece,
+//                                    and what was trained
 //
-// A checkpoint is written into DIR/step-20.new, all of it made to reach the disk, and then renamed;
-// what is no longer needed is DIR/step-20.old until it is gone: a folder without either is
-// complete. Pieces say what they are by global index, so that any plan on any number of devices can
-// read them.
+// A checkpoint is written to DIR/step-20.new, flushed to disk, and then renamed. A checkpoint to be
+// deleted is renamed to DIR/step-20.old first. A directory without either suffix is therefore
+// complete. Pieces are described by global index, so any plan on any number of devices can read
+// them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@
 
 namespace tandem::runtime {
 
-// Of words of 8 bytes; only the last call may have a number of bytes that 8 does not divide.
+// Checksum over 8-byte words. Only the last call of `add` may pass a number of bytes that is not a
+// multiple of 8.
 class Checksum {
  public:
   void add(std::span<const std::byte> bytes);
@@ -34,24 +35,26 @@ class Checksum {
   Hash hash_ = 0;
 };
 
-// A part of a tensor, as large as `shape`, whose first element is at `offset`.
+// A part of a tensor: its sizes are `shape`, and its first element is at `offset`.
 struct Box {
   Shape offset;
   Shape shape;
 };
 
-// What two boxes of one tensor share; nothing where that is nothing.
+// Returns the box that `a` and `b` of one tensor share, or nullopt if they are disjoint.
 std::optional<Box> intersection(const Box& a, const Box& b);
 
+// A box of a tensor as one rank has written it to its file.
 struct Piece {
   std::string tensor;
   Box box;
-  std::int64_t file = 0;  // the rank that wrote it
-  std::int64_t at = 0;    // bytes before it
+  std::int64_t file = 0;  // Rank that wrote it
+  std::int64_t at = 0;    // Byte offset in the file
   std::int64_t bytes = 0;
   Hash checksum = 0;
 };
 
+// The description of a checkpoint.
 struct Manifest {
   struct Tensor {
     std::string name;
@@ -59,41 +62,44 @@ struct Manifest {
     DType dtype = DType::kFp32;
     bool operator==(const Tensor&) const = default;
   };
-  std::int64_t step = 0;  // how many were done
+  std::int64_t step = 0;  // Number of steps done
   std::uint64_t seed = 0;
   double rate = 0;
-  std::string model;  // as on the command line
+  std::string model;  // Text from the command line
   std::int64_t batch = 0;
-  Hash graph = 0;  // identity of the model's graph
+  Hash graph = 0;  // Identity hash of the model's graph
   std::string optimizer;
-  std::string plan;  // "dp on local:2"; for people
-  // What it was trained on: data::Dataset::identity, or empty for random numbers; not known of
-  // older checkpoints.
+  std::string plan;  // For people, e.g. "dp on local:2"
+  // Identity of the training data (data::Dataset::identity), or empty for random numbers. Older
+  // checkpoints do not have it.
   std::optional<std::string> data = {};
   std::vector<Tensor> tensors;
   std::vector<Piece> pieces;
 };
 
 std::string to_text(const Manifest& manifest);
-// Throws UserError naming `path` where the text is not what `to_text` made.
+// Parses what `to_text` returned. Throws UserError with `path` if the text is damaged or of another
+// format.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
-// DIR/step-20
+// Returns the directory of the checkpoint after `step` steps: DIR/step-20.
 std::filesystem::path folder_of(const std::filesystem::path& checkpoints, std::int64_t step);
-// What it is called while it is written, and while it is removed.
+// Returns the name of the checkpoint's directory while it is written (unfinished_of) or deleted
+// (old_of).
 std::filesystem::path unfinished_of(const std::filesystem::path& checkpoint);
 std::filesystem::path old_of(const std::filesystem::path& checkpoint);
-// Removes what runs that were killed left of either.
+// Deletes the unfinished and old directories that killed runs have left.
 void remove_leftovers(const std::filesystem::path& checkpoints);
-// By step, those that are complete.
+// Returns the steps of all complete checkpoints in ascending order.
 std::vector<std::int64_t> complete_steps(const std::filesystem::path& checkpoints);
-// Throws UserError.
+// Throws UserError if the manifest cannot be read or is damaged.
 Manifest read_manifest(const std::filesystem::path& folder);
 
-// A new file, open for writing or reading. What fails is a UserError that says why: "no space left
+// A file of a checkpoint. Every failure throws a UserError with the reason, such as "no space left
 // on device".
 class File {
  public:
+  // Creates a new file for writing.
   static File create(const std::filesystem::path& path);
   static File open(const std::filesystem::path& path);
   File(File&& other) noexcept;
@@ -101,10 +107,11 @@ class File {
   ~File();
 
   void write(std::span<const std::byte> bytes);
-  // Everything written has reached the disk. Closes the file.
+  // Flushes all written data to disk and closes the file.
   void finish();
 
   [[nodiscard]] std::int64_t size() const;
+  // Reads into.size() bytes from byte `at` on.
   void read(std::int64_t at, std::span<std::byte> into) const;
 
  private:
@@ -114,8 +121,8 @@ class File {
   std::filesystem::path path_;
 };
 
-// A folder that no other run writes to as long as this lives: the system forgets the lock with the
-// process, however that ends. UserError where another run has it.
+// A lock on a directory, so that no other run writes to it. The system releases the lock when the
+// process ends, however it ends. The constructor throws UserError if another run has the lock.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
@@ -127,11 +134,11 @@ class FolderLock {
   int descriptor_;
 };
 
-// That files were made in or renamed in this folder has reached the disk.
+// Flushes the directory entry to disk: files created or renamed in `folder`.
 void finish_folder(const std::filesystem::path& folder);
 
-// Copies what `from`, which lies at byte `at` of the file, and `to` share into `elements`, the
-// elements of `to`. Returns how many elements.
+// Copies the elements that `from` and `to` share. `from` starts at byte `at` of the file;
+// `elements` holds the elements of `to`. Returns the number of elements copied.
 std::int64_t copy_shared(const File& file, std::int64_t at, const Box& from, const Box& to,
                          std::int64_t element_bytes, std::byte* elements);
 

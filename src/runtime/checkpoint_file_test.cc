@@ -67,7 +67,7 @@ TEST(CheckpointFile, AManifestReadsBack) {
   EXPECT_EQ(again.pieces[0].checksum, 0xffffffffffffffff);
 }
 
-// Any byte that is changed or lost is noticed.
+// The parser detects any byte that is changed or lost.
 TEST(CheckpointFile, ADamagedManifestIsRefused) {
   const auto text = to_text(example());
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -102,7 +102,7 @@ TEST(CheckpointFile, ChecksumsDependOnEveryByteAndNotOnHowTheyCome) {
   }
 }
 
-// The element at each global index is its number: every pair of boxes of a small tensor.
+// Checks pairs of boxes of a small tensor. The element at each global index is its number.
 TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
   const Shape sizes{3, 4, 2};
   std::vector<Box> boxes;
@@ -124,7 +124,7 @@ TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
   const Folder folder;
   for (std::size_t i = 0; i < boxes.size(); i += 7) {
     const auto& from = boxes[i];
-    std::vector<float> elements(5, -1);  // what lies before the piece
+    std::vector<float> elements(5, -1);  // Bytes before the piece
     for_each_index(from.shape,
                    [&](const Shape& index) { elements.push_back(number(from, index)); });
     const auto path = folder.path() / fmt::format("{}", i);

@@ -1,5 +1,5 @@
-// Runs that end and go on: the losses must be those of a run that never stopped, whatever plan each
-// part of it has; and nothing that goes wrong may spoil what is on disk.
+// Runs that stop and resume. The losses must be those of a run that never stopped, whatever plan
+// each part of it has. Errors must not damage what is on disk.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Columns of w1 and rows of w2, one all-reduce; each weight stored where it is used.
+// Column-parallel w1 and row-parallel w2, with one all-reduce. Each weight is stored where it is
+// used.
 const Spread kColumnsThenRows = {
     {"w1", {"0"}}, {"b1", {"0"}}, {"w2", {"1"}}, {"h", {"n"}}, {"y", {"k"}}};
 
@@ -73,7 +74,7 @@ void expect_tail(const std::vector<double>& whole, const std::vector<double>& ta
   }
 }
 
-// Each part under another plan, on another number of devices.
+// Each part of the run has another plan and another number of devices.
 TEST(Checkpoint, ARunGoesOnUnderAnyPlan) {
   Trainer trainer;
   const auto whole = trainer.losses(plan_of(kDataParallel), "--steps 16 --lr 0.05");
@@ -88,7 +89,7 @@ TEST(Checkpoint, ARunGoesOnUnderAnyPlan) {
   expect_tail(whole, trainer.losses(last, trainer.flags(16, "--resume yes")), 4);
 }
 
-// Weights in 16 bits, Adam's moments in 32.
+// The weights are bf16, and Adam's moments are fp32.
 TEST(Checkpoint, WeightsOf16BitsGoOn) {
   Trainer trainer;
   const auto plan =
@@ -99,8 +100,8 @@ TEST(Checkpoint, WeightsOf16BitsGoOn) {
   expect_tail(whole, trainer.losses(plan, trainer.flags(6, "--resume yes")), 2);
 }
 
-// Both versions of the weights are kept where updates are delayed; from what is kept of an ordinary
-// run there is only one.
+// With delayed updates a checkpoint has both versions of the weights. A checkpoint of an ordinary
+// run has only one.
 TEST(Checkpoint, DelayedUpdatesGoOn) {
   Trainer trainer;
   const auto plan = pipeline_of("megatron:tp=1,pp=2,micro=2,stale", 2, plan::Semantics::kDelayed1);
@@ -110,7 +111,7 @@ TEST(Checkpoint, DelayedUpdatesGoOn) {
   expect_tail(whole, trainer.losses(plan, trainer.flags(9, "--resume yes")), 4);
 }
 
-// Weights, and with them Adam's moments, stored in parts.
+// The weights, and with them Adam's moments, are sharded.
 TEST(Checkpoint, ShardsAreResharded) {
   auto sharded = kDataParallel;
   sharded["w1"] = {"0"};
@@ -134,7 +135,7 @@ void expect_error(const Output& run, const std::string& message) {
   EXPECT_NE(run.out.find(message), std::string::npos) << run.out << run.err;
 }
 
-// Of runs that were killed while they wrote or removed one.
+// Killed runs may leave checkpoints half written or half deleted.
 TEST(Checkpoint, LeftoversAreRemoved) {
   Trainer trainer;
   trainer.losses(plan_of(kDataParallel), trainer.flags(2, "--checkpoint-every 1"));
@@ -192,7 +193,7 @@ TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
   }
 }
 
-// The same data in another place are the same.
+// Data are the same if they are moved to another path.
 TEST(Checkpoint, OtherDataAreRefused) {
   Trainer trainer;
   const auto save = [&](const std::string& name, double first) {
@@ -256,7 +257,7 @@ TEST(Checkpoint, DamageIsNoticed) {
   EXPECT_EQ(complete_steps(trainer.folder()).back(), 2);
 }
 
-// Files may not grow beyond 2 KiB: as on a full disk, a write fails half way.
+// Files cannot grow beyond 2 KiB: a write fails half way, as on a full disk.
 TEST(Checkpoint, AFullDiskLeavesTheLastOne) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(2));
@@ -283,7 +284,7 @@ TEST(Checkpoint, WeightsThatAreNotFiniteAreNotKept) {
   EXPECT_TRUE(complete_steps(trainer.folder()).empty());
 }
 
-// Those that mpirun has started for this test.
+// Returns the processes that mpirun has started for this test.
 std::vector<int> workers() {
   std::vector<int> out;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -298,7 +299,7 @@ std::vector<int> workers() {
   return out;
 }
 
-// Sends a signal to a process of the run that is going on, once it has a checkpoint.
+// Sends a signal to a process of the current run, once it has a checkpoint.
 std::thread signal_later(const Trainer& trainer, int signal) {
   return std::thread([&trainer, signal] {
     for (int i = 0; i < 3000 && complete_steps(trainer.folder()).empty(); ++i) {
@@ -325,7 +326,7 @@ TEST(Checkpoint, AKilledRunGoesOn) {
   expect_tail(other.losses(plan_of({}, 1), fmt::format("--steps {} --lr 0.05", step + 5)), tail, 5);
 }
 
-// A process that is stopped does not come back: the other one notices.
+// A stopped process does not answer, and the other one notices.
 TEST(Checkpoint, AHungProcessIsNoticed) {
   Trainer trainer;
   auto stopper = signal_later(trainer, SIGSTOP);

@@ -10,15 +10,15 @@ namespace tandem::runtime {
 
 namespace {
 
-// One of so many goes through the caches, and one through memory, whichever is better: a prime
-// number, so that they lie in all slots in turn.
+// One chunk in kPeriod goes through the caches and one goes through memory, whichever is faster, to
+// measure both. The period is prime, so the measured chunks pass through all slots in turn.
 constexpr std::int64_t kPeriod = 61;
 constexpr std::int64_t kByMemory = 30;
-// Of smaller ones the cost is in saying that they are there.
+// Smaller chunks cost mostly synchronization.
 constexpr std::int64_t kSmallest = 32 << 10;
 
 #ifdef __SSE2__
-// A line at a time, so that whole lines are written.
+// Copies past the caches. Aligned cache lines are written whole, one at a time.
 void copy_past_caches(char* to, const char* from, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   const auto odd = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
@@ -35,8 +35,8 @@ void copy_past_caches(char* to, const char* from, std::size_t bytes) {
 }
 #endif
 
-// The newest counts most, but twice what was known at the most: another program may have had the
-// core meanwhile.
+// Averages a new measurement into `cost`, so the newest counts most. It counts at most twice the
+// old cost, because another program may have had the core meanwhile.
 void update(double& cost, double seconds_a_byte) {
   constexpr double kBelievable = 2;
   cost = cost == 0 ? seconds_a_byte : (cost + std::min(seconds_a_byte, kBelievable * cost)) / 2;

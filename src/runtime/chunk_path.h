@@ -1,7 +1,7 @@
-// How chunks pass from process to process: through the caches, which is fastest where cores share
-// one, or past them through memory. Between cores without a common cache, lines that another core
-// has just written come three times slower than from memory; and which cores a process of a virtual
-// machine has may change at any moment. So it is measured, on a few chunks either way.
+// The path of chunks between processes: through the caches, or past them through memory. Caches are
+// faster if the cores share one. Without a common cache, reading lines that another core has just
+// written takes three times as long as reading memory. The cores of a process in a virtual machine
+// may change at any moment. Both paths are therefore measured all the time, on a few chunks each.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,26 @@ namespace tandem::runtime {
 
 enum class Path : std::uint8_t { kCaches, kMemory };
 
-// Does not wait until others see what went past the caches: `finish_writing` does.
+// Copies `bytes` bytes. After a copy past the caches, other processes may not see the data until
+// `finish_writing` returns.
 void copy(Path path, void* to, const void* from, std::size_t bytes);
 void finish_writing(Path path);
 
 class ChunkPath {
  public:
-  // The path on which this process writes a chunk. One that is measured all of them write alike.
+  // Returns the path by which this process writes chunk number `chunk` of `bytes` bytes. All
+  // processes write a measured chunk by the same path.
   [[nodiscard]] Path of(std::int64_t chunk, std::int64_t bytes) const;
 
-  // Chunks to be measured: what this process does for one, its waiting aside.
+  // Returns whether each process measures its own work on the chunk, without waiting times.
   static bool is_measured(std::int64_t chunk, std::int64_t bytes);
+  // Records the seconds that this process has worked on the measured chunk.
   void spent(std::int64_t chunk, std::int64_t bytes, double seconds);
 
  private:
   static Path measured_path(std::int64_t chunk);
   struct Cost {
-    double caches = 0;  // seconds a byte; 0: not known
+    double caches = 0;  // Seconds per byte; 0: not yet measured
     double memory = 0;
   } cost_;
 };

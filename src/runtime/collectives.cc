@@ -75,7 +75,7 @@ Transfer Collectives::start(const ReshardStep& step, at::Tensor shard, const Sha
   return to_place(start_on(at::kCPU, step, std::move(shard), local, type, micro_batch));
 }
 
-// What comes through the computer's memory goes where tensors lie.
+// Returns the transfer with its results copied from host memory to the device.
 Transfer Collectives::to_place(Transfer transfer) const {
   transfer.result = [place = place_, result = std::move(transfer.result)] {
     auto out = result();
@@ -151,7 +151,7 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
                                digits_.rank_in_group(device_, first.digits), 0, size, type);
   const bool scatters = first.kind == Step::kReduceScatter;
   CHECK(scatters || first.kind == Step::kAllReduce);
-  // A row for everyone who gets a part of it: of each tensor the member's block.
+  // One row for every member that gets a part: each tensor's block for that member.
   std::vector<at::Tensor> rows;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     rows.push_back(scatters ? group.blocks(shards[i], steps[i].to_dim).reshape({size, -1})
@@ -177,7 +177,7 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
 
 namespace {
 
-// What two boxes have in common; nothing where a side of it is empty.
+// Returns the common part of two boxes. A side of it is 0 if they are disjoint.
 term::Box common(const term::Box& a, const term::Box& b) {
   auto out = a;
   for (std::size_t d = 0; d < a.size.rank(); ++d) {
@@ -188,7 +188,7 @@ term::Box common(const term::Box& a, const term::Box& b) {
   return out;
 }
 
-// A part of what is in `box`.
+// Returns the part `part` of `t`, where `t` has the elements of `box`.
 at::Tensor part_of(at::Tensor t, const term::Box& box, const term::Box& part) {
   for (std::size_t d = 0; d < part.size.rank(); ++d) {
     t = t.narrow(static_cast<std::int64_t>(d), part.offset[d] - box.offset[d], part.size[d]);
@@ -198,7 +198,7 @@ at::Tensor part_of(at::Tensor t, const term::Box& box, const term::Box& part) {
 
 }  // namespace
 
-// What a device keeps for itself is not sent.
+// A device does not send the part that it keeps itself.
 Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& whole,
                                  const std::vector<Exchanged>& group) {
   if (!takes_part(step)) return done({});
@@ -245,7 +245,7 @@ Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& whol
   return is_staged() ? to_place(std::move(transfer)) : transfer;
 }
 
-// Places and elements travel together, as bytes.
+// Sends the indices and the elements of the rows together as bytes.
 Transfer Collectives::start_rows(const ReshardStep& step, const at::Tensor& rows) {
   CHECK(step.kind == Step::kAllReduce);
   if (!takes_part(step)) return done({});
@@ -283,15 +283,16 @@ void Collectives::advance() {
   for (auto& [mask, channel] : channels_) {
     if (channel.memory) channel.memory->advance();
   }
-  // Messages go on inside calls of MPI only.
+  // MPI messages progress only inside calls of MPI.
   int flag = 0;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
 namespace {
 
-// How long a process waits awake: to wake up takes tens of microseconds. Then another program, or,
-// where there are more processes than cores, the one that is waited for, may have the core.
+// Returns how long a process polls before it sleeps, because waking up takes tens of microseconds.
+// Afterwards another program may have the core. With more processes than cores, that may be the
+// process it waits for.
 double patience_s() {
   static const double seconds = [] {
     int processes = 0;
@@ -304,7 +305,7 @@ double patience_s() {
 
 }  // namespace
 
-// Whoever waits here may be waited for elsewhere: everything on its way goes on.
+// Other processes may wait for this one elsewhere, so all transfers advance while it waits.
 void Collectives::wait(Transfer& transfer) {
   if (transfer.mark) return network_->await(transfer.mark);
   const double patience = patience_s();
@@ -333,7 +334,7 @@ std::vector<at::Tensor> Collectives::finish(Transfer transfer) {
   return transfer.result();
 }
 
-// --- From one device to another -----------------------------------------------------------------
+// --- Send steps ----------------------------------------------------------------------------------
 
 std::int64_t Collectives::sender_of(const ReshardStep& step) const {
   return digits_.group(device_, step.digits)[static_cast<std::size_t>(root_of(step, digits_))];
@@ -343,7 +344,7 @@ std::int64_t Collectives::receiver_of(const ReshardStep& step) const {
   return digits_.group(device_, step.digits)[static_cast<std::size_t>(target_of(step, digits_))];
 }
 
-// What has gone meanwhile need not be kept.
+// Frees the tensors that have been sent.
 void Collectives::forget_sent() {
   std::erase_if(sent_, [this](Sent& s) {
     if (network_ != nullptr) return network_->is_over(s.mark);
@@ -367,9 +368,9 @@ void Collectives::send(const ReshardStep& step, const at::Tensor& given, int tag
             &out.request);
 }
 
-// Who has sent this has, in a pipeline, taken up what was sent to it some micro-batches ago, which
-// else would be there until something is sent again: when a backward pass ends, where memory is
-// fullest.
+// Frees sent tensors too. In a pipeline, a process that sends to this one has by now received what
+// was sent to it some micro-batches ago. Otherwise these tensors would live until the next send, at
+// the end of a backward pass, when memory use peaks.
 at::Tensor Collectives::receive(const ReshardStep& step, const Shape& local, at::ScalarType type,
                                 int tag) {
   if (network_ != nullptr) return finish(queued_receive(step, tag))[0];

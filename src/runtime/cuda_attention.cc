@@ -7,14 +7,14 @@ namespace tandem::runtime {
 
 namespace {
 
-// What the backward pass takes.
+// Tensors that the backward pass needs.
 struct Made {
   at::Tensor result, log_sums, seed, offset;
 };
 
 constexpr double kDropped = 0;
 
-// As the kernel reads it: a head's elements lie side by side.
+// Returns `t` in the layout that the kernel reads: the elements of a head are adjacent.
 at::Tensor readable(const at::Tensor& t) { return t.stride(3) == 1 ? t : t.contiguous(); }
 
 Made run(const Call& call, std::span<const at::Tensor> in) {
@@ -26,10 +26,10 @@ Made run(const Call& call, std::span<const at::Tensor> in) {
 
 }  // namespace
 
-// A row that is causal sees what is up to its own number, here among all rows.
+// The kernel's causal mask counts rows from the first, so a causal call must have all rows.
 bool has_flash_attention(const Call& call, std::span<const at::Tensor> in) {
   const auto& q = in[0];
-  // A gradient may be wanted that takes not all of them.
+  // An operand is undefined if no wanted gradient needs it.
   if (!q.defined() || !in[1].defined() || !in[2].defined()) return false;
   if (!q.is_cuda() || q.scalar_type() != at::kBFloat16) return false;
   const auto width = q.size(3);

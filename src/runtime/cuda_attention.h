@@ -1,4 +1,4 @@
-// attention by libtorch's flash kernel, which takes tensors in 16 bits on GPUs and never has a row
+// Attention by libtorch's flash kernel. It takes bf16 tensors on GPUs, and never stores a whole row
 // of scores in memory.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace tandem::runtime {
 
-// Does it cover these operands?
+// Returns whether the flash kernel covers the operands `in` of `call`.
 bool has_flash_attention(const Call& call, std::span<const at::Tensor> in);
 
 at::Tensor flash_attention(const Call& call, std::span<const at::Tensor> in);

@@ -14,7 +14,7 @@ std::int64_t count_gpus() { return c10::cuda::device_count(); }
 
 void use_gpu(std::int8_t index) {
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
-  // libtorch would round what convolutions in fp32 multiply to 10 bits.
+  // libtorch rounds the operands of fp32 convolutions to TF32 (10 bits of mantissa) by default.
   at::globalContext().setAllowTF32CuDNN(false);
 }
 

@@ -1,4 +1,4 @@
-// The GPUs that CUDA shows.
+// The GPUs that are visible to CUDA.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace tandem::runtime {
 
-// None where there is no driver, too.
+// Returns 0 also if there is no driver.
 std::int64_t count_gpus();
-// From now on, for what does not say which.
+// Makes the GPU with this index the current one.
 void use_gpu(std::int8_t index);
 void wait_for_gpu();
 Bytes peak_gpu_memory(std::int8_t index);

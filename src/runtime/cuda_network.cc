@@ -56,7 +56,7 @@ std::size_t count(const at::Tensor& t) { return static_cast<std::size_t>(t.numel
 // A point in a stream.
 class Event {
  public:
-  // `timed` ones are dearer.
+  // Timed events are more expensive.
   explicit Event(cudaStream_t stream, bool timed = false) {
     check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming),
           "an event");
@@ -84,14 +84,14 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// The stream that computes.
+// Returns the stream on which the device computes.
 cudaStream_t computing(at::Device device) {
   return c10::cuda::getCurrentCUDAStream(device.index()).stream();
 }
 
 // --- Communicators ------------------------------------------------------------------------------
 
-// NCCL's communicator. What it does it does in the order of a stream.
+// An NCCL communicator. Its work runs in the order of one stream.
 class Communicator {
  public:
   Communicator(at::Device device, c10::cuda::CUDAStream stream, const ncclUniqueId& id, int rank,
@@ -108,7 +108,7 @@ class Communicator {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] at::Device device() const { return device_; }
 
-  // Queues work after all that has been asked of the device so far.
+  // Queues `work` after everything that has been queued on the device so far.
   template <class Work>
   Mark queue(const char* what, const Work& work) const {
     Event(computing(device_)).hold_up(stream());
@@ -194,7 +194,8 @@ class CudaChannel final : public DeviceChannel {
   }
 
  private:
-  // NCCL starts what lies between Start and End together, so that nobody waits for its turn.
+  // NCCL starts the messages between ncclGroupStart and ncclGroupEnd together, so none of them
+  // waits for another.
   template <class Work>
   Mark messages(const char* what, const Work& work) {
     return comm_->queue(what, [&] {
@@ -222,7 +223,7 @@ class CudaChannel final : public DeviceChannel {
   std::shared_ptr<const Communicator> comm_;
 };
 
-// --- All of them --------------------------------------------------------------------------------
+// --- The network ---------------------------------------------------------------------------------
 
 class CudaNetwork final : public DeviceNetwork {
  public:
@@ -238,12 +239,13 @@ class CudaNetwork final : public DeviceNetwork {
     ncclUniqueId id{};
     if (rank == 0) check(ncclGetUniqueId(&id), "a name for a group");
     MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm);
-    // All groups' on one stream: in the same order on every GPU, whichever group they are of.
+    // All groups share one stream, so collectives run in the same order on every GPU.
     all_.push_back(std::make_shared<Communicator>(device_, collectives_, id, rank, size));
     return std::make_unique<CudaChannel>(all_.back());
   }
 
-  // A communicator and a stream for every way: what goes there waits for nothing that comes back.
+  // Each connection has a communicator and a stream, so its messages never wait for those in the
+  // other direction.
   void connect(int from, int to) override {
     constexpr int kTag = 0;
     ncclUniqueId id{};
@@ -301,7 +303,8 @@ class CudaNetwork final : public DeviceNetwork {
     const Event last(stream);
     while (!last.is_over()) pause();
   }
-  // A member that is lost, or a link, shows here; who only waits would wait until the time-out.
+  // A lost member or link shows up as an NCCL error. Without this check the process would wait
+  // until the time-out.
   void pause() const {
     for (const auto& comm : all_) comm->check_for_errors();
     std::this_thread::yield();

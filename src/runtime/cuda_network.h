@@ -1,4 +1,4 @@
-// NCCL between GPUs, one for each process.
+// NCCL between GPUs; each process has one GPU.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace tandem::runtime {
 
-// `device` is the one in use.
+// Returns the network of `device`, which is the current GPU.
 std::unique_ptr<DeviceNetwork> make_cuda_network(at::Device device);
 
 }  // namespace tandem::runtime

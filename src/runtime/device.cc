@@ -46,7 +46,8 @@ std::unique_ptr<DeviceNetwork> make_network([[maybe_unused]] at::Device device,
                                             [[maybe_unused]] const World& world) {
 #ifdef TANDEM_HAS_CUDA
   if (!device.is_cuda()) return nullptr;
-  // Processes that NCCL is told to be on different computers may share a GPU: they talk by sockets.
+  // With NCCL_HOSTID set, NCCL takes processes to be on different computers. They may then share a
+  // GPU, and communicate through sockets.
   const bool apart = std::getenv("NCCL_HOSTID") != nullptr;
   const bool own = apart || world.local_size <= count_gpus();
   int all_own = own ? 1 : 0;

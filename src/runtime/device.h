@@ -1,5 +1,5 @@
-// Where the tensors of a process lie and operators compute: in the computer's memory, or on one of
-// its GPUs. What only CUDA can do is in cuda_*.cc, which are compiled where libtorch has CUDA.
+// The device that holds the tensors of a process and computes with them: the CPU or a GPU. Code
+// that needs CUDA is in cuda_*.cc, which are compiled only if libtorch has CUDA.
 #pragma once
 
 #include <memory>
@@ -13,22 +13,23 @@ namespace tandem::runtime {
 class DeviceNetwork;
 struct World;
 
-// How many devices of this kind, "cpu" or "cuda", this process sees. Throws UserError where there
-// are none, or this program is built without.
+// Returns how many devices of `kind`, "cpu" or "cuda", this process sees. Throws UserError if there
+// are none or this program is built without CUDA.
 std::int64_t visible_devices(const std::string& kind);
 
-// Of those the one for this process: processes on one computer take them in turn.
+// Returns the visible device for this process. The processes on one computer take its devices
+// round-robin.
 at::Device choose_device(const std::string& kind, const World& world);
 
-// Null where processes talk through the computer's memory: those that compute there, and those of
-// a computer that has fewer GPUs than processes, for NCCL wants one for each. All of MPI_COMM_WORLD
-// call it.
+// Returns the network between the processes' devices. All processes of MPI_COMM_WORLD call it.
+// Returns null if their data goes through host memory: on CPUs, and on a computer with fewer GPUs
+// than processes, because NCCL needs one GPU per process.
 std::unique_ptr<DeviceNetwork> make_network(at::Device device, const World& world);
 
-// Waits until the device has done what it was asked to.
+// Waits until the device has done all queued work.
 void synchronize(at::Device device);
 
-// The most that tensors took on the device at once.
+// Returns the peak memory of tensors on the device.
 Bytes peak_memory(at::Device device);
 
 }  // namespace tandem::runtime

@@ -1,5 +1,5 @@
-// What devices with memory of their own say to each other. Everything is queued on the device,
-// beside what computes there: nothing here makes the process wait, but `finish`.
+// Communication between devices that have memory of their own. All of it is queued on the device
+// and overlaps with compute there. Nothing here makes the process wait, except `finish`.
 #pragma once
 
 #include <mpi.h>
@@ -11,10 +11,11 @@
 
 namespace tandem::runtime {
 
-// What was queued up to some point: the network that made it can wait for it.
+// A point in a device's queue. The network that made it can wait for all that was queued before it.
 using Mark = std::shared_ptr<void>;
 
-// How many elements go to or come from every member of a group, and after how many others they lie.
+// Number of elements that each member of a group sends or receives (`of`), and their offset in the
+// tensor (`before`).
 struct Lengths {
   std::vector<std::int64_t> of, before;
 
@@ -25,26 +26,26 @@ struct Lengths {
   [[nodiscard]] std::int64_t all() const { return of.empty() ? 0 : before.back() + of.back(); }
 };
 
-// Collectives of a group, all of whose members start the same ones in the same order. Tensors are
-// contiguous, and stay as they are until the mark is passed.
+// Collectives of one group. All members start the same ones in the same order. Tensors are
+// contiguous and must not change until the returned mark is passed.
 class DeviceChannel {
  public:
   virtual ~DeviceChannel() = default;
 
-  // `to` becomes the sum of all members' `from`, which may be the same tensor.
+  // Stores the sum of all members' `from` in `to`, which may be the same tensor.
   virtual Mark sum(const at::Tensor& from, const at::Tensor& to) = 0;
-  // The same where the root alone has `to`.
+  // Stores the sum in `to` of the root only.
   virtual Mark sum_to(const at::Tensor& from, const at::Tensor& to, int root) = 0;
-  // `from` is [members, ...]; `to` becomes the sum of the row that is this member's.
+  // Stores the sum of this member's rows in `to`. `from` is [members, ...].
   virtual Mark sum_of_row(const at::Tensor& from, const at::Tensor& to) = 0;
-  // `to` is [members, ...], and becomes the `from` of all.
+  // Gathers the `from` of all members in `to`, which is [members, ...].
   virtual Mark gather(const at::Tensor& from, const at::Tensor& to) = 0;
   virtual Mark gather_to(const at::Tensor& from, const at::Tensor& to, int root) = 0;
-  // `tensor` becomes what it is on the root.
+  // Overwrites `tensor` with the root's.
   virtual Mark broadcast(const at::Tensor& tensor, int root) = 0;
-  // The root's `from` is [members, ...]; `to` becomes the own row.
+  // Stores this member's row of the root's `from`, which is [members, ...], in `to`.
   virtual Mark scatter(const at::Tensor& from, const at::Tensor& to, int root) = 0;
-  // Of the elements of `from` every member gets some.
+  // Sends to each member its part of `from`, and receives each member's part into `to`.
   virtual Mark exchange(const at::Tensor& from, const Lengths& gives, const at::Tensor& to,
                         const Lengths& takes) = 0;
 };
@@ -53,22 +54,22 @@ class DeviceNetwork {
  public:
   virtual ~DeviceNetwork() = default;
 
-  // All processes of `comm` call it.
+  // Creates the channel of a group. All processes of `comm` call it.
   virtual std::unique_ptr<DeviceChannel> over(MPI_Comm comm) = 0;
-  // Makes the way from one process to another, both of which call it. Ways are made one after
-  // another, in the same order everywhere.
+  // Creates the connection from one process to another, both of which call it. All processes create
+  // their connections one by one, in the same order.
   virtual void connect(int from, int to) = 0;
-  // Messages on one way arrive in the order in which they are sent.
+  // Sends or receives one tensor. The messages of one connection arrive in the order of sending.
   virtual Mark send(const at::Tensor& tensor, int to) = 0;
   virtual Mark receive(const at::Tensor& tensor, int from) = 0;
 
   [[nodiscard]] virtual bool is_over(const Mark& mark) const = 0;
-  // What is computed from now on comes after it.
+  // Makes all compute that is queued from now on wait for `mark`.
   virtual void await(const Mark& mark) = 0;
-  // Waits for all that was queued and computed. Throws UserError where communication failed.
+  // Waits for all communication and compute in the queue. Throws UserError if communication failed.
   virtual void finish() = 0;
-  // Seconds for which the device had nothing to do but wait for marks, between the last two calls
-  // of `finish`.
+  // Returns the seconds between the last two calls of `finish` in which the device only waited for
+  // marks.
   [[nodiscard]] virtual double waited() const = 0;
 };
 

@@ -1,6 +1,6 @@
-// Training on devices with memory of their own: on guarded ones (see the test support) here, on
-// GPUs where there are any. Both must have what processes have that compute in the computer's
-// memory.
+// Training on devices with memory of their own: on guarded devices (see
+// guarded_device_test_support.h), and on GPUs if there are any. The results must be those of
+// processes that compute in host memory.
 #include "runtime/device.h"
 
 #include <cmath>
@@ -32,7 +32,7 @@ Graph layers(DType dtype = kType) {
   return models::parse_model("mlp:layers=4,hidden=8,inputs=6,outputs=4").build(8, dtype);
 }
 
-// Sums, scatters, gathers, roots, all-to-all, messages, buckets.
+// The jobs use sums, scatters, gathers, roots, all-to-all, messages and buckets.
 std::vector<Job> jobs(int devices) {
   std::vector<Job> out;
   const auto add = [&](const std::string& strategy, const Graph& model, Optimizer optimizer) {
@@ -64,7 +64,7 @@ std::vector<Job> jobs(int devices) {
   return out;
 }
 
-// The losses, of which this device has a share; then every weight.
+// The losses, of which this device has a share, and every weight.
 struct Result {
   std::vector<double> losses;
   std::vector<at::Tensor> weights;
@@ -86,8 +86,8 @@ Result train_here(const lower::Program& program, int rank, Place place) {
   return out;
 }
 
-// Where a gradient is nothing but rounding (a bias of keys has none), Adam divides 1e-17 by its
-// 1e-8.
+// Adam divides by 1e-8 plus the gradient's size. If a gradient is only rounding errors of 1e-17 (as
+// of a bias of keys), the difference is large.
 void expect_same(const Result& got, const Result& want, Optimizer optimizer) {
   constexpr double kRounding = 1e-11;
   const double of_weights = optimizer == Optimizer::kAdam ? 1e-9 : kRounding;
@@ -106,11 +106,11 @@ lower::Program lowered(const plan::Plan& plan) {
   return lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
 }
 
-// Networks that have the kernels which go over elements by hand on processors.
+// These networks have the kernels that loop over elements themselves on CPUs.
 TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
   const c10::InferenceMode no_autograd;
-  // Convolutions add up in another order there, and before a normalisation the gradient of a
-  // kernel's size is nothing but rounding, which Adam would divide by.
+  // Convolutions sum in another order there. Before a normalization, the gradient of a kernel's
+  // scale is only rounding errors, by which Adam would divide.
   const std::vector<std::pair<std::string, Optimizer>> jobs = {{"bert_large", Optimizer::kAdam},
                                                                {"dlrm", Optimizer::kAdam},
                                                                {"llama2_70b", Optimizer::kAdam},
@@ -125,13 +125,13 @@ TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
   }
 }
 
-// --- Several processes --------------------------------------------------------------------------
+// --- Several processes ---------------------------------------------------------------------------
 
 TEST(DeviceRanks, TwoDevicesTalkThroughANetwork) { run_ranks(2, "DeviceRanks.DISABLED_EveryJob"); }
 TEST(DeviceRanks, FourDevicesTalkThroughANetwork) { run_ranks(4, "DeviceRanks.DISABLED_EveryJob"); }
 
-// In every process of the two above: on processors, on guarded devices that a network connects, and
-// on such that have none.
+// Runs in every process of the two tests above: on CPUs, on guarded devices with a network, and on
+// guarded devices without one.
 TEST(DeviceRanks, DISABLED_EveryJob) {
   MPI_Init(nullptr, nullptr);
   const c10::InferenceMode no_autograd;
@@ -152,7 +152,7 @@ TEST(DeviceRanks, DISABLED_EveryJob) {
   MPI_Finalize();
 }
 
-// --- GPUs ---------------------------------------------------------------------------------------
+// --- GPUs ----------------------------------------------------------------------------------------
 
 TEST(Device, SaysWhyThereIsNone) {
   try {
@@ -169,7 +169,7 @@ TEST(Device, SaysWhyThereIsNone) {
   }
 }
 
-// NCCL takes each process for one of another computer, and lets them share a GPU.
+// NCCL takes each process to be on a computer of its own, so that processes may share a GPU.
 constexpr const char* kApart =
     "env NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 sh -c "
     "'NCCL_HOSTID=$OMPI_COMM_WORLD_RANK exec \"$0\" \"$@\"'";
@@ -190,7 +190,8 @@ std::vector<double> worker_losses(const plan::Plan& plan, int processes, const s
                                                    : std::vector<double>();
 }
 
-// Relative; sums on a GPU come in another order. Of so many steps, if not of all.
+// Compares the first `steps` losses. The tolerance is relative, because a GPU sums in another
+// order.
 void expect_processors_losses(const plan::Plan& plan, int processes, double tolerance,
                               const std::string& under = "", std::uint64_t steps = 10) {
   const auto expected = worker_losses(plan, processes, "");

@@ -17,8 +17,8 @@ constexpr const char* kDone = "TANDEM_WORKER_ENVIRONMENT";
 void propose(const char* name, const char* value) { setenv(name, value, 0); }
 
 #ifdef __x86_64__
-// Zen 4 computes 512 bits in two halves: AVX-512 kernels are no faster on it than AVX2's on large
-// matrices, and slower on those of few rows.
+// Returns whether the CPU computes 512-bit vectors in two halves, as Zen 4 does. AVX-512 kernels
+// are then no faster than AVX2 on large matrices, and slower on matrices of few rows.
 bool halves_wide_vectors() {
   unsigned a = 0;
   unsigned b = 0;
@@ -30,8 +30,9 @@ bool halves_wide_vectors() {
   return family == kZen3AndZen4;
 }
 
-// Debian's OpenBLAS 0.3.21 does not know newer processors and takes AVX2 kernels on AMD's, older
-// ones still on Intel's: 1.7 and 4 times slower than the fastest.
+// Returns the name of OpenBLAS's fastest kernels for this CPU, or null. Debian's OpenBLAS 0.3.21
+// does not know newer CPUs: it takes AVX2 kernels on AMD's, and older ones on Intel's. Those are
+// 1.7 and 4 times slower than the fastest.
 const char* fastest_kernels() {
   const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
@@ -40,8 +41,8 @@ const char* fastest_kernels() {
 }
 #endif
 
-// Debian has OpenBLAS built for OpenMP, too, beside the one that programs are linked to. With
-// several threads the latter's wait for work beside those of ATen, and take its cores.
+// Prefers the OpenBLAS that Debian builds for OpenMP to the one that programs are linked to. The
+// threads of the latter wait for work next to those of ATen, and take their cores.
 void prefer_blas_with_openmp() {
   const std::string folder = "/usr/lib/x86_64-linux-gnu/openblas-openmp";
   std::error_code ignored;
@@ -54,26 +55,27 @@ void prefer_blas_with_openmp() {
 
 void tune_environment(char** argv) {
   if (std::getenv(kDone) != nullptr) return;
-  // One thread a process, as long as the plan says nothing else; the ranks are the parallelism.
+  // One thread per process unless the plan says otherwise; the ranks are the parallelism.
   propose("OPENBLAS_NUM_THREADS", "1");
   propose("OMP_NUM_THREADS", "1");
 #ifdef __x86_64__
   if (const auto* kernels = fastest_kernels()) propose("OPENBLAS_CORETYPE", kernels);
 #endif
   prefer_blas_with_openmp();
-  // Page faults on memory that is freed and got again every step cost up to 40 % of a step.
+  // Page faults on memory that is freed and allocated again in every step cost up to 40 % of a
+  // step.
   propose("GLIBC_TUNABLES",
           "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
           "glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864");
-  // Cross-memory attach is slower than copying through shared memory here, and often forbidden.
+  // Cross-memory attach is slower here than copying through shared memory, and often forbidden.
   propose("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-  // A rank that spins while it waits keeps the one it waits for from running, when other programs
-  // use the cores too: 2.6 s a step for 0.06 were seen. Yielding costs nothing on idle cores.
-  // (Where processes share memory they sleep instead: see runtime/shared_memory.h.)
+  // A rank that spins while it waits keeps the awaited rank from running if other programs use the
+  // cores too: steps of 0.06 s were seen to take 2.6 s. Yielding costs nothing on idle cores.
+  // (Processes that share memory sleep instead: see runtime/shared_memory.h.)
   propose("OMPI_MCA_mpi_yield_when_idle", "1");
   setenv(kDone, "tuned", 1);
   execv("/proc/self/exe", argv);
-  // Without /proc this process goes on, slower.
+  // Without /proc this process continues without these settings, and is slower.
 }
 
 }  // namespace tandem::runtime

@@ -22,7 +22,8 @@ using machine::DigitRole;
 
 namespace {
 
-// What other programs take of a core is none of a task's. Of several threads the sum would count.
+// Returns the CPU time of this process, which excludes what other programs take of the core. With
+// several threads it returns wall time, because CPU time would sum over the threads.
 double processor_seconds() {
   timespec now{};
   const auto clock = threads_used() > 1 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
@@ -34,7 +35,7 @@ bool communicates(TaskKind kind) {
   return kind == TaskKind::kMove || kind == TaskKind::kSend || kind == TaskKind::kReceive;
 }
 
-// A part of what is in `box`.
+// Returns the part `part` of `t`, where `t` has the elements of `box`.
 at::Tensor part_of(at::Tensor t, const term::Box& box, const Shard& part) {
   for (std::size_t d = 0; d < part.local.rank(); ++d) {
     const auto at = static_cast<std::int64_t>(d);
@@ -45,7 +46,7 @@ at::Tensor part_of(at::Tensor t, const term::Box& box, const Shard& part) {
 }
 
 void add_to(at::Tensor& sum, const at::Tensor& more) {
-  // Gradients may share memory with others (add's do).
+  // Gradients may share memory with others (those of `add` do).
   const bool own = sum.use_count() == 1 && sum.storage().use_count() == 1;
   if (own) {
     sum.add_(more);
@@ -110,7 +111,8 @@ void Executor::run() {
   wait_for_device();
 }
 
-// What the process has waited for is not what a device has, that only was told what to do.
+// Waits for the device, and reads the losses. The process only queues work on a device, so the
+// exposed time is the waiting of the device, not of the process.
 void Executor::wait_for_device() {
   synchronize(place_);
   if (const auto waited = collectives_.waited()) exposed_s_ = *waited;
@@ -170,8 +172,8 @@ void Executor::run(Ready& ready, const Turn& turn) {
   CHECK(false);
 }
 
-// The layout of the loss's gradient is the dual of the loss's: a replica of the loss is a summand
-// of the gradient, and the first summand is everything.
+// Returns the loss gradient. Its layout is the dual of the loss's: a replica of the loss is a
+// summand of the gradient. The first summand is 1, and the others are 0.
 at::Tensor Executor::seed_value(BufferId id) const {
   const auto& buffer = program_.buffer(id);
   const auto summands = buffer.layout.digits(DigitRole::kPartial);
@@ -179,7 +181,7 @@ at::Tensor Executor::seed_value(BufferId id) const {
   return at::full(to_aten(buffer.shard), first ? 1 : 0, options(buffer));
 }
 
-// What is read is the loss, so that is not rounded.
+// The loss is reported, so it is not rounded.
 void Executor::forward(const Ready& ready) {
   const auto id = ready.task->writes[0];
   auto operands = operands_of(ready);
@@ -215,13 +217,13 @@ void Executor::backward(const Ready& ready) {
     const auto i = task.operands[w];
     if (task.block) {
       add_part(task, task.writes[w], ready.call.operands[i], gradients[i]);
-    } else if (gradients[i].defined()) {  // else its weight has it
+    } else if (gradients[i].defined()) {  // Undefined: in the weight already
       value(task.writes[w]) = stored(gradients[i], task.writes[w]);
     }
   }
 }
 
-// What a forward or backward task's kernel is given.
+// Returns the operands for the kernel of a forward or backward task.
 std::vector<at::Tensor> Executor::operands_of(const Ready& ready) const {
   const auto& task = *ready.task;
   const bool forward = task.kind == TaskKind::kForward;
@@ -233,7 +235,8 @@ std::vector<at::Tensor> Executor::operands_of(const Ready& ready) const {
   return out;
 }
 
-// What is made of a block is a part of a tensor, or a summand of it.
+// Adds `made`, the result for one block, to the part `part` of the buffer. The first block sets the
+// buffer to zeros.
 void Executor::add_part(const Task& task, BufferId id, const Shard& part, const at::Tensor& made) {
   const auto box = box_of(id);
   auto& into = value(id);
@@ -250,7 +253,7 @@ term::Box Executor::box_of(BufferId id) const {
 
 namespace {
 
-// What was moved as it lies in memory, where it is an image.
+// Returns the transfer with its images permuted back from their order in memory.
 Transfer as_images(Transfer transfer, std::vector<bool> images) {
   transfer.result = [images = std::move(images), result = std::move(transfer.result)] {
     auto out = result();
@@ -277,12 +280,12 @@ void Executor::move(const Ready& ready, const Turn& turn) {
     if (overlap_.started++ == 0) overlap_.first_start_s = MPI_Wtime() - began_;
   }
   started_.push_back(std::move(started));
-  // A gradient that is reduce-scattered is in memory until that ends. Inside a computer nothing is
-  // won by letting it go on: the processors move it.
+  // A reduce-scatter keeps the whole gradient in memory until it ends. Inside a computer there is
+  // nothing to gain from overlap, because the cores that compute also move the data.
   if (!ready.starts || (scatters && in_a_host)) finish_started(&turn);
 }
 
-// One end of it.
+// Executes one end of a send step.
 void Executor::send(const Task& task) {
   const auto tag = [&](std::size_t send) { return tag_of(send, micro_batch_); };
   if (task.kind == TaskKind::kSend) {
@@ -302,7 +305,7 @@ Transfer Executor::start(const Ready& ready, const Turn& turn) {
   const auto& task = *ready.task;
   if (ready.of_rows) return collectives_.start_rows(task.step, value(task.reads[0]));
   const auto& to = program_.buffer(task.writes[0]);
-  // Handed over where this is the last use, so that a collective may work in place.
+  // Hands over the shard if this is its last use, so that a collective may work in place.
   const auto read = instances_.of(task.reads[0], turn.micro_batch);
   const bool last = std::ranges::find(turn.last_used, read) != turn.last_used.end();
   at::Tensor shard = last ? std::move(values_[read]) : values_[read];
@@ -310,7 +313,8 @@ Transfer Executor::start(const Ready& ready, const Turn& turn) {
   const bool image = order_.is_image(task.reads[0]);
   if (image && shard.defined()) shard = channels_last(shard);
   if (is_halo(task.step.kind)) return start_halo(task, std::move(shard));
-  // A step over time is the device's own: it is as if it were the turn's member of the group.
+  // A step over time stays on the device, which acts as the group's member for the slot's
+  // micro-batch.
   if (!image) {
     return collectives_.start(task.step, std::move(shard), to.shard, to_aten(to.dtype),
                               turn.micro_batch);
@@ -320,7 +324,7 @@ Transfer Executor::start(const Ready& ready, const Turn& turn) {
                    {true});
 }
 
-// `shard` is as it lies in memory.
+// The dimensions of `shard` are in memory order.
 Transfer Executor::start_halo(const Task& task, at::Tensor shard) {
   const auto& digits = program_.digits;
   const bool image = order_.is_image(task.reads[0]);
@@ -354,7 +358,7 @@ Transfer Executor::start_bucket(const Task& task) {
   return as_images(collectives_.start_together(steps, shards, locals, type), std::move(images));
 }
 
-// Does the turn read or write a result of it?
+// Returns whether the slot reads or writes a result of the collective.
 bool Executor::needs(const Turn& turn, const Started& started) const {
   const auto is_result = [&](BufferId id) {
     return id != Program::kNone &&
@@ -365,7 +369,7 @@ bool Executor::needs(const Turn& turn, const Started& started) const {
   return std::ranges::any_of(task.reads, is_result) || std::ranges::any_of(task.writes, is_result);
 }
 
-// Those whose results a turn needs; without one all.
+// Finishes the collectives whose results the slot needs, or all if `turn` is null.
 void Executor::finish_started(const Turn* turn) {
   for (auto& started : started_) {
     if (turn != nullptr && !needs(*turn, started)) continue;
@@ -387,8 +391,8 @@ void Executor::collect(const Task& task) {
 
 void Executor::accumulate(const Task& task) { add_to(value(task.reads[0]), value(task.reads[1])); }
 
-// Steps do not flow into each other here: what is delayed is what they compute with. A step has
-// W(t-1), and W(t+1) takes its place.
+// Steps do not overlap here; updates are delayed by the version with which a step computes. Step t
+// computes with W(t-1), and W(t+1) replaces it.
 void Executor::update(const Task& task) {
   const auto id = task.reads[0];
   if (program_.buffer(task.reads[1]).in_product) return;
@@ -400,8 +404,8 @@ void Executor::update(const Task& task) {
   std::swap(before, newest);
 }
 
-// What is updated is the master copy where there is one; else of a weight in 16 bits a copy that
-// lasts as long as the update, and of its state.
+// Updates the master copy if there is one, and rounds it into the weight. Otherwise it updates fp32
+// copies of a bf16 weight and its state, which last as long as the update.
 void Executor::change(at::Tensor weight, const Task& task) {
   auto gradient = value(task.reads[1]);
   auto state = values(std::span(task.reads).subspan(2));
@@ -410,7 +414,7 @@ void Executor::change(at::Tensor weight, const Task& task) {
     gradient = channels_last(gradient);
     for (auto& s : state) s = channels_last(s);
   }
-  // A GPU computes one operation with numbers in 16 bits as if it were given wide ones.
+  // A GPU computes a single operation on bf16 numbers as if they were widened.
   const bool as_it_is = weight.is_cuda() && program_.optimizer == plan::Optimizer::kSgd;
   at::Tensor updated = as_it_is ? weight : widened(weight);
   const bool has_master = has_master_of(task);
@@ -433,7 +437,7 @@ void Executor::change(at::Tensor weight, const Task& task) {
   if (!weight.is_same(updated)) weight.copy_(updated);
 }
 
-// Then it is what the task reads last.
+// Returns whether the weight has a master copy, which is then the last buffer that the task reads.
 bool Executor::has_master_of(const Task& task) const {
   return program_.schedule.precision.has_master(program_.buffer(task.reads[0]).dtype);
 }

@@ -1,5 +1,6 @@
-// Runs a lowered program on this process's device: one tensor for each buffer it holds and
-// micro-batch it is for, the tasks in the order of its turns, a tensor freed after its last use.
+// Runs a lowered program on this process's device. Each buffer that the device holds has one tensor
+// per micro-batch that needs one. Tasks run in the order of the device's schedule slots; a tensor
+// is freed after its last use.
 #pragma once
 
 #include <memory>
@@ -18,10 +19,10 @@ namespace tandem::runtime {
 struct Training {
   std::uint64_t seed = 0;
   double rate = 0.01;
-  std::shared_ptr<const data::Dataset> data = nullptr;  // null: synthetic
+  std::shared_ptr<const data::Dataset> data = nullptr;  // Null: synthetic data
 };
 
-// Where tensors lie, and how what lies there gets to other processes (see device.h).
+// The device that holds the tensors, and the network that connects such devices (see device.h).
 struct Place {
   at::Device device = at::kCPU;
   std::unique_ptr<DeviceNetwork> network = nullptr;
@@ -29,80 +30,86 @@ struct Place {
 
 class Executor {
  public:
-  // `program` must outlive this. All processes construct theirs together (communicators).
-  // Throws UserError when the runtime cannot execute the program.
+  // `program` must outlive this object. All processes construct their executors together, because
+  // that creates communicators. Throws UserError if the runtime cannot execute the program.
   Executor(const lower::Program& program, std::int64_t device, Training training, Place place = {});
 
-  // One training step is feed(n), run(), loss(), with n = 0, 1, ...
+  // Runs one training step: feed(n), run(), loss(), with n = 0, 1, ...
   void feed(std::int64_t step);
   void run();
-  // This device's share of the loss: all devices' shares add up to it.
+  // Returns this device's share of the loss. The shares of all devices sum to the loss.
   [[nodiscard]] double loss() const { return loss_; }
-  // Seconds of the last step in which this device computed nothing because of communication: it
-  // waited, or, where that is its own work, moved data.
+  // Returns the exposed communication of the last step in seconds: the device waited, or moved data
+  // itself, and computed nothing.
   [[nodiscard]] double exposed_communication() const { return exposed_s_; }
 
-  // Of the last step: collectives that this device started of gradients, and those of them that
-  // were on their way while it computed more of the backward pass; when the first one was started
-  // and the backward pass had ended, in seconds from the step's beginning.
+  // Gradient collectives of the last step on this device. Times are in seconds since the start of
+  // the step.
+  // Number of gradient collectives started
   struct Overlap {
+    // Number of those overlapped with later tasks of the backward pass
     std::int64_t started = 0;
+    // Start of the first one
     std::int64_t beside_backward = 0;
+    // End of the backward pass
     double first_start_s = 0;
     double backward_end_s = 0;
   };
   [[nodiscard]] const Overlap& overlap() const { return overlap_; }
 
-  // From now on: how long every task takes of this process's time. Afterwards in seconds by task of
-  // the program, the lower quartile of its runs (what other programs do, by caches that they share,
-  // only adds to it); 0 for what does not run here, or is a collective.
+  // Starts measuring the time of every task.
   void measure_tasks() { task_s_.resize(tasks_.size()); }
+  // Returns seconds by task of the program: the lower quartile of the task's runs, because other
+  // programs only add time (through shared caches). It is 0 for collectives and for tasks that do
+  // not run here.
   [[nodiscard]] std::vector<double> task_seconds() const;
 
-  // Does this device have a shard of the buffer? Of weights and optimizer state it may be read, and
-  // overwritten in place, between steps.
+  // Returns whether this device has a shard of the buffer. Shards of weights and optimizer state
+  // may be read, and overwritten in place, between steps.
   [[nodiscard]] bool holds(lower::BufferId id) const;
-  // It lies in memory in any order.
+  // Returns the newest version of a weight or of optimizer state. Its dimensions may have any order
+  // in memory.
   at::Tensor& lasting(lower::BufferId id) {
     return is_delayed(id) ? newest_[id.index()] : values_[instances_.of(id, 0)];
   }
-  // Are there two versions of the buffer, the newest and the one before, which the next step
-  // computes with (lower/program.h)?
+  // Returns whether the buffer has two versions: the newest, and the one before, with which the
+  // next step computes (lower/program.h).
   [[nodiscard]] bool is_delayed(lower::BufferId id) const {
     return program_.buffer(id).kind == lower::BufferKind::kWeight && program_.versions(id) > 1;
   }
+  // Returns the version with which the next step computes.
   at::Tensor& before(lower::BufferId id) { return values_[instances_.of(id, 0)]; }
 
-  // Operators that run by their meaning, for want of a kernel.
+  // Returns the names of operators that have no kernel and run slowly, by their definition.
   [[nodiscard]] std::vector<std::string> slow_operators() const;
 
  private:
-  // A task with what does not change from step to step worked out.
+  // A task and what about it does not change from step to step.
   struct Ready {
     const lower::Task* task;
-    const Kernel* kernel = nullptr;  // forward, backward
+    const Kernel* kernel = nullptr;  // Forward, backward
     Call call = {};
-    lower::BufferId kept_result = lower::Program::kNone;  // backward: worth reading
-    bool reads_result = false;  // backward: there is no operand, only that
-    bool starts = false;        // a collective that goes on while others compute
-    bool widens = false;        // what it reads in 16 bits
-    bool wide = false;          // backward: of such it makes a gradient in fp32
-    bool of_rows = false;       // it sums sparse tensors
-    // Backward: the weight that it subtracts a product from (lower/product_updates.h).
+    lower::BufferId kept_result = lower::Program::kNone;  // Backward: if it helps
+    bool reads_result = false;  // Backward: reads the result and no operand
+    bool starts = false;        // Collective that overlaps with compute
+    bool widens = false;        // Widens bf16 operands to fp32
+    bool wide = false;          // Backward: makes a fp32 gradient of bf16 operands
+    bool of_rows = false;       // All-reduces sparse tensors
+    // Backward: the weight that the matmul updates in place (lower/product_updates.h).
     lower::BufferId updates = lower::Program::kNone;
-    bool keeps = false;  // or takes what its node's forward task has kept
+    bool keeps = false;  // Saves values for backward, or takes the saved ones
   };
   struct Turn {
     std::size_t ready = 0;
     std::int64_t micro_batch = 0;
-    std::vector<std::size_t> last_used = {};  // instances
-    bool waits = false;                       // for a collective that was started
+    std::vector<std::size_t> last_used = {};  // Instances used last here
+    bool waits = false;                       // Needs a collective that is in progress
   };
-  // A collective on its way, and where its results go.
+  // A collective in progress, and the instances that get its results.
   struct Started {
     Transfer transfer;
     std::vector<std::size_t> instances;
-    std::int64_t since = -1;  // backward_tasks_ when it was started; -1: not of a gradient
+    std::int64_t since = -1;  // Value of backward_tasks_ at its start; -1: moves no gradient
   };
 
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
@@ -127,7 +134,7 @@ class Executor {
   [[nodiscard]] std::vector<at::Tensor> operands_of(const Ready& ready) const;
   void add_part(const lower::Task& task, lower::BufferId id, const Shard& part,
                 const at::Tensor& made);
-  // What this device has of a buffer in the micro-batch whose turn it is.
+  // Returns the box of the buffer that this device has in the current slot's micro-batch.
   [[nodiscard]] term::Box box_of(lower::BufferId id) const;
   void move(const Ready& ready, const Turn& turn);
   void send(const lower::Task& task);
@@ -141,7 +148,7 @@ class Executor {
   void update(const lower::Task& task);
   void change(at::Tensor weight, const lower::Task& task);
   [[nodiscard]] bool has_master_of(const lower::Task& update) const;
-  // As the buffer has it.
+  // Returns `t` converted to the buffer's element type.
   [[nodiscard]] at::Tensor stored(const at::Tensor& t, lower::BufferId id) const;
   [[nodiscard]] at::TensorOptions options(const lower::Buffer& buffer) const {
     return at::device(place_).dtype(to_aten(buffer.dtype));
@@ -149,7 +156,7 @@ class Executor {
   void add_loss();
   [[nodiscard]] at::Tensor seed_value(lower::BufferId id) const;
   [[nodiscard]] std::vector<at::Tensor> values(std::span<const lower::BufferId> ids) const;
-  // Of the micro-batch whose turn it is.
+  // Returns the buffer's tensor for the current slot's micro-batch.
   at::Tensor& value(lower::BufferId id) { return values_[instances_.of(id, micro_batch_)]; }
   [[nodiscard]] const at::Tensor& value(lower::BufferId id) const {
     return values_[instances_.of(id, micro_batch_)];
@@ -162,23 +169,24 @@ class Executor {
   Collectives collectives_;
   lower::Instances instances_;
   ImageOrder order_;
-  std::vector<int> send_number_;  // by task of the program: which send it is; -1: none
-  std::vector<Ready> tasks_;      // those this device takes part in
+  std::vector<int> send_number_;  // Each task's number among the sends; -1: none
+  std::vector<Ready> tasks_;      // Tasks that this device takes part in
   std::vector<Turn> turns_;
-  std::vector<at::Tensor> values_;  // by instance
-  std::vector<at::Tensor> newest_;  // by buffer, of weights whose updates are delayed
-  // What kernels keep between a node's forward and its one backward task, by node and micro-batch.
+  std::vector<at::Tensor> values_;  // One per instance
+  std::vector<at::Tensor> newest_;  // Newest version, by buffer, of weights with delayed updates
+  // Values that kernels save between a node's forward task and its only backward task, by node and
+  // micro-batch.
   std::vector<std::vector<std::vector<at::Tensor>>> kept_;
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
-  std::vector<at::Tensor> losses_;  // of this step, read when it is over
+  std::vector<at::Tensor> losses_;  // Losses of this step, read at its end
   double loss_ = 0;
   std::vector<Started> started_;
   double exposed_s_ = 0;
-  double began_ = 0;  // the step
+  double began_ = 0;  // Start time of the step
   Overlap overlap_;
-  std::int64_t backward_tasks_ = 0;          // of this step, so far
-  std::vector<std::vector<double>> task_s_;  // of its runs; empty: nobody asks
+  std::int64_t backward_tasks_ = 0;          // Number of backward tasks run so far in this step
+  std::vector<std::vector<double>> task_s_;  // Seconds by task and run; empty: not measured
 };
 
 }  // namespace tandem::runtime

@@ -1,5 +1,6 @@
-// What an executor works out before its first step: which tasks run here and what does not change
-// of them from step to step, their turns, what is kept and for how long, and first values.
+// The setup of an executor before its first step. It determines which tasks run here and what of
+// them stays the same from step to step. It also determines their schedule slots, the lifetime of
+// tensors, and the initial values.
 #include <algorithm>
 #include <limits>
 #include <ranges>
@@ -25,8 +26,9 @@ using lower::TaskKind;
 
 namespace {
 
-// Sums of gradients, and blocks that go round while there is work on the one before. What else a
-// device needs of others it needs at once.
+// Returns whether the task is a collective that overlaps with compute. These are sums of gradients,
+// and ring steps, which overlap with work on the previous block. All other collectives are needed
+// at once.
 bool starts_only(const Task& task) {
   if (task.kind != TaskKind::kMove) return false;
   if (task.step.kind == machine::Step::kShift) return true;
@@ -45,7 +47,8 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
       collectives_(program.digits, device, place.device, std::move(place.network)),
       instances_(program),
       order_(program) {
-  for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);  // or a UserError
+  // Throws UserError if the runtime does not support a type.
+  for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);
   prepare_communication();
   take_turns();
   find_last_uses();
@@ -58,7 +61,7 @@ bool Executor::holds(BufferId id) const {
   return machine::holds(program_.buffer(id).layout, program_.digits, device_);
 }
 
-// All devices do this in the same order.
+// Creates communicators and announces messages, in the same order on all devices.
 void Executor::prepare_communication() {
   std::set<std::pair<std::int64_t, std::int64_t>> pairs;
   int sends = 0;
@@ -83,7 +86,8 @@ void Executor::prepare_communication() {
   }
 }
 
-// Of what the task `send` sends in this micro-batch; no two messages have the same.
+// Returns the tag of what the task `send` sends in this micro-batch. No two messages have the same
+// tag.
 int Executor::tag_of(std::size_t send, std::int64_t micro_batch) const {
   const std::int64_t number = send_number_[send];
   const auto tag = number * program_.digits.micro_batches() + micro_batch;
@@ -91,7 +95,7 @@ int Executor::tag_of(std::size_t send, std::int64_t micro_batch) const {
   return static_cast<int>(tag);
 }
 
-// In the order in which they are sent.
+// Returns the messages in the order of sending.
 std::vector<Message> Executor::messages_between(std::int64_t from, std::int64_t to) const {
   std::vector<Message> out;
   const auto& schedule = program_.schedule;
@@ -128,8 +132,8 @@ Executor::Ready Executor::prepare(const Task& task) const {
   ready.call.op = op;
   place(ready.call, task, 0);
   ready.kernel = &find_kernel(ready.call);
-  // What is wanted in more bits than operands have is made of wide ones; but GPUs multiply those
-  // many times slower, and sum what is in 16 bits in fp32.
+  // If a result is wanted in more bits than the operands have, the operands are widened. GPUs are
+  // an exception: they multiply fp32 many times slower, and sum bf16 products in fp32.
   const auto is_half = [&](BufferId id) { return program_.buffer(id).dtype == DType::kBf16; };
   const bool all_half = std::ranges::all_of(task.writes, is_half);
   const bool multiplies = multiplies_half(*ready.kernel, place_);
@@ -156,7 +160,8 @@ Executor::Ready Executor::prepare(const Task& task) const {
   return ready;
 }
 
-// Where the operands and the result of a task lie; of one that works on a block those parts.
+// Sets the shards of the operands and of the result of a task, or the parts of them that its block
+// covers.
 void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) const {
   const auto slot = program_.digits.slot(device_, micro_batch);
   const auto shard_of = [&](const Buffer& buffer) {
@@ -169,7 +174,7 @@ void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) con
     call.operands.push_back(shard_of(program_.buffer(program_.tensor[input.index()])));
   }
   call.result = shard_of(program_.buffer(program_.tensor[task.node.index()]));
-  // Of what is read in windows, or written over them, those.
+  // If an operand is read, or its gradient written, in windows, the windows replace its shard.
   const auto set_window = [&](std::size_t operand, BufferId id) {
     if (id == Program::kNone) return;
     if (program_.buffer(id).windows.empty() && !task.block) return;
@@ -224,7 +229,8 @@ void Executor::take_turns() {
   }
 }
 
-// Does some operator's backward pass need this tensor, so that it is in memory anyway?
+// Returns whether the backward pass of some operator needs this tensor, so that it is in memory
+// anyway.
 bool Executor::kept_for_backward(BufferId id) const {
   return std::ranges::any_of(program_.tasks, [&](const Task& task) {
     return task.kind == TaskKind::kBackward &&
@@ -256,7 +262,8 @@ void Executor::find_last_uses() {
   }
 }
 
-// What reads or writes a buffer that a collective is yet to write comes after that.
+// Marks the slots that must wait: they read or write a buffer that a started collective is yet to
+// write.
 void Executor::find_waits() {
   std::vector<bool> on_its_way(values_.size());
   for (auto& turn : turns_) {
@@ -272,7 +279,8 @@ void Executor::find_waits() {
   }
 }
 
-// Of a node that runs twice its first run leaves nothing in memory.
+// Marks the tasks that save values for backward. If forward is recomputed, only the second run
+// saves them.
 void Executor::find_what_to_keep() {
   std::vector<int> backward(program_.pcg.size());
   std::vector<bool> again(program_.pcg.size());

@@ -12,9 +12,11 @@ const ops::Signature& signature_of(const Call& call) {
 
 namespace {
 
-// A dimension is cut along its first carrier in whole multiples of what lies behind it; where
-// that is used up, what is left of one of it is cut along the next. Of windows the carriers' parts
-// cannot be read off.
+// Narrows the ranges of the factors that carry the dimensions of one tensor. A dimension is cut
+// along its first carrier, in whole multiples of the elements behind it. If the shard is smaller
+// than one multiple, that one is cut along the next carrier. Example: dimension (a:3 b:4), 2
+// elements at offset 6 -> a: 1 at offset 1, b: 2 at offset 2. The ranges of a window's carriers
+// cannot be derived.
 void add_ranges(const term::IndexMap& map, const term::Dims& dims, const Shard& shard,
                 std::vector<term::FactorRange>& out) {
   for (std::size_t d = 0; d < shard.sizes.rank(); ++d) {

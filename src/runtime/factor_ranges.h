@@ -1,5 +1,5 @@
-// Which part of every factor of an operator one device works on, read from where its operands'
-// shards lie, and the result's.
+// Computes which range of each factor of an operator one device works on, from the shards of its
+// operands and of its result.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,14 @@
 
 namespace tandem::runtime {
 
-// For whole operands of these sizes: the call's.
+// Returns the call's signature for the sizes of the whole operands.
 const ops::Signature& signature_of(const Call& call);
 
-// By factor. One that no operand has is whole.
+// Returns the range of each factor. A factor is whole unless a sharded dimension of an operand or
+// of the result narrows it.
 std::vector<term::FactorRange> factor_ranges(const Call& call, const ops::Signature& signature);
 
-// What the call makes on this device.
+// Returns the box of the result that the call computes on this device.
 term::Box result_box(const Call& call);
 
 }  // namespace tandem::runtime

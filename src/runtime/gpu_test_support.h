@@ -1,4 +1,4 @@
-// For tests that need a GPU.
+// Support for tests that need a GPU.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tandem::runtime {
 
-// Nothing where there is one.
+// Returns nullopt if there is a GPU.
 inline std::optional<std::string> why_no_gpu() {
   try {
     visible_devices("cuda");

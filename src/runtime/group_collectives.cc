@@ -10,7 +10,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// MPI does not know bf16: its sum, rounded after every summand.
+// Sums bf16 numbers, which MPI does not know. Rounds after every summand.
 void add_bf16(void* from, void* to, int* length, MPI_Datatype* /*type*/) {
   const auto* summand = static_cast<const at::BFloat16*>(from);
   auto* sum = static_cast<at::BFloat16*>(to);
@@ -138,7 +138,7 @@ Transfer GroupCollectives::reduce_scatter(at::Tensor t, std::size_t dim) const {
     return transfer;
   }
   const auto in = blocks(t, dim);
-  t.reset();  // of which that may be a copy
+  t.reset();  // `in` may be a copy of it
   const auto out = at::empty(in.sizes().slice(1), in.options());
   auto transfer = holding(in, out);
   if (device_ != nullptr) {

@@ -1,5 +1,5 @@
-// The collectives of one group of processes, on the way that there is for them: memory that they
-// share, messages, or a network of devices.
+// The collectives of one group of processes over the transport that the group has: shared memory,
+// MPI messages, or a device network.
 #pragma once
 
 #include <vector>
@@ -10,36 +10,39 @@ namespace tandem::runtime {
 
 MPI_Datatype to_mpi(at::ScalarType type);
 
-// Of a message, as MPI counts.
+// Returns a number of elements as the int with which MPI counts. Throws UserError if it is too
+// large.
 int mpi_count(std::int64_t elements);
 int count(const at::Tensor& t);
 
-// As MPI counts them.
+// Lengths as the ints with which MPI counts.
 struct MpiLengths {
   explicit MpiLengths(const Lengths& lengths);
   std::vector<int> of, before;
 };
 
-// One tensor, of which nobody else holds a copy.
+// Returns a vector of `t` alone, and keeps no other reference to `t`.
 std::vector<at::Tensor> only(at::Tensor t);
 
-// What needs no moving.
+// Returns a finished transfer with result `t`, for steps that move no data.
 Transfer done(const at::Tensor& t);
 
-// One group's collectives. Blocks of a tensor along a dimension go to or come from the members in
-// order of their rank. `root` is the member that alone gets or has the whole, where there is one.
+// The collectives of one group. Blocks of a tensor along a dimension go to or come from the members
+// in order of rank. In collectives with a root, `root` is the member that alone gets or has the
+// whole tensor.
 class GroupCollectives {
  public:
-  // Either tensors lie in the computer's memory, or `device` is given.
+  // Tensors are in host memory unless `device` is given.
   GroupCollectives(MPI_Comm comm, SharedMemory* memory, DeviceChannel* device, std::int64_t rank,
                    std::int64_t root, std::int64_t size, at::ScalarType type);
 
+  // Returns this member's block of `t` along `dim`.
   [[nodiscard]] at::Tensor block(const at::Tensor& t, std::size_t dim) const;
 
-  // [member, shard...]: the blocks of `t` along `dim`, one after another in memory.
+  // Returns the blocks of `t` along `dim` one after another in memory: [member, shard...].
   [[nodiscard]] at::Tensor blocks(const at::Tensor& t, std::size_t dim) const;
 
-  // In place where nobody else can see it.
+  // Works in place if no other reference to `t` exists.
   [[nodiscard]] Transfer all_reduce(at::Tensor t) const;
   [[nodiscard]] Transfer reduce(const at::Tensor& t) const;
   [[nodiscard]] Transfer reduce_scatter(at::Tensor t, std::size_t dim) const;
@@ -50,26 +53,31 @@ class GroupCollectives {
   [[nodiscard]] Transfer broadcast(const at::Tensor& t, at::Tensor like) const;
   [[nodiscard]] Transfer scatter(const at::Tensor& t, std::size_t dim, at::Tensor like) const;
 
-  // What the next one has.
+  // Sends `t` to the previous member and receives the next member's: one ring step.
   [[nodiscard]] Transfer shift(const at::Tensor& t) const;
 
-  // Elements of `from` become such of `to`; the transfer's result stays as it is.
+  // Starts sending elements of `from` and receiving elements into `to`. Does not change what
+  // `transfer` returns.
   void exchange(Transfer& transfer, const at::Tensor& from, const Lengths& gives,
                 const at::Tensor& to, const Lengths& takes) const;
 
  private:
   [[nodiscard]] bool is_root() const { return rank_ == root_; }
 
-  // As much of `t` for every member.
+  // Returns lengths that give each member an equal share of `t`.
   [[nodiscard]] Lengths even(const at::Tensor& t) const;
 
-  // The sizes of what blocks along `dim` make, and of such a block.
+  // Returns the sizes of all members' blocks joined along `dim` (joined), or of one block of `t`
+  // (cut).
   [[nodiscard]] std::vector<std::int64_t> joined(const at::Tensor& block, std::size_t dim) const;
   [[nodiscard]] std::vector<std::int64_t> cut(const at::Tensor& t, std::size_t dim) const;
 
+  // Returns a new tensor [member, shard...] for shards like `one`.
   [[nodiscard]] at::Tensor all_shards(const at::Tensor& one) const;
+  // Returns a transfer that keeps `in` and `out` alive and has the result `out`.
   [[nodiscard]] Transfer holding(const at::Tensor& in, const at::Tensor& out) const;
-  // `out` is [member, shard...]: the result is one tensor, blocks joined along `dim`.
+  // Returns a transfer whose result is one tensor: the blocks of `out`, which is [member,
+  // shard...], joined along `dim`.
   [[nodiscard]] Transfer joining(const at::Tensor& in, const at::Tensor& out,
                                  std::size_t dim) const;
 

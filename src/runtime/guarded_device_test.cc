@@ -31,7 +31,7 @@ constexpr auto kType = c10::DeviceType::PrivateUse1;
 
 // --- Memory -------------------------------------------------------------------------------------
 
-// Pages of its own for every tensor, closed but while they are copied.
+// The pages of each tensor's own memory. They are inaccessible except while they are copied.
 std::map<void*, std::size_t>& pages() {
   static std::map<void*, std::size_t> all;
   return all;
@@ -61,7 +61,7 @@ class Opened {
   void* memory_ = nullptr;
 };
 
-// Which of the two functions that differ by `const` is the library's depends on its version.
+// One of the two `allocate` functions overrides the library's; which one depends on its version.
 struct GuardedAllocator final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) const { return get(bytes); }
   c10::DataPtr allocate(std::size_t bytes) { return get(bytes); }
@@ -89,13 +89,13 @@ GuardedAllocator* allocator() {
   return &out;
 }
 
-// The same memory as the processor sees it.
+// Returns the same memory as a CPU tensor.
 at::Tensor seen(const at::Tensor& t) {
   if (t.is_cpu()) return t;
   return at::from_blob(t.data_ptr(), t.sizes(), t.strides(), t.options().device(at::kCPU));
 }
 
-// --- What libtorch asks of a device -------------------------------------------------------------
+// --- Functions that libtorch needs of a device ---------------------------------------------------
 
 at::Tensor empty(at::IntArrayRef sizes, c10::optional<at::ScalarType> type,
                  c10::optional<at::Layout> /*layout*/, c10::optional<at::Device> /*device*/,
@@ -150,7 +150,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   return {there(of_x), there(of_w), there(of_bias)};
 }
 
-// Everything else. A number may lie anywhere.
+// Executes all other operators on the CPU. Scalar tensors may be on any device.
 void by_processor(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const auto& value : torch::jit::last(*stack, op.schema().arguments().size())) {
     if (!value.isTensor()) continue;

@@ -1,6 +1,6 @@
-// For tests: a device whose memory the processor may not touch, as it may not a GPU's. libtorch
-// takes it for an accelerator; what it computes is computed by the processor on copies. An operand
-// that lies elsewhere is an error, and reading or writing its memory by hand ends the program.
+// A device for tests whose memory the CPU may not access, as with a GPU. libtorch takes it for an
+// accelerator; the CPU computes its operators on copies. An operand on another device is an error.
+// Direct reads or writes of its memory end the program.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@ namespace tandem::runtime {
 
 at::Device guarded_device();
 
-// Between such devices: their copies go through MPI. Messages have no tags, as with NCCL.
+// Returns a network between such devices, which copies through MPI. Messages have no tags, as in
+// NCCL.
 std::unique_ptr<DeviceNetwork> make_guarded_network();
 
 }  // namespace tandem::runtime

@@ -14,7 +14,7 @@ constexpr auto kTakeHalf = std::to_array<std::string_view>(
     {"add", "concat", "embedding", "embedding_bag", "embedding_bags", "identity", "neg", "relu",
      "reshape", "slice", "split", "transpose"});
 
-// What ATen has as one kernel for GPUs, or several whose sums are in fp32.
+// Operators for which ATen has one GPU kernel, or several that sum in fp32.
 constexpr auto kTakeHalfOnGpus = std::to_array<std::string_view>(
     {"batch_norm", "gelu", "gelu_tanh", "layer_norm", "max_pool2d", "mul", "reduce_sum", "rms_norm",
      "rope", "scale", "sigmoid", "silu", "softmax", "sub", "tanh"});
@@ -22,8 +22,8 @@ constexpr auto kTakeHalfOnGpus = std::to_array<std::string_view>(
 constexpr auto kProducts =
     std::to_array<std::string_view>({"attention", "contract", "conv2d", "linear", "matmul"});
 
-// ATen's products of bf16 are oneDNN's, which are slower than those of fp32 on processors without
-// instructions for them.
+// Returns whether bf16 matmuls are faster than fp32 on `device`. ATen uses oneDNN for them on CPUs,
+// which is slower than fp32 without instructions for bf16.
 bool has_half_products(at::Device device) {
   if (!device.is_cpu()) return true;
 #if defined(__x86_64__)

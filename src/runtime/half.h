@@ -1,7 +1,7 @@
-// 16-bit tensors are stored and sent in 16 bits and computed with in fp32: what an operator makes
-// is rounded once. Products are multiplied in 16 bits, and summed in fp32, where the device has
-// instructions for that. ATen's other kernels in 16 bits are few on processors, and seldom faster;
-// on GPUs they read and write half the bytes, and compute in fp32 in between.
+// bf16 tensors are stored and sent as bf16, and computed with in fp32: the result of an operator is
+// rounded once. Matmuls multiply bf16 operands and sum in fp32 if the device has instructions for
+// that. On CPUs, ATen has few other bf16 kernels, and they are seldom faster. On GPUs its bf16
+// kernels read and write half the bytes, and compute in fp32 internally.
 #pragma once
 
 #include <vector>
@@ -10,21 +10,24 @@
 
 namespace tandem::runtime {
 
-// Is the result the same if the kernel is given 16-bit operands as they are: it moves elements, or
-// does one operation with each, or widens what it reads of a table itself?
+// Returns whether the kernel gives the same result for bf16 operands as for fp32 copies of them.
+// Such kernels move elements, apply one operation to each, or widen the rows they read of an
+// embedding table.
 bool takes_half(const Kernel& kernel);
 
-// The same on this device, where all that is made is wanted in 16 bits.
+// Returns whether that holds on `device` if all results are wanted in bf16.
 bool takes_half_for_half(const Kernel& kernel, at::Device device);
 
-// Is it made of products, and does the device multiply 16-bit numbers faster than wider ones?
+// Returns whether the kernel consists of matmuls and `device` multiplies bf16 faster than wider
+// numbers.
 bool multiplies_half(const Kernel& kernel, at::Device device);
 
-// In fp32 if it was in 16 bits.
+// Returns `t` in fp32 if it is bf16, and `t` itself otherwise.
 at::Tensor widened(const at::Tensor& t);
 std::vector<at::Tensor> widened(std::vector<at::Tensor> tensors);
 
-// As a buffer of this type has it. Of a sparse tensor the elements.
+// Returns `t` in `type`, the element type of its buffer. Of a sparse tensor it converts the
+// elements.
 at::Tensor rounded(const at::Tensor& t, at::ScalarType type);
 
 }  // namespace tandem::runtime

@@ -1,6 +1,5 @@
-// Products of 16-bit operands as they are, and on GPUs other kernels too, against the same on wide
-// ones: what they are made of is rounded before it is used, so they differ by little more than one
-// rounding.
+// Compares matmuls of bf16 operands, and on GPUs other kernels too, with the same on fp32 operands.
+// The operands are rounded beforehand, so the results differ by little more than one rounding.
 #include "runtime/half.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +33,7 @@ Call call_of(const Product& p) {
   return call;
 }
 
-// Of the largest number in `wide`.
+// Returns the difference relative to the largest number in `wide`.
 double difference(const at::Tensor& made, const at::Tensor& wide) {
   EXPECT_TRUE(!made.is_cpu() || made.scalar_type() == at::kBFloat16);
   const auto narrow = rounded(made, at::kBFloat16);
@@ -42,8 +41,8 @@ double difference(const at::Tensor& made, const at::Tensor& wide) {
   return ((narrow.to(at::kFloat) - wide).abs().max() / wide.abs().max()).item<double>();
 }
 
-// Else ATen adds up products in bf16, and rounds each time; training there widens what it
-// multiplies.
+// Returns whether bf16 matmuls sum in fp32. Otherwise ATen sums them in bf16 and rounds each time,
+// and training widens their operands.
 bool sums_in_fp32() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bw") > 0 && __builtin_cpu_supports("avx512vl") > 0 &&
@@ -53,7 +52,7 @@ bool sums_in_fp32() {
 #endif
 }
 
-// By what forward has kept, and without.
+// Compares with the results of fp32, with and without the values that forward saves.
 void expect_those_of_wide_numbers(const Product& p, at::Device place) {
   const c10::InferenceMode no_autograd;
   at::manual_seed(1);
@@ -64,7 +63,7 @@ void expect_those_of_wide_numbers(const Product& p, at::Device place) {
     narrow.push_back(at::randn(to_aten(shape)).to(place, at::kBFloat16));
   }
   const auto wide = widened(narrow);
-  constexpr double kRounding = 0x1p-8;  // half of the last bit of eight
+  constexpr double kRounding = 0x1p-8;  // Half of the last of eight bits
   std::vector<at::Tensor> kept_of_wide, kept_of_narrow;
   call.kept = &kept_of_wide;
   const auto result = kernel.forward(call, wide);
@@ -170,7 +169,7 @@ TEST(HalfOnGpus, GradientsOfWeightsAreWideWhereWanted) {
 }
 #endif
 
-// What is no product is widened on processors.
+// CPUs widen the operands of kernels that are not matmuls.
 TEST(HalfKernels, OthersAreWidenedOnProcessors) {
   const Product sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
   const auto& kernel = find_kernel(call_of(sum));

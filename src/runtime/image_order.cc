@@ -11,20 +11,19 @@ namespace tandem::runtime {
 namespace {
 
 constexpr std::array<std::size_t, 4> kChannelsLast = {0, 2, 3, 1};
-constexpr std::array<std::size_t, 4> kPlaceInMemory = {0, 3, 1, 2};  // of each dimension
+constexpr std::array<std::size_t, 4> kPlaceInMemory = {0, 3, 1, 2};  // Place of each dimension
 
-// What lays its result out as images, whatever it reads.
+// Returns whether the operator stores its result as an image, whatever it reads.
 bool makes_images(const ops::Op& op) {
   static constexpr std::array kMakers = {&ops::kConv2d, &ops::kAvgPool2d, &ops::kMaxPool2d,
                                          &ops::kBatchNorm, &ops::kBatchNormalize};
   return std::ranges::any_of(kMakers, [&](const auto* spec) { return op.is(*spec); });
 }
 
-// What leaves elements in rows.
+// Returns whether the operator stores its result row-major.
 bool makes_rows(const ops::Op& op) { return op.is(ops::kReshape) || op.is(ops::kTranspose); }
 
-// The weights that convolutions multiply windows with. (Of windows of one element the order is the
-// same either way.)
+// Marks the weights of convolutions. (With 1 x 1 windows both orders are the same.)
 void mark_kernels(const graph::Graph& graph, std::vector<bool>& images) {
   for (const auto id : graph.ids()) {
     if (!graph.node(id).op.is(ops::kConv2d)) continue;

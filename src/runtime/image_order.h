@@ -1,10 +1,9 @@
-// In which order the elements of a tensor that moves between processes lie in memory.
+// The order in memory of the elements of tensors that move between processes.
 //
-// Kernels make images channels last, so images are sent as they lie: with their dimensions
-// reordered a step moves them as it moves rows, and nothing is copied. What an image is follows
-// from the program alone. By the strides that a process sees it could not be told: they differ
-// between processes where one gets zeros, or a part with which another kernel works, and sender and
-// receiver would not agree.
+// Kernels store images channels last, and images are sent in that order. A step with permuted
+// dimensions moves them as it moves rows, without a copy. Which tensors are images follows from the
+// program alone. Strides cannot tell: they differ between processes if one of them gets zeros, or a
+// part for which another kernel is chosen. Sender and receiver would then disagree.
 #pragma once
 
 #include <functional>
@@ -23,10 +22,11 @@ class ImageOrder {
   [[nodiscard]] bool is_image(lower::BufferId id) const { return images_[id.index()]; }
 
  private:
-  std::vector<bool> images_;  // by buffer
+  std::vector<bool> images_;  // One per buffer
 };
 
-// Of an image, dimensions in the order in which they lie in memory; and back.
+// Permutes the dimensions of an image from [n, c, h, w] to their order in memory, [n, h, w, c];
+// channels_second permutes them back.
 at::Tensor channels_last(const at::Tensor& image);
 at::Tensor channels_second(const at::Tensor& reordered);
 Shape channels_last(const Shape& sizes);

@@ -1,4 +1,5 @@
-// Which tensors move channels last, and that steps mean the same by either order of dimensions.
+// Tests which tensors move channels last, and that steps mean the same in either order of
+// dimensions.
 #include "runtime/image_order.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace tandem::runtime {
 namespace {
 
-// A kernel of 3 x 3 and one of single elements; then matrices.
+// A 3 x 3 convolution and a 1 x 1 convolution; then matrices.
 constexpr const char* kModel = R"(graph g
 %x = input() shape=[4, 2, 4, 4]
 %w1 = weight() shape=[6, 2, 3, 3]
@@ -45,7 +46,7 @@ TEST(ImageOrder, IsOfWhatConvolutionsMakeAndRead) {
   for (std::size_t b = 0; b < p.buffers.size(); ++b) {
     const auto& name = p.pcg.node(p.buffers[b].node).name;
     const bool image = order.is_image(lower::BufferId(b));
-    // A gradient's order is its tensor's.
+    // A gradient has the order of its tensor.
     EXPECT_EQ(is_image.try_emplace(name, image).first->second, image) << name;
   }
   for (const char* name : {"a", "b", "c", "w1"}) EXPECT_TRUE(is_image.at(name)) << name;

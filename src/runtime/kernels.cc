@@ -14,9 +14,10 @@ namespace {
 
 using Operands = std::span<const at::Tensor>;
 
-// --- Sums and products --------------------------------------------------------------------------
+// --- Elementwise sums and products ---------------------------------------------------------------
 
-// What an operand that is stretched gets is the sum over where it was.
+// Returns the gradient of operand `i`. If the operand is broadcast, it sums over the broadcast
+// dimensions.
 at::Tensor for_operand(const Call& call, std::size_t i, const at::Tensor& gradient) {
   return at::sum_to(gradient, to_aten(call.operands[i].local));
 }
@@ -39,17 +40,18 @@ Gradients mul_backward(const Call& call, const BackwardInput& b) {
 
 // --- Linear and matmul --------------------------------------------------------------------------
 
-// Leading dimensions joined: [..., k] as [rows, k].
+// Joins the leading dimensions: [..., k] -> [rows, k].
 at::Tensor as_matrix(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
 
 ops::Activation activation(const ops::Op& op) { return op.get<ops::Linear>().act; }
 
-// Of an activation whose gradient takes the result; without one there is nothing to keep.
+// Returns whether the result is worth saving for backward: there is an activation, and its gradient
+// needs only the result.
 bool linear_keeps(const ops::Op& op) {
   return activation(op) != ops::Activation::kNone && has_gradient_from_result(activation(op));
 }
 
-// Before the activation, as a matrix.
+// Returns the result before the activation, as a matrix.
 at::Tensor linear_sums(Operands in) {
   const auto x = as_matrix(in[0]);
   return product_of(x, in[1].t(), in.size() == 3 ? in[2] : at::Tensor());
@@ -89,8 +91,8 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
   return out;
 }
 
-// Where the second operand is one matrix for all leading dimensions of the first, it is one product
-// of those joined; else a product for each.
+// Returns whether the second operand is one matrix for all leading dimensions of the first. Then
+// one matmul does for all of them; otherwise each has its own.
 bool is_one_product(const Call& call) { return call.operands[1].local.rank() == 2; }
 
 at::Tensor matmul_forward(const Call& call, Operands in) {
@@ -119,9 +121,9 @@ Gradients matmul_backward(const Call& call, const BackwardInput& b) {
   return out;
 }
 
-// --- Normalisations -----------------------------------------------------------------------------
+// --- Normalizations ------------------------------------------------------------------------------
 
-// Of a row those up to the row's own number are seen; a device may have some of the rows.
+// With a causal mask, row r sees elements 0 to r. A device may have only some of the rows.
 at::Tensor softmax_forward(const Call& call, Operands in) {
   const auto& x = in[0];
   if (!call.op.get<ops::Softmax>().causal) return at::_softmax(x, -1, false);
@@ -149,12 +151,12 @@ at::Tensor layer_norm_forward(const Call& call, Operands in) {
 }
 
 Gradients layer_norm_backward(const Call& call, const BackwardInput& b) {
-  if (!b.wants(0) && !b.wants(1)) {  // then the operands are not kept
+  if (!b.wants(0) && !b.wants(1)) {  // The operands are not saved
     return {{}, {}, b.gradient.reshape({-1, b.gradient.size(-1)}).sum(0)};
   }
   const auto& x = b.operands[0];
-  // Where only its gradient is wanted it is not kept, and its shape is all that is looked at; the
-  // same goes for the shift.
+  // If only the scale's gradient is wanted, the scale is not saved for backward, and only its shape
+  // matters. The same holds for the shift.
   const auto scale = b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
   const auto& shift = scale;
   at::Tensor mean, inverse_deviation;
@@ -183,7 +185,7 @@ Gradients concat_backward(const Call& call, const BackwardInput& b) {
   return at::split_with_sizes(b.gradient, sizes, axis);
 }
 
-// The mean is over all devices' elements.
+// Returns 1 / (number of elements on all devices), because the loss is their mean.
 double mse_weight(const Call& call) {
   return 1 / static_cast<double>(call.operands[0].sizes.count());
 }
@@ -200,7 +202,7 @@ Gradients mse_backward(const Call& call, const BackwardInput& b) {
 
 bool is_cheaper(const ops::Op&) { return true; }
 
-// --- What they cover ----------------------------------------------------------------------------
+// --- Coverage ------------------------------------------------------------------------------------
 
 bool softmax_covers(const Call& call) {
   const auto& softmax = call.op.get<ops::Softmax>();

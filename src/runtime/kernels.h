@@ -1,6 +1,6 @@
-// Kernels: what the runtime executes for an operator, forward and backward, on the shards of one
-// device. The meaning is the operator's own (src/ops), the work is ATen's; gradients are explicit,
-// there is no autograd. A kernel is a row of the table in kernels.cc.
+// Kernels: the code that the runtime executes for an operator, forward and backward, on the shards
+// of one device. The operator defines the meaning (src/ops), and ATen does the work. Gradients are
+// explicit; there is no autograd. Each kernel is a row of the table in kernels.cc.
 #pragma once
 
 #include <span>
@@ -13,26 +13,27 @@
 
 namespace tandem::runtime {
 
-// Where one operand's shard lies in the whole tensor.
+// Position of one operand's shard in the whole tensor.
 struct Shard {
-  Shape sizes;         // global
-  Shape local;         // here
-  Shape offset;        // of the first element
-  double density = 1;  // what part of it is not zero, as the plan expects
+  Shape sizes;         // Sizes of the whole tensor
+  Shape local;         // Sizes of the shard
+  Shape offset;        // Global index of the first element
+  double density = 1;  // Share of nonzero elements that the plan expects
   DType dtype = DType::kFp32;
 };
 
 struct Call {
   ops::Op op;
-  // Of one that is read in windows, the window; what lies in them depends on the result's place.
+  // Shards of the operands. If an operand is read in windows, its shard is the part that they
+  // cover, which depends on the result.
   std::vector<Shard> operands;
-  // As above; without `sizes` all of what the operands make.
+  // Shard of the result. If `sizes` is empty, it is all that the operands yield.
   Shard result = {};
-  // May embedding_bag give its table's gradient as a sparse tensor, not coalesced, of the rows
-  // read?
+  // Whether embedding_bag may return its table's gradient as an uncoalesced sparse tensor of the
+  // rows read.
   bool row_sparse = false;
-  term::Draw draw = {};  // for operators with random numbers
-  // Where forward may leave what backward would else compute again; null where nobody asks for it.
+  term::Draw draw = {};  // For operators with random numbers
+  // Values that forward saves so that backward need not recompute them; null if nobody needs them.
   std::vector<at::Tensor>* kept = nullptr;
 
   void keep(std::vector<at::Tensor> values) const {
@@ -42,38 +43,39 @@ struct Call {
 };
 
 struct BackwardInput {
-  std::span<const at::Tensor> operands;  // undefined where the meaning does not need the value
-  at::Tensor result;                     // undefined unless it was kept; see Kernel::uses_result
-  at::Tensor gradient;                   // of the result
+  std::span<const at::Tensor> operands;  // Undefined if the gradient does not need the value
+  at::Tensor result;    // Undefined unless saved for backward; see Kernel::uses_result
+  at::Tensor gradient;  // Gradient of the result
   term::InputMask wanted = 0;
-  // Of the operator's product_operand, where its gradient is not given but, times the rate,
-  // subtracted from it.
+  // The weight (the operator's product_operand) from which the kernel subtracts `rate` times its
+  // gradient. If it is defined, the gradient itself is not returned.
   at::Tensor weight = {};
   double rate = 0;
-  // Is the weight's gradient wanted in fp32, though operands are in 16 bits?
+  // Whether the weight's gradient is wanted in fp32 though the operands are bf16.
   bool wide = false;
 
   [[nodiscard]] bool wants(std::size_t i) const { return ((wanted >> i) & 1U) != 0; }
 };
 
-// By operand; undefined where not wanted. May share memory with each other and with the inputs.
+// Gradients by operand; undefined if not wanted. They may share memory with each other and with the
+// inputs.
 using Gradients = std::vector<at::Tensor>;
 
 struct Kernel {
   std::string_view name;
   at::Tensor (*forward)(const Call&, std::span<const at::Tensor>);
   Gradients (*backward)(const Call&, const BackwardInput&);
-  // Is the backward pass cheaper if it is given the result? (It never needs it.)
+  // Returns whether the backward pass is cheaper with the result. (It never needs the result.)
   bool (*uses_result)(const ops::Op&) = [](const ops::Op&) { return false; };
-  // Does it cover these attributes and operands?
+  // Returns whether the kernel covers the attributes and operands of the call.
   bool (*covers)(const Call&) = [](const Call&) { return true; };
 };
 
-// The kernel for the call: the operator's own, or kMeaningKernel where there is none that covers
-// it.
+// Returns the kernel for the call: the operator's own, or kMeaningKernel if no kernel covers the
+// call.
 const Kernel& find_kernel(const Call& call);
 
-// The families that have files of their own.
+// Kernels that have files of their own.
 extern const Kernel kAttentionKernel;
 extern const Kernel kAvgPool2dKernel;
 extern const Kernel kBatchMomentsKernel;

@@ -1,7 +1,7 @@
-// attention, some heads of keys and values at a time: the scores of those are all that is ever in
-// memory, and the backward pass makes them again. A processor takes one head, whose scores stay in
-// its caches; a GPU, which is told what to do one product at a time, many, where it has no kernel
-// of its own for that (cuda_attention.h).
+// attention, for some heads of keys and values at a time. Only the scores of these are ever in
+// memory, and the backward pass recomputes them. A CPU takes one head at a time, so that the scores
+// stay in its caches. A GPU, on which each matmul is a launch, takes many, unless it has a fused
+// kernel (cuda_attention.h).
 #include <algorithm>
 #include <limits>
 
@@ -17,12 +17,12 @@ namespace tandem::runtime {
 
 namespace {
 
-constexpr std::int64_t kScoresAtOnce = std::int64_t{1} << 26U;  // on a GPU
+constexpr std::int64_t kScoresAtOnce = std::int64_t{1} << 26U;  // On a GPU
 
-// Heads of keys and values from all samples, each with the rows of the queries that share it.
+// The heads of keys and values of all samples, each with the rows of the queries that share it.
 class SharedHeads {
  public:
-  // Some of them.
+  // A range of heads.
   struct Range {
     std::int64_t first, count;
     [[nodiscard]] at::Tensor of(const at::Tensor& t) const { return t.narrow(0, first, count); }
@@ -35,13 +35,13 @@ class SharedHeads {
         q_(rows_of(in[0])),
         k_(matrices_of(in[1])) {
     if (!call.op.get<ops::Attention>().causal) return;
-    // A row sees what is up to its own number; a device may have some of the rows.
+    // A row sees elements up to its own number. A device may have only some of the rows.
     const auto first = call.operands[0].offset[2];
     const auto rows = in[0].size(2);
     hidden_ = at::ones({rows, seen_}, q_.options().dtype(at::kBool)).triu(first + 1);
   }
 
-  // work(range): until all have been in one.
+  // Calls work(range) for ranges that together are all heads.
   template <class Work>
   void for_each_range(Work&& work) const {
     const auto scores = std::max<std::int64_t>(1, q_.size(1) * seen_);
@@ -49,8 +49,8 @@ class SharedHeads {
     for (std::int64_t i = 0; i < heads_; i += most) work(Range{i, std::min(most, heads_ - i)});
   }
 
-  // [b, heads of queries, s, d] as [heads, rows of all queries of one, d], and [b, heads, t, d] as
-  // [heads, t, d].
+  // rows_of reshapes [b, query heads, s, d] to [heads, rows of all queries of a head, d].
+  // matrices_of reshapes [b, heads, t, d] to [heads, t, d].
   [[nodiscard]] at::Tensor rows_of(const at::Tensor& t) const {
     return t.contiguous().view({heads_, -1, t.size(3)});
   }

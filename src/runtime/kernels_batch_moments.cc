@@ -1,6 +1,6 @@
-// batch_moments and batch_normalize: a batch normalisation whose groups lie on several devices, in
-// two steps. What a device has of a group it divides by the group's global size, so that the
-// devices' moments add up.
+// batch_moments and batch_normalize: batch normalization in two steps, for groups of samples that
+// are on several devices. A device divides its sums by the global size of the group, so the moments
+// of the devices add up.
 #include <algorithm>
 
 #include "ops/attributes.h"
@@ -11,12 +11,12 @@ namespace tandem::runtime {
 
 namespace {
 
-// [samples, channels, ...] as [groups, samples of one, channels, elements of an image].
+// Reshapes [samples, channels, ...] to [groups, samples per group, channels, elements per image].
 at::Tensor grouped(const at::Tensor& x, std::int64_t groups) {
   return x.reshape({groups, x.size(0) / groups, x.size(1), -1});
 }
 
-// Samples of a group that a device has, and those of the whole.
+// Number of samples of a group on this device and on all devices.
 struct Group {
   std::int64_t here, whole;
 };
@@ -28,7 +28,7 @@ Group group_of(const Call& call) {
   return {std::min(whole, shard.local[0]), whole};
 }
 
-// One over how many elements a moment is of.
+// Returns 1 / (number of elements that a moment averages).
 double share(const Call& call) {
   double count = static_cast<double>(group_of(call).whole);
   const auto& sizes = call.operands[0].sizes;
@@ -52,11 +52,11 @@ Gradients moments_backward(const Call& call, const BackwardInput& b) {
   return {g.view(to_aten(call.operands[0].local))};
 }
 
-// --- Applied ------------------------------------------------------------------------------------
+// --- Normalization -------------------------------------------------------------------------------
 
-// By group and channel, [groups, 1, channels, 1].
+// Moments by group and channel, [groups, 1, channels, 1].
 struct Moments {
-  at::Tensor mean, rate;  // one over the deviation
+  at::Tensor mean, rate;  // `rate`: 1 / standard deviation
 
   Moments(const Call& call, const at::Tensor& moments) {
     mean = moments.select(-1, 0).unsqueeze(1).unsqueeze(-1);
@@ -75,7 +75,7 @@ at::Tensor normalize_forward(const Call& call, std::span<const at::Tensor> in) {
   return out.view(in[0].sizes());
 }
 
-// With n = (x - mean) rate: of the rate it is half the cube of it that counts.
+// The gradient of the variance uses d rate / d variance = -rate^3 / 2.
 Gradients normalize_backward(const Call& call, const BackwardInput& b) {
   const auto g = grouped(b.gradient, call.operands[1].local[0]);
   Gradients out(4);

@@ -1,4 +1,5 @@
-// batch_norm: every group of samples by itself. A device has whole groups, and some channels.
+// batch_norm: normalizes each group of samples by itself. A device has whole groups, and maybe only
+// some channels.
 #include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
@@ -7,7 +8,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// The groups here: views of `t`, or `t` itself where it is one.
+// Returns the groups on this device: views of `t`, or `t` itself if it is one group.
 std::vector<at::Tensor> in_groups(const Call& call, const at::Tensor& t) {
   const auto group = call.op.get<ops::BatchNorm>().group;
   const auto size = group == 0 ? call.operands[0].sizes[0] : group;
@@ -20,14 +21,14 @@ at::Tensor joined(std::vector<at::Tensor> groups) {
 
 double eps_of(const Call& call) { return call.op.get<ops::BatchNorm>().eps; }
 
-// What backward needs of one group, by whichever of ATen's kernels was chosen: cuDNN's on a GPU
-// where that has one.
+// Tensors that backward needs of one group. `chosen` is the kernel that ATen chose: cuDNN's on a
+// GPU if it covers the call.
 struct Statistics {
   at::Tensor mean, inverse_deviation, reserve;
   std::int64_t chosen = 0;
 };
 
-// They are kept as a list of tensors.
+// Number of tensors that are saved for backward per group.
 constexpr std::size_t kKept = 4;
 
 Statistics kept_of(const std::vector<at::Tensor>& kept, std::size_t group) {
@@ -61,7 +62,7 @@ at::Tensor shift_gradient(const at::Tensor& g) {
 
 Gradients batch_norm_backward(const Call& call, const BackwardInput& b) {
   if (!b.wants(0) && !b.wants(1)) return {{}, {}, shift_gradient(b.gradient)};
-  // Where only its gradient is wanted, the scale is not kept, and its value is not looked at.
+  // The scale is undefined if only its gradient is wanted. Its value then does not matter.
   const auto scale = b.operands[1].defined()
                          ? b.operands[1]
                          : at::ones(to_aten(call.operands[1].local), b.operands[0].options());

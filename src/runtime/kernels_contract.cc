@@ -1,4 +1,4 @@
-// contract by einsum. Its gradients are contractions too: of the result's gradient with the other
+// contract, by einsum. Its gradients are contractions too: of the result's gradient with the other
 // operand.
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// The factors of every tensor, a letter each, and how much of them is here.
+// The factors of each tensor, as one letter each, and their local sizes.
 class Factors {
  public:
   explicit Factors(const Call& call) {
@@ -40,7 +40,7 @@ class Factors {
     for (const char letter : of) out.push_back(local_.at(letter));
     return out;
   }
-  // A dimension of several factors, as (kv g), becomes as many.
+  // Splits dimensions of several factors: (kv g) becomes two dimensions.
   [[nodiscard]] at::Tensor apart(const at::Tensor& t, const std::string& of) const {
     return t.dim() == static_cast<std::int64_t>(of.size()) ? t : t.reshape(sizes(of));
   }
@@ -78,7 +78,8 @@ at::Tensor scaled(const Call& call, at::Tensor t) {
   return scale == 1 ? t : t.mul_(scale);
 }
 
-// "e b s i, e f i -> e b s f" of an operand with rows of zeros: what an expert's weights multiply.
+// Returns whether the call is like "e b s i, e f i -> e b s f" and the first operand has zero rows.
+// Those are the matmuls of an expert's weights.
 bool skips_zeros(const Call& call, const Factors& f) {
   const auto& [lhs, rhs, out] = std::tie(f.lhs, f.rhs, f.out);
   if (call.operands[0].density >= 1 || has_groups(call)) return false;
@@ -88,7 +89,7 @@ bool skips_zeros(const Call& call, const Factors& f) {
          lhs.compare(0, tokens, out, 0, tokens) == 0 && rhs[1] != rhs[2];
 }
 
-// [expert, token..., k] as [expert, tokens, k].
+// Reshapes [expert, token..., k] to [expert, tokens, k].
 at::Tensor by_expert(const at::Tensor& t) { return t.reshape({t.size(0), -1, t.size(-1)}); }
 
 Gradients expert_backward(const Call& call, const BackwardInput& b) {
@@ -107,15 +108,15 @@ at::Tensor contract_forward(const Call& call, std::span<const at::Tensor> in) {
   if (skips_zeros(call, f)) {
     return scaled(call, product_of_rows(by_expert(in[0]), in[1])).view(f.sizes(f.out));
   }
-  // A product may be a view of an operand where the contraction is trivial.
+  // The result of a trivial contraction may be a view of an operand.
   auto out = einsum(f.lhs, f.rhs, f.out, f.apart(in[0], f.lhs), f.apart(in[1], f.rhs));
   const bool shares = out.is_alias_of(in[0]) || out.is_alias_of(in[1]);
   out = scaled(call, shares ? out.clone() : out);
   return has_groups(call) ? out.reshape(to_aten(result_box(call).size)) : out;
 }
 
-// The gradient of the operand with factors `of`, the other one being `other`. It is the same along
-// a factor that only this operand has.
+// Returns the gradient of the operand with factors `of`; `other` is the other operand. The gradient
+// is the same along a factor that only this operand has.
 at::Tensor gradient(const Call& call, const Factors& f, const std::string& of, const Shape& local,
                     const at::Tensor& g, const std::string& other_factors,
                     const at::Tensor& other) {
@@ -136,8 +137,8 @@ at::Tensor gradient(const Call& call, const Factors& f, const std::string& of, c
   return result.expand(f.sizes(of)).reshape(to_aten(local));
 }
 
-// In memory first what both operands have, then the left one's factors, then the right one's: so
-// that neither product has to copy it into such an order.
+// Returns `g` with a new order in memory: first the factors of both operands, then those of the
+// left one, then those of the right one. Neither matmul then has to reorder it.
 at::Tensor arranged(const Factors& f, const at::Tensor& g) {
   const auto has = [](const std::string& of, char c) { return of.find(c) != std::string::npos; };
   const auto place = [&](std::int64_t d) {

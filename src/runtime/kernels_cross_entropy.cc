@@ -1,4 +1,5 @@
-// Cross entropy of logits and the indices of the right answers; the mean is over all devices' rows.
+// Cross entropy of logits and the indices of the correct classes. The mean is over the rows of all
+// devices.
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
 

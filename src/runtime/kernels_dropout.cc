@@ -1,5 +1,5 @@
-// dropout: which elements stay is a function of seed, step, origin and the place in the whole
-// tensor, so every plan drops the same ones, and nothing has to be kept.
+// dropout. Seed, step, origin and global index determine whether an element stays. Every plan
+// therefore drops the same elements, and nothing is saved for backward.
 #include "base/random.h"
 #include "ops/attributes.h"
 #include "runtime/aten.h"
@@ -35,7 +35,8 @@ at::Tensor factors_here(const Call& call, at::ScalarType type) {
   return out;
 }
 
-// 1 / (1 - p) where an element stays, else 0. Drawn by the processor wherever tensors lie.
+// Returns 1 / (1 - p) for an element that stays, and 0 otherwise. The CPU draws them on every
+// device.
 at::Tensor factors_of(const Call& call, const at::Tensor& like) {
   return factors_here(call, like.scalar_type()).to(like.device());
 }

@@ -1,4 +1,4 @@
-// Functions of one tensor, and of two, element by element, that ATen has.
+// Elementwise functions of one or two tensors that ATen has.
 #include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
@@ -9,7 +9,8 @@ namespace {
 
 using Tensor = at::Tensor;
 
-// What is made of x, and what its gradient is of the result's, g.
+// Returns the kernel of a function of x; `backward` returns the gradient of x, given that of the
+// result, g.
 template <Tensor (*forward)(const Call&, const Tensor& x),
           Tensor (*backward)(const Call&, const Tensor& g, const Tensor& x)>
 constexpr Kernel of_one(std::string_view name) {
@@ -52,7 +53,8 @@ Tensor identity_gradient(const Call&, const Tensor& g, const Tensor&) { return g
 
 // --- Of two tensors -----------------------------------------------------------------------------
 
-// What an operand that is stretched gets is the sum over where it was.
+// Returns the gradient of operand `i`. If the operand is broadcast, it sums over the broadcast
+// dimensions.
 Tensor summed(const Call& call, std::size_t i, const Tensor& gradient) {
   return at::sum_to(gradient, to_aten(call.operands[i].local));
 }

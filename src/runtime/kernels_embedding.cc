@@ -1,5 +1,5 @@
 // embedding, embedding_bag and embedding_bags on a device that may hold only some rows of the
-// table: indices are global, and those of other rows contribute nothing. An embedding is a bag of
+// table. Indices are global, and those of other rows contribute nothing. An embedding is a bag of
 // one.
 #include "ops/attributes.h"
 #include "ops/registry.h"
@@ -16,7 +16,7 @@ template <class Sum, class T>
   for (std::int64_t d = 0; d < width; ++d) to[d] += static_cast<Sum>(from[d]);
 }
 
-// Rows in bf16 are added up in fp32.
+// bf16 rows are summed in fp32.
 at::TensorOptions sums_like(const at::Tensor& t) {
   return t.scalar_type() == at::kBFloat16 ? t.options().dtype(at::kFloat) : t.options();
 }
@@ -27,8 +27,8 @@ std::int64_t bag_size(const Call& call, const at::Tensor& indices) {
   return call.op.is(ops::kEmbedding) ? 1 : indices.size(-1);
 }
 
-// Calls visit(bag, row) for every index whose row is here. Bags take turns with the tables, where
-// there are several; rows are counted through all of them.
+// Calls visit(bag, row) for every index whose row is on this device. With several tables, bag b
+// reads table b % tables, and rows are numbered through all tables.
 template <class Visit>
 void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
   const auto* index = indices.data_ptr<std::int64_t>();
@@ -48,12 +48,13 @@ void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
   }
 }
 
-// --- By ATen, wherever tensors lie --------------------------------------------------------------
+// --- By ATen, on any device ----------------------------------------------------------------------
 
-// Of every index its row, counted through all tables: 0 where it is not here, and then `here` is 0.
+// The row of every index, numbered through all tables. If the row is on another device, `row` and
+// `here` are 0.
 struct Places {
-  at::Tensor row, here;  // [indices]; `here` is undefined where tables are whole
-  std::int64_t length;   // of a bag
+  at::Tensor row, here;  // [indices]; `here`: undefined if tables are whole
+  std::int64_t length;   // Indices in a bag
 
   Places(const Call& call, const at::Tensor& indices) : length(bag_size(call, indices)) {
     const auto& table = call.operands[1];
@@ -73,11 +74,11 @@ struct Places {
     row = row.reshape({-1});
   }
 
-  // Zeros for what is not here: [indices, width].
+  // Returns `elements` [indices, width] with zeros for rows on other devices.
   [[nodiscard]] at::Tensor only_here(const at::Tensor& elements) const {
     return here.defined() ? at::mul(elements, here.unsqueeze(-1)) : elements;
   }
-  // Of every index its bag's row: [indices, width].
+  // Returns the row of each index's bag: [indices, width].
   [[nodiscard]] at::Tensor of_bags(const at::Tensor& g) const {
     const auto bags = g.reshape({-1, 1, g.size(-1)});
     return only_here(bags.expand({-1, length, -1}).reshape({-1, g.size(-1)}));
@@ -95,7 +96,8 @@ at::Tensor aten_bags(const Call& call, std::span<const at::Tensor> in) {
   return at::sum(rows.view({-1, places.length, width}), {1}, false, type).view(sizes);
 }
 
-// An entry for every index: of one whose row is not here, zeros.
+// Returns the gradient with an entry for every index, which is zero if the row is on another
+// device.
 at::Tensor aten_bag_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
   const Places places(call, indices);
   const auto elements = places.of_bags(g);
@@ -113,7 +115,7 @@ at::Tensor aten_bag_gradient(const Call& call, const at::Tensor& indices, const 
   return at::_sparse_coo_tensor_unsafe(at_rows, elements, sizes, g.options().layout(at::kSparse));
 }
 
-// --- By rows, on the processor ------------------------------------------------------------------
+// --- By rows, on the CPU -------------------------------------------------------------------------
 
 at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
   if (!in[1].is_cpu()) return aten_bags(call, in);
@@ -135,7 +137,7 @@ at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
   return out;
 }
 
-// Only the rows read, one entry for each time a row is read.
+// Returns the sparse gradient of the rows read, with one entry for each read.
 at::Tensor sparse_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> bags;

@@ -1,6 +1,6 @@
-// A mixture of experts: the gates, and what goes to the experts and comes back. A token that an
-// expert does not get is a row of zeros there, which costs no more than being written: the gates
-// say where they are.
+// Mixture of experts: the gates, and the way of tokens to the experts and back. If an expert does
+// not get a token, its input has a row of zeros there. That costs only the write, because the gates
+// tell which rows are zero.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,8 @@ namespace {
 
 // --- Gates --------------------------------------------------------------------------------------
 
-// Softmax over the k largest, of equals the first; zeros elsewhere.
+// Writes the softmax over the k largest elements of x, and zeros elsewhere. Of equal elements the
+// first is taken. Example: x = [1 2 2], k = 1 -> [0 1 0].
 template <class T>
 void gate_row(T* to, const T* x, std::int64_t experts, std::int64_t k) {
   std::fill_n(to, experts, T(0));
@@ -33,7 +34,7 @@ void gate_row(T* to, const T* x, std::int64_t experts, std::int64_t k) {
   for (std::int64_t e = 0; e < experts; ++e) to[e] /= sum;
 }
 
-// By ATen, wherever it lies: a sort that keeps the order of equals finds the k largest.
+// Computes the gates by ATen, on any device. A stable sort finds the k largest.
 at::Tensor aten_gates(const at::Tensor& x, std::int64_t k) {
   const auto order = std::get<1>(at::sort(x, /*stable=*/true, -1, /*descending=*/true));
   const auto largest = at::amax(x, {-1}, true);
@@ -58,14 +59,14 @@ at::Tensor gate_forward(const Call& call, std::span<const at::Tensor> in) {
   return out;
 }
 
-// Which experts are chosen does not change; among them it is a softmax's.
+// The choice of experts counts as constant; among the chosen ones this is a softmax's gradient.
 Gradients gate_backward(const Call& call, const BackwardInput& b) {
   const auto result = b.result.defined() ? b.result : gate_forward(call, b.operands);
   return {at::_softmax_backward_data(b.gradient.contiguous(), result.contiguous(), -1,
                                      result.scalar_type())};
 }
 
-// --- To the experts and back --------------------------------------------------------------------
+// --- Dispatch and combine ------------------------------------------------------------------------
 
 template <class T>
 [[gnu::optimize("O3")]] void add_scaled(T* __restrict to, const T* __restrict from, T factor,
@@ -81,7 +82,7 @@ template <class T>
   return sum;
 }
 
-// Calls visit(expert, token, gate) for every pair; gates are [tokens..., experts].
+// Calls visit(expert, token, gate) for every pair. `gates` is [tokens..., experts].
 template <class T, class Visit>
 void for_each_gate(const at::Tensor& gates, Visit&& visit) {
   const auto experts = gates.size(-1);
@@ -92,7 +93,7 @@ void for_each_gate(const at::Tensor& gates, Visit&& visit) {
   }
 }
 
-// By ATen: gates [tokens..., experts] as [experts, tokens..., 1].
+// Reshapes gates [tokens..., experts] to [experts, tokens..., 1].
 at::Tensor gates_by_expert(const at::Tensor& gates) { return gates.movedim(-1, 0).unsqueeze(-1); }
 
 at::Tensor where_sent(const at::Tensor& gates, const at::Tensor& rows) {
@@ -123,7 +124,7 @@ at::Tensor dispatch_forward(const Call&, std::span<const at::Tensor> in) {
   return out;
 }
 
-// A gate says where a token goes and nothing else: its gradient is zero.
+// The gate only tells where a token goes, so its gradient is zero.
 Gradients dispatch_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
   if (b.wants(1)) out[1] = at::zeros(to_aten(call.operands[1].local), b.gradient.options());

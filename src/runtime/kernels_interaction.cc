@@ -1,5 +1,5 @@
-// interaction: products of all pairs of a sample's vectors. A device may have some of the samples,
-// and some of the vectors' elements.
+// interaction: dot products of all pairs of a sample's vectors. A device may have only some of the
+// samples, and only some elements of the vectors.
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
 
@@ -7,7 +7,8 @@ namespace tandem::runtime {
 
 namespace {
 
-// The pairs in their order, as places in a matrix of n x n: (1,0) (2,0) (2,1) ...
+// Returns the pairs as flat indices into an n x n matrix, in the order (1,0) (2,0) (2,1) ...
+// Example: n = 3 -> 3 6 7.
 at::Tensor places_of_pairs(std::int64_t n, at::Device device) {
   auto out = at::empty({n * (n - 1) / 2}, at::kLong);
   auto* to = out.data_ptr<std::int64_t>();
@@ -32,7 +33,7 @@ Gradients interaction_backward(const Call&, const BackwardInput& b) {
   return {at::bmm(at::add(of_products, of_products.transpose(1, 2)), x)};
 }
 
-// Pairs that lie on different devices are not all products of what one of them has.
+// Returns whether the device has all vectors. Otherwise some pairs would span devices.
 bool interaction_covers(const Call& call) {
   const auto& shard = call.operands[0];
   return shard.local[1] == shard.sizes[1];

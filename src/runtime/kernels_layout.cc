@@ -1,4 +1,4 @@
-// Operators that put elements in another place or shape and compute nothing.
+// Operators that move or reshape elements and compute nothing.
 #include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/factor_ranges.h"

@@ -1,6 +1,6 @@
-// The kernel of every operator that has none of its own yet: its meaning, element by element, on
-// the processor wherever tensors lie. Right for all of them, and thousands of times slower than a
-// kernel.
+// The kernel of every operator without one of its own. It evaluates the operator's meaning element
+// by element, on the CPU wherever the tensors are. It is correct for all operators, and thousands
+// of times slower than a kernel of their own.
 #include <algorithm>
 
 #include "ops/signature.h"
@@ -16,7 +16,7 @@ namespace {
 using Values = Dense<double>;
 
 Values from_aten(const at::Tensor& t, const Shape& shape) {
-  // What the backward pass does not keep is not read either.
+  // Tensors that are not saved for backward are not read either.
   if (!t.defined()) return Values(shape);
   const auto doubles = t.to(at::kCPU, at::kDouble).contiguous();
   const auto* data = doubles.data_ptr<double>();
@@ -29,7 +29,7 @@ at::Tensor into_aten(const Values& values, at::Device device, at::ScalarType typ
   return out.to(device, type);
 }
 
-// One call: the operands as blocks of whole tensors, and the factors' parts that they mean.
+// One call: the operands as blocks of whole tensors, and the factor ranges that they cover.
 struct Problem {
   const ops::Signature& signature;
   std::vector<Values> values;

@@ -1,5 +1,5 @@
-// Sums, means and maxima over dimensions, and what cross entropy is made of when it is written out.
-// Means are over all devices' elements.
+// Sums, means and maxima over dimensions, and the operators of a decomposed cross entropy. Means
+// are over the elements of all devices.
 #include <algorithm>
 
 #include "ops/attributes.h"
@@ -11,7 +11,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// Which dimensions go, from the first on.
+// Returns the reduced dimensions in ascending order.
 std::vector<std::int64_t> reduced_axes(const Call& call) {
   const auto rank = static_cast<std::int64_t>(call.operands[0].sizes.rank());
   std::vector<std::int64_t> out;
@@ -22,7 +22,7 @@ std::vector<std::int64_t> reduced_axes(const Call& call) {
   return out;
 }
 
-// One, or one over the number of elements that a mean is of.
+// Returns 1 for a sum, and 1 / (number of elements averaged) for a mean.
 double weight_of(const Call& call) {
   if (!call.op.is(ops::kReduceMean)) return 1;
   double count = 1;
@@ -54,7 +54,7 @@ at::Tensor row_max_forward(const Call&, std::span<const at::Tensor> in) {
   return at::amax(in[0], {-1});
 }
 
-// It counts as a constant.
+// The maximum counts as a constant, so its gradient is zero.
 Gradients row_max_backward(const Call& call, const BackwardInput& b) {
   return {at::zeros(to_aten(call.operands[0].local), b.gradient.options())};
 }
@@ -69,11 +69,11 @@ Gradients log_softmax_backward(const Call& call, const BackwardInput& b) {
                                          result.scalar_type())};
 }
 
-// Where every row's index points here; those of another device's part are made harmless and
-// masked.
+// The picked index of every row, relative to this device's part. Indices in another device's part
+// are clamped, and masked by `absent`.
 struct Picked {
   at::Tensor at;      // [..., 1]
-  at::Tensor absent;  // the same, or undefined where the rows are whole
+  at::Tensor absent;  // Same shape; undefined if the rows are whole
 
   Picked(const Call& call, const at::Tensor& indices) : at(indices.unsqueeze(-1)) {
     const auto& shard = call.operands[0];
@@ -104,7 +104,7 @@ Gradients pick_backward(const Call& call, const BackwardInput& b) {
 
 const Kernel kLogSoftmaxKernel = {
     "log_softmax", log_softmax_forward, log_softmax_backward, [](const ops::Op&) { return true; },
-    // The attribute is the operator's own: rows that stay whole are the last dimension's.
+    // With an axis attribute, the rows may be along another dimension than the last.
     [](const Call& call) { return call.op.attribute_text().empty(); }};
 const Kernel kPickKernel = {"pick", pick_forward, pick_backward};
 const Kernel kReduceMeanKernel = {"reduce_mean", sum_forward, sum_backward};

@@ -1,4 +1,4 @@
-// rms_norm on a device that has some of the rows, each whole.
+// rms_norm on a device that has some of the rows, each of them whole.
 #include <cmath>
 
 #include "ops/attributes.h"
@@ -32,7 +32,7 @@ template <class T>
   for (std::int64_t i = 0; i < width; ++i) to[i] = x[i] * rate * scale[i];
 }
 
-// rate * (g scale - n mean(g scale n)), where n = x rate.
+// Computes rate * (g scale - n mean(g scale n)), where n = x rate and drift = rate mean(g scale n).
 template <class T>
 [[gnu::optimize("O3")]] void row_gradient(T* __restrict to, const T* __restrict x,
                                           const T* __restrict g, const T* __restrict scale, T rate,
@@ -46,9 +46,9 @@ template <class T>
   for (std::int64_t i = 0; i < width; ++i) to[i] += g[i] * x[i] * rate;
 }
 
-// --- By ATen, wherever tensors lie --------------------------------------------------------------
+// --- By ATen, on any device ----------------------------------------------------------------------
 
-// One over the root of the mean square of every row, [rows, 1].
+// Returns 1 / (root mean square) of every row, [rows, 1].
 at::Tensor aten_rates(const Call& call, const at::Tensor& x) {
   const auto rows = x.reshape({-1, x.size(-1)});
   return at::mean(at::mul(rows, rows), {1}, true).add_(call.op.get<ops::Norm>().eps).rsqrt_();
@@ -89,7 +89,7 @@ at::Tensor fused_rms_norm(const Call& call, const at::Tensor& x, const at::Tenso
 
 Gradients fused_rms_norm_gradients(const Call& call, const BackwardInput& b) {
   const auto& x = b.operands[0];
-  // Where only its gradient is wanted the scale is not kept, and its value is not looked at.
+  // The scale is undefined if only its gradient is wanted. Its value then does not matter.
   const auto scale = b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
   const auto rates =
       call.has_kept()
@@ -106,9 +106,9 @@ at::Tensor fused_rms_norm(const Call&, const at::Tensor&, const at::Tensor&) { r
 Gradients fused_rms_norm_gradients(const Call&, const BackwardInput&) { return {}; }
 #endif
 
-// --- By rows, on the processor ------------------------------------------------------------------
+// --- By rows, on the CPU -------------------------------------------------------------------------
 
-// One over the root of the mean square of every row.
+// Returns 1 / (root mean square) of every row.
 at::Tensor rates_of(const Call& call, const at::Tensor& x) {
   const auto width = x.size(-1);
   const auto rows = x.numel() / width;

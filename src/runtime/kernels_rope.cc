@@ -1,4 +1,4 @@
-// rope: pairs of elements, half a row apart, turn by an angle; the gradient turns back.
+// rope: rotates pairs of elements, half a row apart, by an angle. The gradient is rotated back.
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -11,7 +11,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// Of every position and pair: [cos or sin, rows, pairs].
+// Returns the cosine and sine for every position and pair: [cos or sin, rows, pairs].
 at::Tensor make_turns(double base, std::int64_t first, std::int64_t rows, std::int64_t pairs,
                       const at::TensorOptions& options) {
   auto out = at::empty({2, rows, pairs}, at::kDouble);
@@ -29,7 +29,7 @@ at::Tensor make_turns(double base, std::int64_t first, std::int64_t rows, std::i
   return out.to(options);
 }
 
-// They are the same in every layer and step, and dear.
+// Returns cached cosines and sines, which are expensive and the same in every layer and step.
 const at::Tensor& turns(const Call& call, const at::TensorOptions& options) {
   const auto& a = call.op.get<ops::Rope>();
   const auto& shard = call.operands[0];
@@ -63,7 +63,7 @@ template <class T>
   }
 }
 
-// By ATen, wherever it lies.
+// Rotates by ATen, on any device.
 at::Tensor turned_by_halves(const at::Tensor& x, const at::Tensor& table, int sign) {
   const auto halves = x.split(x.size(-1) / 2, -1);
   const auto cos = table.select(0, 0);

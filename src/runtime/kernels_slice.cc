@@ -1,5 +1,4 @@
-// A part of a tensor, or a tensor with zeros around it, along a dimension that the device has
-// whole.
+// slice and pad along a dimension that the device has whole.
 #include "ops/attributes.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"
@@ -14,7 +13,7 @@ bool is_whole(const Shard& shard, std::int64_t axis) {
   return shard.local[d] == shard.sizes[d];
 }
 
-// `part` among zeros, as `place_in` gives its place.
+// Returns zeros with `part` copied to place_in(zeros), a view of them.
 template <class PlaceIn>
 at::Tensor among_zeros(at::IntArrayRef sizes, const at::Tensor& part, PlaceIn&& place_in) {
   auto out = at::empty(sizes, part.options(), part.suggest_memory_format()).zero_();
@@ -44,7 +43,7 @@ bool slice_covers(const Call& call) {
 
 // --- pad ----------------------------------------------------------------------------------------
 
-// Of the padded tensor what was there before.
+// Returns the part of the padded tensor that is not padding.
 at::Tensor inside(const Call& call, const at::Tensor& padded) {
   const auto& a = call.op.get<ops::Pad>();
   return padded.narrow(a.axis, a.before, padded.size(a.axis) - a.before - a.after);
@@ -62,7 +61,8 @@ Gradients pad_backward(const Call& call, const BackwardInput& b) {
   return {inside(call, b.gradient).contiguous(b.gradient.suggest_memory_format())};
 }
 
-// Of a result in parts one part may read all of the operand.
+// Returns whether operand and result are whole along the padded dimension. One part of a sharded
+// result may read the whole operand.
 bool pad_covers(const Call& call) {
   const auto axis = call.op.get<ops::Pad>().axis;
   return is_whole(call.operands[0], axis) &&

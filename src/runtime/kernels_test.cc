@@ -1,4 +1,4 @@
-// Every kernel, forward and backward, on every shard of a split of its factors, against the
+// Compares every kernel, forward and backward, on every shard of a split of its factors, with the
 // evaluator of the operator's meaning.
 #include "runtime/kernels.h"
 
@@ -24,8 +24,8 @@ struct Case {
   std::string name;
   ops::Op op;
   std::vector<Shape> operands;
-  std::vector<std::pair<std::string, std::int64_t>> split = {};  // factor, degree
-  double density = 1;                                            // of the first operand
+  std::vector<std::pair<std::string, std::int64_t>> split = {};  // Factor, degree
+  double density = 1;                                            // Density of the first operand
 };
 
 void PrintTo(const Case& c, std::ostream* os) { *os << c.name; }
@@ -195,7 +195,7 @@ std::vector<Case> cases() {
        op(ops::kConv2d, ops::Conv2d{.stride = {3, 2}, .act = ops::Activation::kRelu}),
        {{2, 2, 12, 4}, {2, 2, 1, 1}, {2}},
        {{"y", 4}, {"x", 2}}},
-      // A part of the rows needs all of the image's.
+      // Some of the rows need all rows of the image.
       {"conv2d_windows_whole",
        op(ops::kConv2d, ops::Conv2d{.padding = {2, 1}}),
        {{1, 2, 4, 6}, {2, 2, 5, 3}},
@@ -319,7 +319,7 @@ at::Tensor to_tensor(const Values& v, bool integer = false) {
   return integer ? t.to(at::kLong) : t;
 }
 
-// Largest difference, relative to the largest value.
+// Returns the largest difference, relative to the largest value.
 double difference(const at::Tensor& anywhere, const Values& want) {
   EXPECT_TRUE(anywhere.defined());
   const auto got = anywhere.to(at::kCPU);
@@ -344,7 +344,7 @@ class KernelTest : public testing::TestWithParam<Case> {
       whole_.push_back(random(GetParam().operands[i], draw_));
       if (i == 0 && GetParam().density < 1) clear_rows(whole_.back());
       if (!is_index(i)) continue;
-      const auto& of = GetParam().operands[i == 0 ? 1 : 0];  // a table, or logits
+      const auto& of = GetParam().operands[i == 0 ? 1 : 0];  // A table, or logits
       const auto rows = static_cast<double>(i == 0 ? of[of.rank() - 2] : of[of.rank() - 1]);
       for (auto& x : whole_.back().data) x = std::floor((x + 1) / 2 * rows);
     }
@@ -361,7 +361,7 @@ class KernelTest : public testing::TestWithParam<Case> {
     return ((GetParam().op.spec().index_inputs >> i) & 1U) != 0;
   }
 
-  // The shard of operand `i` that a device with these factor ranges has.
+  // Returns the shard of operand `i` on a device with these factor ranges.
   Shard place(std::size_t i, const std::vector<term::FactorRange>& ranges) const {
     const auto box = term::box_of(signature_.map.inputs[i], ranges);
     return {.sizes = GetParam().operands[i],
@@ -434,7 +434,8 @@ class KernelTest : public testing::TestWithParam<Case> {
       if (!is_index(i)) all |= term::InputMask{1} << i;
     }
     evaluation.backward(dims, gradient, into);
-    // Of all operands, and of every one alone, given no more than that takes.
+    // Checks the gradients of all operands, and of each one alone with only the tensors that it
+    // needs.
     const auto check = [&](const char* what, term::InputMask wanted) {
       auto given = tensors;
       const auto read = term::backward_reads(signature_.meaning, wanted);
@@ -481,7 +482,8 @@ class KernelTest : public testing::TestWithParam<Case> {
 
 TEST_P(KernelTest, MeansWhatItsOperatorSays) { check_devices(); }
 
-// As on a GPU: whatever goes over elements by hand must not, and nothing may lie elsewhere.
+// On the guarded device, as on a GPU, code must not access elements directly, and all operands must
+// be on the device.
 TEST_P(KernelTest, MeansItWhereTheProcessorCannotRead) {
   place_ = guarded_device();
   check_devices();
@@ -498,8 +500,8 @@ TEST_P(KernelTest, MeansItOnAGpu) {
 INSTANTIATE_TEST_SUITE_P(All, KernelTest, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Whatever the attributes and shapes: the operator's own kernel, or its meaning where that does not
-// cover them.
+// For all attributes and shapes, either the operator's own kernel runs, or its meaning if the
+// kernel does not cover them.
 TEST(Kernels, EveryUseOfEveryOperatorRuns) {
   std::mt19937_64 draw(5);
   for (const auto& example : ops::examples()) {

@@ -1,4 +1,4 @@
-// Activations that are operators of their own.
+// Activations as operators of their own.
 #include "runtime/activations.h"
 #include "runtime/aten.h"
 #include "runtime/kernels.h"

@@ -1,5 +1,5 @@
-// Convolution and pooling of images, whole or in windows. Images are channels last in memory, as
-// convolutions are fastest; whatever reads them elsewhere goes by their strides.
+// Convolution and pooling of images, whole or in windows. Images are channels last in memory,
+// because convolutions are fastest that way. Code that reads them elsewhere uses their strides.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -21,8 +21,9 @@ namespace {
 
 constexpr auto kImageFormat = at::MemoryFormat::ChannelsLast;
 
-// ATen tells formats by strides, and those of sizes of one may be any: they are what they would be
-// in a fresh image, or its kernels disagree with each other.
+// Returns `t` channels last. ATen recognizes formats by their strides, but a dimension of size 1
+// may have any stride. Such strides are set as in a fresh image, because ATen's kernels otherwise
+// disagree with each other.
 at::Tensor as_image(const at::Tensor& t) {
   const auto out = t.contiguous(kImageFormat);
   const auto strides = c10::get_channels_last_strides_2d(out.sizes());
@@ -43,12 +44,12 @@ bool is_symmetric(const ops::Sizes& padding) {
 
 // --- Frames -------------------------------------------------------------------------------------
 
-// What a device's part of the result reads of the image: where both are whole, ATen's padding says
-// that. Else elements are added around what it has, or left out, and nothing is padded. (A part of
-// the result may need the whole image.)
+// The part of the image that the device's part of the result reads. If image and result are whole,
+// ATen's padding describes it. Otherwise elements are added around the local image, or removed, and
+// ATen pads nothing. (A part of the result may need the whole image.)
 struct Frame {
   std::array<std::int64_t, 2> padding = {0, 0};
-  std::array<std::int64_t, 4> added = {0, 0, 0, 0};  // left, right, top, bottom
+  std::array<std::int64_t, 4> added = {0, 0, 0, 0};  // Left, right, top, bottom
   bool is_atens = false;
 
   [[nodiscard]] bool changes_nothing() const {
@@ -58,19 +59,19 @@ struct Frame {
     if (changes_nothing()) return as_image(image);
     return as_image(at::constant_pad_nd(as_image(image), added, value));
   }
-  // A gradient of what is in the frame; what was left out gets zeros.
+  // Returns the gradient of the image, given that of the frame. Removed elements get zeros.
   [[nodiscard]] at::Tensor without(const at::Tensor& framed) const {
     if (changes_nothing()) return framed;
     auto removed = added;
     for (auto& n : removed) n = -n;
     return at::constant_pad_nd(framed, removed);
   }
-  // Of what is in it, where nothing is left to ATen.
+  // Returns the frame's rows and columns if ATen pads nothing.
   [[nodiscard]] std::array<std::int64_t, 2> rows_and_columns(const Call& call) const {
     const auto& image = call.operands[0].local;
     return {image[2] + added[2] + added[3], image[3] + added[0] + added[1]};
   }
-  // Of the image in the frame, where its values are not read.
+  // Returns an uninitialized image with the frame's sizes, for kernels that do not read its values.
   [[nodiscard]] at::Tensor empty(const Call& call, const at::TensorOptions& options) const {
     auto sizes = to_aten(call.operands[0].local).vec();
     std::ranges::copy(rows_and_columns(call), sizes.begin() + 2);
@@ -78,7 +79,7 @@ struct Frame {
   }
 };
 
-using Windows = std::array<ops::Windows, 2>;  // of rows, of columns
+using Windows = std::array<ops::Windows, 2>;  // Rows, columns
 
 Frame frame_of(const Call& call, const Windows& windows, bool has_atens_padding) {
   const auto& image = call.operands[0];
@@ -101,7 +102,7 @@ Frame frame_of(const Call& call, const Windows& windows, bool has_atens_padding)
 
 // --- Convolution --------------------------------------------------------------------------------
 
-// A device may have some of the groups.
+// Returns the number of groups on this device, which may have only some of them.
 std::int64_t groups_here(const Call& call) {
   return call.operands[0].local[1] / call.operands[1].local[1];
 }
@@ -142,7 +143,7 @@ bool conv_keeps(const ops::Op& op) {
   return act != ops::Activation::kNone && has_gradient_from_result(act);
 }
 
-// Of the image and the weight.
+// Computes the gradients of the image and of the weight.
 void unfolded_gradients(const Call& call, const BackwardInput& b, const at::Tensor& g,
                         Gradients& out) {
   const auto frame = conv_frame(call, false);
@@ -211,7 +212,7 @@ Frame pool_frame(const Call& call, bool has_atens_padding = true) {
   return frame_of(call, pool_windows(call), atens);
 }
 
-// Of ATen's own padding.
+// Returns whether ATen, with its own padding, rounds the result's size up.
 bool rounds_up(const Call& call, const Frame& frame) {
   return frame.is_atens && call.op.get<ops::Pool2d>().ceil;
 }
@@ -241,7 +242,7 @@ Gradients max_backward(const Call& call, const BackwardInput& b) {
                                                              rounds_up(call, frame), places))};
 }
 
-// Along one dimension: of how many elements every window is the average.
+// Returns over how many elements each window averages along one dimension.
 at::Tensor window_counts(const ops::Windows& w, std::int64_t first, std::int64_t count,
                          bool with_padding, const at::TensorOptions& options) {
   const auto padding = with_padding ? std::pair(w.before, w.after) : std::pair(0L, 0L);
@@ -278,7 +279,7 @@ at::Tensor average_forward(const Call& call, std::span<const at::Tensor> in) {
 
 Gradients average_backward(const Call& call, const BackwardInput& b) {
   const auto& a = call.op.get<ops::Pool2d>();
-  // ATen's kernel for GPUs forgets the padding of images in this format (pytorch issue 188344).
+  // ATen's GPU kernel ignores the padding of channels-last images (pytorch issue 188344).
   const auto frame = pool_frame(call, !b.gradient.is_cuda());
   const auto like = frame.empty(call, b.gradient.options());
   if (frame.is_atens) {
@@ -290,7 +291,7 @@ Gradients average_backward(const Call& call, const BackwardInput& b) {
       at::avg_pool2d_backward(as_image(each), like, a.kernel, a.stride, {0, 0}, false, true, 1))};
 }
 
-// A device may have some of the rows and columns.
+// Returns the number of elements of the whole image; a device may have only some of them.
 double area(const Call& call) {
   const auto& sizes = call.operands[0].sizes;
   return static_cast<double>(sizes[2] * sizes[3]);

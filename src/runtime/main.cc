@@ -1,10 +1,10 @@
-// tandem_worker: one process of a parallel run. Started by mpirun, one rank a device:
+// tandem_worker: one process of a parallel run. mpirun starts one rank per device:
 //
 //   mpirun -np 2 tandem_worker plan.json --steps 10 --seed 0
 //   mpirun -np 2 tandem_worker --profile quick
 //
-// Rank 0 prints one JSON document: the losses, the times, the memory; or what was measured. Where a
-// run fails, a rank prints a line of JSON in its place, {"error": {...}}.
+// Rank 0 prints one JSON document: losses, times and memory, or the measured profile. If a run
+// fails, a rank prints one line of JSON instead, {"error": {...}}.
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -42,7 +42,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Seconds for starting, for loading and for a measurement.
+// Time-out in seconds for starting, for loading and for a measurement.
 constexpr std::int64_t kLoading = 600;
 
 std::string read_file(const std::string& path) {
@@ -51,7 +51,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The plan's text, which the first process reads: the others may be on other computers.
+// Returns the plan's text. The first process reads it, because the others may be on other
+// computers.
 std::string read_plan(const std::string& path, const World& world) {
   std::string text;
   on_first(world, [&] { text = read_file(path); });
@@ -68,7 +69,7 @@ std::string read_plan(const std::string& path, const World& world) {
 
 lower::Program load(const plan::Plan& plan, const World& world) {
   auto machine = machine::load_machine(plan.machine);
-  // Whatever the machine file says of its software, this is it.
+  // This runtime can do these, whatever the machine file says about its software.
   machine.device.software.stores_zeros = true;
   machine.device.software.sums_rows = true;
   machine.device.software.updates_in_products = true;
@@ -88,7 +89,7 @@ Bytes peak_resident() {
   return Bytes{static_cast<double>(usage.ru_maxrss) * 1024};
 }
 
-// By process; on the first one.
+// Returns the values of all processes, by process, on the first one.
 std::vector<std::int64_t> of_all(Bytes own, const World& world) {
   const auto mine = static_cast<std::int64_t>(own.value);
   std::vector<std::int64_t> all(static_cast<std::size_t>(world.size));
@@ -96,13 +97,13 @@ std::vector<std::int64_t> of_all(Bytes own, const World& world) {
   return all;
 }
 
-// Of each process: what it had before training, what its tensors took at the most, what the plan
-// says of that, and what the process had.
+// Bytes by process: before training, peak of tensors, the plan's prediction of that peak, and peak
+// of the process.
 struct MemoryUse {
   std::vector<std::int64_t> baseline, arena, predicted, resident;
 };
 
-// By task, of the process where it takes longest; on the first one.
+// Returns, by task, the time on the slowest process. Only the first process gets it.
 std::vector<double> slowest(const std::vector<double>& own) {
   std::vector<double> out(own.size());
   MPI_Reduce(own.data(), out.data(), static_cast<int>(own.size()), MPI_DOUBLE, MPI_MAX, 0,
@@ -110,7 +111,7 @@ std::vector<double> slowest(const std::vector<double>& own) {
   return out;
 }
 
-// Nothing of nothing.
+// Returns null if `values` is empty.
 Json median(std::vector<double> values) {
   if (values.empty()) return nullptr;
   std::ranges::sort(values);
@@ -131,7 +132,7 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
           {"gradient_collectives_beside_backward", measured.overlap.beside_backward},
           {"first_gradient_collective_s_of_steps", measured.first_start_s},
           {"backward_end_s_of_steps", measured.backward_end_s},
-          {"loss", measured.loss},  // printed so that it reads back the same
+          {"loss", measured.loss},  // Printed so that it reads back unchanged
           {"first_step", first},
           {"checkpoints", measured.checkpoints},
           {"peak_rss_bytes", memory.resident},
@@ -169,7 +170,8 @@ void note(const Arguments& arguments, const World& world, const std::string& tex
   if (world.rank == 0 && arguments.notes) std::cerr << fmt::format("note: {}\n", text);
 }
 
-// A checkpoint has a seed and a rate, which go on; the seed must.
+// Returns the seed and the learning rate. Those of a checkpoint continue: the seed must, the rate
+// may be changed.
 Training training_of(const plan::Plan& plan, const Arguments& arguments,
                      const std::optional<Manifest>& from, const World& world) {
   on_first(world, [&] {
@@ -184,7 +186,8 @@ Training training_of(const plan::Plan& plan, const Arguments& arguments,
 }
 
 int run_plan(const Arguments& arguments, const World& world, const Deadline& deadline) {
-  // Here alone: outside of steps each tensor is new memory, and a profile would count page faults.
+  // --profile does not count: outside of steps each tensor gets new memory, and it would measure
+  // page faults.
   count_tensor_memory();
   const auto patience = std::max(kLoading, arguments.timeout.value_or(0));
   deadline.renew(patience, "loading the plan");
@@ -254,7 +257,8 @@ int run_plan(const Arguments& arguments, const World& world, const Deadline& dea
   return 0;
 }
 
-// How many devices of a kind this computer has, as JSON: who starts processes asks.
+// Prints how many devices of a kind this computer has, as JSON, for the program that starts
+// processes.
 int tell_visible(const std::string& kind) {
   try {
     std::cout << Json{{"devices", visible_devices(kind)}} << std::endl;
@@ -274,12 +278,12 @@ int start(std::span<char*> argv, const Deadline& deadline) {
     const auto arguments = parse_arguments(argv);
     return arguments.profile.empty() ? run_plan(arguments, world, deadline)
                                      : profile(arguments, world, deadline);
-  } catch (const UsageError& e) {  // the same on all ranks
+  } catch (const UsageError& e) {  // Thrown on all ranks
     if (world.rank == 0) std::cerr << "tandem_worker: " << e.message << "\n" << kUsage << std::endl;
     return 2;
-  } catch (const Failed&) {  // on all ranks, and said
+  } catch (const Failed&) {  // On all ranks, after the message
     return 1;
-  } catch (const UserError& e) {  // perhaps on this rank alone: the others may wait for it
+  } catch (const UserError& e) {  // Maybe on this rank alone, while others wait for it
     print_error(e);
   } catch (const c10::Error& e) {
     print_error(
@@ -298,10 +302,10 @@ int main(int argc, char** argv) {
   namespace runtime = tandem::runtime;
   if (argc == 3 && std::string_view(argv[1]) == "--visible") return runtime::tell_visible(argv[2]);
   runtime::tune_environment(argv);
-  std::signal(SIGXFSZ, SIG_IGN);     // a file that may not grow is an error like a full disk
-  const runtime::Deadline deadline;  // processes wait for each other in MPI_Init, and to the end
+  std::signal(SIGXFSZ, SIG_IGN);     // Makes the file size limit an error like a full disk
+  const runtime::Deadline deadline;  // Covers MPI_Init and the end as well
   deadline.renew(runtime::kLoading, "starting");
-  int threads = 0;  // others compute and read ahead, and say nothing
+  int threads = 0;  // Other threads compute or read, without MPI
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &threads);
   runtime::report_lost_files();
   const int status = runtime::start(std::span(argv, static_cast<std::size_t>(argc)), deadline);

@@ -1,5 +1,5 @@
-// What training takes of memory against what the plan says: tensors within a tenth of the
-// prediction, the process within 15 % of tensors and of what it had before.
+// Compares the memory of training with the plan's prediction. Tensors must be within a tenth of it.
+// The process must be within 15 % of the tensors plus its memory before training.
 #include <algorithm>
 
 #include "runtime/train_test_support.h"
@@ -12,7 +12,7 @@ struct SizedNetwork {
   std::int64_t batch;
 };
 
-// Small, but large enough that tensors are most of a process.
+// Small networks, but large enough that tensors are most of a process.
 const std::map<std::string, SizedNetwork>& measured_networks() {
   static const std::map<std::string, SizedNetwork> kNetworks = {
       {"mlp", {"mlp:layers=6,hidden=1024,inputs=1024,outputs=1024", 64}},
@@ -54,7 +54,7 @@ void expect_memory(const std::string& network, const std::string& strategy,
   }
 }
 
-// Of every way to hold weights, gradients and activations, in one micro-batch and in four.
+// Every way to store weights, gradients and activations, with one micro-batch and with four.
 const std::vector<std::string>& measured_strategies() {
   static const std::vector<std::string> kStrategies = {"dp",
                                                        "dp:micro=4",
@@ -81,7 +81,8 @@ TEST(Memory, IsWhatThePlanSays) {
   expect_memory("mlp", "deepspeed:zero=2,micro=4");
   expect_memory("dlrm", "deepspeed:zero=1");
   expect_memory("bert_large", "megatron:tp=1,pp=2,micro=4");
-  // The last stage has a megabyte: a gradient that was sent and is kept for long would be a tenth.
+  // The last stage has a megabyte. A gradient that is kept long after it was sent would be a tenth
+  // of it.
   expect_memory("xdl", "megatron:tp=1,pp=2,micro=4");
   expect_memory("llama", "dp");
   expect_memory("mixtral", "megatron:tp=2");
@@ -90,7 +91,7 @@ TEST(Memory, IsWhatThePlanSays) {
 TEST(MemoryNightly, IsWhatThePlanSays) {
   for (const auto& [name, network] : measured_networks()) {
     for (const auto& strategy : measured_strategies()) {
-      // Normalised in groups of samples that micro-batches would cut.
+      // The groups of normalized samples would be cut by micro-batches.
       const bool cuts = name.starts_with("resne") || name == "inception_v3";
       if (cuts && strategy.find("micro") != std::string::npos) continue;
       expect_memory(name, strategy);

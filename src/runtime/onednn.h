@@ -1,5 +1,5 @@
-// oneDNN's products of matrices as versions 2 and 3 describe them. Version 3 has no descriptions of
-// operations, and takes scales of operands with these instead of one for the result beforehand.
+// Descriptions of oneDNN's matmul for versions 2 and 3 of the library. Version 3 has no operation
+// descriptors and no output scale; a linear post-op replaces the scale.
 #pragma once
 
 #include <dnnl.hpp>
@@ -24,7 +24,7 @@ inline dnnl::matmul::primitive_desc product_description(
 #endif
 }
 
-// What a product does that is added to what is there, `factor` times.
+// Returns the attributes of a matmul that adds `factor` times the product to the output.
 inline dnnl::primitive_attr added(float factor) {
   dnnl::primitive_attr out;
   dnnl::post_ops after;

@@ -31,7 +31,7 @@ template <class T>
   for (std::int64_t d = 0; d < width; ++d) to[d] -= rate * from[d];
 }
 
-// As ATen has it, wherever tensors lie: in several passes.
+// Runs Adam by ATen on any device, in several passes over memory.
 void adam_by_aten(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean,
                   at::Tensor& square, double rate, double correction) {
   const auto g = gradient.to(weight.scalar_type());
@@ -42,7 +42,7 @@ void adam_by_aten(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& me
 
 void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
   auto rows = gradient._indices()[0];
-  // Rows of several tables are counted through all of them.
+  // Rows of several tables are numbered through all tables.
   if (gradient.sparse_dim() == 2)
     rows = at::add(at::mul(rows, weight.size(1)), gradient._indices()[1]);
   rows = rows.contiguous();

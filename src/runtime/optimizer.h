@@ -1,18 +1,19 @@
-// The optimizers, on one device's shard of a weight, in place: one pass over memory. Of weights in
-// fp32 gradients may be in bf16.
+// The optimizers. Each updates one device's shard of a weight in place. The gradients of fp32
+// weights may be bf16.
 #pragma once
 
 #include "runtime/tensor.h"
 
 namespace tandem::runtime {
 
-// weight -= rate * gradient. The gradient may be sparse, of rows, and not coalesced.
+// Computes weight -= rate * gradient. The gradient may be an uncoalesced sparse tensor of rows.
 void sgd(at::Tensor& weight, const at::Tensor& gradient, double rate);
 
-// velocity = plan::kVelocityKept * velocity + gradient; weight -= rate * velocity.
+// Computes velocity = plan::kVelocityKept * velocity + gradient; weight -= rate * velocity.
 void momentum(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& velocity, double rate);
 
-// Adam with betas 0.9 and 0.999, epsilon 1e-8 and bias correction; `step` counts from 1.
+// Updates by Adam with betas 0.9 and 0.999, epsilon 1e-8 and bias correction, on CPUs in one pass
+// over memory. `step` counts from 1.
 void adam(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
           double rate, std::int64_t step);
 

@@ -12,12 +12,13 @@ namespace tandem::runtime {
 
 namespace {
 
-// The elements that are read of the image, along rows and along columns.
+// The elements of the image that are read along one dimension.
 struct Read {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t stride = 1;
 };
+// Returns the elements that are read along rows and along columns.
 
 std::array<Read, 2> reads_of(const Call& call) {
   const auto& stride = call.op.get<ops::Conv2d>().stride;
@@ -32,7 +33,7 @@ std::array<Read, 2> reads_of(const Call& call) {
   return out;
 }
 
-// The elements of the image that are read: all of them, or a view.
+// Returns the elements of the image that are read: all of them, or a view.
 at::Tensor read_of(const Call& call, at::Tensor image) {
   const auto reads = reads_of(call);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -44,7 +45,7 @@ at::Tensor read_of(const Call& call, at::Tensor image) {
   return image;
 }
 
-// [elements of all images, channels].
+// Reshapes an image to [elements of all images, channels].
 at::Tensor as_matrix(const at::Tensor& image) {
   return image.permute({0, 2, 3, 1}).reshape({-1, image.size(1)});
 }

@@ -1,19 +1,20 @@
-// Convolutions whose windows are single elements, as one product of all images' elements: ATen's
-// single-threaded kernels multiply image by image, which for images of few elements is two to four
-// times as slow.
+// Convolutions with 1 x 1 windows, computed as one matmul over the elements of all images. ATen's
+// single-threaded kernels multiply image by image, which takes two to four times as long for images
+// of few elements.
 #pragma once
 
 #include "runtime/kernels.h"
 
 namespace tandem::runtime {
 
-// Is the call such a convolution, without groups? (Of tensors that the processor computes with.)
+// Returns whether the call is such a convolution without groups. (Only for tensors on the CPU.)
 bool is_pointwise(const Call& call);
 
-// Before the activation. `in` are conv2d's operands, of images that are channels last.
+// Returns the result before the activation. `in` are conv2d's operands; images are channels last.
 at::Tensor pointwise_sums(const Call& call, std::span<const at::Tensor> in);
 
-// Of the image and the weight, where they are wanted. `gradient` is of the sums, channels last.
+// Gradients of the image and of the weight, if wanted. `gradient` is that of the result before the
+// activation, channels last.
 struct PointwiseGradients {
   at::Tensor image, weight;
 };

@@ -19,7 +19,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// Measured on Sapphire Rapids and Zen 4.
+// Returns whether oneDNN is faster than ATen's choice, as measured on Sapphire Rapids and Zen 4.
 bool is_faster_here() {
 #ifdef __x86_64__
   static const bool out =
@@ -30,10 +30,10 @@ bool is_faster_here() {
 #endif
 }
 
-// How a matrix lies in memory: row after row, or column after column.
+// Order of a matrix in memory: row by row, or column by column.
 struct Lie {
   bool by_columns = false;
-  std::int64_t stride = 0;  // from one to the next
+  std::int64_t stride = 0;  // Distance from one row or column to the next
 };
 
 std::optional<Lie> lie_of(const at::Tensor& t) {
@@ -54,7 +54,8 @@ struct Operands {
   [[nodiscard]] std::int64_t columns() const { return b.size(1); }
 };
 
-// What oneDNN may multiply; small matrices are done before it has looked at them.
+// Returns the operands if oneDNN should multiply them, and nullopt otherwise. Small matmuls are
+// done before oneDNN has set up its own.
 std::optional<Operands> operands_for_onednn(const at::Tensor& a, const at::Tensor& b) {
   constexpr std::int64_t kSmall = 1 << 18;
   const auto fits = [](const at::Tensor& t) {
@@ -68,30 +69,32 @@ std::optional<Operands> operands_for_onednn(const at::Tensor& a, const at::Tenso
   return Operands{a, b, *lie_a, *lie_b};
 }
 
-// x [rows, depth] times the transpose of a weight [columns, depth], as the layer's forward pass has
-// it.
+// Returns whether the matmul is x [rows, depth] times the transpose of a weight [columns, depth],
+// as in a layer's forward pass.
 bool is_of_transposed_weight(const Operands& o) {
   return !o.lie_a.by_columns && o.lie_b.by_columns;
 }
 
 constexpr std::int64_t kFewRows = 16;
 
-// Its older routine, which is the faster one where the second operand lies by rows: gradients of
-// inputs; and of weights, if these are wide: else it does not copy blocks of the first one, which
-// lie across the sum. Also where there are so few rows that all time goes into reading the weight.
+// Returns whether oneDNN's older routine, sgemm, is faster. It is if the second operand is
+// row-major: for gradients of inputs, and for gradients of wide weights. (For narrow weights it
+// does not copy blocks of the first operand, which are strided along the sum.) It is also faster if
+// rows are so few that reading the weight takes all the time.
 bool takes_sgemm(const Operands& o) {
   constexpr std::int64_t kWide = 1024;
   if (is_of_transposed_weight(o)) return o.rows() < kFewRows;
   return !o.lie_b.by_columns && (!o.lie_a.by_columns || o.columns() >= kWide);
 }
 
-// The newer routine copies the second operand into blocks, and reads the first one as it lies. With
-// few rows copying a weight costs up to a quarter of the product; with the operands exchanged it is
-// x that is copied, and the result, transposed, is turned afterwards. Of a product the one takes a
-// part of 1 / rows, the other of 1 / depth.
+// Returns whether the newer routine is faster with its operands exchanged. It copies the second
+// operand into blocks, and reads the first one in place. With few rows, copying a weight costs up
+// to a quarter of the matmul. With exchanged operands it copies x, and the result must be
+// transposed afterwards. Relative to the matmul, copying the weight costs 1 / rows, and transposing
+// the result 1 / depth.
 bool is_better_turned(const Operands& o) {
   constexpr std::int64_t kManyRows = 128;
-  constexpr std::int64_t kDeep = 8;  // times the rows
+  constexpr std::int64_t kDeep = 8;  // Minimum depth per row
   return is_of_transposed_weight(o) && o.rows() >= kFewRows && o.rows() <= kManyRows &&
          o.depth() >= kDeep * o.rows() && o.columns() >= 2 * o.rows();
 }
@@ -104,13 +107,13 @@ void sgemm(const Operands& o, float factor, float keep, float* out) {
   CHECK(status == dnnl_success, int{status});
 }
 
-// What becomes of a product: it is what is written, with a bias; or `factor` times it is added.
+// The use of a product: it is written, plus `bias`, or `factor` times it is added.
 struct Use {
   at::Tensor bias = {};
   std::optional<float> factor = {};
 };
 
-// The newer one, made once for its shapes.
+// The newer routine (oneDNN's matmul primitive), created once per shape.
 class Products {
  public:
   void run(const Operands& o, const Use& use, float* out) {
@@ -166,7 +169,7 @@ class Products {
 };
 
 Products& products() {
-  static auto* out = new Products;  // the library may be gone before
+  static auto* out = new Products;  // Leaked: the library may be unloaded first
   return *out;
 }
 
@@ -219,7 +222,7 @@ void warm_products() {
   product_of(a, a);
 }
 
-#else  // built without oneDNN
+#else  // Without oneDNN
 
 at::Tensor product_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   return bias.defined() ? at::addmm(bias, a, b) : at::mm(a, b);
@@ -235,7 +238,7 @@ void warm_products() {}
 
 namespace {
 
-// libtorch has such products since version 2.8, for GPUs.
+// libtorch has such matmuls for GPUs since version 2.8.
 template <class Tensor>
 at::Tensor wide_product(const Tensor& a, const Tensor& b) {
   if constexpr (requires { at::mm(a, b, at::kFloat); }) {

@@ -1,4 +1,4 @@
-// Products by whatever library the processor takes, against those in double precision.
+// Compares matmuls, by whichever library the CPU uses, with those in double precision.
 #include "runtime/product.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,8 @@
 namespace tandem::runtime {
 namespace {
 
-// A matrix of these sizes that lies by rows or by columns, of a larger one where there is a gap.
+// Returns a matrix of these sizes that is row-major or column-major. With a gap it is part of a
+// larger one.
 at::Tensor matrix(std::int64_t rows, std::int64_t columns, bool by_columns, std::int64_t gap) {
   auto out = by_columns ? at::rand({columns, rows + gap}).narrow(1, 0, rows).t()
                         : at::rand({rows, columns + gap}).narrow(1, 0, columns);
@@ -25,7 +26,7 @@ TEST(Product, IsThatInDoublePrecisionHoweverMatricesLie) {
   at::manual_seed(3);
   constexpr std::array<std::array<std::int64_t, 3>, 6> kShapes = {
       {{64, 96, 80}, {1, 700, 600}, {70, 1030, 33}, {3, 4, 5}, {16, 300, 130}, {64, 512, 128}}};
-  // rows, depth, columns
+  // Rows, depth, columns
   for (const auto& [rows, depth, columns] : kShapes) {
     for (int lie = 0; lie < 8; ++lie) {
       const auto a = matrix(rows, depth, (lie & 1) != 0, (lie & 4) != 0 ? 7 : 0);
@@ -42,14 +43,14 @@ TEST(Product, IsThatInDoublePrecisionHoweverMatricesLie) {
   }
 }
 
-// A row that is the same for all is no matrix in memory.
+// A row that is expanded to many is not a matrix in memory.
 TEST(Product, IsOfStretchedMatricesToo) {
   const auto a = at::rand({1, 100}).expand({90, 100});
   const auto b = at::rand({100, 1}).expand({100, 80});
   expect_near(product_of(a, b), at::mm(a.to(at::kDouble), b.to(at::kDouble)));
 }
 
-// Devices that compute the same get the same.
+// Devices that compute the same get the same result.
 TEST(Product, IsTheSameEveryTime) {
   const auto a = at::rand({64, 512});
   const auto b = at::rand({300, 512}).t();

@@ -27,19 +27,19 @@ using predict::MeasuredCollective;
 using predict::MeasuredOperator;
 
 constexpr std::array kTypes = {DType::kFp32, DType::kFp64, DType::kBf16};
-constexpr std::int64_t kBeyondCaches = 32 << 20;  // elements of 4 bytes
+constexpr std::int64_t kBeyondCaches = 32 << 20;  // Elements of 4 bytes
 
-// Processes that share one level, as local:N has them.
+// Returns a machine of processes that share one level, like local:N.
 machine::Machine machine_of(std::int64_t devices) {
   machine::Machine out;
   out.levels.emplace_back().count = devices;
   return out;
 }
 
-// What is measured, and how long one measurement may take.
+// The extent of a profile, and the time for one measurement.
 struct Extent {
   std::vector<std::int64_t> message_bytes;
-  std::vector<std::vector<std::int64_t>> products;  // rows, outputs, inputs
+  std::vector<std::vector<std::int64_t>> products;  // Matmuls: rows, outputs, inputs
   Seconds budget;
 };
 
@@ -69,16 +69,16 @@ double largest(double mine) {
 
 double wall_clock() { return MPI_Wtime(); }
 
-// What other programs take of a core is no property of the computer.
+// Returns the CPU time of this process, which excludes what other programs take of the core.
 double processor_clock() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The time of one call, where the slowest process counts: the least of several, for what other
-// programs do only adds to it. Short calls are timed many at a time, by their mean. All processes
-// make as many calls: they decide by the same numbers.
+// Returns the time of one call on the slowest process. It is the minimum of several measurements,
+// because other programs only add time. Short calls are timed many at a time, by their mean. All
+// processes make equally many calls, because they decide by the same numbers.
 template <class Work>
 Seconds time_of(Seconds budget, double (*clock)(), Work&& work) {
   double spent = 0;
@@ -95,7 +95,7 @@ Seconds time_of(Seconds budget, double (*clock)(), Work&& work) {
   constexpr double kMostCalls = 1000;
   constexpr int kFewest = 5;
   constexpr int kMost = 100;
-  once(1);  // memory is got from the system
+  once(1);  // Warm-up: allocates memory
   double least = once(1);
   const double calls = std::clamp(std::ceil(kLongEnough / least), 1.0, kMostCalls);
   for (int i = 0; i < kMost && (spent < budget.value || i < kFewest); ++i) {
@@ -182,7 +182,7 @@ class Measurement {
              .time = {}});
   }
 
-  // The first `devices` processes do it at once.
+  // Measures the operator on the first `devices` processes at the same time.
   void forward(const ops::Op& op, const std::vector<Shape>& shapes, MeasuredOperator measured) {
     Call call{.op = op, .operands = {}};
     std::vector<at::Tensor> operands;
@@ -192,11 +192,12 @@ class Measurement {
       operands.push_back(at::full(to_aten(shape), 0.5, to_aten(measured.dtype)));
     }
     const auto& kernel = find_kernel(call);
-    // As a training step does it (Executor::forward).
+    // Widens operands as a training step does (Executor::forward).
     const auto type = to_aten(measured.dtype);
     const bool widens =
         type == at::kBFloat16 && !takes_half(kernel) && !multiplies_half(kernel, at::kCPU);
-    // Processes with a core each are timed by it; with several they may wait for their own threads.
+    // Processes with one core each are timed by CPU time. With several threads, a process may wait
+    // for its own threads, so wall time counts.
     const bool own_core = threads_ == 1 && devices_ <= std::thread::hardware_concurrency();
     const auto clock = own_core ? processor_clock : wall_clock;
     measured.time = time_of(extent_.budget, clock, [&] {
@@ -217,7 +218,8 @@ class Measurement {
 
   [[nodiscard]] Layout everywhere(DigitRole role) const { return {digits_.count(), role}; }
 
-  // About as many elements, nearly square, in rows and columns that all devices can cut.
+  // Returns a nearly square matrix of about `elements` elements. All devices can split its rows and
+  // its columns.
   [[nodiscard]] Shape matrix(double elements) const {
     const auto n = static_cast<double>(devices_);
     const auto rows = n * std::exp2(std::max(0.0, std::floor(std::log2(std::sqrt(elements) / n))));
@@ -237,7 +239,8 @@ class Measurement {
     record({movement(rows, replica, sizes)});
     record({movement(partial, rows, sizes)});
     record({movement(rows, columns, matrix(elements * n))});
-    // With the first and the last as the root in turn, nobody runs ahead of the others.
+    // The first and the last device are the root in turn, so that no process runs ahead of the
+    // others.
     const auto first = everywhere(DigitRole::idle(0));
     auto last = first;
     for (std::size_t i = 0; i < digits_.count(); ++i)
@@ -251,18 +254,18 @@ class Measurement {
     send(sizes);
   }
 
-  // One collective, ready to be repeated: on one tensor after the other, which together are beyond
-  // the caches, as the tensors of a training step are.
+  // One collective that can be repeated. It uses one tensor after another, which together exceed
+  // the caches, as the tensors of a training step do.
   struct Movement {
     machine::ReshardStep step;
-    std::vector<at::Tensor> in;  // undefined where the step begins with nothing
+    std::vector<at::Tensor> in;  // Undefined if the step begins with nothing
     Shape after;
-    std::int64_t elements;  // the most that one device has
+    std::int64_t elements;  // Maximum over devices, before and after
     std::size_t next = 0;
   };
 
-  // Tensors of zeros, so that sums of sums stay what they are. They are written to: memory that
-  // never was is one page of zeros.
+  // Returns tensors of zeros, so that repeated sums stay zero. They are written to, because memory
+  // that was never written is one page of zeros.
   static std::vector<at::Tensor> tensors(const Shape& shape) {
     constexpr std::int64_t kMost = 256;
     std::vector<at::Tensor> out;
@@ -291,14 +294,14 @@ class Measurement {
   }
 
   void move(Movement& m) {
-    // What is reduced is a gradient, which nobody else reads: in place, as in a program.
+    // An all-reduce sums a gradient in place, as in a program, because nobody else reads it.
     const bool in_place = m.step.kind == Step::kAllReduce;
     auto& in = m.in[m.next++ % m.in.size()];
     auto out = collectives_.move(m.step, in_place ? std::move(in) : in, m.after, at::kFloat);
     if (in_place) in = std::move(out);
   }
 
-  // The mean of movements that are of one kind.
+  // Records the mean time of movements of one kind.
   void record(std::vector<Movement> movements) {
     record(movements[0].step.kind, movements[0].elements, static_cast<double>(movements.size()),
            [&] {
@@ -306,7 +309,7 @@ class Measurement {
            });
   }
 
-  // There and back: between neighbours, all pairs at the same time.
+  // Measures sends there and back between neighbors, for all pairs at the same time.
   void send(const Shape& sizes) {
     auto here = everywhere(DigitRole::kReplica);
     auto there = here;

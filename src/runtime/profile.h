@@ -1,5 +1,5 @@
-// Measures this computer as programs use it: by the runtime's own kernels and collectives, all
-// processes at once, so that what is measured is what will run.
+// Measures this computer with the runtime's own kernels and collectives, on all processes at once:
+// what is measured is what a program will run.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,10 @@
 
 namespace tandem::runtime {
 
-// All processes of MPI_COMM_WORLD call it together; each gets the same, and computes with
-// `threads`. One process alone has no collectives. `quick`: fewer sizes and repeats. `renew` is
-// called between measurements, with what has been done of 1.
+// Returns the measured profile. All processes of MPI_COMM_WORLD call it together and get the same
+// one. Each process computes with `threads` threads. A single process measures no collectives.
+// `quick` means fewer sizes and repeats. `renew` is called between measurements with the fraction
+// done.
 predict::Profile measure(bool quick, std::int64_t threads,
                          const std::function<void(double)>& renew);
 

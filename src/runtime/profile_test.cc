@@ -1,5 +1,5 @@
-// tandem_worker --profile under mpirun: everything is measured, once, and comes to a machine. How
-// long things took is not judged here: the computer may be busy.
+// tandem_worker --profile under mpirun: everything is measured once and gives a machine. The tests
+// do not judge times, because the computer may be busy.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ predict::Profile quick_profile(int processes) {
                   processes, worker.string())));
 }
 
-// 3 processes are one digit of the machine, 4 are two.
+// The machine has one mesh axis factor for 3 processes, and two for 4.
 TEST(ProfileNightly, MeasuresEveryCollectiveOfEverySize) {
   for (const int processes : {2, 3, 4}) {
     const auto profile = quick_profile(processes);

@@ -20,7 +20,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// A chunk and its neighbours stay in a core's cache.
+// A chunk and its neighbors stay in a core's cache.
 constexpr std::int64_t kChunkBytes = 256 << 10;
 
 template <class Sum, class T>
@@ -29,8 +29,8 @@ template <class Sum, class T>
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-// Adds in the order of the processes, so that the sum does not depend on who makes it. `to` may be
-// one of the summands. 16-bit numbers are added up in `Sum` and rounded once.
+// Sums in the order of the processes, so that the result does not depend on which one computes it.
+// `to` may be one of the summands. bf16 numbers are summed in `Sum` and rounded once.
 template <class T, class Sum = T>
 void sum_elements(T* to, std::span<const T* const> summands, std::int64_t count, Path path) {
   constexpr std::int64_t kBlock = 2048;
@@ -61,7 +61,7 @@ void sum_bytes(at::ScalarType type, char* to, std::span<const char* const> summa
   as(static_cast<float*>(nullptr));
 }
 
-// Calls visit(memory, bytes) for the runs of elements from `begin` on, so many of them, of a
+// Calls visit(memory, bytes) for each run of the elements begin ... begin + count - 1 of one
 // process's block.
 template <class Visit>
 void for_each_run(const Blocks& blocks, std::int64_t process, std::int64_t begin,
@@ -132,7 +132,7 @@ std::unique_ptr<SharedMemory> SharedMemory::over(MPI_Comm comm) {
   if (!made) out->window_ = MPI_WIN_NULL;
   together = made ? 1 : 0;
   MPI_Allreduce(MPI_IN_PLACE, &together, 1, MPI_INT, MPI_MIN, comm);
-  if (together == 0) return nullptr;  // the others' windows are left: to free them takes all
+  if (together == 0) return nullptr;  // Freeing the other windows would need all processes
   for (int r = 0; r < size; ++r) {
     MPI_Aint length = 0;
     int unit = 0;
@@ -149,8 +149,8 @@ std::unique_ptr<SharedMemory> SharedMemory::over(MPI_Comm comm) {
 }
 
 SharedMemory::~SharedMemory() {
-  if (memory_.empty()) return;  // not all processes have it
-  // Freeing waits for all processes. Where an error ends this one, the others may never come.
+  if (memory_.empty()) return;  // Not all processes have it
+  // Freeing waits for all processes. If an error ends this one, the others may never come.
   if (std::uncaught_exceptions() > 0) return;
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
@@ -192,7 +192,7 @@ std::int64_t SharedMemory::start_scatter(Blocks from, const at::Tensor& to, std:
       {.kind = Kind::kScatter, .from = std::move(from), .to = Blocks::whole(to), .root = root});
 }
 
-// Does a process give a block to each?
+// Returns whether a process gives each process a block of its own.
 bool SharedMemory::gives_blocks(Kind kind) {
   return kind == Kind::kSumOfBlock || kind == Kind::kSwap || kind == Kind::kScatter;
 }
@@ -235,7 +235,8 @@ std::int64_t SharedMemory::bytes_of(const Exchange& e, std::int64_t chunk) const
   return part_of(e, chunk).size * blocks * static_cast<std::int64_t>(one.element_size());
 }
 
-// What a root gives others read: it does not see what that costs.
+// A root does not see what its path costs the processes that read. Broadcast and scatter therefore
+// use the path of gather and swap.
 Path SharedMemory::path_of(const Exchange& e, std::int64_t chunk) const {
   const auto kind = e.kind == Kind::kBroadcast ? Kind::kGather
                     : e.kind == Kind::kScatter ? Kind::kSwap
@@ -306,15 +307,15 @@ void SharedMemory::take(const Exchange& e, std::int64_t chunk) const {
 
 // --- Waiting ------------------------------------------------------------------------------------
 
-// Who falls asleep says so before it looks for work a last time, who has done something says that
-// before it looks who is asleep: one of them sees the other.
+// A process that falls asleep sets its flag before it looks for work a last time. A process that
+// has done something publishes that before it reads the flags. One of them always sees the other.
 void SharedMemory::sleep() {
   auto& own = counters(rank_);
   const auto bell = own.bell.load();
   own.asleep.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!advance()) {
-    // Other groups' exchanges may wait for this process, too.
+    // Exchanges of other groups may wait for this process too, so it sleeps briefly.
     constexpr timespec kMoment = {.tv_sec = 0, .tv_nsec = 300'000};
     syscall(SYS_futex, &own.bell, FUTEX_WAIT, bell, &kMoment, nullptr, 0);
   }
@@ -331,7 +332,7 @@ void SharedMemory::wake_others() const {
   }
 }
 
-// What comes last in a chunk's life comes first here: it makes room, and is in the cache.
+// The last action of a chunk's life comes first: it makes room, and its data is in the cache.
 bool SharedMemory::advance() {
   auto& own = counters(rank_);
   bool any = false;

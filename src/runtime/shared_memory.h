@@ -1,13 +1,15 @@
-// Collectives of processes on one computer through memory that all of them see: two to six times
-// as fast as messages. They go on by themselves only when `advance` is called, so that a process
-// may compute meanwhile.
+// Collectives between processes on one computer through shared memory, two to six times as fast as
+// messages. They progress only while `advance` runs, so that a process can compute in between.
 //
-// Tensors pass through in chunks. Each process has a few slots; for chunk number c, counted through
-// all exchanges, a process in turn
-//   gives   copies its part of the chunk into its slot c % slots, once all have taken chunk c -
-//   slots sums    its share of the elements over all processes' slots, into its own, once all have
-//   given takes   the sums of all shares, once all have summed.
-// What it has done it says by a counter of its own for each of the three.
+// Tensors pass through in chunks, which are numbered through all exchanges. Each process has kSlots
+// slots. For chunk c it does three things in turn, and counts each with a counter of its own:
+//   - give: copies its part of the chunk into its slot c % kSlots, once all processes have taken
+//     chunk c - kSlots;
+//   - sum: sums its share of the elements over the slots of all processes into its own slot, once
+//     all have given chunk c;
+//   - take: copies the sums of all shares into its tensor, once all have summed chunk c.
+// Example: two processes sum [1 2 3 4] and [5 6 7 8]. Process 0 sums the first half, [6 8], and
+// process 1 the second, [10 12]. Both take [6 8 10 12].
 #pragma once
 
 #include <mpi.h>
@@ -25,50 +27,53 @@
 
 namespace tandem::runtime {
 
-// A contiguous tensor of which every process gives or gets a block. A block's elements lie in runs.
+// A contiguous tensor of which every process gives or gets one block. A block consists of runs of
+// adjacent elements.
 struct Blocks {
   at::Tensor of;
-  std::int64_t run = 0;   // elements that lie next to each other
-  std::int64_t step = 0;  // from a run to the block's next one
-  std::int64_t next = 0;  // from a block to the next process's
+  std::int64_t run = 0;   // Elements in one run
+  std::int64_t step = 0;  // Distance from one run of a block to the next
+  std::int64_t next = 0;  // Distance from one process's block to the next's
 
-  // All of it is everyone's.
+  // Returns `t` as the block of every process.
   static Blocks whole(const at::Tensor& t);
-  // Cut along a dimension, in order of the processes.
+  // Returns `t` split along `dim` into blocks in order of the processes. Example: [4, 2] along
+  // dimension 1 for 2 processes -> run 1, step 2, next 1.
   static Blocks along(const at::Tensor& t, std::size_t dim, std::int64_t processes);
 };
 
+// The shared memory of one group of processes.
 class SharedMemory {
  public:
-  // Null where the processes of `comm` do not share a computer, or it has no memory to share. All
-  // of them call it.
+  // Returns the shared memory of the processes of `comm`, all of which call it. Returns null if
+  // they are not several processes on one computer, or the system has no memory to share.
   static std::unique_ptr<SharedMemory> over(MPI_Comm comm);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  // All processes start the same exchanges in the same order. Tensors are contiguous, and stay as
-  // they are until the exchange is done. Each returns its number.
+  // The start_ functions return the number of the exchange. All processes start the same exchanges
+  // in the same order. Tensors are contiguous and must not change until the exchange is done.
   //
-  // `to` becomes the sum of all processes' `from`, which may be the same tensor. Where `to` is
-  // undefined, here and in `start_gather`, a process only helps.
+  // start_sum stores the sum of all processes' `from` in `to`, which may be the same tensor. In
+  // start_sum and start_gather, a process with an undefined `to` contributes but gets no result.
   std::int64_t start_sum(const at::Tensor& from, const at::Tensor& to);
-  // `to` becomes the sum of the blocks that are this process's.
+  // Stores the sum of this process's blocks in `to`.
   std::int64_t start_sum_of_block(Blocks from, const at::Tensor& to);
-  // Block r of `to` becomes the `from` of process r.
+  // Stores the `from` of process r in block r of `to`.
   std::int64_t start_gather(const at::Tensor& from, Blocks to);
-  // Block r of `to` becomes the block of process r that is for this one.
+  // Stores the block of process r that is meant for this process in block r of `to`.
   std::int64_t start_swap(Blocks from, Blocks to);
-  // `to` becomes what `from` is in the process `root`, where alone it need be defined; in the
-  // second the own block of it.
+  // Stores the `from` of process `root` in `to` (start_broadcast), or this process's block of it
+  // (start_scatter). `from` need be defined on the root only.
   std::int64_t start_broadcast(const at::Tensor& from, const at::Tensor& to, std::int64_t root);
   std::int64_t start_scatter(Blocks from, const at::Tensor& to, std::int64_t root);
 
-  // Goes as far as it can without waiting. True if anything was done.
+  // Advances all exchanges as far as possible without waiting. Returns whether anything was done.
   bool advance();
   [[nodiscard]] bool is_done(std::int64_t exchange) const { return exchange < first_open_; }
-  // Gives up the core until another process has done something, or for a moment. (One that only
-  // yields it stays runnable: programs of low priority then get whole slices of its time.)
+  // Sleeps until another process has done something, at most for a moment. (A process that only
+  // yields stays runnable, and programs of low priority then take whole slices of its time.)
   void sleep();
 
  private:
@@ -77,7 +82,7 @@ class SharedMemory {
     alignas(64) std::atomic<std::int64_t> summed;
     alignas(64) std::atomic<std::int64_t> taken;
     alignas(64) std::atomic<std::uint32_t> asleep;
-    std::atomic<std::uint32_t> bell;  // rung for who is asleep
+    std::atomic<std::uint32_t> bell;  // Futex that wakes the process
   };
   enum class Kind : std::uint8_t { kSum, kSumOfBlock, kGather, kSwap, kBroadcast, kScatter };
   static constexpr auto kKinds = static_cast<std::size_t>(Kind::kScatter) + 1;
@@ -86,9 +91,9 @@ class SharedMemory {
     Kind kind;
     Blocks from, to;
     std::int64_t root = -1;
-    std::int64_t elements = 0;   // that are cut into chunks
-    std::int64_t per_chunk = 0;  // of them
-    std::int64_t first = 0;      // chunk
+    std::int64_t elements = 0;   // Number of elements, before the cut into chunks
+    std::int64_t per_chunk = 0;  // Number of elements in a chunk
+    std::int64_t first = 0;      // Number of its first chunk
     std::int64_t end = 0;
   };
   struct Part {
@@ -101,7 +106,7 @@ class SharedMemory {
   static bool gives_blocks(Kind kind);
   [[nodiscard]] const Exchange& exchange_of(std::int64_t chunk) const;
   static Part part_of(const Exchange& e, std::int64_t chunk);
-  // Of a chunk so long the elements that a process sums.
+  // Returns the part of a chunk of `length` elements that process `rank` sums.
   [[nodiscard]] Part share(std::int64_t length, std::int64_t rank) const;
   [[nodiscard]] char* slot(std::int64_t rank, std::int64_t chunk) const;
   [[nodiscard]] bool all_have(std::atomic<std::int64_t> Counters::*counter,
@@ -110,11 +115,11 @@ class SharedMemory {
     return *reinterpret_cast<Counters*>(memory_[static_cast<std::size_t>(rank)]);
   }
   void wake_others() const;
-  // Of the slots' bytes as many as a process has of a chunk.
+  // Returns how many bytes of its slot one process fills with `chunk`.
   [[nodiscard]] std::int64_t bytes_of(const Exchange& e, std::int64_t chunk) const;
   [[nodiscard]] Path path_of(const Exchange& e, std::int64_t chunk) const;
   using Step = void (SharedMemory::*)(const Exchange& e, std::int64_t chunk) const;
-  // Does it, and measures it where that says something.
+  // Runs `step`, and records its time if the chunk is measured.
   void run(Step step, std::int64_t chunk);
   void give(const Exchange& e, std::int64_t chunk) const;
   void sum(const Exchange& e, std::int64_t chunk) const;
@@ -122,13 +127,13 @@ class SharedMemory {
 
   MPI_Win window_ = MPI_WIN_NULL;
   std::int64_t rank_ = 0;
-  std::vector<char*> memory_;  // of each process
+  std::vector<char*> memory_;  // Start of each process's memory
   std::deque<Exchange> open_;
-  std::int64_t first_open_ = 0;  // its number
-  std::int64_t chunks_ = 0;      // of all exchanges so far
+  std::int64_t first_open_ = 0;  // Number of the first exchange in open_
+  std::int64_t chunks_ = 0;      // Number of chunks in all exchanges so far
   std::int64_t given_ = 0, summed_ = 0, taken_ = 0;
-  std::array<double, kSlots> seconds_ = {};  // spent so far on the chunk of a slot
-  std::array<ChunkPath, kKinds> paths_;      // by kind: their steps differ
+  std::array<double, kSlots> seconds_ = {};  // Time spent so far on each slot's chunk
+  std::array<ChunkPath, kKinds> paths_;      // One per kind, because the work per chunk differs
 };
 
 }  // namespace tandem::runtime

@@ -9,7 +9,7 @@
 namespace tandem::runtime {
 namespace {
 
-// --- Copies and paths ---------------------------------------------------------------------------
+// --- Copies and paths ----------------------------------------------------------------------------
 
 TEST(ChunkPath, CopiesTheSameEitherWay) {
   constexpr std::size_t kMost = 400;
@@ -29,7 +29,7 @@ TEST(ChunkPath, CopiesTheSameEitherWay) {
 
 constexpr std::int64_t kBytes = 256 << 10;
 
-// Chunks that cost so much by either path; returns the first one that was not measured.
+// Records chunks that cost this much by each path. Returns the first chunk that was not recorded.
 std::int64_t spend(ChunkPath& path, std::int64_t chunk, int chunks, double caches, double memory) {
   for (const auto end = chunk + chunks; chunk < end; ++chunk) {
     if (!ChunkPath::is_measured(chunk, kBytes)) continue;
@@ -42,16 +42,16 @@ std::int64_t spend(ChunkPath& path, std::int64_t chunk, int chunks, double cache
 TEST(ChunkPath, FollowsWhatCostsLess) {
   ChunkPath path;
   EXPECT_EQ(path.of(1, kBytes), Path::kCaches);
-  auto chunk = spend(path, 0, 200, 30e-6, 50e-6);  // cores with a common cache
+  auto chunk = spend(path, 0, 200, 30e-6, 50e-6);  // Cores with a common cache
   EXPECT_EQ(path.of(chunk, kBytes), Path::kCaches);
-  chunk = spend(path, chunk, 200, 120e-6, 45e-6);  // without
+  chunk = spend(path, chunk, 200, 120e-6, 45e-6);  // Cores without one
   EXPECT_EQ(path.of(chunk, kBytes), Path::kMemory);
   EXPECT_EQ(path.of(chunk, 4096), Path::kCaches);
   chunk = spend(path, chunk, 200, 30e-6, 50e-6);
   EXPECT_EQ(path.of(chunk, kBytes), Path::kCaches);
 }
 
-// A core that another program had for ten milliseconds.
+// Another program had the core for ten milliseconds.
 TEST(ChunkPath, IsNotChangedByAnInterruption) {
   ChunkPath path;
   auto chunk = spend(path, 0, 200, 30e-6, 50e-6);
@@ -60,12 +60,12 @@ TEST(ChunkPath, IsNotChangedByAnInterruption) {
   EXPECT_EQ(path.of(chunk + 1, kBytes), Path::kCaches);
 }
 
-// --- Several processes --------------------------------------------------------------------------
+// --- Several processes ---------------------------------------------------------------------------
 
 TEST(SharedMemoryRanks, TwoExchange) { run_ranks(2, "SharedMemoryRanks.DISABLED_Exchanges"); }
 TEST(SharedMemoryRanks, ThreeExchange) { run_ranks(3, "SharedMemoryRanks.DISABLED_Exchanges"); }
 
-// Of one process the elements of an exchange: whole numbers, whose sums no type rounds.
+// Returns one process's elements of an exchange: integers, whose sums no type rounds.
 at::Tensor elements(std::int64_t process, std::int64_t round, std::int64_t count,
                     at::ScalarType type) {
   return at::arange(count, at::kLong).mul(7).add(13 * process + round).remainder(5).to(type);
@@ -90,7 +90,7 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
-  // So many elements of a block, the tensors beginning anywhere in a line.
+  // Exchanges blocks of `count` elements. Tensors begin anywhere in a cache line.
   void exchange(std::int64_t count, std::int64_t round, at::ScalarType type) {
     const auto shifted = [&](std::int64_t n) {
       return at::full({n + 16}, -1, type).slice(0, round % 16, round % 16 + n);
@@ -131,8 +131,8 @@ class Ranks {
   std::unique_ptr<SharedMemory> memory_;
 };
 
-// In every process of the two above: chunks of all sizes, so many that each path is measured and
-// the slots come round.
+// Runs in every process of the two tests above. Chunks have all sizes, and are enough to measure
+// each path and to reuse the slots.
 TEST(SharedMemoryRanks, DISABLED_Exchanges) {
   const c10::InferenceMode no_autograd;
   Ranks ranks;

@@ -7,8 +7,8 @@ namespace tandem::runtime {
 
 namespace {
 
-// Copies runs of neighbours: the last dimension is one in the whole tensor, too. `read` gives the
-// elements from a global index on.
+// Fills `out` in runs along the last dimension, which are contiguous in the whole tensor too.
+// `read` stores the elements from a global index on.
 template <class T, class Read>
 void fill(at::Tensor& out, const Shape& sizes, const Shape& offset, const Read& read) {
   auto* to = out.data_ptr<T>();

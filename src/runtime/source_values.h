@@ -1,5 +1,5 @@
-// What a source's shard holds at the start of a step, by global index: the numbers of graph/feed.h,
-// or of an input what the data set has.
+// The values of a source's shard at the start of a step, by global index. Inputs come from the data
+// set if there is one; other values come from graph/feed.h.
 #pragma once
 
 #include "data/dataset.h"
@@ -9,8 +9,8 @@
 
 namespace tandem::runtime {
 
-// Of a buffer that `device` holds, in the memory of `place`. Of a partial sum the first summand is
-// everything.
+// Returns the shard of `buffer` that `device` holds, in the memory of `place`. If the buffer is a
+// partial sum, the first summand is the whole value and the others are zero.
 at::Tensor source_values(const lower::Program& program, const lower::Buffer& buffer,
                          std::int64_t device, std::uint64_t seed, std::uint64_t step,
                          at::Device place, const data::Dataset* data = nullptr);

@@ -1,4 +1,4 @@
-// at::Tensor, and how this program's shapes and element types are said in ATen.
+// at::Tensor, and the conversion of this program's shapes and element types to ATen's.
 #pragma once
 
 #pragma push_macro("CHECK")
@@ -18,7 +18,7 @@ namespace tandem::runtime {
 
 inline at::IntArrayRef to_aten(const Shape& shape) { return {shape.begin(), shape.rank()}; }
 
-// Indices are int64 whatever the plan says: ATen wants them so.
+// Indices become int64 whatever the plan says, because ATen requires it.
 inline at::ScalarType to_aten(DType type) {
   switch (type) {
     case DType::kFp64:

@@ -16,15 +16,15 @@ namespace tandem::runtime {
 
 namespace {
 
-// Smaller tensors are malloc's.
+// malloc serves smaller tensors.
 constexpr std::size_t kLarge = 64 << 10;
 
 std::int64_t used = 0;
 std::int64_t most = 0;
-std::mutex lock;  // of these, and the arena
+std::mutex lock;  // Guards these, and the arena
 
 Arena& arena() {
-  static auto* out = new Arena;  // tensors may be freed when the program ends
+  static auto* out = new Arena;  // Leaked: tensors may be freed at program end
   return *out;
 }
 
@@ -39,7 +39,7 @@ void count_freed(void* memory) {
   used -= static_cast<std::int64_t>(bytes);
 }
 
-// Which of the two functions that differ by `const` is the library's depends on its version.
+// One of the two `allocate` functions overrides the library's; which one depends on its version.
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) const { return get(bytes); }

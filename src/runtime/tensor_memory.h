@@ -1,20 +1,20 @@
-// What tensors take of memory: ATen's allocator for processors, counted.
+// Counts the memory of tensors through ATen's CPU allocator.
 #pragma once
 
 #include "base/units.h"
 
 namespace tandem::runtime {
 
-// From now on. Before the first tensor, and once.
+// Starts counting. Call it once, before the first tensor.
 void count_tensor_memory();
 
-// What is allocated until the next one is a step's (runtime/arena.h).
+// Starts a step: tensors allocated until the next call belong to it (runtime/arena.h).
 void begin_step_of_tensors();
 
-// The most there was at once.
+// Returns the peak memory of all tensors.
 Bytes peak_tensor_memory();
 
-// What the process has of the computer's memory now.
+// Returns the resident memory of this process now.
 Bytes resident_memory();
 
 }  // namespace tandem::runtime

@@ -1,11 +1,11 @@
-// How many threads this process computes with: one, or those of a device with several cores.
+// The number of threads with which this process computes: one, or as many as its device has cores.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem::runtime {
 
-// Of ATen's kernels, and of the library that multiplies matrices.
+// Sets the number of threads of ATen's kernels and of the BLAS library.
 void use_threads(std::int64_t count);
 std::int64_t threads_used();
 

@@ -1,6 +1,6 @@
-// Unity's seven networks, a LLaMA- and a Mixtral-shaped one, small, under every kind of plan: in
-// float64 the losses of the sequential interpreter, in fp32 those of one process, as near as that
-// comes to itself when it adds up in another order.
+// Small versions of Unity's seven networks, a LLaMA- and a Mixtral-shaped one, under every kind of
+// plan. In fp64 the losses must be those of the sequential interpreter. In fp32 they must be those
+// of one process, as close as that one is to itself with another order of sums.
 #include "base/error.h"
 #include "graph/text.h"
 #include "plan/random_choices_test_support.h"
@@ -27,7 +27,7 @@ std::vector<PlanKind> plan_kinds() {
           {"dlrm_hybrid"}};
 }
 
-// Nothing where the strategy does not know such a network.
+// Returns nullopt if the strategy does not support the network.
 std::optional<plan::Plan> plan_if_any(const PlanKind& kind, const Graph& model,
                                       DType dtype = DType::kFp64) {
   try {
@@ -44,7 +44,7 @@ const std::vector<std::string>& trained_networks() {
   return kNames;
 }
 
-// The losses of every kind of plan that there is of the network.
+// Checks the losses of every kind of plan that exists for the network.
 void expect_every_kind(const std::string& name) {
   SCOPED_TRACE(name);
   const auto model = built_in(name);
@@ -67,7 +67,7 @@ TEST(TrainNightly, EveryNetworkUnderEveryKindOfPlan) {
   for (const auto& name : trained_networks()) expect_every_kind(name);
 }
 
-// The others that are built in.
+// The other built-in networks.
 TEST(TrainNightly, EveryNetwork) {
   for (const auto& [name, small] : models::small_models()) {
     if (std::ranges::find(trained_networks(), name) != trained_networks().end()) continue;
@@ -84,7 +84,7 @@ TEST(TrainNightly, EveryNetwork) {
   }
 }
 
-// What the search finds where it may cut nothing but these dimensions.
+// Checks the plan that the search finds if it may cut only these dimensions.
 void expect_found_plan(const std::string& name, bool search::Dims::*dim) {
   SCOPED_TRACE(name);
   const auto model = built_in(name);
@@ -121,7 +121,7 @@ TEST(TrainNightly, FoundPlansOfOneDimension) {
 
 // --- Random plans -------------------------------------------------------------------------------
 
-// Of an image whose rows and columns are cut, too, so that devices exchange halos.
+// Checks random plans of an image network. Rows and columns are cut too, so devices exchange halos.
 void expect_random_image(int processes, std::uint64_t seed) {
   constexpr std::uint64_t kFew = 3;
   const auto machine = fmt::format("local:{}", processes);
@@ -131,7 +131,7 @@ void expect_random_image(int processes, std::uint64_t seed) {
   SCOPED_TRACE(fmt::format("{} processes, seed {}\n{}", processes, seed, graph::to_text(model)));
   auto plan = make_plan(model, machine, {}, Optimizer::kSgd);
   plan.mapped = plan::parallelize(model, digits, plan::random_choices(model, digits, seed));
-  // Operators may be cut as only their meanings can be computed; a note says so.
+  // A plan may cut operators so that only their meaning can be evaluated; a note reports that.
   const auto ours = losses(plan, processes, "--notes no", kFew);
   const auto reference = reference_losses(
       model, Optimizer::kSgd, nullptr, false, [](double x) { return x; }, kRate, kFew);
@@ -148,7 +148,7 @@ void expect_random_images(int processes, std::uint64_t seeds) {
 }
 
 TEST(TrainMatrix, RandomImages) { expect_random_images(2, 6); }
-// Weights whose parts have a single channel.
+// The parts of weights have a single channel.
 TEST(TrainMatrix, RandomImageOfSingleChannels) { expect_random_image(4, 5); }
 TEST(TrainNightly, RandomImages) {
   expect_random_images(2, 60);
@@ -157,7 +157,7 @@ TEST(TrainNightly, RandomImages) {
 
 // --- fp32 ---------------------------------------------------------------------------------------
 
-// A folder with an array for each input: samples in the order of `order`.
+// Writes a directory with an array for each input, with samples in the order of `order`.
 void write_samples(const Scratch& folder, const Graph& model,
                    const std::vector<std::size_t>& order) {
   for (auto id : model.ids()) {
@@ -190,7 +190,7 @@ double part_off(const std::vector<double>& a, const std::vector<double>& b) {
   return worst;
 }
 
-// The batch is all of the data, so that another order of samples changes the order of sums alone.
+// The batch is the whole data set, so another order of samples only changes the order of sums.
 void expect_within_spread(const std::string& name, const std::vector<PlanKind>& of_kinds) {
   SCOPED_TRACE(name);
   const auto model = built_in(name, DType::kFp32);

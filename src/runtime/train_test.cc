@@ -1,5 +1,5 @@
-// Plans made by hand, run by tandem_worker under mpirun: any number of processes must have the
-// losses of the sequential interpreter.
+// Plans made by hand, run by tandem_worker under mpirun. With any number of processes the losses
+// must be those of the sequential interpreter.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,7 +14,7 @@ using graph::NodeId;
 
 TEST(Train, MlpDataParallel) { expect_reference_losses(mlp(), kDataParallel); }
 
-// 12 samples, so batches of 8 reach into the next pass; the network's features are split, too.
+// With 12 samples, batches of 8 reach into the next epoch. The network's features are sharded too.
 TEST(Train, DataOfAFile) {
   const Scratch scratch("train_data");
   constexpr std::int64_t kSamples = 12;
@@ -63,7 +63,7 @@ TEST(Train, MlpDataParallelMomentum) {
 }
 TEST(Train, MlpColumnThenRow) { expect_reference_losses(mlp(), kMegatron); }
 
-// Weights stored in halves, gathered for each use (ZeRO-3).
+// The weights are sharded over two devices and gathered for each use (ZeRO-3).
 TEST(Train, MlpShardedWeights) {
   auto spread = kDataParallel;
   spread["w1"] = {"0"};
@@ -72,7 +72,7 @@ TEST(Train, MlpShardedWeights) {
   expect_reference_losses(mlp(), spread, 2, Optimizer::kAdam);
 }
 
-// The second layer's contraction is split and its result scattered over the batch.
+// The contraction of the second layer is sharded, and its result reduce-scattered over the batch.
 TEST(Train, MlpReduceScatter) {
   auto spread = kMegatron;
   spread["loss"] = {"d0"};
@@ -80,18 +80,18 @@ TEST(Train, MlpReduceScatter) {
   expect_reference_losses(mlp(), spread);
 }
 
-// From batch to features between two layers: all-to-all.
+// An all-to-all reshards from the batch to the features between two layers.
 TEST(Train, MlpAllToAll) {
   expect_reference_losses(mlp(), {{"x", {"0"}}, {"h", {"d0"}}, {"y", {"k"}}, {"w2", {"1"}}});
 }
 
-// Everything after the first layer on device 0 alone, weights of it included.
+// Device 0 alone runs everything after the first layer, and has its weights.
 TEST(Train, MlpIdleDevice) {
   expect_reference_losses(
       mlp(), {{"x", {"0"}}, {"h", {"d0"}}, {"y", {"idle"}}, {"loss", {"idle"}}, {"w2", {"."}}});
 }
 
-// The first layer on device 0, then spread: scatter and broadcast.
+// The first layer runs on device 0; a scatter and a broadcast follow.
 TEST(Train, MlpIdleThenSpread) {
   expect_reference_losses(mlp(), {{"x", {"."}},
                                   {"w1", {"."}},
@@ -104,7 +104,7 @@ TEST(Train, MlpIdleThenSpread) {
 TEST(Train, MlpOneProcess) { expect_reference_losses(mlp(), {}, 1); }
 TEST(Train, MlpReplicated) { expect_reference_losses(mlp(), {}); }
 
-// Data parallel over one digit, columns and rows over the other.
+// One mesh axis factor is data-parallel; the other is column-parallel, then row-parallel.
 TEST(Train, MlpFourDevicesHybrid) {
   expect_reference_losses(mlp(),
                           {{"x", {"0r"}},
@@ -118,7 +118,7 @@ TEST(Train, MlpFourDevicesHybrid) {
                           4);
 }
 
-// Both digits cut one dimension, and then another; the batch of 8 over 4.
+// Both mesh axis factors shard one dimension, and then another. The batch of 8 is sharded over 4.
 TEST(Train, MlpFourDevicesRegrouped) {
   expect_reference_losses(mlp(),
                           {{"x", {"00"}},
@@ -131,10 +131,10 @@ TEST(Train, MlpFourDevicesRegrouped) {
                           4);
 }
 
-// --- 16 bits ------------------------------------------------------------------------------------
+// --- bf16 ----------------------------------------------------------------------------------------
 
-// bf16 has the exponents of fp32 and 7 of its 23 bits behind the point; to the nearest, of two as
-// near the even one.
+// Rounds to the nearest bf16, ties to even. bf16 has the exponent of fp32 and 7 of its 23 mantissa
+// bits.
 double to_bf16(double x) {
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
   const auto rounded = (bits + 0x7fffU + (bits >> 16U & 1U)) & 0xffff0000U;
@@ -147,7 +147,7 @@ plan::Plan half_plan(const Spread& spread, Optimizer optimizer, plan::Precision 
   return plan;
 }
 
-// Of a loss, as a part of the first one.
+// Returns the largest difference of two losses, relative to the first loss.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   CHECK(a.size() == b.size() && !a.empty());
   double worst = 0;
@@ -155,11 +155,10 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return worst / std::abs(b[0]);
 }
 
-// The reference stores inputs and weights in bf16, too, and nothing else. Activations and gradients
-// that are stored are off by 2^-9 at the most, each its own way: of a loss that is a mean of
-// squares twice that is left, with as much again for what 20 steps add up. Adam divides gradients
-// by their size, so that where they are small a rounding moves a weight as far as a large gradient
-// would.
+// The reference stores only inputs and weights in bf16. Stored activations and gradients differ by
+// at most 2^-9 each. The loss is a mean of squares, so it differs by twice that, and 20 steps add
+// as much again. Adam divides gradients by their size: a rounding of a small gradient moves a
+// weight as far as a large gradient.
 double half_tolerance(Optimizer optimizer) {
   return optimizer == Optimizer::kAdam ? 0x1p-5 : 0x1p-7;
 }
@@ -180,8 +179,8 @@ TEST(Train, HalfWithMasterWeights) {
   }
 }
 
-// Adam's steps are as large as the rate: less than half of the last bit of most weights here. A
-// master adds them up; of what is rounded at every step nothing is left.
+// Adam's steps are as large as the learning rate, which is less than half of the last bit of most
+// weights here. A master weight accumulates them; rounding at every step would lose them.
 TEST(Train, HalfNeedsMasterWeights) {
   constexpr double kSmall = 2e-4;
   const auto reference = reference_losses(mlp(), Optimizer::kAdam, nullptr, false, to_bf16, kSmall);
@@ -195,7 +194,7 @@ TEST(Train, HalfNeedsMasterWeights) {
   EXPECT_LT(4 * with, without);
 }
 
-// Two tables, one by rows and one by columns; a dense part beside them.
+// Two embedding tables, one sharded by rows and one by columns, and a dense part.
 Graph dlrm() {
   GraphBuilder b("dlrm");
   const auto dense = b.input("dense", {8, 6}, kType);
@@ -236,7 +235,7 @@ TEST(Train, DlrmDataParallel) {
                                    {"loss", {"d0"}}});
 }
 
-// Tables that are large for what is read of them: devices exchange rows.
+// The tables are large compared to what is read of them, so devices exchange rows.
 TEST(Train, DlrmRowsOfLargeTables) {
   const auto model =
       models::parse_model("dlrm:tables=3,rows=97,dim=4,dense=3,bag=2,bottom=5-4,top=5-2")
@@ -245,7 +244,8 @@ TEST(Train, DlrmRowsOfLargeTables) {
   expect_reference_losses("dp", model, 2, Optimizer::kAdam);
 }
 
-// Windows that overlap, reach beyond the neighbours and leave gaps; a bias; a residual connection.
+// Windows overlap, reach beyond the neighbors and leave gaps; there is a bias and a residual
+// connection.
 Graph images() {
   GraphBuilder b("images");
   const auto x = b.input("x", {2, 3, 8, 8}, kType);
@@ -267,7 +267,8 @@ Graph images() {
   return b.finish({b.add(ops::kMse, {y, target}, "loss")});
 }
 
-// `layout` of images along the digits, `cut` by the operators: their factors and an addition's.
+// `layout` shards the images over the mesh axis factors. `windows`, `add` and `global` are the
+// factors that the operators are split by.
 Spread image_spread(const std::string& layout, const std::vector<std::string>& windows,
                     const std::vector<std::string>& add, const std::vector<std::string>& global) {
   Spread out{{"x", {layout}}, {"sum", add}, {"y", global}};
@@ -301,13 +302,13 @@ TEST(Train, ImagesByRowsAndColumns) {
 TEST(Train, ImagesBySamplesAndColumns) {
   expect_reference_losses(images(), image_spread("03", {"b", "x"}, {"d0", "d3"}, {"b", "w"}), 4);
 }
-// A row or two each: the kernel of 5 rows reaches beyond the neighbours.
+// Each device has a row or two, so the kernel of 5 rows reaches beyond the neighbors.
 TEST(Train, ImagesByRowsOnFour) {
   expect_reference_losses(images(), image_spread("22", {"y", "y"}, {"d2", "d2"}, {"h", "h"}), 4);
 }
 
-// What windows read comes from whole copies, or from the samples of others, and copies of what they
-// make go on: operators are cut along rows or columns where those before and after are not.
+// Operators are split along rows or columns while those before and after are not. Their windows
+// read from replicas or from other devices' samples, and their results are replicated again.
 TEST(Train, ImagesByRowsAmongCopies) {
   const auto model = images();
   for (const char* name : {"c1", "c2", "p1", "p2", "c3"}) {
@@ -322,7 +323,7 @@ TEST(Train, ImagesByRowsAmongCopies) {
     expect_reference_losses(model, mixed, 2);
   }
 }
-// Halos between some devices, of which others have copies.
+// Some devices exchange halos, and others have replicas of them.
 TEST(Train, ImagesByRowsWithReplicas) {
   const auto model = images();
   expect_reference_losses(
@@ -356,7 +357,8 @@ Graph attention() {
   return b.finish({b.add(ops::kMse, {sum, target}, "loss")});
 }
 
-// Keys and values go round, and in the backward pass their gradients; with micro-batches, too.
+// Keys and values go around the ring, and so do their gradients in the backward pass, also with
+// micro-batches.
 TEST(Train, AttentionByRings) {
   const auto model =
       models::parse_model("gpt2:layers=1,hidden=8,heads=2,ffn=8,vocab=12,seq=8").build(4, kType);
@@ -380,7 +382,7 @@ TEST(Train, AttentionByHeads) {
                                         {"out", {"h"}}});
 }
 
-// Queries split along the sequence, keys and values gathered.
+// Queries are sharded along the sequence; keys and values are gathered.
 TEST(Train, AttentionBySequence) {
   expect_reference_losses(attention(),
                           {{"x", {"1"}},
@@ -398,14 +400,14 @@ TEST(Train, AttentionBySequence) {
                           2, Optimizer::kAdam);
 }
 
-// --- What a user gets wrong ---------------------------------------------------------------------
+// --- Pipelines, overlap and buckets --------------------------------------------------------------
 
 TEST(Train, Pipeline) { expect_reference_losses("megatron:tp=1,pp=2,micro=4", mlp()); }
 TEST(Train, PipelineOfFourDevices) {
   expect_reference_losses("megatron:tp=2,pp=2,micro=2,recompute=full", mlp(), 4, Optimizer::kAdam);
 }
-// Each layer's sum goes on while the gradients of the layers before it are computed; the first
-// layer's has none left.
+// Each layer's all-reduce overlaps with the gradients of the layers before it. The first layer has
+// none before it.
 TEST(Train, SumsOfGradientsGoOnBesideTheBackwardPass) {
   const auto model =
       models::parse_model("mlp:layers=4,hidden=64,inputs=64,outputs=64").build(8, kType);
@@ -413,7 +415,7 @@ TEST(Train, SumsOfGradientsGoOnBesideTheBackwardPass) {
   EXPECT_EQ(run["gradient_collectives"], 4);
   EXPECT_EQ(run["gradient_collectives_beside_backward"], 3);
 }
-// By the clock, too: the first sum is started when most of the backward pass is yet to come.
+// The times show it too: the first all-reduce starts before most of the backward pass.
 TEST(Train, SumsOfGradientsBeginBeforeTheBackwardPassEnds) {
   const auto model =
       models::parse_model("mlp:layers=8,hidden=256,inputs=256,outputs=256").build(64, kType);
@@ -427,14 +429,14 @@ TEST(Train, SumsOfGradientsBeginBeforeTheBackwardPassEnds) {
   for (std::size_t i = 0; i < kSteps; ++i) {
     EXPECT_GT(begins[i], 0);
     EXPECT_LE(ends[i], steps[i]);
-    // Both passes, of which the backward one takes longer: what is started right at the end of it
-    // would be at 1.
+    // Times include both passes, of which the backward pass takes longer. A collective at its very
+    // end would be at 1.
     early += begins[i] < 0.9 * ends[i] ? 1 : 0;
   }
   EXPECT_GT(early, kSteps / 2);
 }
 
-// The part of a step, of the one that others on this computer disturbed least.
+// Returns the exposed fraction of the step that other programs disturbed least.
 double exposed_part(const graph::Graph& model, const std::string& strategy, int processes) {
   const auto run =
       trained(plan_by_name(strategy, model, processes, Optimizer::kSgd), processes, kSteps);
@@ -444,11 +446,11 @@ double exposed_part(const graph::Graph& model, const std::string& strategy, int 
   return exposed[static_cast<std::size_t>(least)] / steps[static_cast<std::size_t>(least)];
 }
 
-// With one micro-batch one stage computes while the other one waits. Of four equal layers the
-// second stage does 4 products for gradients beside its 2, the first one only 3, as nothing wants
-// the gradient of the input: it waits for 6 of 11 parts of the step.
-// Where others want the processors one stage may be held up more than the other: of several runs
-// the one in the middle counts.
+// With one micro-batch, one stage computes while the other waits. There are four equal layers. The
+// second stage does 4 matmuls for gradients and 2 forward. The first stage does only 3 for
+// gradients, because the gradient of the input is not wanted. The first stage therefore waits for 6
+// of 11 parts of the step. If other programs use the CPUs, one stage may be delayed more than the
+// other, so the median of several runs counts.
 TEST(Train, ExposedIsWhatAStageWaitsFor) {
   const auto model =
       models::parse_model("mlp:layers=4,hidden=768,inputs=768,outputs=768").build(256, kType);
@@ -466,7 +468,7 @@ TEST(Train, InterleavedPipeline) {
       "megatron:tp=1,pp=2,interleave=2,micro=4",
       models::parse_model("mlp:layers=4,hidden=8,inputs=6,outputs=4").build(8, kType));
 }
-// PipeDream-2BW.
+// Delayed updates as in PipeDream-2BW.
 TEST(Train, DelayedUpdates) {
   const auto model =
       models::parse_model("mlp:layers=4,hidden=8,inputs=6,outputs=4").build(8, kType);
@@ -488,7 +490,7 @@ TEST(Train, FullyShardedAdam) {
   expect_reference_losses("fsdp:micro=2", mlp(), 2, Optimizer::kAdam);
 }
 
-// One all-reduce, or one reduce-scatter, for all gradients, or for some.
+// One all-reduce, or one reduce-scatter, sums all gradients or some of them.
 TEST(Train, Buckets) { expect_reference_losses("dp:bucket=1GB", mlp()); }
 TEST(Train, SmallBuckets) { expect_reference_losses("dp:bucket=500B,micro=2", mlp()); }
 TEST(Train, FullyShardedBucketsAdam) {
@@ -519,7 +521,7 @@ TEST(Train, MixtralByExperts) {
                          .build(8, kType);
   expect_reference_losses("expert", model, 2);
 }
-// Norm, attention and loss of several operators each.
+// Norm, attention and loss consist of several operators each.
 TEST(Train, LlamaWrittenOut) {
   const auto model = models::parse_model(
                          "llama2_70b:layers=1,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6,"

@@ -1,5 +1,5 @@
-// For tests of training: what a plan's processes report, and the losses of a reference that knows
-// neither tensors nor kernels nor plans.
+// Support for tests of training: the reports of a plan's processes, and the losses of a reference
+// that uses no tensors, kernels or plans.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kSteps = 20;
 inline constexpr std::uint64_t kSeed = 3;
 inline constexpr double kRate = 0.05;
 
-// The JSON document of a run without notes; nothing where it failed.
+// Returns the JSON document of a run without notes, or null if the run failed.
 inline nlohmann::json trained(const plan::Plan& plan, int processes, std::uint64_t steps,
                               const std::string& more = "") {
   const Scratch scratch;
@@ -46,16 +46,16 @@ inline std::vector<double> losses(const plan::Plan& plan, int processes,
   return json.is_object() ? json["loss"].get<std::vector<double>>() : std::vector<double>();
 }
 
-// What an input is at a step, where it is not what graph::Feed has.
+// Returns the values of an input at a step, in place of those of graph::Feed.
 using Inputs = std::function<Dense<double>(const graph::Node&, std::uint64_t step)>;
 
-// What is stored of a number.
+// Rounds a number to the type in which it is stored.
 using Rounding = double (*)(double);
 
-// The losses of one process without tensors, kernels or plans: the sequential interpreter's
-// gradients and the optimizer element by element.
-// `delayed`: W(t+1) = W(t) - what the gradient at W(t-1) makes of it.
-// `rounding`: of inputs, and of weights where they are read; what is updated is not rounded.
+// Returns the losses of one process without tensors, kernels or plans. It uses the sequential
+// interpreter's gradients and applies the optimizer element by element. `delayed` means W(t+1) =
+// W(t) - the update by the gradient at W(t-1). `rounding` applies to inputs, and to weights when
+// they are read; the weights that are updated are not rounded.
 inline std::vector<double> reference_losses(
     const Graph& model, Optimizer optimizer, const Inputs& inputs = nullptr, bool delayed = false,
     Rounding rounding = [](double x) { return x; }, double rate = kRate,
@@ -129,7 +129,7 @@ inline void expect_reference_losses(const Graph& model, const Spread& spread, in
   expect_losses_of_plan(model, make_plan(model, machine, spread, optimizer), processes);
 }
 
-// A strategy by its name: the first of its settings.
+// Returns the plan of a strategy by its name, with the first of its settings.
 inline plan::Plan plan_by_name(const std::string& strategy, const Graph& model, int processes,
                                Optimizer optimizer, DType dtype = DType::kFp64) {
   const auto machine = fmt::format("local:{}", processes);
@@ -141,22 +141,24 @@ inline plan::Plan plan_by_name(const std::string& strategy, const Graph& model, 
   return plan;
 }
 
-// With micro-batches, pipelines, recomputation: a strategy by its name.
+// Checks the losses of a strategy by its name, such as one with micro-batches, pipelines or
+// recomputation.
 inline void expect_reference_losses(const std::string& strategy, const Graph& model,
                                     int processes = 2, Optimizer optimizer = Optimizer::kSgd) {
   expect_losses_of_plan(model, plan_by_name(strategy, model, processes, optimizer), processes);
 }
 
-// Small copies of built-in networks. None of their operators runs by its meaning: a note would say
-// so, and there is none.
+// Returns a small version of a built-in network. All of its operators have kernels of their own;
+// otherwise the run would print a note.
 inline Graph built_in(const std::string& model, DType type = DType::kFp64) {
   const auto& small = models::small_models().at(model);
   const std::string groups = small.others.contains("bn_group") ? ",bn_group=2" : "";
   return models::parse_model(fmt::format("{}:{}{}", model, small.settings, groups)).build(8, type);
 }
 
-// Normalised over two samples of few elements, small convolutional networks are chaotic: from 1e-16
-// differences grow a hundredfold in every step, in one process, too. So their first steps count.
+// Returns how many steps to compare. Small convolutional networks that are normalized over two
+// samples of few elements are chaotic. Differences of 1e-16 grow a hundredfold in every step, even
+// in one process. Only their first steps count.
 inline std::uint64_t counted_steps(const std::string& model) {
   constexpr std::uint64_t kSteady = 50;
   constexpr std::uint64_t kChaotic = 3;

@@ -13,12 +13,13 @@ namespace tandem::runtime {
 
 namespace {
 
-// Seconds for what nothing is known about: the first step, a checkpoint. A later step may take 20
-// times as long as the longest so far: other programs may want the processors, too.
+// Time-outs in seconds. kPatience is for a first step or a checkpoint, whose time is unknown. A
+// later step may take kSlower times as long as the longest so far, because other programs may use
+// the CPUs.
 constexpr std::int64_t kPatience = 600;
 constexpr std::int64_t kLeast = 60;
 constexpr double kSlower = 20;
-// Of the time, for checkpoints.
+// Share of the run time for checkpoints.
 constexpr double kShare = 0.1;
 
 double over_ranks(double value, MPI_Op op) {
@@ -41,7 +42,7 @@ class Run {
   Measurements from(std::int64_t first) {
     begin_ = last_saved_ = MPI_Wtime();
     for (std::int64_t step = first; step < arguments_.steps; ++step) {
-      // The first step gets its memory from the system.
+      // The first step is not measured, because it gets its memory from the system.
       if (arguments_.measure && step == first + 1) executor_.measure_tasks();
       take(step);
       const bool late = over_ranks(MPI_Wtime() - begin_, MPI_MAX) > arguments_.seconds;
@@ -83,7 +84,7 @@ class Run {
     return std::max(kLeast, static_cast<std::int64_t>(std::ceil(kSlower * longest_)));
   }
 
-  // The same on all ranks.
+  // Throws Failed on all ranks if the loss is not finite.
   void check_loss(std::int64_t step) const {
     const auto loss = out_.loss.back();
     if (std::isfinite(loss)) return;
@@ -95,7 +96,8 @@ class Run {
     throw Failed{};
   }
 
-  // The first one, after the first step, tells what one takes.
+  // Returns whether a checkpoint is due. The first one, after the first step, shows how long one
+  // takes.
   [[nodiscard]] bool is_due(std::int64_t step) const {
     if (arguments_.every) return step % *arguments_.every == 0;
     const double since = over_ranks(MPI_Wtime() - last_saved_, MPI_MAX);

@@ -1,4 +1,4 @@
-// A training run: step after step, with checkpoints, time-outs, and losses that must be numbers.
+// A training run: steps, checkpoints, time-outs, and a check that every loss is finite.
 #pragma once
 
 #include <vector>
@@ -12,16 +12,17 @@ namespace tandem::runtime {
 
 struct Measurements {
   std::vector<double> step_s;
-  std::vector<double> exposed_s;  // of each step, on the device where it was most
-  std::vector<double> data_s;     // what a step waited for its inputs before, on the same terms
+  std::vector<double> exposed_s;  // Exposed communication of each step, maximum over devices
+  std::vector<double> data_s;     // Time to get each step's inputs, maximum over devices
   std::vector<double> loss;
-  std::vector<std::int64_t> checkpoints;  // after so many steps
-  Executor::Overlap overlap;              // of the last step, on this device
-  std::vector<double> first_start_s;      // Overlap's, of each step
+  std::vector<std::int64_t> checkpoints;  // Steps done at each checkpoint
+  Executor::Overlap overlap;              // Last step on this device
+  std::vector<double> first_start_s;      // Overlap's times of each step
   std::vector<double> backward_end_s;
 };
 
-// Steps from `first` to arguments.steps. Throws Failed.
+// Trains from step `first` to arguments.steps and returns the measurements. Throws Failed if a rank
+// fails.
 Measurements train(Executor& executor, const Training& training, const Checkpoints* checkpoints,
                    std::int64_t first, const Arguments& arguments, const World& world,
                    const Deadline& deadline);

@@ -9,7 +9,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// Images, rows, columns of the result, rows and columns of a window, channels.
+// Number of images, rows and columns of the result, rows and columns of a window, channels.
 struct Extents {
   std::int64_t images, rows, columns, height, width, channels;
 
@@ -24,17 +24,17 @@ Extents extents_of(const Call& call) {
       call.operands[0].local[0], result.size[2], result.size[3], weight[2], weight[3], weight[1]};
 }
 
-// [outputs, depth], as it lies in memory.
+// Reshapes the weight to [outputs, depth], in its order in memory.
 at::Tensor as_matrix_of_weight(const at::Tensor& weight) {
   return weight.permute({0, 2, 3, 1}).reshape({weight.size(0), -1});
 }
 
-// [elements, outputs].
+// Reshapes the result to [elements, outputs].
 at::Tensor as_matrix_of_sums(const at::Tensor& sums) {
   return sums.permute({0, 2, 3, 1}).reshape({-1, sums.size(1)});
 }
 
-// [elements, depth].
+// Returns all windows as [elements, depth].
 at::Tensor windows_of(const Call& call, const at::Tensor& image) {
   const auto& a = call.op.get<ops::Conv2d>();
   const auto e = extents_of(call);
@@ -78,7 +78,7 @@ at::Tensor unfolded_image_gradient(const Call& call, std::array<std::int64_t, 2>
   const auto of_windows = product_of(as_matrix_of_sums(gradient), as_matrix_of_weight(weight))
                               .view({e.images, e.rows, e.columns, e.height, e.width, e.channels});
   auto out = at::zeros({e.images, frame[0], frame[1], e.channels}, gradient.options());
-  // Where the elements of all windows that are at one place in them have been read.
+  // Returns the elements of `t` along `d` that the windows have read at one position in each.
   const auto read = [](const at::Tensor& t, std::int64_t d, std::int64_t first, std::int64_t count,
                        std::int64_t stride) {
     return t.slice(d, first, first + (count - 1) * stride + 1, stride);

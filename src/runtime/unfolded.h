@@ -1,6 +1,7 @@
-// Convolutions of few elements with many channels, as one product of all windows: the weight, which
-// is most of what they read, is taken as it lies in memory. oneDNN brings it, and its gradient,
-// into an order of its own and back, which takes longer than the product and copies of both.
+// Convolutions of few elements with many channels, computed as one matmul over all windows. Most of
+// what they read is the weight, which is used in its order in memory. oneDNN would reorder the
+// weight and its gradient into its own layout and back. That takes longer than the matmul and the
+// copies it needs.
 #pragma once
 
 #include <array>
@@ -9,20 +10,21 @@
 
 namespace tandem::runtime {
 
-// Are all windows together, without groups, smaller than the weight? (Of tensors that the processor
-// computes with.)
+// Returns whether the call has no groups and all its windows together are smaller than the weight.
+// (Only for tensors on the CPU.)
 bool is_unfolded(const Call& call);
 
-// Before the activation. `image` is the first operand in its frame, padding included, channels
-// last; the bias may be undefined.
+// Returns the result before the activation. `image` is the first operand with its padding, channels
+// last; `bias` may be undefined.
 at::Tensor unfolded_sums(const Call& call, const at::Tensor& image, const at::Tensor& weight,
                          const at::Tensor& bias);
 
-// Of the weight. `gradient` is of the sums, channels last.
+// Returns the weight's gradient. `gradient` is that of the result before the activation, channels
+// last.
 at::Tensor unfolded_weight_gradient(const Call& call, const at::Tensor& image,
                                     const at::Tensor& gradient);
 
-// Of the image in its frame, which has so many rows and columns.
+// Returns the gradient of the padded image, whose rows and columns are `frame`.
 at::Tensor unfolded_image_gradient(const Call& call, std::array<std::int64_t, 2> frame,
                                    const at::Tensor& weight, const at::Tensor& gradient);
 

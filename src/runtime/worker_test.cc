@@ -1,4 +1,4 @@
-// What tandem_worker refuses, and how a run ends in which a process fails or hangs.
+// Tests what tandem_worker refuses, and how a run ends if a process fails or hangs.
 #include "runtime/train_test_support.h"
 
 namespace tandem::runtime {
@@ -53,7 +53,7 @@ TEST(Worker, ATimeOutEndsARunThatHangs) {
       << run.out;
 }
 
-// The one that has the sample with a word too many. The other waits for what it never sends.
+// One process has the sample with an invalid word. The other waits for data that it never sends.
 TEST(Worker, AnErrorOfOneProcessEndsAll) {
   GraphBuilder b("words");
   const auto words = b.input("x", {8, 2}, DType::kInt64, 10);
@@ -71,7 +71,7 @@ TEST(Worker, AnErrorOfOneProcessEndsAll) {
   const auto run = start(
       scratch, 2,
       fmt::format("{} --steps 5 --data {}", scratch.file("plan.json"), scratch.file("")), kTuned);
-  EXPECT_EQ(run.status, 1);  // a time-out is 110
+  EXPECT_EQ(run.status, 1);  // A time-out would be 110
   EXPECT_NE(run.out.find("has 99 for %x, which is from 0 to 9"), std::string::npos) << run.out;
 }
 

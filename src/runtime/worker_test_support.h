@@ -1,4 +1,4 @@
-// For tests: small plans made by hand, and tandem_worker run under mpirun.
+// Support for tests: small plans made by hand, and runs of tandem_worker under mpirun.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,8 +27,8 @@ using graph::Graph;
 using graph::GraphBuilder;
 using plan::Optimizer;
 
-// By node, what each digit of the machine does: for an operator the name of a factor, "replica",
-// "idle" or "through0"; for a source a layout's text. Nodes that are not named are copied.
+// The use of each mesh axis factor, by node. For an operator it is the name of a factor, "replica",
+// "idle" or "through0"; for a source it is the text of a layout. Other nodes are replicated.
 using Spread = std::map<std::string, std::vector<std::string>>;
 
 inline machine::DigitUse parse_use(const ops::Signature& s, const std::string& text) {
@@ -91,7 +91,7 @@ class Scratch {
   fs::path path_;
 };
 
-// An array in `folder` as NumPy saves it, for --data.
+// Writes an array to `folder` for --data, like numpy.save.
 template <class T>
 void write_array(const Scratch& folder, const std::string& name, const Shape& sizes,
                  const std::vector<T>& values) {
@@ -108,12 +108,12 @@ void write_array(const Scratch& folder, const std::string& name, const Shape& si
             static_cast<std::streamsize>(values.size() * sizeof(T)));
 }
 
-// The environment is set here as the worker would set it, which spares it a second start.
+// Sets the environment as the worker would, so that it need not start again.
 inline constexpr const char* kTuned =
     "TANDEM_WORKER_ENVIRONMENT=tuned OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 "
     "OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 ";
 
-// `under`: a program that starts the worker.
+// Runs the worker; `under` is a program that starts it.
 inline Output start(const Scratch& scratch, int processes, const std::string& arguments,
                     const std::string& environment = "", const std::string& under = "") {
   const auto worker = fs::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
@@ -126,7 +126,7 @@ inline Output start(const Scratch& scratch, int processes, const std::string& ar
   return {WEXITSTATUS(status), read(scratch.file("out")), read(scratch.file("err"))};
 }
 
-// This program's test `name` again, in so many processes at once.
+// Runs the test `name` of this program again, in `processes` processes at once.
 inline void run_ranks(int processes, const std::string& name) {
   const auto program = fs::read_symlink("/proc/self/exe").string();
   const auto command = fmt::format(
@@ -171,7 +171,7 @@ inline Graph mlp(DType type = kType) {
 
 inline const Spread kDataParallel = {
     {"x", {"0"}}, {"target", {"0"}}, {"h", {"d0"}}, {"y", {"d0"}}, {"loss", {"d0"}}};
-// Columns of w1, rows of w2: one all-reduce.
+// Column-parallel w1 and row-parallel w2, with one all-reduce.
 inline const Spread kMegatron = {
     {"w1", {"0"}}, {"b1", {"0"}}, {"w2", {"1"}}, {"h", {"n"}}, {"y", {"k"}}};
 

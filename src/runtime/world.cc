@@ -27,7 +27,7 @@ std::string line_of(const UserError& e) {
   return error.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Written before the alarm is set: a signal's handler may do no more than write.
+// The text is prepared before the alarm is set, because a signal handler may do no more than write.
 std::array<char, 1024> late_text;
 std::size_t late_size = 0;
 
@@ -36,7 +36,7 @@ extern "C" void deadline_passed(int) {
   _exit(1);
 }
 
-// A line of text made without memory from anywhere.
+// A line of text that is made without allocating memory, for signal handlers.
 class SignalText {
  public:
   void add(std::string_view text) {
@@ -44,7 +44,8 @@ class SignalText {
       if (size_ < text_.size()) text_[size_++] = c;
     }
   }
-  // Between quotation marks of JSON; what cannot stand there becomes a question mark.
+  // Adds text between the quotation marks of a JSON string. Control characters become question
+  // marks.
   void add_quoted(std::string_view text) {
     for (const char c : text) {
       if (c == '"' || c == '\\') add("\\");
@@ -55,14 +56,14 @@ class SignalText {
   [[nodiscard]] bool write_out() const { return write(STDOUT_FILENO, text_.data(), size_) >= 0; }
 
  private:
-  std::array<char, 5000> text_;  // a path has at most 4,096
+  std::array<char, 5000> text_;  // A path has at most 4,096
   std::size_t size_ = 0;
 };
 
 extern "C" void memory_lost(int signal, siginfo_t* info, void* /*context*/) {
   const char* path = mapped_path_at(info->si_addr);
   std::signal(signal, SIG_DFL);
-  if (path == nullptr) return;  // it comes again, and ends the process
+  if (path == nullptr) return;  // The signal comes again and ends the process
   SignalText line;
   line.add(R"({"error":{"kind":"file","where":")");
   line.add_quoted(path);

@@ -13,30 +13,33 @@ namespace tandem::runtime {
 struct World {
   int rank = 0;
   int size = 1;
-  int local_rank = 0;  // among the processes of this computer
+  int local_rank = 0;  // Rank among the processes of this computer
   int local_size = 1;
 
-  // Those of MPI_COMM_WORLD.
+  // Returns the processes of MPI_COMM_WORLD.
   static World of_mpi();
 };
 
-// One line of JSON on standard output, {"error": {...}}: who started the run reads it there.
+// Prints one line of JSON on standard output, {"error": {...}}, for the program that started the
+// run.
 void print_error(const UserError& error);
 
-// From now on a file that is cut off while it is read in place ends the process with such a line,
-// not by SIGBUS without a word.
+// Installs a SIGBUS handler. If a memory-mapped file is truncated while it is read, the process
+// ends with such a line instead of a bare SIGBUS.
 void report_lost_files();
 
-// Thrown on all ranks alike where one has failed and said why.
+// Thrown on all ranks if one of them has failed and printed the reason.
 struct Failed {};
 
-// Runs `work` on all ranks and waits for all. Throws Failed if one has not succeeded.
+// Runs `work` on all ranks and waits for all of them. Throws Failed on all ranks if it fails on
+// one.
 void together(const World& world, const std::function<void()>& work);
-// The same for work that rank 0 alone does.
+// Runs `work` on rank 0 alone; otherwise like `together`.
 void on_first(const World& world, const std::function<void()>& work);
 
-// A process that waits for one that is lost would wait for ever: MPI knows no deadlines. An alarm
-// ends this process, saying what took too long, and mpirun then ends the others.
+// A time-out for this process. MPI has none: a process that waits for a lost one would wait
+// forever. When time is up, an alarm ends this process and prints what took too long; mpirun then
+// ends the others.
 class Deadline {
  public:
   Deadline();
@@ -44,7 +47,7 @@ class Deadline {
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
 
-  // From now on so many seconds for `what`, as "step 12".
+  // Restarts the time-out with `seconds` for `what`, such as "step 12".
   void renew(std::int64_t seconds, const std::string& what) const;
 };
 

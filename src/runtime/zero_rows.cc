@@ -8,7 +8,7 @@ namespace tandem::runtime {
 
 namespace {
 
-// The numbers of the rows of a matrix that are not all zeros.
+// Returns the indices of the rows that are not all zero.
 at::Tensor rows_in_use(const at::Tensor& matrix) {
   if (!matrix.is_cpu()) return matrix.ne(0).any(1).nonzero().squeeze(1);
   const auto width = matrix.size(1);

@@ -1,16 +1,17 @@
-// Products with matrices many of whose rows are zero, as what an expert gets of all tokens is: such
-// rows are found by looking, and left out.
+// Matmuls of matrices with many zero rows, such as the input of an expert, which has a row for
+// every token. They find the zero rows by reading the matrix, and skip them.
 #pragma once
 
 #include "runtime/tensor.h"
 
 namespace tandem::runtime {
 
-// Of [batch, rows, k] and [batch, n, k], for every element of the batch rows times the other
-// transposed: [batch, rows, n].
+// Returns, for each element of the batch, `rows` [rows, k] times the transpose of `other` [n, k]:
+// [batch, rows, n].
 at::Tensor product_of_rows(const at::Tensor& rows, const at::Tensor& other);
 
-// Of [batch, rows, n] and [batch, rows, k] the sum over the rows: [batch, n, k].
+// Returns, for each element of the batch, the transpose of `lhs` [rows, n] times `rhs` [rows, k]:
+// [batch, n, k].
 at::Tensor product_over_rows(const at::Tensor& lhs, const at::Tensor& rhs);
 
 }  // namespace tandem::runtime
