@@ -22,12 +22,13 @@ namespace {
 using machine::Digits;
 using Tell = std::function<void(const std::string&)>;
 
-// Terms in a forward pass: seconds of work; of one operator of many, a tenth of a second.
+// Limits on the terms that a forward pass evaluates: seconds of work for a plan, and a tenth of a
+// second for one operator of many.
 constexpr double kMostWork = 1e7;
 constexpr double kEnoughWork = 3e5;
 
-// Small plans that together show what the large one does; nothing if some cannot be made within
-// the work that is left.
+// Returns small plans that together show what the large one does. Returns nullopt if they exceed
+// `most_work`, or if one cannot be built.
 std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, const Digits& digits,
                                              std::int64_t most_devices, double most_work) {
   std::vector<Small> out;
@@ -42,7 +43,8 @@ std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, co
   return out;
 }
 
-// On as many devices as is not much work, else on as few as can be.
+// Returns small plans for one operator: on as many devices as take little work, else on as few as
+// possible.
 std::optional<std::vector<Small>> make_small_part(const plan::MappedGraph& part,
                                                   const Digits& digits) {
   for (auto devices = kMostDevices; devices >= kFewestDevices; devices /= 2) {
@@ -60,10 +62,10 @@ std::string key_of(const Small& small) {
   return out + text_without_names(small.mapped);
 }
 
-// Runs them up to the first that is wrong.
+// Runs the small programs up to the first wrong one. Returns whether all are right.
 bool run_all(const std::vector<Small>& all, Report& report) {
   for (const auto& small : all) {
-    // Updates are elementwise, and only those of SGD have a meaning in the field.
+    // Updates are elementwise, and only the update of SGD has a meaning in the field.
     const auto step = compare_step(lower::lower(small.mapped, small.digits, plan::Optimizer::kSgd));
     ++report.programs;
     report.values += step.tensors;
@@ -86,7 +88,7 @@ void check_values(const plan::MappedGraph& mapped, const Digits& digits, const T
     report.ok = run_all(*all, report);
     return;
   }
-  // Operators of unequal sizes are often equal once they are small.
+  // Operators of different sizes are often equal once they are small.
   std::set<std::string> known;
   const auto parts = parts_of(mapped, digits);
   for (std::size_t p = 0; p < parts.size(); ++p) {
@@ -104,7 +106,7 @@ void check_values(const plan::MappedGraph& mapped, const Digits& digits, const T
   report.ok = true;
 }
 
-// Where a plan's derivation has other micro-batches than its graph.
+// Returns the first node whose micro-batches differ between the plan's derivation and its graph.
 std::optional<Difference> pipeline_difference(const graph::Graph& derived,
                                               const plan::MappedGraph& mapped) {
   const auto stated = plan::micro_batched(derived);
@@ -127,7 +129,8 @@ std::optional<Difference> pipeline_difference(const graph::Graph& derived,
   return std::nullopt;
 }
 
-// Those without a proof as they stand: one that needs a condition more has none.
+// Returns the names of rules that are not proved as given. A rule that would need another condition
+// counts as not proved.
 std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules, const Tell& tell) {
   std::vector<std::string> out;
   for (const auto& rule : rules) {
@@ -172,7 +175,7 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
   }
   tell("replaying the steps that make it parallel");
   try {
-    // Files of before had none.
+    // Plan files of older versions have no parallelization steps.
     report.parallel = plan::replay(
         plan.mapped.pcg, plan.parallelization ? *plan.parallelization
                                               : plan::parallelization_of(plan.mapped, digits));

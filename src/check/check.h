@@ -1,6 +1,8 @@
-// tandem check: is a plan what its model computes? Its graph without parallelization operators must
-// be what its derivation makes of the model, the steps that make it parallel must lead to it, and
-// what its program does to small tensors must be what one device does.
+// `tandem check` verifies that a plan computes its model.
+//
+// It checks three things. The plan's graph without parallelization operators must equal the model
+// after the plan's derivation. The steps that parallelize the graph must replay to it. The plan's
+// program must compute on small tensors what one device computes.
 #pragma once
 
 #include <functional>
@@ -15,22 +17,23 @@ namespace tandem::check {
 
 struct Report {
   bool ok = false;
-  std::string where = {};                  // a node; empty if ok
+  std::string where = {};                  // name of a node; empty if ok
   std::string message = {};                // empty if ok
-  std::size_t steps = 0;                   // of the derivation, all replayed
-  std::vector<std::string> unproved = {};  // rules among them that are not proved
-  std::size_t values = 0;                  // tensors compared
-  double worst_error = 0;                  // relative
-  bool whole = false;                      // the whole program was run; else operator by operator
-  std::int64_t devices = 0;                // virtual ones, at the most
+  std::size_t steps = 0;                   // steps of the derivation, all replayed
+  std::vector<std::string> unproved = {};  // rules of the plan that are not proved
+  std::size_t values = 0;                  // number of tensors compared
+  double worst_error = 0;                  // largest relative error
+  bool whole = false;        // whether the whole program ran; if not, operator by operator
+  std::int64_t devices = 0;  // largest number of virtual devices
   std::int64_t micro_batches = 1;
-  std::size_t programs = 0;      // run
-  plan::Replayed parallel = {};  // the rules by which its operators are cut and brought together
+  std::size_t programs = 0;      // number of programs that ran
+  plan::Replayed parallel = {};  // rules that shard its operators and bring their results together
 };
 
-// Of a plan that plan/json.h has read, so that it is legal. `model` is what it names, built for its
-// batch and element type. The rules that the plan brings with it are proved anew; one that is not
-// proved makes the plan wrong, unless that is allowed. `tell` hears how far it is.
+// Checks a plan that plan/json.h has read, so that it is legal. `model` is the model that the plan
+// names, built for the plan's batch and element type. The rules that the plan brings with it are
+// proved anew. An unproved rule makes the plan wrong, unless `allow_unproved` is set. `tell`
+// receives progress messages.
 Report check_plan(const plan::Plan& plan, const machine::Digits& digits, const graph::Graph& model,
                   bool allow_unproved = false,
                   const std::function<void(const std::string&)>& tell = {});

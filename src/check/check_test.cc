@@ -1,4 +1,4 @@
-// Plans that are right are ok; wrong ones are not, and the report names the node.
+// Right plans pass the check. Wrong plans fail, and the report names the node.
 #include "check/check.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ Report check(const Graph& model, const Digits& digits, const MappedGraph& mapped
   return check_plan(plan_of(mapped), digits, model);
 }
 
-// Every part of the plan alone, as if the whole program were too large.
+// Checks every part of the plan alone, as if the whole program were too large.
 void expect_parts_agree(const MappedGraph& mapped, const Digits& digits) {
   for (const auto& part : parts_of(mapped, digits)) {
     SCOPED_TRACE(part.node);
@@ -150,7 +150,7 @@ TEST(Check, MicroBatchesAreThoseOfTheDerivation) {
   EXPECT_EQ(check_plan(plan, digits, model).where, name);
 }
 
-// Steps that overlap, each with the weights of the one before.
+// Steps overlap, and each uses the weights of the step before.
 TEST(Check, DelayedPipelinesAreOk) {
   const auto digits = digits_of({3}, 9);
   const plan::Schedule schedule{
@@ -181,8 +181,8 @@ TEST(Check, StrategiesAreOk) {
   }
 }
 
-// A table of positions is read once, for all micro-batches: its gradient is a sum over them before
-// it goes to where the table is stored.
+// A position embedding is read once for all micro-batches. Its gradient is summed over them before
+// it goes to where the embedding is stored.
 TEST(Check, PositionsOfMicroBatchesAreOk) {
   const auto machine = plan::machine_of({2, 2, 2});
   const auto model = models::parse_model("gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4")
@@ -223,7 +223,8 @@ MappedGraph megatron(const Graph& model, const Digits& digits) {
                      named_choices(model, digits, {{"h1", "n"}, {"a", "d1"}, {"h2", "k"}}));
 }
 
-// Heads of keys are used up, and a digit cuts the groups that share one; on a small copy, too.
+// A digit uses up the key heads, and another one shards the groups that share a head. The small
+// copy does so, too.
 TEST(Check, MoreDevicesThanHeadsOfKeysAreOk) {
   const auto digits = digits_of({2, 2, 2, 2, 2, 2, 2});
   const auto model =
@@ -262,7 +263,7 @@ TEST(Check, NodesThatAreMissingOrTooManyAreNamed) {
   EXPECT_EQ(difference(one, two)->message, "is in the plan and not in the model");
 }
 
-// The comparison itself: a program in which an all-reduce was dropped.
+// Tests the comparison itself on a program in which an all-reduce was dropped.
 TEST(Check, AProgramWithoutItsReduceIsNotOk) {
   const auto digits = digits_of({2});
   const auto model = two_layers();
@@ -270,7 +271,7 @@ TEST(Check, AProgramWithoutItsReduceIsNotOk) {
   EXPECT_TRUE(compare_step(program).agrees());
   for (auto& task : program.tasks) {
     if (task.kind == lower::TaskKind::kMove && !task.backward) {
-      task.step.kind = machine::Step::kBroadcast;  // the first summand only
+      task.step.kind = machine::Step::kBroadcast;  // only the first summand
     }
   }
   const auto step = compare_step(program);
@@ -325,7 +326,7 @@ TEST(Shrink, SizesAreSmallMultiplesOfTheDegrees) {
   EXPECT_NE(text.find("linear2 [6/3, 2]+2 p0\n"), std::string::npos) << text;
 }
 
-// Windows and groups, which attributes fix, do not keep a network of images large.
+// Windows and groups, which attributes fix, do not keep an image network large.
 TEST(Shrink, ConvolutionsAreSmall) {
   const auto digits = digits_of({2});
   const auto model = graph::parse_graph(
@@ -358,7 +359,7 @@ TEST(Shrink, DigitsThatDoTheSameAreOne) {
   const auto mapped = parallelize(model, digits, named_choices(model, digits, words));
   const auto kept = choose_digits(mapped, digits);
   ASSERT_EQ(kept.size(), 1U);
-  EXPECT_EQ(kept[0].space.size(), 3U);  // one of the first, one of the last, and the 3
+  EXPECT_EQ(kept[0].space.size(), 3U);  // one of the first three, one of the last, and the 3
   const auto report = check(model, digits, mapped);
   EXPECT_TRUE(report.ok) << report.where << " " << report.message;
   EXPECT_EQ(report.devices, 12);
@@ -387,7 +388,7 @@ TEST(Shrink, FewerDevicesKeepEveryTwoDigitsTogether) {
   EXPECT_EQ(choose_digits(mapped, digits, kFewestDevices).size(), 3U);
 }
 
-// Sizes without a common divisor stay, and copies of them on 64 devices would take long.
+// Sizes without a common divisor stay, and full copies on 64 devices would take long.
 TEST(Check, LargeConcatenationsOfOddSizesAreOk) {
   const auto digits = digits_of({2, 2, 2, 2, 2, 2});
   const auto model = graph::parse_graph(

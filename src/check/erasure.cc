@@ -13,7 +13,7 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-// "linear(%x, %w1) : [8, 64] fp32"
+// Returns a node as text: "linear(%x, %w1) : [8, 64] fp32".
 std::string text_of(const Graph& graph, NodeId id) {
   const auto& node = graph.node(id);
   std::vector<std::string> inputs;

@@ -1,4 +1,4 @@
-// Is a plan of the model it names?
+// Compares a plan's graph, without its parallelization operators, with the model it names.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,12 @@
 namespace tandem::check {
 
 struct Difference {
-  std::string where;  // a node
+  std::string where;  // name of a node
   std::string message;
 };
 
-// The first node by which the graph without its parallelization operators is not the model.
-// Nothing if it is: then their identity hashes are equal.
+// Returns the first node where `erasure`, a graph without its parallelization operators, differs
+// from `model`. Returns nullopt if the graphs have equal identity hashes.
 std::optional<Difference> difference(const graph::Graph& model, const graph::Graph& erasure);
 
 }  // namespace tandem::check

@@ -16,7 +16,7 @@ using graph::NodeId;
 using machine::DigitRole;
 using machine::Layout;
 
-// "a b c" for rank 3.
+// Returns one letter per dimension: 3 -> "a b c ".
 std::string letters(std::size_t rank) {
   std::string out;
   for (std::size_t d = 0; d < rank; ++d) out += fmt::format("{} ", static_cast<char>('a' + d));
@@ -71,7 +71,7 @@ class PartBuilder {
     return add(op, {}, name, layout, origin);
   }
 
-  // sum_j x[..., j] * w[j], where j has an element for each of the tensor's partial sums.
+  // Adds sum_j x[..., j] * w[j], where j has one element for each of the tensor's partial sums.
   NodeId stand_in(NodeId id) {
     const auto& node = whole_.pcg.node(id);
     const auto& layout = whole_.layouts[id.index()];

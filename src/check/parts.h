@@ -1,6 +1,6 @@
-// A plan taken apart: every operator alone, with the movements that bring its operands to it. What
-// other operators make is stood in for by an input times a weight, whose gradient tells the
-// operand's; the loss is the result times an input.
+// Splits a plan into single operators, each with the movements that bring its operands to it. An
+// operand is replaced by an input times a weight, so that the weight's gradient tests the
+// operand's. The loss is the operator's result times an input.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@
 namespace tandem::check {
 
 struct Part {
-  std::string node;          // the operator's, in the plan
-  plan::MappedGraph mapped;  // of the same digits as the plan
+  std::string node;          // name of the operator in the plan
+  plan::MappedGraph mapped;  // has the same digits as the plan
 };
 
-// Parts that differ only in names are there once. Integer results have no part.
+// Returns one part per operator. Drops parts that differ from another only in names, and operators
+// with integer results.
 std::vector<Part> parts_of(const plan::MappedGraph& mapped, const machine::Digits& digits);
 
-// All of a plan's graph but the names.
+// Returns all of a plan's graph as text, except the names.
 std::string text_without_names(const plan::MappedGraph& mapped);
 
 }  // namespace tandem::check

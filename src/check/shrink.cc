@@ -21,8 +21,8 @@ using graph::NodeId;
 using machine::Digits;
 using machine::Layout;
 
-// The dimensions of all tensors, tied where an operator runs them together: those of a class get
-// new sizes by one law.
+// The dimensions of all tensors, in classes. Dimensions that an operator runs over together share a
+// class, and one rule gives their new sizes.
 class Classes {
  public:
   explicit Classes(const graph::Graph& pcg) : pcg_(pcg) {
@@ -54,17 +54,17 @@ class Classes {
     own = std::lcm(own, degree);
   }
 
-  // Does the operator read windows? Then its result's sizes along them are what they come out as:
-  // `find_sizes` says them, until they are forgotten.
+  // Returns whether the operator reads windows. Its result's sizes along them then follow from its
+  // operands: `find_sizes` sets them, and `forget_sizes` clears them.
   [[nodiscard]] bool reads_windows(NodeId id) const { return !found_by_[id.index()].empty(); }
   void find_sizes(NodeId id, const Shape& sizes) {
     for (auto d : found_by_[id.index()]) found_.try_emplace(root(dim(id, d)), sizes[d]);
   }
   void forget_sizes() { found_.clear(); }
 
-  // Keeps the size of one more dimension that the node reads or makes, first ones last (batches are
-  // cheap to shrink and seldom fixed), what is read in windows only with `windows`. Returns whether
-  // there was one.
+  // Keeps the original size of one more dimension that the node reads or computes. First dimensions
+  // come last: batches are cheap to shrink and seldom fixed. Dimensions read in windows count only
+  // with `windows`. Returns whether there was such a dimension.
   bool fix_one(NodeId id, bool windows) {
     std::vector<NodeId> tensors(pcg_.inputs(id).begin(), pcg_.inputs(id).end());
     tensors.push_back(id);
@@ -91,7 +91,7 @@ class Classes {
     if (sizes.size() == 1 && windowed_[r]) return std::min(size, std::lcm(window, least));
     if (sizes.size() == 1) return std::min(size, twice ? 2 * least : least);
     std::int64_t divisor = 0;
-    // A product may be cut further than its factor by itself, as (kv g) and kv.
+    // A flattened dimension may be sharded further than its factor alone, as (kv g) and kv.
     for (auto s : sizes) {
       const auto known = degree_of_size_[r].find(s);
       const auto own = known == degree_of_size_[r].end() ? least : known->second;
@@ -143,7 +143,7 @@ class Classes {
           }
           continue;
         }
-        // Of a product the major factor shrinks with the dimension, the others keep their size.
+        // In a flattened dimension the major factor shrinks; the others keep their size.
         const auto& carriers = dims[d].carriers;
         const bool exact = dims[d].exact && !carriers.empty();
         const auto parts = exact ? std::vector{carriers[0]} : factors_of(dims[d]);
@@ -175,16 +175,16 @@ class Classes {
   }
 
   const graph::Graph& pcg_;
-  std::vector<std::size_t> first_;  // by node
+  std::vector<std::size_t> first_;  // by node: position of its first dimension
   DisjointSets sets_;
-  // Of a class, at its root.
+  // Values per class, at the class's root.
   std::vector<std::set<std::int64_t>> sizes_;
   std::vector<std::int64_t> degree_;
   std::vector<std::map<std::int64_t, std::int64_t>> degree_of_size_;
   std::vector<bool> fixed_;
   std::vector<bool> windowed_;
   std::map<std::size_t, std::int64_t> found_;
-  std::vector<std::set<std::size_t>> found_by_;  // by node: the dimensions of its result
+  std::vector<std::set<std::size_t>> found_by_;  // by node: its result's window dimensions
 };
 
 Digits small_digits(const KeptDigits& kept) {
@@ -209,8 +209,9 @@ class Shrinker {
     }
   }
 
-  // Where an operator does not come out in the sizes that were chosen, its windows do not fit, or
-  // an attribute says otherwise: its tensors keep theirs.
+  // Builds small copies until one fits. If an operator's result has other sizes than chosen, its
+  // windows do not fit or an attribute fixes a size. The windows then grow, or a dimension keeps
+  // its original size.
   std::optional<Small> run() {
     while (true) {
       stop_point();
@@ -236,7 +237,7 @@ class Shrinker {
     return out;
   }
 
-  // The first node that cannot be made, if any.
+  // Builds the small graph. Returns the first node that cannot be built, or nullopt.
   std::optional<NodeId> build() {
     out_ = {};
     classes_.forget_sizes();
@@ -303,7 +304,7 @@ class Shrinker {
     return out;
   }
 
-  // The operator with the attributes that hold sizes made small like these.
+  // Returns the operator of `id` with small sizes in those attributes that hold sizes.
   ops::Op with_new_sizes(NodeId id, const ParallelShape& shape) {
     const auto& op = mapped_.pcg.node(id).op;
     if (op.role() == ops::Role::kSource) return with_new_range(ops::with_shape(op, shape), id);
@@ -320,7 +321,8 @@ class Shrinker {
     return op;
   }
 
-  // The operator between two types that differ in one degree, or in none.
+  // Returns the operator between two types that differ in one degree, or in none. Returns nullopt
+  // if they differ in more.
   static std::optional<ops::Op> parallel_op(const ParallelShape& from, const ParallelShape& to) {
     std::optional<ops::Op> out;
     int changes = 0;
@@ -345,7 +347,8 @@ class Shrinker {
     return changes == 1 ? out : std::nullopt;
   }
 
-  // Indices are below the number of rows that a reader has for them.
+  // Returns an index input whose range fits its readers. Indices stay below a reader's number of
+  // rows.
   ops::Op with_new_range(const ops::Op& op, NodeId id) {
     if (!op.is(ops::kInput) || op.get<ops::Input>().below == 0) return op;
     auto source = op.get<ops::Input>();
@@ -377,7 +380,7 @@ class Shrinker {
   bool twice_;
   static constexpr std::int64_t kLeastWindow = 4;
   static constexpr std::int64_t kLargestWindow = 512;
-  std::int64_t window_ = kLeastWindow;  // the size of what is read in windows
+  std::int64_t window_ = kLeastWindow;  // size of dimensions that are read in windows
   Digits digits_;
   Classes classes_;
   std::vector<Layout> layouts_;  // by node

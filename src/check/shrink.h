@@ -1,6 +1,6 @@
-// A small plan that does what a large one does: fewer digits, micro-batches and elements, the same
-// operators, layouts and movements. What one of them computes wrongly the other does, too, unless
-// it takes more devices or elements than are left to see it.
+// Builds a small plan that acts like a large one: fewer digits, micro-batches and elements, but the
+// same operators, layouts and movements. An error of one shows in the other, unless it takes more
+// devices or elements than are left.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace tandem::check {
 
-// Which digits of a plan are kept, and of what size.
+// The digits of a plan that are kept, with their new sizes.
 struct KeptDigits {
   struct Kept {
     std::size_t digit = 0;
@@ -23,9 +23,9 @@ struct KeptDigits {
 constexpr std::int64_t kMostDevices = 64;
 constexpr std::int64_t kFewestDevices = 4;
 
-// All digits, if that is at most so many devices. Else those of the pipeline, and one of those that
-// do the same to every tensor. Where these are too many still, a choice for every two groups of
-// them: any two digits are together in one.
+// Returns all digits if they make at most `most_devices` devices. Otherwise keeps the pipeline's
+// digits, and one digit of each set that acts equally on every tensor. If these are still too many,
+// groups them and returns a choice for every two groups, so that any two digits meet in one choice.
 std::vector<KeptDigits> choose_digits(const plan::MappedGraph& mapped,
                                       const machine::Digits& digits,
                                       std::int64_t most_devices = kMostDevices);
@@ -35,13 +35,14 @@ struct Small {
   machine::Digits digits;
 };
 
-// Every dimension becomes the least multiple of the degrees along it, and along all dimensions tied
-// to it by operators, times 2 with `twice` where it was so large. Dimensions of different sizes
-// that are tied (windows, concatenations) shrink by a common divisor; those that an attribute fixes
-// keep their size. Nothing where an operator cannot be made small.
+// Builds a small copy of a plan. Each dimension becomes the least multiple of the degrees along it
+// and along all dimensions tied to it by operators. `twice` doubles that size if the original is as
+// large. Tied dimensions of different sizes (windows, concatenations) shrink by a common divisor.
+// Dimensions that an attribute fixes keep their size. Returns nullopt if an operator cannot be made
+// small.
 std::optional<Small> shrink(const plan::MappedGraph& mapped, const KeptDigits& kept, bool twice);
 
-// How many terms all devices together evaluate in a forward pass, about.
+// Returns roughly how many terms all devices together evaluate in a forward pass.
 double work_of(const Small& small);
 
 }  // namespace tandem::check

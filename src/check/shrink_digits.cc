@@ -1,4 +1,4 @@
-// Which digits a small plan keeps.
+// Chooses the digits that a small plan keeps.
 #include <algorithm>
 #include <set>
 
@@ -16,7 +16,7 @@ std::int64_t least_divisor(std::int64_t n) {
   return d;
 }
 
-// 2 or 3, unless a tensor lies at a later place.
+// Returns the smallest prime size that still contains every place in use: usually 2 or 3.
 std::int64_t small_size(const plan::MappedGraph& mapped, std::size_t digit, std::int64_t size) {
   if (size <= 3) return size;
   std::int64_t least = 2;
@@ -30,7 +30,7 @@ std::int64_t small_size(const plan::MappedGraph& mapped, std::size_t digit, std:
 std::int64_t small_micro_batches(const plan::Schedule& schedule, std::int64_t ranks) {
   const auto n = schedule.micro_batches;
   if (n <= 3) return n;
-  // Interleaved micro-batches come in groups of `ranks`, and steps that overlap have as many.
+  // Interleaved micro-batches come in groups of `ranks`. Delayed updates need as many.
   if (schedule.order == plan::Order::kInterleaved && ranks > 1) return ranks;
   auto small = std::max(schedule.is_delayed() ? ranks : 1, least_divisor(n));
   while (n % small != 0) ++small;
@@ -43,14 +43,14 @@ std::int64_t devices(const std::vector<KeptDigits::Kept>& digits) {
   return out;
 }
 
-// What the digit does to every tensor.
+// Returns the digit's role for every tensor.
 std::vector<machine::DigitRole> roles(const plan::MappedGraph& mapped, std::size_t digit) {
   std::vector<machine::DigitRole> out;
   for (const auto& layout : mapped.layouts) out.push_back(layout[digit]);
   return out;
 }
 
-// Groups of at most `most` devices, or of one digit.
+// Splits `digits` into groups of at most `most` devices each. A larger digit is a group of its own.
 std::vector<std::vector<KeptDigits::Kept>> groups_of(const std::vector<KeptDigits::Kept>& digits,
                                                      std::int64_t most) {
   std::vector<std::vector<KeptDigits::Kept>> out;

@@ -14,7 +14,7 @@ namespace {
 using term::Field;
 
 constexpr std::int64_t kLearningRate = 3;
-// The third step is the first whose gradients are of weights that are neither new nor initial.
+// The third step is the first whose gradients belong to weights that are neither new nor initial.
 constexpr std::int64_t kDelayedSteps = 3;
 
 template <class T>
@@ -34,8 +34,8 @@ double error(const Dense<double>& actual, const Dense<double>& expected) {
   return largest == 0 ? difference : difference / largest;
 }
 
-// Calls visit(node, what it is, actual, expected) for every tensor that there is to compare;
-// `actual` is null where the program has none.
+// Calls visit(node, name of the value, actual, expected) for every tensor to compare. `actual` is
+// null if the program lacks the tensor. Returns whether all replicas agree.
 template <class T, class Visit>
 bool for_each_result(const lower::Program& program, Visit&& visit) {
   const auto serial = graph::erase_parallelism(program.pcg);

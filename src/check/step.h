@@ -1,6 +1,6 @@
-// Training by a program against the same training by one device: the loss, every weight's
-// gradient and every updated weight of a step, in a prime field, where equal means equal to the
-// last bit. Of several steps where updates are delayed, so that the delay shows.
+// Compares training by a program with the same training on one device. It compares the loss, every
+// weight's gradient and every updated weight of a step. Values are in a prime field, where equal
+// means equal to the last bit. If updates are delayed, several steps run, so that the delay shows.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace tandem::check {
 
 struct Comparison {
-  std::size_t tensors = 0;   // compared
+  std::size_t tensors = 0;   // number of tensors compared
   double worst_error = 0;    // in double, relative to the tensor's largest element; 0 if all agree
-  std::string where = {};    // the node of the first tensor that differs
-  std::string message = {};  // what is wrong there; empty if all agree
+  std::string where = {};    // node of the first tensor that differs
+  std::string message = {};  // description of the difference; empty if all agree
 
   [[nodiscard]] bool agrees() const { return message.empty(); }
 };
 
-// Of a program of training with plain SGD. Runs both, which is only for small sizes.
+// Compares a program that trains with plain SGD. Runs both sides, so sizes must be small.
 Comparison compare_step(const lower::Program& program);
 
 }  // namespace tandem::check

@@ -60,7 +60,7 @@ class Binder {
     return static_cast<FactorId>(id);
   }
 
-  // "... c" expands to the leading factors d0 d1 ... and c.
+  // Returns the factors that `text` names. "... c" expands to the leading factors d0 d1 ... and c.
   std::vector<FactorId> factors(std::string_view text) const {
     std::vector<FactorId> out;
     for (auto word : words(text)) {

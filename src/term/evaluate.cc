@@ -44,7 +44,7 @@ std::vector<FactorId> factors_in(FactorMask mask) {
   return out;
 }
 
-// The factors in the order in which the output's elements stand.
+// Returns the factors of `output` in the order of its elements, the fastest last.
 std::vector<FactorId> factors_of(const Dims& output) {
   std::vector<FactorId> out;
   for (const auto& dim : output) {
@@ -72,7 +72,7 @@ Evaluation<T>::Evaluation(const BoundTerm& term, std::vector<FactorRange> ranges
 template <class T>
 template <class Visit>
 void Evaluation<T>::for_each_point(std::span<const FactorId> factors, Visit&& visit) {
-  // Not by for_each_index: a term may run over more factors than a tensor has dimensions.
+  // for_each_index does not fit: a term may run over more factors than a tensor has dimensions.
   for (auto f : factors) {
     if (ranges_[f].local == 0) return;
     point_[f] = 0;
@@ -279,7 +279,7 @@ void Evaluation<T>::backward(const Dims& output, const Dense<T>& output_gradient
   std::size_t at = 0;
   const auto root = static_cast<std::uint32_t>(term_.nodes.size() - 1);
   for_each_point(factors_of(output), [&] { push(root, output_gradient.data[at++]); });
-  // Parents come after children, so every adjoint is complete when its reduction is reached.
+  // Parents come after children, so every adjoint is complete when the loop reaches its reduction.
   for (std::uint32_t n = root + 1; n-- > 0;) {
     const BoundNode& node = term_.nodes[n];
     if (node.kind == Kind::kSum || (node.kind == Kind::kMax && node.has_gradient)) {

@@ -1,8 +1,8 @@
 // Evaluates a bound term over dense inputs, forward and backward, for any number type.
 //
-// Slow and obvious: every sum and maximum is a table over its free factors, everything between them
-// is computed point by point, and the backward pass pushes each point's adjoint down the same
-// tree. This is the reference that kernels, rules and plans are held against.
+// The evaluator is slow and simple. Every sum and maximum becomes a table over its free factors.
+// Everything between the tables is computed point by point. The backward pass pushes each point's
+// adjoint down the same tree. Kernels, rules and plans are checked against this reference.
 #pragma once
 
 #include <span>
@@ -14,14 +14,14 @@
 
 namespace tandem::term {
 
-// The part of a factor that one device works on: [offset, offset + local) of `global`.
+// The range of a factor that one device works on: [offset, offset + local) of `global`.
 struct FactorRange {
   std::int64_t local = 1;
   std::int64_t global = 1;
   std::int64_t offset = 0;
 };
 
-// The whole of every factor.
+// Returns the full range of every factor of `map`.
 std::vector<FactorRange> whole_ranges(const IndexMap& map);
 
 // A block of a tensor: [offset, offset + size) along every dimension.
@@ -31,12 +31,13 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// What a device that works on `ranges` reads of a tensor, clipped to it: its shard where the index
-// is exact, a window that may reach into other shards where it is not.
+// Returns the block of a tensor that a device working on `ranges` reads, clipped to the tensor. The
+// block is the device's shard if the index is exact. Otherwise it is a window that may reach into
+// other shards.
 Box box_of(const Dims& dims, std::span<const FactorRange> ranges);
 
-// A block of an input. Reads are at global indices: beyond the whole tensor they are zero, inside
-// it they must be in the block.
+// A block of an input tensor. Reads use global indices. A read outside the whole tensor returns
+// zero; any other read must be in the block.
 template <class T>
 struct Operand {
   const Dense<T>* values = nullptr;
@@ -51,7 +52,7 @@ struct Operand {
       : values(&block), offset(at), whole(of) {}
 };
 
-// What random terms depend on beside the index.
+// The values, besides the index, that determine random terms.
 struct Draw {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
@@ -64,11 +65,11 @@ class Evaluation {
   Evaluation(const BoundTerm& term, std::vector<FactorRange> ranges, std::vector<Operand<T>> inputs,
              Draw draw = {});
 
-  // The term at every local index of the output.
+  // Returns the term's value at every local index of `output`.
   Dense<T> forward(const Dims& output);
 
-  // Adds to *grads[i] the gradient with respect to the block of input i, given that of the output;
-  // a null entry is not wanted.
+  // Adds the gradient with respect to the block of input i to *grads[i], given the gradient of the
+  // output. Skips inputs whose entry in `grads` is null.
   void backward(const Dims& output, const Dense<T>& output_gradient, std::vector<Dense<T>*> grads);
 
  private:
@@ -83,7 +84,8 @@ class Evaluation {
     return ranges_[f].offset + point_[f];
   }
   [[nodiscard]] std::size_t position(const Table& table) const;
-  // The place in its block that a read at the current point means, or -1 outside the tensor.
+  // Returns the position in its input's block that `node` reads at the current point, or -1 if the
+  // read is outside the tensor.
   [[nodiscard]] std::int64_t read_position(const BoundNode& node) const;
   [[nodiscard]] bool is_kept(const BoundNode& node) const;
   [[nodiscard]] bool is_guarded_out(const BoundNode& node) const;
@@ -100,8 +102,8 @@ class Evaluation {
   std::vector<Operand<T>> inputs_;
   Draw draw_;
   std::vector<Dense<T>*> grads_;
-  std::vector<Table> tables_;        // by node; empty but for sums and maxima
-  std::vector<std::int64_t> point_;  // the current local index of each factor
+  std::vector<Table> tables_;        // indexed by node; empty except for sums and maxima
+  std::vector<std::int64_t> point_;  // current local index of each factor
 };
 
 extern template class Evaluation<double>;

@@ -66,14 +66,14 @@ TEST(Evaluate, ForwardByHand) {
       {"a b -> a b", index_of("a") * constant(10) + index_of("b"), {x}, {0, 1, 2, 10, 11, 12}},
       {"a b -> a b", equal(input(0), constant(4)), {x}, {0, 0, 0, 1, 0, 0}},
       {"a b -> a", sum("b", equal(index_of("b"), constant(1)) * input(0)), {x}, {2, 5}},
-      // The sum of a sum: children before parents.
+      // A sum of a sum: children are filled before parents.
       {"a b -> ", sum("a", relu(sum("b", input(0)) - constant(10))), {x}, {5}},
       // Reads before the start and past the end are zero: y[a - 2] for a in [0, 2).
       {"a b, c -> a", input_at(1, "a-2"), {x, y}, {0, 0}},
       {"a, b -> b", input_at(0, "b"), {Dense<double>({2}, {8, 9}), y}, {8, 9, 0}},
       {"a, b -> b", input_at(0, "b-2"), {Dense<double>({2}, {8, 9}), y}, {0, 0, 8}},
       {"a b -> a", inside(0, "a b-2") * constant(1), {x}, {0, 0}},
-      // Strides, reversal, windows and products.
+      // Strides, reversal, windows and flattened dimensions.
       {"2i+r -> i:2 | r:2", sum("r", input(0)), {Dense<double>({4}, {1, 2, 3, 4})}, {3, 7}},
       {"a, b -> b", input_at(0, "-b+1"), {Dense<double>({2}, {8, 9}), y}, {9, 8, 0}},
       {"i+r-1 -> i:3 | r:3", sum("r", input(0)), {y}, {10, 9, -1}},
@@ -85,7 +85,7 @@ TEST(Evaluate, ForwardByHand) {
       {"(a:2 b) -> b a", input(0), {Dense<double>({4}, {1, 2, 3, 4})}, {1, 3, 2, 4}},
       {"a b -> (b a)", input(0), {x}, {1, 4, 2, 5, 3, 6}},
       {"0 b -> b", input(0), {Dense<double>({1, 2}, {8, 9})}, {8, 9}},
-      // Order.
+      // Comparisons.
       {"b -> b", less(input(0), constant(0)), {y}, {0, 0, 1}},
       {"b -> b", where(less(input(0), constant(0)), constant(5), input(0)), {y}, {10, 0, 5}},
       {"b -> b | f:3", sum("f", less(input_at(0, "f"), input(0))), {y}, {2, 1, 0}},
@@ -133,7 +133,7 @@ TEST(Evaluate, BackwardByHand) {
        {{}, {1}},
        {{6, 6, 14, 14}}},
       {"a, b -> b", input_at(0, "b-1"), {{{1}, {7}}, y}, {{2}, {3, 4}}, {{4}, {0, 0}}},
-      // Unless it picks: then the first largest element has it all.
+      // pick_max gives the whole gradient to the first largest element.
       {"a b -> a", pick_max("b", input(0)), {x}, {{2}, {3, 4}}, {{0, 3, 0, 4}}},
       {"a b -> ",
        pick_max("a b", constant(0) * input(0) + constant(1)),
@@ -158,7 +158,7 @@ TEST(Evaluate, BackwardAddsToWhatIsThereAndSkipsWhatIsNotWanted) {
 }
 
 TEST(Evaluate, ABlockIsReadAtGlobalIndices) {
-  // Elements 1 to 3 of 6, and what makes elements 2 and 3 of a sum of neighbours.
+  // Elements 1 to 3 of 6 are the inputs of elements 2 and 3 of a sum of neighbours.
   const Problem<double> s("i+r-1 -> i:6 | r:2", sum("r", input(0)), {{{6}, {1, 2, 3, 4, 5, 6}}});
   const std::vector<FactorRange> ranges = {{2, 6, 2}, {2, 2, 0}};
   EXPECT_EQ(box_of(s.map.inputs[0], ranges), (Box{{1}, {3}}));
@@ -179,7 +179,7 @@ TEST(Evaluate, RandomNumbersAreFunctionsOfTheGlobalIndex) {
       EXPECT_EQ(part.data[i], whole.data[static_cast<std::size_t>(half) * 10 + i]);
     }
   }
-  // Another step or origin draws others; the share is the probability.
+  // Another step or origin draws other elements. The kept fraction is the probability.
   const Problem<double> big("a -> a", keep(0.25, 3, "a"), {Dense<double>({4000})});
   const auto count = [](const Dense<double>& d) {
     return std::accumulate(d.data.begin(), d.data.end(), 0.0);
@@ -194,7 +194,7 @@ TEST(Evaluate, RandomNumbersAreFunctionsOfTheGlobalIndex) {
 }
 
 TEST(Evaluate, AShardKnowsItsOffsetAndTheGlobalExtent) {
-  // The second half of a: indices 2 and 3 of 4.
+  // One shard is the second half of a: indices 2 and 3 of 4.
   const Problem<double> s("a -> a", index_of("a") * constant(100) + extent("a") * input(0),
                           {{{4}, {8, 9, 1, 2}}});
   EXPECT_EQ(s.evaluation({{2, 4, 2}}).forward(s.map.output).data, (Doubles{204, 308}));
@@ -253,7 +253,7 @@ TEST(Structure, SumsInPartsOnlyWhereNothingElseNeedsTheWholeSum) {
       {constant(1) / total, false},
       {max_over("a", x), false},
       {constant(1), false},
-      {sum("a", x * total), false},  // the inner sum is not whole
+      {sum("a", x * total), false},  // the inner sum is not complete
       {sum("a", x - max_over("a", x)), false},
   };
   const std::vector<Shape> shapes = {{4}};
@@ -308,7 +308,7 @@ TEST(Field, EdgesAndConstants) {
   EXPECT_EQ(N::from(3), Field(3));
   EXPECT_EQ(N::from(-3) + Field(3), Field(0));
   EXPECT_EQ(N::from_index(INT64_MIN) + Field(std::uint64_t{1} << 63U), Field(0));
-  EXPECT_NE(N::from(0.5) + N::from(0.5), Field(1));  // an unknown of its own
+  EXPECT_NE(N::from(0.5) + N::from(0.5), Field(1));  // 0.5 is an unknown of its own
   EXPECT_EQ(N::from(0.5), N::from(0.5));
 }
 
@@ -354,7 +354,8 @@ TEST(Field, OpaqueFunctionsAreUnrelated) {
   const Field y(67890);
   EXPECT_NE(N::apply(Function::kExp, x), N::apply(Function::kSqrt, x));
   EXPECT_NE(N::apply(Function::kSqrt, x), N::derivative(Function::kSqrt, x));
-  EXPECT_EQ(N::apply(Function::kExp, x), N::derivative(Function::kExp, x));  // but this is known
+  // The derivative of exp is known.
+  EXPECT_EQ(N::apply(Function::kExp, x), N::derivative(Function::kExp, x));
   EXPECT_NE(N::apply(Function::kExp, x + y),
             N::apply(Function::kExp, x) * N::apply(Function::kExp, y));
   EXPECT_EQ(N::apply(Function::kExp, x), N::apply(Function::kExp, x));

@@ -1,9 +1,10 @@
-// Numbers that evaluators compute with: double, and the prime field of 2^61 - 1 elements.
+// Number types that evaluators compute with: double, and the prime field of 2^61 - 1 elements.
 //
-// In the field addition and multiplication are exact, so two ways of computing the same thing agree
-// to the last bit whatever the order of summation. Scalar functions have no meaning there: exp,
-// sqrt and the like are independent random functions, their derivatives others; relu and max use a
-// fixed random total order of the field, so max(a, max(b, c)) = max(max(a, b), c) still holds.
+// Addition and multiplication are exact in the field. Two computations of the same value therefore
+// agree to the last bit, whatever the order of summation. Scalar functions have no meaning in the
+// field: exp, sqrt and the like are independent random functions, and so are their derivatives.
+// relu and max use a fixed random total order of the field, so max(a, max(b, c)) = max(max(a, b),
+// c) still holds.
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ class Field {
   constexpr bool operator==(const Field&) const = default;
 
   friend constexpr Field operator+(Field a, Field b) { return Field(a.value_ + b.value_); }
-  // 2^61 is 1, so the upper half of a product is added to the lower.
+  // 2^61 equals 1 in the field, so the upper half of a product is added to the lower half.
   friend constexpr Field operator*(Field a, Field b) {
     const auto product = static_cast<unsigned __int128>(a.value_) * b.value_;
     return Field((static_cast<std::uint64_t>(product) & kPrime) +
@@ -37,7 +38,7 @@ class Field {
   }
   constexpr Field& operator+=(Field b) { return *this = *this + b; }
 
-  // a^(p-2); the inverse of 0 is 0.
+  // Returns a^(p-2), which is the inverse of a. The inverse of 0 is 0.
   [[nodiscard]] constexpr Field inverse() const {
     Field result(1);
     Field base = *this;
@@ -49,13 +50,13 @@ class Field {
   }
 
  private:
-  // Of at most twice the prime.
+  // Reduces `v`, which is at most twice the prime.
   static constexpr std::uint64_t reduced(std::uint64_t v) { return v >= kPrime ? v - kPrime : v; }
 
   std::uint64_t value_ = 0;
 };
 
-// What evaluators need of a number type; specialised for double and Field.
+// The operations that evaluators need of a number type; specialised for double and Field.
 template <class T>
 struct Numbers;
 
@@ -121,7 +122,7 @@ struct Numbers<double> {
 
 template <>
 struct Numbers<Field> {
-  // Whole numbers are themselves; any other constant is an unknown of its own.
+  // Maps an integer to itself, and any other constant to an unknown of its own.
   static Field from(double v) {
     if (v == std::floor(v) && std::abs(v) < 1e15) return from_index(static_cast<std::int64_t>(v));
     return Field(mix(std::bit_cast<std::uint64_t>(v)));
@@ -131,7 +132,7 @@ struct Numbers<Field> {
                   : Field(Field::kPrime - (0 - static_cast<std::uint64_t>(i)) % Field::kPrime);
   }
   static Field divide(Field a, Field b) { return a * inverse_of(b); }
-  // One element is below all others: the maximum of nothing.
+  // Returns the element that is below all others: the maximum of an empty set.
   static Field lowest() { return Field(Field::kPrime / 2); }
   static bool greater(Field a, Field b) { return rank(a) > rank(b); }
   static Field apply(Function f, Field x) {
@@ -145,8 +146,8 @@ struct Numbers<Field> {
   }
 
  private:
-  // Where an element stands in the order: whole numbers of either sign in their own order, in the
-  // middle of all others, which stand at random.
+  // Returns the rank of `x` in the total order. Small integers of either sign keep their own order
+  // in the middle. All other elements have random ranks.
   static Hash rank(Field x) {
     constexpr std::uint64_t kSmall = std::uint64_t{1} << 40U;
     constexpr Hash kMiddle = Hash{1} << 63U;
@@ -155,8 +156,9 @@ struct Numbers<Field> {
     if (Field::kPrime - x.value() < kSmall) return kMiddle - (Field::kPrime - x.value());
     return mix(x.value());
   }
-  // An inverse takes 120 products, and most divisors come again and again: the size of what a mean
-  // is over, the root of a variance. The table begins right, since the inverse of 0 is 0.
+  // Returns the inverse of `x` from a small cache. An inverse takes 120 multiplications, and most
+  // divisors recur: the size of a mean's range, the root of a variance. Zeroed entries are correct,
+  // since the inverse of 0 is 0.
   static Field inverse_of(Field x) {
     constexpr unsigned kBits = 6;
     struct Known {

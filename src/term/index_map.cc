@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::string_view kSpread = "...";
 constexpr std::int64_t kUnknown = -1;
-// The coefficient of a factor in a product, until all sizes are known.
+// Placeholder for the coefficient of a factor in a flattened dimension, until all sizes are known.
 constexpr std::int64_t kOfProduct = 0;
 
 [[noreturn]] void mismatch(std::string message) {
   throw UserError("graph", "", std::move(message));
 }
 
-// "a, b (c d) e" at commas or blanks that stand outside parentheses.
+// Splits `text` at each separator outside parentheses: "a (b c) d" -> "a", "(b c)", "d".
 std::vector<std::string_view> split_outside(std::string_view text, char separator) {
   std::vector<std::string_view> out;
   int depth = 0;
@@ -42,7 +42,7 @@ std::vector<std::string_view> dimension_texts(std::string_view tensor) {
   return out;
 }
 
-// A factor as written: "!c:9".
+// A factor as the text writes it: "!c:9".
 struct Mention {
   std::string_view name;
   std::int64_t size = kUnknown;
@@ -63,7 +63,7 @@ Mention parse_mention(std::string_view text) {
   return out;
 }
 
-// One dimension as written.
+// A dimension as the text writes it.
 struct DimText {
   enum class Form { kFactors, kAffine } form = Form::kFactors;
   struct Part {
@@ -74,7 +74,7 @@ struct DimText {
   std::int64_t constant = 0;
 };
 
-// "2y+r-1", "c-4", "0"
+// Parses an affine index: "2y+r-1", "c-4", "0".
 DimText parse_affine(std::string_view text) {
   DimText out{.form = DimText::Form::kAffine, .parts = {}};
   for (std::size_t i = 0; i < text.size();) {
@@ -111,8 +111,8 @@ DimText parse_dim(std::string_view text) {
   return out;
 }
 
-// Do the parts count through 0..size-1 one by one, the last the fastest? Factors of size 1 never
-// move and do not matter.
+// Returns whether the parts count through 0..size-1 one by one, the last part fastest. Factors of
+// size 1 do not matter: their index is always 0.
 bool counts_exactly(const Affine& at, std::int64_t size, const IndexMap& map) {
   if (at.constant != 0) return false;
   std::int64_t unit = 1;
@@ -146,7 +146,7 @@ class Resolver {
   }
 
  private:
-  // "a b, c -> " and a scalar "" differ from no tensors at all, so an empty side is one scalar.
+  // Splits one side of the text into tensors. An empty side is one scalar, not zero tensors.
   static std::vector<std::string_view> tensors(std::string_view side) {
     return split_outside(side, ',');
   }
@@ -181,7 +181,7 @@ class Resolver {
 
   FactorId id_of(const Factor& f) const { return static_cast<FactorId>(&f - map_.factors.data()); }
 
-  // A dimension that is one factor says or confirms the factor's size.
+  // Sets the size of `f` from a dimension that consists of `f` alone, or checks it.
   void agree(Factor& f, std::int64_t size, std::size_t input) {
     auto& seen = seen_[id_of(f)];
     if (f.size == kUnknown) {
@@ -257,7 +257,8 @@ class Resolver {
     }
   }
 
-  // (g c) of 12 with g = 4 makes c = 3. Repeats, since one product may say another's factor.
+  // Solves for unknown sizes: (g c) of size 12 with g = 4 gives c = 3. Repeats, since one dimension
+  // may give a factor of another.
   void solve_products() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -314,7 +315,8 @@ class Resolver {
     return join(out, " ");
   }
 
-  // With all sizes known: coefficients of products, the output's sizes, and the carriers.
+  // With all sizes known, sets the coefficients of flattened dimensions, the output's sizes, and
+  // the carriers.
   void finish() {
     for (auto& dims : map_.inputs) finish(dims);
     finish(map_.output);
@@ -338,7 +340,8 @@ class Resolver {
         }
         if (dim.size == kUnknown) dim.size = unit;
       } else {
-        // What never moves does not make a window of it: a 1 x 1 convolution reads rows one by one.
+        // A factor of size 1 does not make the read a window: a 1 x 1 convolution reads rows one by
+        // one.
         std::erase_if(parts, [&](const auto& p) { return map_.factors[p.factor].size == 1; });
         if (dim.size == kUnknown) dim.size = 1;
       }
@@ -346,7 +349,8 @@ class Resolver {
     }
   }
 
-  // A window moves with the one factor of the output that it is read along.
+  // Sets the carriers of `dim`. A window moves with the only factor of the output that it is read
+  // along.
   void find_carriers(Dim& dim) {
     std::vector<FactorId> moving;
     for (const auto& part : dim.at.parts) {
@@ -360,7 +364,7 @@ class Resolver {
   std::span<const Shape> shapes_;
   std::string_view bound_;
   IndexMap map_;
-  std::vector<std::size_t> seen_;  // by factor: the input that said its size
+  std::vector<std::size_t> seen_;  // by factor: the input that gave its size
   std::vector<Product> products_;
   int spread_ = -1;
 };

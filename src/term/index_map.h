@@ -1,15 +1,15 @@
 // Index text: one line that says which factors an operator's tensors run over.
 //
 //   "... k, n k -> ... n"              linear: k is contracted, n comes from the weight
-//   "... !c -> ... !c"                 softmax: every device needs c whole
+//   "... !c -> ... !c"                 softmax: every device needs all of c
 //   "b (kv g) s d, b kv t d -> ..."    a dimension that runs over two factors, g fastest
-//   "a (b:4 c) -> (a b) c"             reshape; a size is given where no tensor shows it
+//   "a (b:4 c) -> (a b) c"             reshape; b's size is given because no tensor shows it
 //   "a c+0, a c-3 -> a c:8"            concat: input 1 is read at c - 3, and is zero outside
 //   "b c 2y+r-1, k c r -> b k y:112"   convolution: stride 2, padding 1
 //   "b 0 d, e d -> b e d"              a dimension of size 1, always read at 0
-//   "t !e -> t !e | f:8"               f: a factor that no tensor has, for sums inside
+//   "t !e -> t !e | f:8"               f: a factor that no tensor has, for sums inside the term
 //
-// `...` stands for the leading dimensions, whatever their number; they become the factors d0 d1 ...
+// `...` stands for any number of leading dimensions, which become the factors d0 d1 ...
 // IndexMap is the text resolved against actual shapes.
 #pragma once
 
@@ -28,10 +28,10 @@ using FactorId = std::uint8_t;
 struct Factor {
   std::string name;
   std::int64_t size = 0;
-  bool whole = false;  // marked '!', or bound inside only: never partitioned
+  bool whole = false;  // marked '!', or listed after '|': never partitioned
 };
 
-// 2y + r - 1: a sum of factors times coefficients, and a constant.
+// A sum of factors times coefficients, and a constant: 2y + r - 1.
 struct Affine {
   struct Part {
     FactorId factor = 0;
@@ -45,39 +45,41 @@ struct Affine {
 struct Dim {
   std::int64_t size = 0;
   Affine at;
-  // The factors whose partitioning partitions the dimension, the major one first. The tensor lacks
-  // every other factor: where those are partitioned it has replicas.
+  // Factors whose partitioning partitions the dimension, the major one first. The tensor is
+  // replicated over every other factor that is partitioned.
   std::vector<FactorId> carriers;
-  // Do the carriers count exactly through the dimension? Else a device reads a window of it that
-  // differs from its shard (a convolution's rows, a concatenation's parts).
+  // Whether the carriers count exactly through the dimension. If not, a device reads a window that
+  // differs from its shard (a convolution's rows, a concatenation's pieces).
   bool exact = true;
 };
 
 using Dims = std::vector<Dim>;
 
 struct IndexMap {
-  // What a 64-bit mask holds; resolve_index refuses more.
+  // Limits of a 64-bit mask; resolve_index refuses more.
   static constexpr std::size_t kMaxFactors = 64;
   static constexpr std::size_t kMaxInputs = 63;
 
-  std::vector<Factor> factors;  // in order of first appearance: the order of a task grid
+  std::vector<Factor> factors;  // in order of first appearance, which is the order of a task grid
   std::vector<Dims> inputs;
   Dims output;
 
-  // -1 when there is no factor of that name.
+  // Returns the number of the factor with that name, or -1 if there is none.
   [[nodiscard]] int find(std::string_view name) const;
-  // The dimension of input `i`, or of the output, that `f` is a carrier of; or -1.
+  // Returns the dimension of input `i`, or of the output, that `f` is a carrier of, or -1.
   [[nodiscard]] int input_dim(std::size_t i, FactorId f) const;
   [[nodiscard]] int output_dim(FactorId f) const;
 };
 
 Shape shape_of(const Dims& dims);
 
-// Resolves `text` for the given input shapes. Throws UserError (without a place: the caller knows
-// the node) when ranks or sizes disagree: "index 'k' is 64 in input 0 and 63 in input 1".
+// Resolves `text` for the given input shapes. Throws UserError if ranks or sizes disagree: "index
+// 'k' is 64 in input 0 and 63 in input 1". The error has no location, since only the caller knows
+// the node.
 IndexMap resolve_index(std::string_view text, std::span<const Shape> inputs);
 
-// An index per dimension in the notation above, its factors those of `map`: "b 2y+r-1 (g c)".
+// Parses `text`, which gives an index per dimension in the notation above: "b 2y+r-1 (g c)". Its
+// factors must be in `map`.
 std::vector<Affine> parse_read(std::string_view text, const IndexMap& map);
 
 }  // namespace tandem::term

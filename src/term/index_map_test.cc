@@ -8,8 +8,9 @@
 namespace tandem::term {
 namespace {
 
-// "k=4 n=6! | d0 k, n k -> d0 n": the factors with sizes ('!' whole), then every tensor's
-// dimensions: its carriers, '~' where they do not count through it exactly, '.' if there are none.
+// Describes a map: "k=4 n=6! | d0 k, n k -> d0 n". First come the factors with sizes ('!' means
+// whole), then every tensor's dimensions. A dimension shows its carriers, '~' if they do not count
+// through it exactly, and '.' if there are none.
 std::string describe(const IndexMap& map) {
   std::string out;
   for (const auto& f : map.factors)
@@ -34,7 +35,7 @@ std::string describe(const IndexMap& map) {
 struct Case {
   std::string_view text;
   std::vector<Shape> inputs;
-  std::string_view result;  // of describe, or the error
+  std::string_view result;  // result of describe, or the error
 };
 
 TEST(IndexMap, Resolves) {
@@ -49,14 +50,14 @@ TEST(IndexMap, Resolves) {
       {"... !c -> ... !c", {{2, 3}}, "d0=2 c=3! | d0 c -> d0 c"},
       {"... c -> ... !c", {{2, 3}}, "d0=2 c=3! | d0 c -> d0 c"},
       {"... !h, h, h -> ... !h", {{2, 3}, {3}, {3}}, "d0=2 h=3! | d0 h, h, h -> d0 h"},
-      // Windows: concatenation, convolution; and windows that are none after all.
+      // Windows (concatenation, convolution), and reads that turn out not to be windows.
       {"a c-0, a c-3 -> a c:7", {{2, 3}, {2, 4}}, "a=2 c=7 | a c~, a c~ -> a c"},
       {"a c-0 -> a c:7", {{2, 7}}, "a=2 c=7 | a c -> a c"},
       {"2y+r-1, r -> y:4", {{8}, {3}}, "y=4 r=3 | y~, r -> y"},
       {"y+r, r -> y:8", {{8}, {1}}, "y=8 r=1 | y, r -> y"},
       {"2y+r, r -> y:4", {{8}, {2}}, "y=4 r=2 | yr, r -> y"},
       {"y+z, y z -> y z", {{8}, {3, 4}}, "y=3 z=4 | .~, y z -> y z"},
-      // Products, in operands and results.
+      // Flattened dimensions, in operands and results.
       {"b (kv g) s, b kv t -> b (kv g) s t",
        {{2, 12, 5}, {2, 4, 6}},
        "b=2 kv=4 g=3 s=5 t=6 | b kvg s, b kv t -> b kvg s t"},

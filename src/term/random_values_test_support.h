@@ -1,4 +1,4 @@
-// Random numbers of either kind that evaluators compute with.
+// Random numbers of both types that evaluators compute with.
 #pragma once
 
 #include <random>

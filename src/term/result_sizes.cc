@@ -15,7 +15,8 @@ constexpr std::string_view kDots = "...";
 constexpr std::array<std::string_view, Shape::kMaxRank> kLeading = {"d0", "d1", "d2", "d3",
                                                                     "d4", "d5", "d6", "d7"};
 
-// The text up to the next separator outside parentheses, which is taken off with it.
+// Removes the text up to the next separator outside parentheses, and that separator. Returns the
+// text before it.
 std::string_view take(std::string_view& text, char separator) {
   int depth = 0;
   std::size_t i = 0;
@@ -28,13 +29,13 @@ std::string_view take(std::string_view& text, char separator) {
   return out;
 }
 
-// The next dimension as written; empty after the last.
+// Removes and returns the next dimension as written. Returns an empty text after the last one.
 std::string_view take_dim(std::string_view& text) {
   while (!text.empty() && text[0] == ' ') text.remove_prefix(1);
   return take(text, ' ');
 }
 
-// How many tensors "a b, (c d), " names.
+// Counts the tensors in one side of the text: "a b, (c d), " -> 3.
 std::size_t count_tensors(std::string_view text) {
   std::size_t commas = 0;
   int depth = 0;
@@ -45,7 +46,7 @@ std::size_t count_tensors(std::string_view text) {
   return commas + 1;
 }
 
-// Everything that is said of a factor's size is an equation; `fits_` is false once two disagree.
+// Collects equations on the sizes of factors. `fits_` becomes false once two disagree.
 class SizeReader {
  public:
   std::optional<Shape> run(std::string_view text, std::span<const Shape> inputs) {
@@ -75,11 +76,11 @@ class SizeReader {
     std::string_view name;
     std::int64_t size;
   };
-  // The factors that a dimension runs over; none of one that is read at an affine index.
+  // The factors that a dimension runs over; empty for a dimension that is read at an affine index.
   struct Parts {
     std::array<Id, Shape::kMaxRank> factors{};
     std::size_t count = 0;
-    std::int64_t size = kUnsaid;  // of the dimension
+    std::int64_t size = kUnsaid;  // size of the dimension
   };
 
   void agree(Id f, std::int64_t size) {
@@ -88,7 +89,7 @@ class SizeReader {
     fits_ = fits_ && known == size;
   }
 
-  // "!c:9"
+  // Records a factor as written, such as "!c:9", and returns its number.
   Id mention(std::string_view text) {
     if (text.starts_with('!')) text.remove_prefix(1);
     const auto colon = text.find(':');
@@ -109,7 +110,8 @@ class SizeReader {
     return f;
   }
 
-  // "2y:3+r-1": where it is read says nothing of the dimension's size.
+  // Records the factors of an affine index such as "2y:3+r-1". The index says nothing about the
+  // dimension's size.
   void read_affine(std::string_view text) {
     while (!text.empty()) {
       text.remove_prefix(std::min(text.find_first_not_of("+-0123456789"), text.size()));
@@ -182,7 +184,8 @@ class SizeReader {
     }
   }
 
-  // (g c) of 12 with g = 4 makes c = 3. Repeats, since one product may say another's factor.
+  // Solves for unknown sizes: (g c) of size 12 with g = 4 gives c = 3. Repeats, since one dimension
+  // may give a factor of another.
   bool solve() {
     for (bool changed = true; changed && fits_;) {
       changed = false;
@@ -231,7 +234,7 @@ class SizeReader {
   std::array<Parts, Shape::kMaxRank> output_;
   std::size_t rank_ = 0;
   std::vector<Parts> products_;
-  std::size_t spread_ = kNoSpread;  // how many dimensions "..." stands for
+  std::size_t spread_ = kNoSpread;  // number of dimensions that "..." stands for
   bool fits_ = true;
 };
 

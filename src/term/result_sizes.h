@@ -1,5 +1,5 @@
-// What index text says of sizes alone, without an IndexMap: for operands that are tried by the
-// thousand, most of them in vain. Nothing is allocated and nothing thrown.
+// Computes result sizes from index text alone, without an IndexMap. It serves searches that try
+// thousands of operands, most of which do not fit. It throws nothing and allocates almost nothing.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace tandem::term {
 
-// The sizes of the output where resolve_index would resolve the text; nothing where it would throw.
-// "b k, n k -> b n" of [2, 3] and [4, 3] is [2, 4], of [2, 3] and [4, 5] nothing.
+// Returns the output's sizes if resolve_index would resolve `text`, or nullopt if it would throw.
+// "b k, n k -> b n" with [2, 3] and [4, 3] gives [2, 4]; with [2, 3] and [4, 5] it gives nullopt.
 std::optional<Shape> result_sizes(std::string_view text, std::span<const Shape> inputs);
 
 }  // namespace tandem::term

@@ -10,7 +10,7 @@
 namespace tandem::term {
 namespace {
 
-// Shapes of up to three dimensions, with sizes of which some divide others.
+// Returns shapes of up to three dimensions; some of their sizes divide others.
 std::vector<Shape> small_shapes() {
   std::vector<Shape> out = {{}};
   for (std::size_t begin = 0, rank = 0; rank < 3; ++rank) {
@@ -35,7 +35,7 @@ std::optional<Shape> resolved(std::string_view text, std::span<const Shape> inpu
   }
 }
 
-// On all operands that are small: what the slow way resolves, and nothing else.
+// Compares with resolve_index on all small operands.
 TEST(ResultSizes, AreThoseOfResolvedText) {
   const std::string_view one[] = {
       "a b -> b a",
@@ -81,7 +81,7 @@ TEST(ResultSizes, AreThoseOfResolvedText) {
       }
     }
   }
-  EXPECT_GT(fit, 500U);  // of 65,000 pairs and texts
+  EXPECT_GT(fit, 500U);  // out of 65,000 pairs and texts
 }
 
 TEST(ResultSizes, TooManyDimensions) {

@@ -6,7 +6,7 @@ namespace tandem::term {
 
 namespace {
 
-// How a subterm depends on the chosen inputs.
+// Dependence of a subterm on the chosen inputs.
 enum class Dependence : std::uint8_t { kNone, kLinear, kOther };
 
 Dependence dependence(const BoundTerm& term, std::uint32_t id, InputMask inputs) {
@@ -75,7 +75,7 @@ bool distributes(const BoundTerm& term, std::uint32_t id, FactorId f) {
   }
 }
 
-// The inputs that a subterm reads, and whether it varies smoothly with any of the wanted ones.
+// The inputs that a subterm reads, and whether the subterm is differentiable in any wanted input.
 struct Reads {
   InputMask inputs = 0;
   bool differentiable = false;
@@ -110,7 +110,7 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask wanted, I
   const auto b = child(node.b);
   const Reads both{a.inputs | b.inputs, a.differentiable || b.differentiable};
   if (node.kind == Kind::kEqual || node.kind == Kind::kLess) return {both.inputs, false};
-  // The gradient of a product's factor is the other factor; that of a divisor mentions both.
+  // The gradient of a product's factor uses the other factor; that of a divisor uses both operands.
   if (node.kind == Kind::kMul || node.kind == Kind::kDiv) {
     if (b.differentiable) kept |= a.inputs;
     if (a.differentiable || (node.kind == Kind::kDiv && b.differentiable)) kept |= b.inputs;

@@ -1,4 +1,4 @@
-// What a term's form says about parallelism and cost; nothing here is declared by hand.
+// Derives facts about parallelism and cost from a term's form, so that no operator declares them.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,33 @@
 
 namespace tandem::term {
 
-// Is the term linear, jointly, in the inputs of `inputs` with the others held fixed?
-// Then a partial sum over those passes through. add: {0,1}; matmul: {0} or {1}; relu: none.
+// Returns whether the term is jointly linear in `inputs`, with all other inputs held fixed. If so,
+// a partial sum over these inputs passes through. add: {0,1}; matmul: {0} or {1}; relu: none.
 bool is_linear(const BoundTerm& term, InputMask inputs);
 
-// May each device sum its own part of contracted factor `f`, the results being summands of the
-// whole? True for linear's k; false where something not linear follows the sum.
+// Returns whether each device may sum its own share of contracted factor `f`, so that the results
+// add up to the whole. True for k of linear; false if something nonlinear follows the sum.
 bool sums_in_parts(const BoundTerm& term, FactorId f);
 
-// The same for a maximum that is a constant in the backward pass.
+// Returns whether each device may take the maximum over its own share of `f`. Holds only for a
+// maximum that is a constant in the backward pass.
 bool maximum_in_parts(const BoundTerm& term, FactorId f);
 
-// The inputs whose values the gradients mention, so that they must be kept for the backward pass.
-// matmul: both; relu: its input; add: none; embedding_bag: the indices, not the table.
-// Where only the gradients of some inputs are wanted, those that these mention: of matmul's first
-// input, the second alone.
+// Returns the inputs whose values the gradients of `wanted` inputs use, so they are saved for
+// backward. matmul: both; relu: its input; add: none; embedding_bag: the indices, not the table. If
+// only the gradient of matmul's first input is wanted: the second input.
 InputMask backward_reads(const BoundTerm& term, InputMask wanted = ~InputMask{0});
 
-// The inputs that the term only adds: the gradient of an element of theirs is the result's, or a
-// sum of such. add: both; cast, reshape: the input; scale: none.
+// Returns the inputs that the term only adds: the gradient of each of their elements is the
+// result's gradient, or a sum of such. add: both; cast, reshape: the input; scale: none.
 InputMask added_inputs(const BoundTerm& term);
 
-// The part of the result that is not zero by construction, given that of every input: a product is
-// zero where either side is, a sum where both are.
+// Returns the fraction of the result that is not zero by construction, given that of every input. A
+// product is zero if either side is, and a sum if both are.
 double density(const BoundTerm& term, std::span<const double> inputs);
 
-// Scalar operations of one evaluation with the sizes in `map`; a multiply-add counts 2.
+// Counts the scalar operations of one evaluation with the sizes in `map`. A multiply-add counts as
+// 2.
 Flops count_operations(const BoundTerm& term, const IndexMap& map);
 
 }  // namespace tandem::term

@@ -6,8 +6,8 @@ namespace tandem::verify {
 
 namespace {
 
-constexpr std::size_t kMostWork = 4000;  // terms that are simplified
-constexpr std::size_t kMostTerms = 256;  // of a product
+constexpr std::size_t kMostWork = 4000;  // limit on simplified terms
+constexpr std::size_t kMostTerms = 256;  // limit on the terms of a product
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Range Algebra::range_of(IndexVar v, const Domain& innermost) const {
   return {0, extents_[v]};
 }
 
-// Of the values, the end not included.
+// Returns the range of the values of `e`, the end not included.
 Range Algebra::range_of(const Linear& e, const Domain& innermost) const {
   Range out{e.constant, e.constant + 1};
   for (const auto& [v, n] : e.parts) {
@@ -198,7 +198,7 @@ Sum Algebra::times(const Sum& a, const Sum& b) {
   return normal(out);
 }
 
-// The index, or what it was split into, is summed over from here on.
+// Sums the term over `v` from here on, or over the indices that `v` was split into.
 void Algebra::bind(ScalarTerm& term, IndexVar v) {
   apply_splits(term);
   for (auto leaf : leaves(v)) {
@@ -221,7 +221,7 @@ Sum Algebra::over(const Sum& sum, IndexVar v) {
 
 Sum Algebra::maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* guard) {
   Atom atom{.kind = Atom::Kind::kMax};
-  ScalarTerm inside;  // conditions alone, where the guard is no more than that
+  ScalarTerm inside;  // the guard's conditions, if it consists of conditions alone
   bool pure = guard == nullptr;
   if (guard != nullptr && guard->size() == 1) {
     inside = (*guard)[0];
@@ -235,12 +235,12 @@ Sum Algebra::maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* 
   } else {
     atom.arguments.push_back(*guard);
   }
-  // As a term, so that substitution reaches all of it.
+  // Wraps the atom in a term, so that substitution reaches all of it.
   ScalarTerm whole{.domain = std::move(atom.domain)};
   atom.domain = {};
   whole.atoms.push_back(std::move(atom));
   for (auto v : over) bind(whole, v);
-  // What is left free in the guard's ranges would make the maximum one of nothing there.
+  // A free index in the guard's ranges could leave nothing to take the maximum of.
   for (const auto& r : whole.domain.ranges) {
     if (!r.bound) throw NotNormal("a maximum over nothing");
   }

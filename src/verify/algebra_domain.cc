@@ -1,5 +1,5 @@
-// Conditions on indices: equations are solved, inequalities become ranges, indices are joined and
-// begin to count where the first tensor is read at 0.
+// Simplifies conditions on indices. It solves equations, turns inequalities into ranges, and joins
+// indices. It shifts each index so that the first tensor read along it starts at 0.
 #include <algorithm>
 #include <numeric>
 
@@ -7,8 +7,9 @@
 
 namespace tandem::verify {
 
-// U h + l = 0 with l in (-U, U) says h = 0 and l = 0: digits are equal one by one. Leaves l in the
-// place of the sum and returns h.
+// Splits an equation into digits: U h + l = 0 with l in (-U, U) implies h = 0 and l = 0. For
+// example, 4 i - 4 j + k = 0 with k in [0, 4) gives i - j = 0 and k = 0. Leaves l in `e` and
+// returns h, or nullopt.
 std::optional<Linear> Algebra::split_digits(Linear& e, const Domain& domain) const {
   for (const auto& [unused, unit] : e.parts) {
     const auto u = std::abs(unit);
@@ -28,14 +29,14 @@ std::optional<Linear> Algebra::split_digits(Linear& e, const Domain& domain) con
   return std::nullopt;
 }
 
-// A free index that is said to be a number has a range of that number, as it has where guards say
-// so.
+// Turns an equation `v = n` of a free index into the range [n, n + 1), as guards do. Returns
+// whether `zero` is such an equation.
 bool Algebra::fix_free_index(const Linear& zero, Domain& domain) const {
   if (zero.parts.size() != 1) return false;
   const auto [v, n] = zero.parts[0];
   auto* known = domain.find(v);
   if (known != nullptr && known->bound) return false;
-  const auto value = -zero.constant / n;  // it was seen to divide and to be in range
+  const auto value = -zero.constant / n;  // the caller checked that it divides and is in range
   const Range range{value, value + 1};
   if (known != nullptr) {
     known->range = range;
@@ -79,7 +80,7 @@ bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
       substitute(term, v, value);  // the range becomes guards
       return changed = true;
     }
-    // Of free variables the last is replaced everywhere else.
+    // With free variables only, replaces the last one everywhere else.
     for (std::size_t p = e.parts.size(); p-- > 0;) {
       const auto v = e.parts[p].first;
       const auto n = e.parts[p].second;
@@ -105,7 +106,7 @@ bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
   return true;
 }
 
-// U h + l >= 0 with l in [0, U) says h >= 0: the minor digits decide nothing.
+// Drops minor digits: U h + l >= 0 with l in [0, U) means h >= 0, whatever l is.
 void Algebra::drop_minor_digits(Linear& e, const Domain& domain) const {
   for (const auto& [unused, unit] : e.parts) {
     const auto u = std::abs(unit);
@@ -152,7 +153,7 @@ bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
       changed = true;
       continue;
     }
-    // What is at most 0 and at least 0.
+    // Guards that bound an expression by 0 from both sides are an equation.
     Linear opposite{{}, -e.constant};
     for (const auto& [v, n] : e.parts) opposite.add(Linear::of(v), -n);
     const auto other = std::ranges::find(kept, opposite);
@@ -188,7 +189,7 @@ bool Algebra::simplify_domain(ScalarTerm& term) {
         changed = true;
         break;
       }
-      // A free index that can be one number only is that number.
+      // A free index with only one possible value is replaced by that value.
       term.domain.ranges.erase(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i));
       if (mentions(term, r.var)) {
         substitute(term, r.var, {{}, r.range.begin});
@@ -197,7 +198,7 @@ bool Algebra::simplify_domain(ScalarTerm& term) {
       term.domain.ranges.insert(term.domain.ranges.begin() + static_cast<std::ptrdiff_t>(i), r);
     }
   }
-  // Free ranges that say nothing.
+  // Removes free ranges that exclude nothing.
   std::erase_if(term.domain.ranges, [&](const VarRange& r) {
     if (r.bound) return false;
     return range_of(r.var, Domain{}) == r.range;
@@ -230,7 +231,7 @@ bool has_inner_range(const std::vector<Atom>& atoms, IndexVar v) {
 
 }  // namespace
 
-// Of indices u, w that occur as W u + w alone, w in [0, W), one index is made.
+// Joins two indices u, w into one if they only occur as W u + w with w in [0, W).
 void Algebra::join_digits(ScalarTerm& term) {
   const auto bound_from_0 = [&](const VarRange& r) { return r.bound && r.range.begin == 0; };
   for (bool changed = true; changed;) {
@@ -261,13 +262,14 @@ void Algebra::join_digits(ScalarTerm& term) {
 
 namespace {
 
-// Where an index stands alone, or nearly so; the least decides where it begins to count.
+// A place where an index occurs alone, or nearly so. The least such place decides where the index
+// starts to count.
 struct Lead {
   std::size_t parts;
   Atom::Kind kind;
   std::int64_t id;
   std::size_t dim;
-  std::int64_t start;  // the index at which the expression's constant vanishes
+  std::int64_t start;  // the index value that cancels the expression's constant
   auto operator<=>(const Lead&) const = default;
 };
 
@@ -300,7 +302,7 @@ void Algebra::shift(ScalarTerm& term) const {
     r.bound = false;
     const auto var = r.var;
     for_each_linear(term, [&](Linear& e) { e.substitute(var, by); });
-    // Ranges of the variable in inner domains.
+    // Shifts the ranges of the variable in inner domains.
     const auto inner = [&](auto&& self, std::vector<Atom>& atoms) -> void {
       for (auto& atom : atoms) {
         if (auto* x = atom.domain.find(var))

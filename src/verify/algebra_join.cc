@@ -1,5 +1,5 @@
-// Terms that are equal but for their ranges become as few as possible: of 1 on [0, 3) and 1 on
-// [3, 8) one on [0, 8).
+// Joins terms that differ only in their ranges into as few as possible: 1 on [0, 3) and 1 on [3, 8)
+// become 1 on [0, 8).
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -11,13 +11,13 @@ namespace tandem::verify {
 
 namespace {
 
-// A term as a value on the line of one of its ranges.
+// The range of a term along one index, with its coefficient.
 struct Interval {
   Range range;
   Field coefficient;
 };
 
-// Maximal intervals of one coefficient.
+// Returns maximal intervals of equal total coefficient: [0, 3) and [3, 8) with 1 -> [0, 8) with 1.
 std::vector<Interval> swept(const std::vector<Interval>& intervals) {
   std::vector<std::int64_t> cuts;
   for (const auto& i : intervals) {
@@ -42,7 +42,7 @@ std::vector<Interval> swept(const std::vector<Interval>& intervals) {
   return out;
 }
 
-// Gives bound indices other names.
+// Renames bound indices `from` to `to`.
 void rebind(ScalarTerm& term, const std::vector<IndexVar>& from, const std::vector<IndexVar>& to) {
   for (std::size_t k = 0; k < from.size(); ++k) {
     const auto range = term.domain.find(from[k])->range;
@@ -52,13 +52,13 @@ void rebind(ScalarTerm& term, const std::vector<IndexVar>& from, const std::vect
   }
 }
 
-// Terms that differ in ranges alone, their bound indices of the same names.
+// Terms that differ in ranges alone. Their bound indices share names.
 struct Group {
-  std::vector<IndexVar> lines;  // what has a range in each of them
+  std::vector<IndexVar> lines;  // indices that have a range in every term
   Sum terms;
 };
 
-// Puts the terms of a group on the line of one of their ranges together.
+// Joins those terms along index `line` whose other ranges are equal.
 void join_along(Group& group, IndexVar line) {
   std::map<std::vector<std::int64_t>, std::vector<std::size_t>> rows;
   for (std::size_t i = 0; i < group.terms.size(); ++i) {
@@ -102,7 +102,7 @@ void join_terms(Group& group) {
   } while (group.terms.size() < before && group.terms.size() > 1);
 }
 
-// A hash that is equal where keys without ranges are, and needs no names.
+// Returns a cheap hash that ignores names. It is equal if keys without ranges are equal.
 Hash look_of(const Linear& e) {
   Hash h = static_cast<Hash>(e.constant);
   for (const auto& [unused, n] : e.parts) h += mix(static_cast<Hash>(n));
@@ -144,7 +144,7 @@ Sum Algebra::joined(Sum terms) {
     Group group{orders[members[0]], {}};
     for (auto i : members) {
       if (i != members[0]) {
-        // By way of new names: terms may have the same ones in another order.
+        // Renames in two steps, since terms may have the same names in another order.
         std::vector<IndexVar> passing;
         for (auto old : orders[i]) passing.push_back(fresh(extents_[old]));
         rebind(terms[i], orders[i], passing);
@@ -158,7 +158,8 @@ Sum Algebra::joined(Sum terms) {
   return out;
 }
 
-// Free indices get a range in every term, and lose it where it says nothing.
+// Joins `terms` along `lines` and along their free indices. Each free index first gets a range in
+// every term, and loses it again if it excludes nothing.
 void Algebra::join_group(std::vector<IndexVar> lines, Sum& terms) const {
   for (const auto& t : terms) {
     for (const auto& r : t.domain.ranges) {

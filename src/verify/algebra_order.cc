@@ -1,6 +1,6 @@
-// Laws of ordered numbers. relu is made of a condition, [0 < x] x, and conditions are 0 or 1, so
-// that what is said by cases is compared case by case: relu(x) x = relu(x)^2, relu(tanh(x)) =
-// tanh(relu(x)), relu of a matrix that is mostly 0.
+// Laws of ordered numbers. relu is written with a condition, [0 < x] x, and conditions are 0 or 1.
+// Expressions defined by cases can then be compared case by case: relu(x) x = relu(x)^2,
+// relu(tanh(x)) = tanh(relu(x)), relu of a matrix that is mostly 0.
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -26,11 +26,10 @@ bool is_condition(const Atom& atom) {
   return atom.kind == Atom::Kind::kLess || atom.kind == Atom::Kind::kEqual;
 }
 
-// An equation or an inequality of indices, or an atom that is 0 or 1: the factor of a term that it
-// is, alone.
+// One factor of a term, alone: an equation or an inequality of indices, or an atom that is 0 or 1.
 using Condition = ScalarTerm;
 
-// One that a term stands under and that mentions nothing that the term binds.
+// Returns a condition that the term stands under and that mentions no index that the term binds.
 std::optional<Condition> condition_of(const ScalarTerm& term) {
   Condition out;
   for (const auto& e : term.domain.zeros) {
@@ -60,7 +59,7 @@ bool is_same_equation(const Linear& a, const Linear& b) {
   return a == b || sum == Linear{};
 }
 
-// Takes the condition from the term; false where the term does not stand under it.
+// Removes the condition from the term. Returns false if the term does not stand under it.
 bool take(ScalarTerm& term, const Condition& condition) {
   if (!condition.domain.zeros.empty()) {
     return std::erase_if(term.domain.zeros, [&](const Linear& e) {
@@ -88,7 +87,7 @@ Atom where(const Atom& atom, const Condition& condition, bool holds) {
   return out;
 }
 
-// Are they defined for every number?
+// Returns whether the function is defined for every number.
 bool is_total(term::Function f) { return f != term::Function::kLog && f != term::Function::kSqrt; }
 
 bool is_positive(const Atom& atom) {
@@ -102,7 +101,7 @@ bool is_tanh(const Atom& atom) {
          static_cast<term::Function>(atom.id) == term::Function::kTanh;
 }
 
-// Divides by what is common to the coefficients and above 0.
+// Scales the coefficients to integers without a common factor: 2/3 x + 4/3 y -> x + 2 y.
 void scale(Sum& sum) {
   std::int64_t divisor = 0;
   std::int64_t multiple = 1;
@@ -118,7 +117,7 @@ void scale(Sum& sum) {
   for (auto& term : sum) term.coefficient = term.coefficient * by;
 }
 
-// Takes what is above 0 from a product and tanh from its argument: the sign stays.
+// Drops positive factors from a product and replaces tanh by its argument. The sign stays.
 void keep_sign(ScalarTerm& term) {
   if (has_bound(term.domain)) {
     if (std::ranges::all_of(term.atoms, is_positive) && term.domain.zeros.empty() &&
@@ -148,7 +147,7 @@ void keep_sign(ScalarTerm& term) {
 
 std::optional<Fraction> fraction_of(Field value) {
   constexpr auto kMost = std::int64_t{1} << 20U;
-  // Euclid's remainders r = s * value (mod p), until one is small.
+  // Euclid's algorithm keeps r = s * value (mod p) for every remainder r, until one is small.
   std::pair<std::int64_t, std::int64_t> r = {static_cast<std::int64_t>(Field::kPrime),
                                              static_cast<std::int64_t>(value.value())};
   std::pair<std::int64_t, std::int64_t> s = {0, 1};
@@ -235,13 +234,13 @@ Sum Algebra::as_step(const Sum& argument) {
   return times({step}, argument);
 }
 
-// a < b as 0 < b - a, without what does not change the sign.
+// Writes a < b as 0 < b - a, without factors that do not change the sign.
 std::optional<Sum> Algebra::simplify_sign(Atom& atom) {
   auto difference = atom.arguments[1];
   const auto less = negated(atom.arguments[0]);
   difference.insert(difference.end(), less.begin(), less.end());
   difference = normal(difference);
-  // tanh alone has its argument's sign, whatever that is.
+  // tanh alone has the sign of its argument.
   while (difference.size() == 1 && difference[0].atoms.size() == 1 &&
          difference[0].coefficient == Field(1) && is_plain(difference[0].domain) &&
          is_tanh(difference[0].atoms[0])) {
@@ -257,13 +256,14 @@ std::optional<Sum> Algebra::simplify_sign(Atom& atom) {
   return by_cases(atom);
 }
 
-// A condition on several indices, and the ranges of all but one of them, bound that one.
+// Narrows the range of each index of `guard` by the ranges of the others: i - j >= 0 with j in [2,
+// 5) gives i >= 2. Returns whether a range changed.
 bool Algebra::tighten(const Linear& guard, Domain& domain) const {
   bool changed = false;
   for (const auto& [v, n] : guard.parts) {
     const auto all = range_of(guard, domain);
     const auto r = range_of(v, domain);
-    // The most that the others make of it.
+    // The guard's largest value without this index.
     const auto most = all.end - 1 - n * (n > 0 ? r.end - 1 : r.begin);
     auto tight = r;
     if (n > 0) tight.begin = std::max(r.begin, -floor_div(most, n));

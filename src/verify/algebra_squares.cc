@@ -1,5 +1,5 @@
-// What is not negative because it is a sum of squares: products of equal factors, squares of sums
-// over an index, and squares of sums of terms that were multiplied out.
+// Recognizes sums of squares, which are not negative: products of equal factors, squares of sums
+// over an index, and squares of sums that were multiplied out.
 #include <algorithm>
 #include <cmath>
 
@@ -9,10 +9,10 @@ namespace tandem::verify {
 
 namespace {
 
-constexpr std::size_t kMostOfSquare = 16;  // terms
-constexpr std::size_t kMostSigned = 4;     // roots of which all signs are tried
+constexpr std::size_t kMostOfSquare = 16;  // limit on terms
+constexpr std::size_t kMostSigned = 4;     // limit on roots for which all signs are tried
 
-// x x, as far as the indices are the same.
+// Removes two equal atoms x x with equal indices. Returns whether there were two.
 bool drop_equal_pair(std::vector<Atom>& atoms) {
   std::vector<Key> seen;
   for (std::size_t a = 0; a < atoms.size(); ++a) {
@@ -34,7 +34,7 @@ bool mentions(const Atom& atom, IndexVar v) {
   return mentions(alone, v);
 }
 
-// The factors that mention `v`, `v` being called `name`; in order.
+// Returns the sorted keys of the atoms that mention `v`, with `v` renamed to `name`.
 std::vector<Key> factors_of(const std::vector<Atom>& atoms, IndexVar v, IndexVar name) {
   std::vector<Key> out;
   for (const auto& atom : atoms) {
@@ -48,7 +48,8 @@ std::vector<Key> factors_of(const std::vector<Atom>& atoms, IndexVar v, IndexVar
   return out;
 }
 
-// sum_v sum_w f(v) f(w) is the square of sum_v f(v): what makes it so goes, and f is handed on.
+// Removes a square of a sum: sum_v sum_w f(v) f(w) is the square of sum_v f(v). Calls visit(range
+// of v) before. Returns whether there was such a square.
 template <class Visit>
 bool drop_squared_sum(ScalarTerm& term, Visit&& visit) {
   const auto& ranges = term.domain.ranges;
@@ -85,9 +86,9 @@ std::optional<std::int64_t> whole_root(std::int64_t n) {
   return n >= 0 && root * root == n ? std::optional(root) : std::nullopt;
 }
 
-// f and g of one term sum_k g(k) f(k)^2, with at most one k.
+// Parts f and g of one term sum_k g(k) f(k)^2, with at most one k.
 struct Root {
-  ScalarTerm term;           // f, with the coefficient 1
+  ScalarTerm term;           // f, with coefficient 1
   std::vector<Atom> beside;  // g
   std::optional<VarRange> shared;
 };
@@ -148,12 +149,12 @@ Key key_of_atoms(const std::vector<Atom>& atoms) {
 
 }  // namespace
 
-// Sums of products of what is not negative, squares among them.
+// Judges each term: it must be a product of squares and of factors that are not negative.
 bool is_never_negative(const Sum& sum) {
   return std::ranges::all_of(sum, [](ScalarTerm term) {
     const auto n = fraction_of(term.coefficient);
     if (!n || n->numerator < 0) return false;
-    // Those first that need all factors to be there.
+    // Squared sums go first, since they need all their factors.
     while (drop_squared_sum(term, [](const VarRange&) {})) {
     }
     std::erase_if(term.atoms, [](const Atom& atom) { return is_never_negative(atom); });
@@ -163,7 +164,7 @@ bool is_never_negative(const Sum& sum) {
   });
 }
 
-// The terms that are squares tell f, whose square is compared with the whole.
+// Finds f from the terms that are squares, and compares its square with the whole sum.
 bool Algebra::is_square(const Sum& sum) {
   if (squares_ || sum.size() < 2 || sum.size() > kMostOfSquare) return false;
   Sum roots;
@@ -199,7 +200,7 @@ bool Algebra::is_square(const Sum& sum) {
   squares_ = true;
   bool equal = false;
   try {
-    // The first is taken for positive; the others may have either sign.
+    // The first root is taken as positive; each other root may have either sign.
     const auto signs = roots.size() <= kMostSigned ? std::size_t{1} << (roots.size() - 1) : 1;
     for (std::size_t negative = 0; negative < signs && !equal; ++negative) {
       auto signed_roots = roots;
@@ -212,7 +213,7 @@ bool Algebra::is_square(const Sum& sum) {
       if (first->shared) square = over(square, name);
       equal = key_of(square) == wanted;
     }
-  } catch (const NotNormal&) {  // that square has no form, and the sum may still have one
+  } catch (const NotNormal&) {  // this square has no normal form; the sum may have one
     scope_.resize(scopes);
   }
   squares_ = false;

@@ -1,4 +1,4 @@
-// What becomes of a term: its conditions first, then its atoms, then it is cut where they need it.
+// Simplifies a term: first its conditions, then its atoms. Splits the term if its atoms need it.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@ namespace tandem::verify {
 
 namespace {
 
-// A small whole number of either sign.
+// Returns the value as a small integer of either sign, or nullopt.
 std::optional<std::int64_t> whole(Field value) {
   constexpr std::uint64_t kSmall = std::uint64_t{1} << 40U;
   if (value.value() < kSmall) return static_cast<std::int64_t>(value.value());
@@ -21,8 +21,8 @@ std::optional<std::int64_t> whole(Field value) {
 
 Field field(std::int64_t n) { return term::Numbers<Field>::from_index(n); }
 
-// Is the function's value at `n` the whole number or the inverse of one that it looks like?
-// exp(-800) is not 0.
+// Returns whether f(n) is exact if it looks like an integer or the inverse of one. exp(-800) looks
+// like 0 but is not.
 bool is_exact(term::Function f, std::int64_t n) {
   using term::Function;
   if (f == Function::kRelu || f == Function::kAbs || f == Function::kSqrt) return true;

@@ -1,5 +1,5 @@
-// Expressions before and after normalisation are evaluated at every index, by code of this test's
-// own.
+// Evaluates expressions before and after normalization at every index, with code that only this
+// test has.
 #include "verify/algebra.h"
 
 #include <gtest/gtest.h>
@@ -25,15 +25,16 @@ std::int64_t value(const Linear& e, const Point& at) {
 
 constexpr std::int64_t kFirstSmall = 10;
 
-// Elements are random; the terms of this test read one tensor each. Those of some are small whole
-// numbers of either sign, which the field's order is that of.
+// Returns a random element. Each term of this test reads one tensor. Elements of some tensors are
+// small integers of either sign, whose order the field keeps.
 Field element(std::int64_t tensor, std::int64_t index) {
   const auto drawn = hash_combine(static_cast<Hash>(tensor), static_cast<Hash>(index));
   if (tensor < kFirstSmall) return Field(drawn);
   return term::Numbers<Field>::from_index(static_cast<std::int64_t>(drawn % 7) - 3);
 }
 
-// relu is itself, a sigmoid is above 0, tanh has its argument's sign; 0 stays 0 but for a sigmoid.
+// Evaluates a function: relu is itself, a sigmoid is above 0, and tanh has the sign of its
+// argument. 0 maps to 0 except for a sigmoid.
 Field function(std::int64_t id, Field x) {
   using term::Function;
   const bool above = term::Numbers<Field>::greater(x, Field(0));
@@ -52,7 +53,7 @@ Field function(std::int64_t id, Field x) {
 
 Field value(const Sum& sum, const Point& at);
 
-// The largest is by the field's order.
+// Evaluates an atom. The largest element is the one in the field's order.
 Field value(const Atom& atom, Point at) {
   switch (atom.kind) {
     case Atom::Kind::kFunction:
@@ -206,7 +207,8 @@ ScalarTerm applied(term::Function f, const Sum& argument) {
   return out;
 }
 
-// Functions of sums, of functions, and their products, by the laws of ordered numbers.
+// Normalizes functions of sums and of functions, and their products, by the laws of ordered
+// numbers.
 TEST(Algebra, LawsOfOrderKeepTheValue) {
   using term::Function;
   unsigned given_up = 0;
@@ -240,7 +242,7 @@ TEST(Algebra, LawsOfOrderKeepTheValue) {
   EXPECT_LT(given_up, 200 / kFewer);
 }
 
-// Squares of sums, and what looks like them: what is said to be negative nowhere is so.
+// Tries squares of sums and similar sums: one that is called nonnegative must not be negative.
 TEST(Algebra, WhatIsNeverNegativeIsNot) {
   using term::Function;
   std::size_t said = 0;
@@ -269,7 +271,7 @@ TEST(Algebra, WhatIsNeverNegativeIsNot) {
   EXPECT_GT(said, 300U);
 }
 
-// sum_v sum_w x[v] x[w], and the same with relu(x[v]): no square, as x = [2, -3] shows.
+// Tries sum_v sum_w x[v] x[w], also with relu(x[v]). The latter is no square, as x = [2, -3] shows.
 TEST(Algebra, ASquareNeedsAllFactors) {
   const auto read = [](IndexVar v) {
     return Atom{.kind = Atom::Kind::kRead, .id = 1, .at = {Linear::of(v)}};

@@ -1,4 +1,5 @@
-// The types that a tensor may have, by how many of their numbers deviate from the plain ones.
+// The types that a tensor may have, by the number of sizes, degrees and counts that deviate from
+// the plain ones.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace tandem::verify {
 
 class CandidateTypes {
  public:
-  // Sizes are `size`, or one of `others`; degrees, replicas and partial sums may be `counts`.
+  // Plain sizes are `size` and others one of `others`. Plain degrees, replicas and partial sums are
+  // 1, and others one of `counts`.
   CandidateTypes(std::int64_t size, std::vector<std::int64_t> others,
                  std::vector<std::int64_t> counts)
       : size_(size), others_(std::move(others)), counts_(std::move(counts)) {}
@@ -23,11 +25,13 @@ class CandidateTypes {
     TypeTable::TypeId id = 0;
   };
 
-  // Sizes that are said do not deviate.
+  // Returns the types of the given rank with exactly that many deviations. Sizes that `said` fixes
+  // do not deviate.
   const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index, const Said& said);
 
  private:
-  // Coordinates are the dimensions, then replicas, then partial sums.
+  // Appends all types that `shape` extends to from `coordinate` on. Coordinates are the dimensions,
+  // then replicas, then partial sums.
   void extend(std::vector<Candidate>& out, const ParallelShape& shape, std::size_t coordinate,
               int left, DType dtype);
 

@@ -16,11 +16,12 @@ using rewrite::Operation;
 
 constexpr std::size_t kMostConditions = 5;
 
-// How unlikely a condition is to be what a rule is about, beside the part of good instances lost.
+// Penalties of conditions, by how unlikely a rule is to be about them. A penalty counts like the
+// same fraction of good instances lost.
 constexpr double kPlain = 0;
 constexpr double kOfSizes = 0.05;
 constexpr double kOfSymbols = 0.15;
-constexpr double kOfOtherSizes = 0.25;  // of dimensions of other numbers
+constexpr double kOfOtherSizes = 0.25;  // sizes of dimensions with different numbers
 constexpr double kOdd = 0.5;
 
 struct Word {
@@ -52,7 +53,7 @@ Expression equal(Expression a, Expression b) {
   return both(Operation::kEqual, std::move(a), std::move(b));
 }
 
-// Into how many parts something is cut; other numbers may be axes.
+// Returns whether the symbol is a degree. Other integer symbols may be axes.
 bool is_degree(const Rule& rule, std::size_t symbol) {
   const Expression alone{.operation = Operation::kSymbol,
                          .variables = {static_cast<std::uint16_t>(symbol)}};
@@ -66,19 +67,19 @@ bool is_degree(const Rule& rule, std::size_t symbol) {
   return false;
 }
 
-// A degree that is left open: by how many parts one divides is free.
+// Returns whether the symbol is a degree that the rule leaves open, so that any value will do.
 bool is_chosen_degree(const Rule& rule, std::size_t symbol) {
   return std::ranges::count(rule.choices, symbol) != 0 && is_degree(rule, symbol);
 }
 
-// Of one part: then the rule says nothing.
+// Returns whether an open degree is 1. The rule then changes nothing.
 bool is_undivided_by(const Rule& rule, const Instance& instance) {
   return std::ranges::any_of(rule.choices, [&](auto s) {
     return is_degree(rule, s) && instance.symbols[s] == Value(std::int64_t{1});
   });
 }
 
-// The vocabulary for a rule, the plainest first.
+// The vocabulary of conditions for a rule, the plainest first.
 class ConditionWords {
  public:
   ConditionWords(const Rule& rule, std::span<const Instance> instances)
@@ -100,7 +101,7 @@ class ConditionWords {
   std::vector<Word> take() { return std::move(words_); }
 
  private:
-  // What was said since the last time is of this kind.
+  // Moves the conditions in out_ to words_ with the given penalty.
   void with(double penalty) {
     for (auto& condition : out_) {
       const bool plain = condition.operation == Operation::kSameShape;
@@ -109,7 +110,7 @@ class ConditionWords {
     out_.clear();
   }
 
-  // All tensors of one rank, of a certain one, of one shape.
+  // Adds conditions on all tensors: one rank, a certain rank, one shape.
   void together() {
     for (std::size_t r = 0; r <= ranks_; ++r) {
       std::vector<Expression> parts;
@@ -176,7 +177,7 @@ class ConditionWords {
       }
       for (const auto& value : values) {
         if (std::holds_alternative<std::vector<std::int64_t>>(value)) continue;
-        if (is_chosen_degree(rule_, s)) continue;  // others are as good
+        if (is_chosen_degree(rule_, s)) continue;  // other degrees are as good
         out_.push_back(both(Operation::kNotEqual, symbol(s), {.literal = value}));
         out_.push_back(equal(symbol(s), {.literal = value}));
       }
@@ -215,7 +216,7 @@ class ConditionWords {
     });
   }
 
-  // A degree may cut what is left of a dimension.
+  // Adds conditions that a degree divides the shard size of a dimension.
   void cuts(std::size_t tensor, const Expression& degree) {
     const auto divides = [&](const Expression& d) {
       out_.push_back(both(Operation::kDivides, degree,
@@ -252,7 +253,7 @@ class ConditionWords {
   std::vector<Word> words_;
 };
 
-// A set of instances, a bit each.
+// A set of instances, one bit each.
 class Bits {
  public:
   explicit Bits(std::size_t count) : words_((count + 63) / 64) {}
@@ -278,7 +279,7 @@ struct Candidate {
   Bits bad;
 };
 
-// Instances as conditions are asked of them.
+// Instances, prepared for evaluating conditions on them.
 class Asked {
  public:
   explicit Asked(std::span<const Instance> instances) : instances_(instances) {
@@ -304,7 +305,7 @@ class Asked {
 
 struct Choice {
   std::vector<Expression> conditions;
-  double kept = 0;  // the part of the good, less the penalties
+  double kept = 0;  // fraction of good instances, less the penalties
 };
 
 Bits all_bits(std::size_t count) {
@@ -313,7 +314,8 @@ Bits all_bits(std::size_t count) {
   return out;
 }
 
-// One more condition at a time, until all bad ones are excluded.
+// Adds one condition at a time until all bad instances are excluded. `weight` is the weight of good
+// instances kept against bad ones excluded.
 std::optional<Choice> chosen(const std::vector<Candidate>& candidates, std::size_t good,
                              std::size_t bad, double weight) {
   Choice out;
@@ -368,7 +370,7 @@ std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
     if (on_bad.count() == bad.size()) continue;
     candidates.push_back({std::move(condition), penalty, std::move(on_good), std::move(on_bad)});
   }
-  // What keeps most of the good, of some ways to weigh it against what is excluded.
+  // Takes the choice that keeps most good instances, over several weights.
   std::optional<Choice> best;
   for (const double weight : {1.0, 3.0, 8.0}) {
     auto choice = chosen(candidates, good.size(), bad.size(), weight);

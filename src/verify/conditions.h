@@ -1,5 +1,5 @@
 // Looks for a side condition that separates the instances where a rule is true from those where it
-// is false, in a small vocabulary: ranks, equal sizes, values of symbols, odd sizes, undivided
+// is false. The vocabulary is small: ranks, equal sizes, values of symbols, odd sizes, unsharded
 // tensors.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace tandem::verify {
 
-// Conditions that together hold for none of `bad` and as many of `good` as possible, at least one;
-// none where there are no such.
+// Returns conditions that together hold for none of `bad` and for as many of `good` as possible.
+// Returns nullopt unless they hold for at least one of `good`.
 std::optional<std::vector<rewrite::Expression>> separating_conditions(
     const Rule& rule, std::span<const Instance> good, std::span<const Instance> bad);
 

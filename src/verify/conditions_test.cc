@@ -33,7 +33,7 @@ TEST(Conditions, SeparateGoodFromBad) {
   EXPECT_EQ(found(add, {of_shapes({{2, 3}, {3}}), of_shapes({{2, 3}, {2, 3}})},
                   {of_shapes({{3}, {2, 3}}), of_shapes({{3}, {3}})}),
             "1 < rank(?x)");
-  // Nothing tells equal instances apart.
+  // No condition separates equal instances.
   EXPECT_EQ(found(add, {of_shapes({{2}, {2}})}, {of_shapes({{2}, {2}})}), "none");
 }
 

@@ -18,7 +18,7 @@ class Draws {
       : near_(near), values_(symbol_values(rule)), random_(seed), parallel_(is_parallel(rule)) {}
 
   Instance draw() {
-    // Two sizes beside 1 and their sum, so that those that must be equal often are.
+    // Uses two sizes besides 1, and their sum, so that sizes that must be equal often are.
     constexpr std::array<std::int64_t, 6> kSizes = {2, 3, 4, 5, 6, 7};
     constexpr std::array<std::int64_t, 4> kDivisible = {4, 6, 8, 12};
     const auto first = parallel_ ? any(kDivisible) : any(kSizes);
@@ -27,7 +27,7 @@ class Draws {
     const bool plain = below(2) == 0;
     auto out = near_[plain ? 0 : below(near_.size())];
     const bool alike = below(3) == 0;
-    // Now few, now nearly all.
+    // Sizes of 1 are few in some draws and nearly all in others.
     ones_of_ten_ = any(std::array<std::size_t, 3>{1, 3, 8});
     const auto changed_of_ten = any(std::array<std::size_t, 3>{2, 5, 9});
     if (!parallel_ && below(8) == 0 && !out.tensors.empty()) change_rank(out.tensors);
@@ -47,7 +47,7 @@ class Draws {
 
   std::int64_t size() { return below(10) < ones_of_ten_ ? 1 : any(sizes_); }
 
-  // Of all that have the same one.
+  // Changes the rank of all types that share one rank.
   void change_rank(std::vector<TensorType>& types) {
     const auto from = any(types).shape.rank();
     const auto to = below(4);
@@ -62,7 +62,7 @@ class Draws {
     return out;
   }
 
-  // `alike`: sizes that are what most are become the first one, and few change.
+  // Changes sizes, and sometimes degrees. With `alike`, most sizes become the first one.
   void change(ParallelShape& shape, bool alike) {
     if (!parallel_ && below(8) == 0) {
       shape = ParallelShape(this->shape(below(4)));
@@ -100,7 +100,8 @@ class Draws {
   std::size_t ones_of_ten_ = 0;
 };
 
-// Like the first, but of any ranks, with one element each: that many fit, and few are patterns.
+// Returns copies of `first` with all combinations of ranks and one element per tensor. Many of them
+// fit, and few are patterns.
 std::vector<Instance> of_one_element(const Instance& first) {
   const auto count = first.tensors.size();
   constexpr std::size_t kFew = 3;
@@ -151,7 +152,7 @@ std::vector<Instance> drawn_instances(const Rule& rule, std::span<const Instance
 }
 
 bool Seen::is_new(const Instance& instance) {
-  // Each says what it is of and what is so: "size 1 of ?x is 1", "?s is 2".
+  // Each fact hashes a subject and its value: "size 1 of ?x is 1", "?s is 2".
   std::vector<Hash> facts;
   facts.reserve(32);
   std::vector<std::int64_t> numbers;
@@ -166,7 +167,7 @@ bool Seen::is_new(const Instance& instance) {
   };
   for (const auto& type : instance.tensors) {
     say(hash_combine(2, numbers.size()), type.shape.rank());
-    // Counted from the last, in places that no other rank moves.
+    // Aligns sizes at the last dimension and pads them, so that no rank moves the places of others.
     constexpr std::size_t kPlaces = Shape::kMaxRank;
     for (std::size_t d = 0; d < kPlaces - type.shape.rank(); ++d) numbers.push_back(0);
     for (auto n : type.shape.sizes) say_number(n);

@@ -1,7 +1,7 @@
-// Where a source occurs beyond its patterns (instances.h): ranks, sizes and symbols are drawn, near
-// those of a pattern or far from it. Patterns deviate from equal sizes in few places, so that what
-// is true of these alone, as where one operand is a row, another a column and the third a matrix,
-// would be proved.
+// Draws occurrences of a source beyond its patterns (instances.h). Ranks, sizes and symbols are
+// drawn near those of a pattern or far from them. Patterns deviate from equal sizes in few places.
+// Without drawn instances, a rule would be proved that is true of patterns alone, such as one that
+// fails when a row, a column and a matrix meet.
 #pragma once
 
 #include <span>
@@ -12,16 +12,17 @@
 
 namespace tandem::verify {
 
-// Those of so many tries at which the source occurs, each once. `near` are instances to begin with,
-// the plainest first; of none, none.
+// Returns the distinct instances among `tries` tries at which the source occurs. `near` are the
+// instances to begin with, the plainest first. If it is empty, so is the result.
 std::vector<Instance> drawn_instances(const Rule& rule, std::span<const Instance> near,
                                       std::size_t tries, Hash seed);
 
-// What occurrences have in common or not: which sizes are 1 or equal, ranks, symbols. Two of these
-// that came together are not new again, so that few occurrences show all that many do.
+// Facts that occurrences have in common or not: sizes that are 1 or equal, ranks, symbols. Only a
+// new pair of facts makes an instance new, so that few occurrences show all that many do.
 class Seen {
  public:
-  // Does the instance show two that no one before it did? They are seen then.
+  // Returns whether the instance shows a pair of facts that no earlier one showed. Records its
+  // pairs.
   bool is_new(const Instance& instance);
 
  private:

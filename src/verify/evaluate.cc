@@ -52,8 +52,8 @@ Dense<T> computed(const ops::Signature& s, const std::vector<const Dense<T>*>& i
       .forward(s.map.output);
 }
 
-// What comes often is compiled. The compiler is the generator's, whose rules are judged here: so
-// each kernel is held to the slow evaluation before it is believed.
+// Compiles operators that recur often. The compiler belongs to the generator, whose rules are
+// judged here. Each kernel is therefore compared with the slow evaluation before it is trusted.
 Dense<Field> computed_in_field(const ops::Signature& s, const Shape& sizes,
                                const std::vector<const Dense<Field>*>& inputs) {
   auto& kernels = KnownKernels::of_thread();
@@ -97,7 +97,8 @@ Hash draw(Hash seed, std::size_t variable, std::size_t element) {
   return hash_combine(hash_combine(seed, variable), element);
 }
 
-// Sizes are small: of indices below this one as many are below the smallest of them as beyond.
+// Bound on drawn indices. Sizes are small, so as many indices are below the smallest size as
+// beyond.
 constexpr Hash kIndices = 4;
 
 template <class T, class Draw>
@@ -120,15 +121,15 @@ Operands<Field> field_operands(const Instance& instance, Hash seed) {
   return drawn<Field>(instance, seed, kIndices, [](Hash h) { return Field(h); });
 }
 
-// Of so many numbers so many are negative. Both at most 16.
+// The share of negative numbers: `negative` among `of`. Both are at most 16.
 struct Signs {
   Hash negative = 2;
   Hash of = 4;
-  Hash bit = 60;   // of the hash, from which on four decide
-  Hash zeros = 0;  // of four whole numbers
+  Hash bit = 60;   // position of the four hash bits that decide
+  Hash zeros = 0;  // number of zeros among four integers
 };
 
-// Small whole numbers other than 0, or numbers in between.
+// Draws small integers other than 0 if `whole`, else numbers in between.
 Operands<double> real_operands(const Instance& instance, Hash seed, Hash indices, bool whole,
                                Signs signs) {
   return drawn<double>(instance, seed, indices, [&](Hash h) {
@@ -169,7 +170,7 @@ Shape position_of(const Shape& shape, std::size_t flat) {
   return out;
 }
 
-// A side's values by node.
+// The values of a side, by node.
 template <class T>
 class Evaluated {
  public:
@@ -194,8 +195,8 @@ class Evaluated {
   std::vector<const Dense<T>*> values_;
 };
 
-// Is what is no number so because an operator is not defined there (x / 0), and not because numbers
-// grew too large? No operator makes that much of small ones.
+// Returns whether values are not finite because an operator is undefined there (x / 0), and not
+// because numbers grew too large. No operator makes infinities of numbers this small.
 bool is_undefined(const TypedSide& side, const Evaluated<double>& values) {
   constexpr double kSmall = 100;
   bool any = false;
@@ -217,7 +218,7 @@ bool is_undefined(const TypedSide& side, const Evaluated<double>& values) {
   return any;
 }
 
-// Is an operator undefined for some numbers?
+// Returns whether the operator is undefined for some numbers.
 bool is_partial(const TypedNode& node, const TypedSide& side) {
   std::vector<Shape> shapes;
   for (auto i : node.inputs) shapes.push_back(side.nodes[i].type.shape.sizes);
@@ -325,13 +326,13 @@ std::string to_text(const Rule& rule, const Refutation& refutation) {
 
 namespace {
 
-// Of two sides that fit.
+// Overload for typed sides, both of which fit.
 std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance,
                                            const TypedSide& source, const TypedSide& target,
                                            int draws, Hash seed, Hash indices,
                                            std::optional<Signs> signs = {}) {
   for (int i = 0; i < draws; ++i) {
-    // Long sums of numbers that are mostly positive are so, too, and nothing is seen of a relu.
+    // A long sum of mostly positive numbers is positive, too, and shows nothing of a relu.
     const auto by_draw = Signs{.negative = 1 + static_cast<Hash>(i) % 3};
     const auto operands = real_operands(instance, hash_combine(seed, static_cast<Hash>(i)), indices,
                                         i < (draws + 1) / 2, signs.value_or(by_draw));
@@ -358,7 +359,7 @@ std::optional<Refutation> refuted_by_few_negatives(const Rule& rule, const Insta
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
   const auto is_large = [](const TypedNode& node) {
-    constexpr std::int64_t kLarge = 2048;  // elements: more would take long
+    constexpr std::int64_t kLarge = 2048;  // elements; larger tensors would take long
     return node.type.shape.sizes.count() > kLarge;
   };
   for (const auto* side : {&*source, &*target}) {
@@ -375,7 +376,7 @@ std::optional<Refutation> undefined_target(const Rule& rule, const Instance& ins
     return node.op && node.op->role() == ops::Role::kCompute && is_partial(node, *target);
   });
   if (!partial) return std::nullopt;
-  // 0 / 0 is none where x / y is one.
+  // The second draw has zeros: x / y is undefined only at y = 0.
   for (const Signs signs : {Signs{}, Signs{.zeros = 2}}) {
     const auto operands = real_operands(instance, seed, kIndices, true, signs);
     if (!is_undefined(*target, Evaluated<double>(*target, operands))) continue;

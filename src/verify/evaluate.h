@@ -1,10 +1,10 @@
-// Both sides of a rule with numbers in them. A side means what its operators mean one after the
-// other; parallelization operators are the identity on meaning, a join adds.
+// Evaluates both sides of a rule on numbers. The value of a side is that of its operators, one
+// after the other. Parallelization operators are the identity on values, and a join adds.
 //
-// Sides are compared in the prime field, where equal expressions give equal numbers. Where the
-// numbers differ the rule is tried in real arithmetic on small numbers, so that a refutation is one
-// that a reader can follow - and so that nothing is refuted that differs in the field alone
-// (exp(a + b) is no product there).
+// Sides are compared in the prime field, where equal expressions give equal numbers. If the numbers
+// differ, the rule is tried in real arithmetic on small numbers. A reader can then follow the
+// refutation, and a rule that differs in the field alone is not refuted (exp(a + b) is no product
+// there).
 #pragma once
 
 #include <optional>
@@ -18,21 +18,22 @@
 
 namespace tandem::verify {
 
-// Values of the tensor variables.
+// Values of the tensor variables, in their order.
 template <class T>
 using Operands = std::vector<Dense<T>>;
 
-// The outputs of a side.
+// Returns the outputs of a side.
 template <class T>
 std::vector<Dense<T>> evaluate(const TypedSide& side, const Operands<T>& operands);
 
-// The same on virtual devices, every shard a tensor of its own; sets *replicas_agree to false where
-// replicas of an output hold different values.
+// Returns the outputs of a side that runs on virtual devices, with a tensor for every shard. Sets
+// *replicas_agree to false if replicas of an output hold different values.
 std::vector<Dense<term::Field>> evaluate_sharded(const TypedSide& side,
                                                  const Operands<term::Field>& operands,
                                                  bool* replicas_agree);
 
-// Adds a side's nodes to a graph, and returns its outputs; `variables` are those of the tensors.
+// Adds a side's nodes to a graph and returns its outputs. `variables` are the nodes of the tensor
+// variables.
 std::vector<graph::NodeId> add_side(graph::GraphBuilder& builder, const TypedSide& side,
                                     std::span<const graph::NodeId> variables);
 
@@ -40,41 +41,42 @@ struct Refutation {
   Instance instance;
   std::string what;  // "element [0, 2] is 17 and 23, with ?x = [1, 2]"
 };
-// "?x [2, 3], ?w [4, 3], ?a = 1: element [0, 2] is 17 and 23"
+// Returns the refutation as text: "?x [2, 3], ?w [4, 3], ?a = 1: element [0, 2] is 17 and 23".
 std::string to_text(const Rule& rule, const Refutation& refutation);
 
 enum class Comparison : std::uint8_t {
   kEqual,
   kDifferent,         // refuted
-  kDifferentInField,  // but not seen in real arithmetic: decides nothing
+  kDifferentInField,  // not seen in real arithmetic, so it decides nothing
 };
 
-// Compares the sides at random operands of the field; where they differ, at up to `real_draws` real
-// ones. Both must fit.
+// Compares the sides at random operands of the field. If they differ, compares them at up to
+// `real_draws` real operands. Both sides must fit.
 Comparison compare(const Rule& rule, const Instance& instance, int real_draws, Hash seed,
                    Refutation* refutation);
 
-// Where the sides differ at real operands, half of the draws small whole numbers. What is opaque in
-// the field may be equal there by chance.
+// Returns a refutation if the sides differ at real operands, half of which are small integers.
+// Needed since functions that are opaque in the field may be equal there by chance.
 std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
                                            Hash seed);
-// The same at operands of which one in sixteen is negative: a long sum times one of its terms is
-// negative there alone. Nothing where a tensor is large.
+// Tries operands of which one in sixteen is negative. Only these make a long sum times one of its
+// terms negative. Returns nullopt if a tensor is large.
 std::optional<Refutation> refuted_by_few_negatives(const Rule& rule, const Instance& instance,
                                                    int draws, Hash seed);
-// Where real operands leave the target undefined (x / 0) and the source not, and some operator of
-// the target can do so.
+// Returns a refutation if real operands leave the target undefined (x / 0) but not the source.
+// Tries only targets with an operator that can be undefined.
 std::optional<Refutation> undefined_target(const Rule& rule, const Instance& instance, Hash seed);
 
-// As refuted_in_reals, with indices of which half are beyond the tables of usual sizes, where those
-// above are within tables of four rows. Nothing where there are no indices.
+// Works like refuted_in_reals, but draws half of the indices beyond embedding tables of usual
+// sizes. The functions above stay within tables of four rows. Returns nullopt if there are no
+// indices.
 std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,
                                                 int draws, Hash seed);
 
-// Are the values that shards of both sides hold those that the sides mean?
+// Returns whether the shards of both sides hold the values of the unsharded sides.
 bool shards_agree(const Rule& rule, const Instance& instance, Hash seed);
 
-// Why the target does not fit where the source does.
+// Returns why the target does not fit although the source does.
 Refutation misfit(const Rule& rule, const Instance& instance);
 
 }  // namespace tandem::verify

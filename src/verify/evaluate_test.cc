@@ -22,7 +22,7 @@ Comparison first_difference(const Rule& rule, Refutation* refutation) {
   return Comparison::kEqual;
 }
 
-// Against a closed form: 1*4 + 2*5 = 14.
+// Compares with a closed form: 1*4 + 2*5 = 14.
 TEST(Evaluate, ComputesWhatIsWritten) {
   const auto rule = rule_of("t: (matmul (relu ?x) ?y) => (matmul ?x ?y)");
   const Instance instance{{TensorType{ParallelShape{1, 3}}, TensorType{ParallelShape{3, 1}}}, {}};

@@ -1,6 +1,6 @@
-// The rules of Unity's figures, from the generator to the proof: 4b (two convolutions of one image
-// are one, also channel by channel), 11a (relu in parts), 11b (a sum as partial sums), and the
-// product of partial sums. Figure 10 is derived in examples/04-rules.
+// Derives the rules of Unity's figures, from the generator to the proof. Figure 4b merges two
+// convolutions of one image, also depthwise ones. Figure 11a shards a relu, and 11b turns a sum
+// into partial sums. A matmul of partial sums is also derived. examples/04-rules derives Figure 10.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace tandem::verify {
 namespace {
 
-// That the rule was found, and is proved as it stands or under a condition.
+// Expects that the rule was found, and that it is proved, possibly under a condition.
 void expect_proved(const std::vector<Rule>& found, const std::string& text) {
   const auto rule = std::ranges::find_if(found, [&](const Rule& r) {
     const auto written = rewrite::to_text(r);

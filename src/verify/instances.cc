@@ -24,7 +24,7 @@ using TypeId = TypeTable::TypeId;
 
 constexpr std::array<std::size_t, 4> kRanks = {2, 3, 1, 4};
 constexpr int kMostDeviations = 3;
-constexpr int kOfBasesAlone = 10;  // deviations from here on make no patterns
+constexpr int kOfBasesAlone = 10;  // deviations from here on make bases but no patterns
 constexpr std::size_t kMostFound = 10000;
 constexpr std::int64_t kMostPadding = 3;
 
@@ -59,7 +59,7 @@ class Search {
       if (!parallel_) try_halves(size);
       break;
     }
-    // First with a few other sizes; padded ones are many.
+    // Tries a few other sizes first, then padded ones, of which there are many.
     for (const bool padded : {false, true}) {
       tried_ = 0;
       for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k, padded);
@@ -72,11 +72,11 @@ class Search {
   struct Step {
     enum class Kind : std::uint8_t { kTensor, kSymbol, kNode, kCondition } kind;
     std::size_t which = 0;
-    std::vector<std::size_t> symbols = {};  // kNode: those that it is the first to need
-    NodeChoices* choices = nullptr;         // kNode: where it needs no others, and has some
+    std::vector<std::size_t> symbols = {};  // kNode: symbols that it is the first to need
+    NodeChoices* choices = nullptr;         // kNode: set if all its symbols are new
   };
 
-  // What the source needs, in its order; every condition as soon as it can be asked.
+  // Orders what the source needs. Each condition comes as soon as all that it mentions is known.
   void plan() {
     std::vector<bool> tensors(rule_.tensors.size());
     std::vector<bool> symbols(rule_.symbols.size());
@@ -120,7 +120,8 @@ class Search {
       plan_.push_back(std::move(step));
       ask();
     };
-    // A variable only where an operator reads it or its size: what does not fit is left early.
+    // Plans a variable just before an operator that reads it or its size, so that misfits end
+    // early.
     for (std::size_t n = 0; n < rule_.source.nodes.size(); ++n) {
       const auto& node = rule_.source.nodes[n];
       if (node.is_variable()) continue;
@@ -169,8 +170,8 @@ class Search {
     return out;
   }
 
-  // What all named degrees divide, if that is no power of 2 as the usual sizes; 1 where it is, or
-  // is large.
+  // Returns the least common multiple of the named degrees. Returns 1 if it divides 4, as it then
+  // fits the usual sizes, or if it is large.
   [[nodiscard]] std::int64_t unusual_divisor() const {
     constexpr std::int64_t kMost = 64;
     std::int64_t out = 1;
@@ -181,8 +182,8 @@ class Search {
     return out <= 4 && 4 % out == 0 ? 1 : out;
   }
 
-  // One tensor that is half or twice as long as the others: a concatenation beside what is as long
-  // as both. These are bases alone, as many as come soon.
+  // Tries one tensor that is half or twice as long as the others, such as a concatenation next to a
+  // tensor as long as both inputs. They become bases only, as many as are found soon.
   void try_halves(std::int64_t size) {
     constexpr std::size_t kTries = 1500;
     const bool cut = cut_;
@@ -194,8 +195,9 @@ class Search {
     cut_ = cut;
   }
 
-  // What fits where every size is 1 mostly fits at others beside some that are 1. All is equal to
-  // all in one element: a condition that only these fulfil would be proved.
+  // Tries other sizes next to some of 1, since a source that fits with all sizes 1 mostly fits
+  // there, too. In tensors of one element everything is equal, so a condition that only these
+  // fulfil would be proved.
   void try_beside_ones(const std::vector<std::int64_t>& sizes) {
     const auto found = found_.size();
     for (auto size : sizes) {
@@ -205,7 +207,7 @@ class Search {
     }
   }
 
-  // Of a source that combines twice what it is given.
+  // Tries a source that combines its input twice.
   void try_cut_twice() {
     tried_ = 0;
     for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) {
@@ -213,13 +215,13 @@ class Search {
     }
   }
 
-  // Where no equal sizes fit: a kernel beside its image, parts beside wholes.
+  // Tries unequal sizes, if no equal ones fit: a kernel next to its image, parts next to wholes.
   void try_uneven(int deviations, bool padded) {
     for (std::int64_t size : {4, 12, 6, 3, 2}) {
       std::set<std::int64_t> others = {1, size / 2, size * 2, size * 3};
       for (auto literal : literals(rule_)) {
         others.insert(literal);
-        // Padded by it on one side, and on both.
+        // Sizes that are padded by the literal on one side, or on both.
         if (padded && literal <= kMostPadding) {
           others.insert({size + literal, size + 2 * literal});
         }
@@ -279,7 +281,7 @@ class Search {
     for (auto s : symbols) current_.symbols[s].reset();
   }
 
-  // As NodeChoices, for values that depend on others.
+  // Does the work of NodeChoices if values depend on others.
   void visit_node(std::size_t step, int left, std::size_t tensors_left) {
     const auto node = plan_[step].which;
     const auto& symbols = plan_[step].symbols;
@@ -302,7 +304,7 @@ class Search {
     }
     for (std::size_t i = 0; i < symbols.size(); ++i) {
       for (std::size_t j = i + 1; j < symbols.size(); ++j) {
-        // Where the first values do not fit, two others together may.
+        // Two other values may fit together, even if neither fits with the first values.
         visit_pairs(symbols[i], symbols[j], fit[i], fit[j], visit_if_typed);
       }
     }
@@ -354,7 +356,7 @@ class Search {
     return types_[n] != TypeTable::kNone;
   }
 
-  // Plain ones first, then those of equal ranks, the rest in a random order.
+  // Orders the patterns: plain ones first, then those of equal ranks, the rest at random.
   Patterns choose() {
     const auto key = [](const Pattern& p) {
       std::set<std::size_t> ranks;
@@ -392,7 +394,8 @@ class Search {
     return out;
   }
 
-  // A size of 1 that may move is no pattern of its own.
+  // Returns whether the pattern has sizes of 1 and all of them may move. It is then no pattern of
+  // its own.
   static bool is_stretched_in_vain(const Pattern& pattern) {
     if (pattern.deviations == 0) return false;
     std::size_t at = 0;
@@ -416,11 +419,11 @@ class Search {
   std::vector<bool> index_;
   std::vector<Said> said_;  // by tensor variable
   std::vector<std::vector<Value>> values_;
-  std::vector<std::int64_t> degrees_;  // that the rule names
+  std::vector<std::int64_t> degrees_;  // named by the rule
   std::int64_t unusual_ = 1;
   std::vector<NodeOperator> operators_;  // by node
   std::vector<Step> plan_;
-  std::size_t tensors_left_ = 0;    // all of them
+  std::size_t tensors_left_ = 0;    // number of all tensors
   std::vector<TypeId> types_;       // by node
   std::vector<TypeId> tensor_ids_;  // by tensor variable
   std::vector<TypeId> inputs_;
@@ -430,7 +433,7 @@ class Search {
   int deviations_ = 0;
   std::vector<Pattern> found_;
   std::size_t tried_ = 0;
-  std::size_t farthest_ = 0;  // step that was come to
+  std::size_t farthest_ = 0;  // last step that was reached
   bool cut_ = false;
 };
 

@@ -1,12 +1,12 @@
-// Where a rule's source occurs: concrete types for its tensors and values for its symbols such that
-// the source type-checks and the conditions hold. Whether the target then type-checks, too, is what
-// a rule must be judged by (fit_of), so it is not asked here.
+// Finds where a rule's source occurs: concrete types for its tensors and values for its symbols,
+// such that the source type-checks and the conditions hold. Whether the target then type-checks is
+// what a rule is judged by (fit_of), so the search does not require it.
 //
-// A pattern is one way in which the source fits: ranks, attributes, which sizes are 1 and
-// stretched, degrees. Its base is one instance; its moves are the ways in which sizes may change
-// together and stay an instance. Of matmul: [2, 2] x [2, 2], and moves for m, for both k, for n;
-// of concat: one move for each of the joined dimensions. Patterns are found by trying, so that no
-// operator needs to be known: first all sizes equal, then with a few that deviate.
+// A pattern is one way in which the source fits: ranks, attributes, sizes of 1 that are broadcast,
+// degrees. Its base is one instance. Its moves are the ways in which sizes may change together and
+// stay an instance. matmul has the base [2, 2] x [2, 2] and moves for m, for both k, and for n.
+// concat has one move for each joined dimension. Patterns are found by trying, so that the search
+// needs no knowledge of operators: first with all sizes equal, then with a few that deviate.
 #pragma once
 
 #include <cstdint>
@@ -19,51 +19,57 @@
 
 namespace tandem::verify {
 
-// A change of every size, tensor after tensor, then of every symbol that is a whole number (0 for
-// the others).
+// A change of every size, tensor after tensor, and then of every integer symbol (0 for other
+// symbols).
 using Move = std::vector<std::int64_t>;
 
 struct Pattern {
   Instance base;
   std::vector<Move> moves;
-  int deviations = 0;  // how many sizes, degrees, ... are not as the others
+  int deviations = 0;  // number of sizes, degrees, ... that differ from the others
 };
 
 struct PatternLimits {
   std::size_t patterns = 32;
   std::size_t bases = 500;
-  std::size_t tries = 12000;  // nodes of the search
+  std::size_t tries = 12000;  // nodes of the search tree
 };
 
 struct Patterns {
   std::vector<Pattern> all;  // the plainest first
-  // Bases of more patterns than those, without their moves: the sides' types can be compared there.
+  // Bases of these and further patterns, without their moves: the sides' types can be compared
+  // there.
   std::vector<Instance> bases;
-  bool cut = false;  // there were more than the limits allow
-  // Where there are none: the node of the source, or the condition, beyond which nothing came.
+  bool cut = false;  // whether there were more than the limits allow
+  // Set if there are no patterns: the source's node, or the condition, that the search did not
+  // pass.
   std::optional<rewrite::PatternId> node = {};
   std::optional<std::size_t> condition = {};
 };
 
+// Searches for the patterns in which the source of `rule` occurs, within `limits`.
 Patterns find_patterns(const Rule& rule, const PatternLimits& limits = {});
 
-// base + sum of steps[j] * moves[j]; none where a size is below 1 or the source does not occur.
+// Returns base + sum of steps[j] * moves[j], or nullopt if a size is below 1 or the source does not
+// occur.
 std::optional<Instance> moved(const Rule& rule, const Pattern& pattern,
                               std::span<const std::int64_t> steps);
 
 struct SmallInstances {
   std::vector<Instance> all;
-  bool cut = false;  // drawn at random, since there are more than the limit
+  bool cut = false;  // whether they are a random sample of more than the limit
 };
 
-// Every instance of the pattern whose moving sizes are 1..largest, or `limit` of them.
+// Returns every instance of the pattern whose moving sizes are in 1..largest, or a sample of
+// `limit`.
 SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::int64_t largest,
                                std::size_t limit, Hash seed = 0);
 
-// One whose moving sizes are large and differ from each other as far as they may.
+// Returns an instance whose moving sizes are large and differ from each other as far as possible.
 std::optional<Instance> generic_instance(const Rule& rule, const Pattern& pattern, Hash seed);
 
-// Has the rule an operator that is no meaning of its own: one of the parallelization operators?
+// Returns whether the rule has a parallelization operator or a join, which have no meaning of their
+// own.
 bool is_parallel(const Rule& rule);
 
 }  // namespace tandem::verify

@@ -13,7 +13,7 @@ namespace {
 
 Rule rule_of(const std::string& line) { return rewrite::parse_rule(line)[0]; }
 
-// The sizes that occur for one pair of ranks of a product's operands, by brute force.
+// Returns the sizes of two matrices that a matmul takes, by brute force.
 std::set<std::string> products_by_trying(std::int64_t largest) {
   std::set<std::string> out;
   for (std::int64_t m = 1; m <= largest; ++m) {
@@ -41,7 +41,7 @@ TEST(Instances, OfAProductAreAllThatFit) {
   EXPECT_EQ(matrices, products_by_trying(3));
 }
 
-// Each occurs, and far more than one kind is found.
+// Each instance occurs, and the search finds far more than one kind.
 TEST(Instances, AllOccur) {
   for (const std::string line : {
            "a: (relu (add ?x ?y)) => (relu (add ?y ?x))",

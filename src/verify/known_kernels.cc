@@ -6,9 +6,9 @@ namespace tandem::verify {
 
 namespace {
 
-constexpr unsigned kOften = 3;                   // times that cost as much as a kernel
-constexpr std::int64_t kMostPoints = 1U << 13U;  // of one
-constexpr std::size_t kMostKnown = 1U << 17U;    // signatures
+constexpr unsigned kOften = 3;  // evaluations that cost as much as compiling a kernel
+constexpr std::int64_t kMostPoints = 1U << 13U;  // limit for one kernel
+constexpr std::size_t kMostKnown = 1U << 17U;    // limit on cached signatures
 
 bool has_kernel(const ops::Signature& signature) {
   std::int64_t points = 1;

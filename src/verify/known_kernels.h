@@ -1,6 +1,6 @@
-// Operators at operands of given sizes, compiled for the field (generate/kernel.h). A verdict
-// computes hundreds of instances, whose sizes are small and mostly those of other instances and
-// rules: what comes again is compiled, what comes once is not.
+// Caches operators that are compiled for the field (generate/kernel.h) at operands of given sizes.
+// A verdict computes hundreds of instances, whose sizes are small and mostly recur in other
+// instances and rules. Only operators that recur are compiled.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace tandem::verify {
 
-// One for each thread.
+// A cache of kernels, one for each thread.
 class KnownKernels {
  public:
-  // Beyond so many bytes of kernels it forgets all.
+  // Clears the cache when its kernels exceed `most` bytes.
   explicit KnownKernels(std::size_t most = std::size_t{1} << 26U) : most_(most) {}
 
   static KnownKernels& of_thread();
@@ -21,19 +21,19 @@ class KnownKernels {
   struct Known {
     unsigned asked = 0;
     bool has_none = false;
-    // Null where it did not come often enough to be worth it, or has no kernel: what is random, or
-    // of no elements, or large.
+    // Null if the operator has not recurred often enough, or has no kernel: random, empty or large
+    // operators.
     std::unique_ptr<const generate::Kernel> kernel;
-    bool is_tried = false;  // it has once computed what the slow evaluation does
+    bool is_tried = false;  // whether it has matched the slow evaluation once
   };
-  // Of a signature, which is interned; there until the next one is asked for.
+  // Returns the entry of a signature, which is interned. It stays valid until the next call.
   Known& of(const ops::Signature& signature);
 
-  generate::Scratch scratch;  // for their runs
+  generate::Scratch scratch;  // used when kernels run
 
  private:
   std::size_t most_;
-  std::size_t bytes_ = 0;  // of all kernels
+  std::size_t bytes_ = 0;  // total of all kernels
   std::unordered_map<const ops::Signature*, Known> known_;
 };
 

@@ -31,7 +31,7 @@ TEST(KnownKernels, HasNoneOfLargeOnesOrOfNoElements) {
   }
 }
 
-// What is drawn anew for each element is no list of numbers.
+// Random values differ for each element, so they have no kernel.
 TEST(KnownKernels, HasNoneOfWhatIsRandom) {
   KnownKernels kernels;
   const auto& s = signature_of(ops::parse_op(ops::kDropout, {}), {{2, 3}});

@@ -15,7 +15,7 @@ using rewrite::Operation;
 using rewrite::PatternNode;
 using Logarithm = LinearSystem::Affine;
 
-constexpr std::size_t kMostSystems = 2000;  // solved for a pattern
+constexpr std::size_t kMostSystems = 2000;  // limit on systems solved for a pattern
 
 bool is_compute(const PatternNode& node) {
   return !node.is_variable() && node.spec->role == ops::Role::kCompute;
@@ -43,7 +43,7 @@ const Expression& attribute(const PatternNode& node, std::string_view name) {
   return node.attributes[static_cast<std::size_t>(at - all.begin())];
 }
 
-// The source without parallelization operators, joins being sums, on both sides of a rule.
+// A rule whose sides are both the source without parallelization operators. Joins become sums.
 struct Erased {
   Rule rule;
   std::vector<rewrite::PatternId> nodes;  // by node of the source
@@ -73,14 +73,14 @@ struct Erased {
   }
 };
 
-// Logarithms of a tensor's degrees, of its replicas and partial sums; that of 2 is 1.
+// Logarithms of a tensor's degrees, replicas and partial sums. The logarithm of 2 is 1.
 struct Layout {
   std::vector<Logarithm> degrees;
   Logarithm replicas;
   Logarithm partial;
 };
 
-// Layouts of the source at one choice of sizes.
+// The layouts of the source at one choice of sizes.
 class Layouts {
  public:
   Layouts(const Rule& rule, const Instance& instance, const Erased& erased, const TypedSide& sizes)
@@ -88,7 +88,7 @@ class Layouts {
     layouts_.resize(rule.source.nodes.size());
   }
 
-  // How many nodes are legal together in some layout, as far as this tells.
+  // Returns how many nodes are legal together in some layout, as far as the equations show.
   std::size_t legal_nodes() {
     visit(0);
     return farthest_;
@@ -122,7 +122,7 @@ class Layouts {
     return sizes_.nodes[erased_.nodes[n]];
   }
 
-  // A side has one node for a variable.
+  // Returns a layout of new unknowns. Each variable has one node in a side.
   Layout any_layout(std::size_t n) {
     Layout out;
     for (std::size_t d = 0; d < sizes_of(n).type.shape.rank(); ++d) {
@@ -133,7 +133,8 @@ class Layouts {
     return out;
   }
 
-  // Of a degree: 1 or more. That of another prime is at least that of 2.
+  // Returns the logarithm of a degree, which is 1 or more. The logarithm of another prime is at
+  // least that of 2.
   Logarithm logarithm_of(std::int64_t n) {
     Logarithm out;
     for (std::int64_t prime = 2; n > 1; ++prime) {
@@ -160,14 +161,14 @@ class Layouts {
     return n != nullptr && *n > 0 ? logarithm_of(*n) : system_.variable();
   }
 
-  // `from` without `what`, if that is not negative.
+  // Returns `from` minus `what`, as an unknown that is not negative.
   Logarithm less(const Logarithm& from, const Logarithm& what) {
     auto out = system_.variable();
     system_.add_equation(from, Logarithm(out).add(what));
     return out;
   }
 
-  // The dimension that an operator names; none if that is none of the tensor's.
+  // Returns the dimension that an operator names, or nullopt if the tensor has no such dimension.
   [[nodiscard]] std::optional<std::size_t> dim_of(const PatternNode& node, std::size_t rank) const {
     std::vector<const TensorType*> tensors;
     for (const auto& t : instance_.tensors) tensors.push_back(&t);
@@ -177,7 +178,7 @@ class Layouts {
     return static_cast<std::size_t>(*n);
   }
 
-  // False where the operator does not fit.
+  // Adds a parallelization operator or a join. Returns false if the operator does not fit.
   bool add_parallel(std::size_t n) {
     const auto& node = rule_.source.nodes[n];
     auto layout = layouts_[node.inputs[0]];
@@ -209,7 +210,7 @@ class Layouts {
     system_.add_equation(a.partial, b.partial);
   }
 
-  // Once for each set of operands through which partial sums may pass.
+  // Visits the node once for each set of operands through which partial sums may pass.
   void visit_compute(std::size_t n) {
     std::vector<Shape> sizes;
     for (auto i : rule_.source.nodes[n].inputs) sizes.push_back(sizes_of(i).type.shape.sizes);
@@ -224,7 +225,8 @@ class Layouts {
     }
   }
 
-  // As ops::infer_grid reads operands and ops::output_shape makes the result.
+  // Adds equations that follow ops::infer_grid for the operands and ops::output_shape for the
+  // result.
   void add_compute(std::size_t n, const ops::Signature& s, term::InputMask through_inputs) {
     const auto factors = factor_degrees(s);
     const auto through = through_inputs == 0 ? Logarithm{} : system_.variable();
@@ -236,7 +238,7 @@ class Layouts {
       }
       return out;
     };
-    // Into how many parts the factors are cut that no dimension has.
+    // Returns the logarithm of the degrees of all factors that no dimension carries.
     const auto lacking = [&](const term::Dims& dims) {
       Logarithm out;
       for (std::size_t f = 0; f < factors.size(); ++f) {
@@ -258,7 +260,8 @@ class Layouts {
     layouts_[n] = {degrees_of(s.map.output), replicas, lacking(s.map.output).add(through)};
   }
 
-  // Those that must be whole, and those that no operand shows, have the degree 1.
+  // Returns the logarithms of the factors' degrees. Factors that must be whole, or that no operand
+  // shows, have degree 1.
   std::vector<Logarithm> factor_degrees(const ops::Signature& s) {
     std::vector<Logarithm> out(s.map.factors.size());
     for (std::size_t f = 0; f < out.size(); ++f) {

@@ -1,13 +1,13 @@
-// Which rules apply nowhere, because their source is legal in no layout of its tensors:
+// Finds rules that apply nowhere, because their source is legal in no layout of its tensors:
 //
-//   (relu (join ?x ?y))                a relu takes no partial sums
-//   (concat ?x (combine ?x dim=0 degree=2) axis=0)      dimension 0 is whole, and has a degree of 2
+//   (relu (join ?x ?y))                relu takes no partial sums
+//   (concat ?x (combine ?x dim=0 degree=2) axis=0)      dimension 0 must be whole, and has degree 2
 //
-// Degrees, replicas and partial sums are multiplied and divided by operators, compared, and said to
-// be 1. So their logarithms are numbers that are not negative, and what is legal are linear
-// equations between them, read off the operators' signatures at sizes at which the source without
-// its parallelization fits. If these have no solution then no layout is legal, of any degrees. That
-// parts must be equal is left out, and only makes more legal.
+// Operators multiply, divide and compare degrees, replicas and partial sums, or require them to be
+// 1. Their logarithms are nonnegative, and linear equations between the logarithms decide what is
+// legal. The operators' signatures give the equations, at sizes at which the source without its
+// parallelization fits. If the equations have no solution, no layout is legal, whatever the
+// degrees. The method ignores that shards must be equal, which only makes more layouts legal.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@
 
 namespace tandem::verify {
 
-// The node of the source up to which it is legal in no layout. None where there may be one, where
-// the source does not even fit undivided, or where that cannot be said so simply.
+// Returns the first node at which the source is illegal in all layouts. Returns nullopt if a legal
+// layout may exist, if the source does not even fit unsharded, or if equations cannot decide.
 std::optional<rewrite::PatternId> illegal_in_all_layouts(const Rule& rule,
                                                          const PatternLimits& limits = {});
 

@@ -8,7 +8,7 @@
 namespace tandem::verify {
 namespace {
 
-// The pattern up to which the source of a rule is legal nowhere; "" where it may be.
+// Returns the pattern up to which the source of a rule is legal nowhere, or "" if it may be legal.
 std::string illegal(const std::string& source) {
   const auto rule = rewrite::parse_rule("r: " + source + " => " + source)[0];
   const auto node = illegal_in_all_layouts(rule);
@@ -20,17 +20,17 @@ std::string illegal(const std::string& source) {
 
 TEST(Layouts, SourcesThatAreLegalNowhere) {
   for (const auto* source : {
-           // A relu has no partial sums.
+           // A relu takes no partial sums.
            "(reduce (relu (replicate ?x degree=2)) degree=2)",
            "(relu (join ?x (linear ?y ?w)))",
            "(linear (join ?v ?w) ?x act=relu)",
-           // What is joined along a dimension is whole there.
+           // An operand of concat must be whole along the joined dimension.
            "(concat ?x (add (split (combine ?x degree=2) parts=2) (split (combine ?x degree=2) "
            "parts=2 part=1)))",
-           // What is joined has the same partial sums.
+           // Operands of a join must have the same partial sums.
            "(join ?x (join ?y (add ?x ?y)))",
            "(linear (join ?v ?w) ?v)",
-           // A table for rows in one and in twice as many parts.
+           // One weight serves rows of ?x that are partitioned by ?d, by 6, and no further.
            "(linear (partition ?x dim=0 degree=?d) ?w), (linear (partition ?x dim=0 degree=6) "
            "(replicate ?w "
            "degree=?d)), (linear ?x (replicate ?w degree=?d))",
@@ -42,7 +42,7 @@ TEST(Layouts, SourcesThatAreLegalNowhere) {
             "(reduce (relu (replicate ?x degree=2)) degree=2)");
 }
 
-// Whatever an instance is found of is legal in a layout.
+// A source that has an instance is legal in some layout.
 TEST(Layouts, SourcesThatAreLegal) {
   for (const auto* source : {
            "(reduce (join ?x ?y) degree=2)",

@@ -8,9 +8,9 @@ namespace tandem::verify {
 
 namespace {
 
-using Row = std::vector<std::int64_t>;  // coefficients, then what they add up to
+using Row = std::vector<std::int64_t>;  // coefficients, then the right-hand side
 
-// row * a - pivot * b, without a common factor. False where that overflows.
+// Sets row to row * a - pivot * b, without a common factor. Returns false on overflow.
 bool combine(Row& row, std::int64_t a, const Row& pivot, std::int64_t b) {
   std::int64_t divisor = 0;
   for (std::size_t i = 0; i < row.size(); ++i) {
@@ -28,8 +28,8 @@ bool combine(Row& row, std::int64_t a, const Row& pivot, std::int64_t b) {
   return true;
 }
 
-// The first phase of the simplex method: each equation has an artificial variable, and their sum is
-// brought down. Rows are multiplied so that they stay whole; Bland's rule, so that it ends.
+// The first phase of the simplex method. Each equation has an artificial variable, and the sum of
+// these is minimized. Rows are scaled so that they stay integers. Bland's rule makes it terminate.
 class Tableau {
  public:
   Tableau(std::vector<Row> rows, std::size_t columns) : rows_(std::move(rows)), columns_(columns) {
@@ -56,7 +56,7 @@ class Tableau {
   }
 
  private:
-  // The row that limits how far the column's variable may grow.
+  // Returns the row that limits how far the column's variable may grow.
   [[nodiscard]] std::optional<std::size_t> leaving(std::size_t column) const {
     std::optional<std::size_t> best;
     for (std::size_t r = 0; r < rows_.size(); ++r) {
@@ -85,7 +85,7 @@ class Tableau {
   std::vector<Row> rows_;
   std::size_t columns_;
   Row objective_;
-  std::vector<std::size_t> basis_;  // by row; from `columns_` on they are artificial
+  std::vector<std::size_t> basis_;  // by row; `columns_` and above are artificial variables
 };
 
 }  // namespace

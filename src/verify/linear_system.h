@@ -1,5 +1,5 @@
-// Does a system of linear equations have a solution without negative numbers? Exact, for small
-// systems of small whole numbers.
+// Decides whether a system of linear equations has a solution without negative numbers. Exact, for
+// small systems of small integers.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tandem::verify {
 class LinearSystem {
  public:
   using Variable = std::size_t;
-  // A sum: the variables' coefficients and a constant.
+  // A sum of variables times coefficients, and a constant.
   struct Affine {
     std::map<Variable, std::int64_t> parts;
     std::int64_t constant = 0;
@@ -19,19 +19,19 @@ class LinearSystem {
     Affine& add(const Affine& other, std::int64_t times = 1);
   };
 
-  // A new one, at least 0.
+  // Returns a new variable, which is at least 0.
   Affine variable();
   void add_equation(const Affine& left, const Affine& right);
 
-  // Equations added since `size` was this many can be taken back.
+  // Equations can be taken back: shrink(n) keeps the first n, as counted by size().
   [[nodiscard]] std::size_t size() const { return equations_.size(); }
   void shrink(std::size_t size) { equations_.resize(size); }
 
-  // Where the numbers grow too large to tell, it is said that it has.
+  // Returns whether there is a solution. Returns true if the numbers grow too large to decide.
   [[nodiscard]] bool may_have_solution() const;
 
  private:
-  std::vector<Affine> equations_;  // each is 0
+  std::vector<Affine> equations_;  // each equals 0
   std::size_t variables_ = 0;
 };
 

@@ -26,7 +26,7 @@ TEST(LinearSystem, KnowsWhatNeedsNegativeNumbers) {
   EXPECT_FALSE(system.may_have_solution());
 }
 
-// Against every solution up to 6 of two equations in three variables.
+// Compares with every solution up to 6, for two equations in three variables.
 TEST(LinearSystem, FindsWhatTryingFinds) {
   std::mt19937 random(7);
   const auto draw = [&](int from, int to) {

@@ -10,7 +10,7 @@ namespace {
 using rewrite::Expression;
 using rewrite::Operation;
 
-// By tensor: the least rank that has all dimensions asked for by number; 0 where there are none.
+// Per tensor, the least rank that has all dimensions named by number; 0 if none are named.
 using Ranks = std::vector<std::int64_t>;
 
 void raise(Ranks& ranks, const Expression& asked) {
@@ -37,11 +37,12 @@ Expression rank_is(std::size_t tensor, std::int64_t rank) {
   return rewrite::expression_of(Operation::kEqual, std::move(left), Expression{.literal = rank});
 }
 
-// With all ranks said the search is short: it tries sizes alone.
+// Returns the first occurrences found with the given rank of `tensor`. Fixing all ranks keeps the
+// search short, as it then tries only sizes.
 std::vector<Instance> first_occurrences(const Rule& rule, std::size_t tensor, std::int64_t rank) {
   constexpr PatternLimits kFew{.patterns = 1, .bases = 4, .tries = 3000};
   constexpr std::int64_t kRanks = 3;
-  constexpr std::int64_t kMost = 27;  // combinations
+  constexpr std::int64_t kMost = 27;  // limit on combinations of ranks
   std::int64_t count = 1;
   for (std::size_t t = 1; t < rule.tensors.size() && count < kMost; ++t) count *= kRanks;
   for (std::int64_t n = 0; n < std::min(count, kMost); ++n) {

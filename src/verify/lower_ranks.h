@@ -1,4 +1,4 @@
-// Where a target asks a size that a tensor need not have: dim(?x, 1), and ?x may be a vector.
+// Finds occurrences where a target asks for a size that a tensor lacks: dim(?x, 1) of a vector ?x.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace tandem::verify {
 
-// A few occurrences of the source for each such tensor and each rank that is too low, as far as
-// they are found soon. Patterns begin with equal ranks and may never come to these.
+// Returns a few occurrences of the source for each such tensor and each rank that is too low, if
+// they are found soon. Patterns begin with equal ranks and may never reach them.
 std::vector<Instance> occurrences_of_lower_ranks(const Rule& rule);
 
 }  // namespace tandem::verify

@@ -15,7 +15,8 @@ std::size_t sizes_of(const Instance& instance) {
   return out;
 }
 
-// None where a size would be below 1.
+// Returns `base` after `times` moves. Returns nullopt if a size would be below 1 or its degree
+// would not divide it.
 std::optional<Instance> shifted(const Instance& base, const Move& move, std::int64_t times) {
   Instance out = base;
   std::size_t at = 0;
@@ -29,7 +30,7 @@ std::optional<Instance> shifted(const Instance& base, const Move& move, std::int
     const auto change = times * move[at++];
     if (change != 0) *symbol = std::get<std::int64_t>(*symbol) + change;
   }
-  // Degrees divide sizes; a size that they do not divide is no tensor's.
+  // Every degree must divide its size.
   for (const auto& type : out.tensors) {
     for (std::size_t d = 0; d < type.shape.rank(); ++d) {
       if (type.shape.sizes[d] % type.shape.degrees[d] != 0) return std::nullopt;
@@ -40,8 +41,8 @@ std::optional<Instance> shifted(const Instance& base, const Move& move, std::int
 
 // A way in which the sizes of all tensors of the source may change.
 struct Generator {
-  Move change;                // of the variables
-  std::vector<Vector> nodes;  // of every node's sizes, as far as they are typed
+  Move change;                // change of the variables
+  std::vector<Vector> nodes;  // changes of every typed node's sizes
 };
 
 Generator combination(std::span<const Generator> generators, const Vector& factors) {
@@ -78,8 +79,8 @@ class MoveFinder {
     add_with_symbols();
   }
 
-  // The sizes of a constant are symbols, and no operator's moves tell of several at once: what is
-  // as large as one that does not move grows with it.
+  // Adds moves for symbols that are the sizes of a constant, since no operator's moves change
+  // several of these at once. Everything as large as a symbol that does not move grows with it.
   void add_equal() {
     const auto symbol = [&](std::size_t s) {
       return std::get_if<std::int64_t>(&*pattern_.base.symbols[s]);
@@ -93,8 +94,8 @@ class MoveFinder {
   }
 
  private:
-  // From operator to operator: of all changes of the tensors before, those that are moves of the
-  // operator.
+  // Goes from operator to operator. Keeps those changes of the earlier tensors that are moves of
+  // the operator.
   void compose() {
     const auto side = type_side(rule_.source, pattern_.base);
     CHECK(side.has_value(), rule_.name);
@@ -172,7 +173,8 @@ class MoveFinder {
     generators_ = std::move(next);
   }
 
-  // Sizes only grow: what grows at the cost of another grows with what makes that one grow.
+  // Makes all changes positive, as sizes only grow. If a size shrinks, adds a move that makes it
+  // grow.
   void make_positive() {
     for (auto& g : generators_) {
       for (std::size_t i = 0; i < count_; ++i) {
@@ -201,7 +203,7 @@ class MoveFinder {
     return false;
   }
 
-  // What a condition allows only together.
+  // Adds sums of moves, since a condition may allow moves only together.
   void add_together(const std::vector<Move>& refused) {
     const auto sum = [&](Move a, const Move& b) {
       for (std::size_t i = 0; i < count_; ++i) a[i] += b[i];
@@ -223,7 +225,8 @@ class MoveFinder {
     if (!refused.empty()) add_tied();
   }
 
-  // More than three that a condition ties: what does not move grows with all that is as large.
+  // Handles conditions that tie more than three moves: a size that does not move grows with all
+  // sizes equal to it.
   void add_tied() {
     std::size_t at = 0;
     for (const auto& type : pattern_.base.tensors) {
@@ -240,7 +243,7 @@ class MoveFinder {
     }
   }
 
-  // Whole numbers that grow with a size, as the length of a slice does.
+  // Adds integer symbols that grow with a size, as the length of a slice does.
   void add_with_symbols() {
     for (std::size_t s = sizes_; s < count_; ++s) {
       if (!std::holds_alternative<std::int64_t>(*pattern_.base.symbols[s - sizes_])) continue;
@@ -261,7 +264,7 @@ class MoveFinder {
     }
   }
 
-  // Of every size and whole number that is `value`.
+  // Returns the change that increases every size and integer symbol equal to `value`.
   [[nodiscard]] Move change_of_all(std::int64_t value) const {
     Move out;
     for (const auto& type : pattern_.base.tensors) {
@@ -279,7 +282,7 @@ class MoveFinder {
   RuleTyper typer_;
   std::size_t sizes_;
   std::size_t count_;
-  std::vector<std::size_t> first_;  // by variable, where its sizes stand
+  std::vector<std::size_t> first_;  // by variable: the position of its first size
   std::vector<std::size_t> node_ranks_;
   std::vector<Generator> generators_;
 };
@@ -294,7 +297,8 @@ Instance with_steps(const Pattern& pattern, std::span<const std::int64_t> steps,
   return out.value_or(Instance{});
 }
 
-// How often a move may be made, from below 0 on, with all sizes that it changes in 1..largest.
+// Returns how often a move may be made, negative counts included, with all sizes that it changes in
+// 1..largest.
 std::vector<std::int64_t> steps_within(const Pattern& pattern, const Move& move,
                                        std::int64_t largest) {
   std::vector<std::int64_t> out;
@@ -372,7 +376,7 @@ SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::in
 
 namespace {
 
-// Large steps that differ from each other, below `range`.
+// Returns `count` large steps that differ from each other, in a range of size `range`.
 std::vector<std::int64_t> large_steps(std::size_t count, Hash range, Hash seed) {
   constexpr std::int64_t kLeast = 40;
   std::vector<std::int64_t> out;
@@ -386,7 +390,8 @@ std::vector<std::int64_t> large_steps(std::size_t count, Hash range, Hash seed) 
   return out;
 }
 
-// Sets of moves to leave out: none, those that change symbols, each alone, all but one.
+// Returns sets of moves to leave out: none, those that change symbols, also each single one, all
+// but one.
 std::vector<std::vector<bool>> left_out(const Pattern& pattern) {
   const auto count = pattern.moves.size();
   const auto sizes = sizes_of(pattern.base);
@@ -410,7 +415,7 @@ std::optional<Instance> generic_instance(const Rule& rule, const Pattern& patter
   if (pattern.moves.empty()) return pattern.base;
   RuleTyper typer(rule);
   for (const auto& out : left_out(pattern)) {
-    // Smaller ones where those are too large: what is multiplied together stays below 2^50.
+    // Tries smaller steps if these are too large: the product of sizes must stay below 2^50.
     for (Hash range = 1000; range > 4 * pattern.moves.size(); range /= 4) {
       auto steps = large_steps(pattern.moves.size(), range, seed);
       for (std::size_t j = 0; j < steps.size(); ++j) steps[j] *= out[j] ? 0 : 1;

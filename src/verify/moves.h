@@ -1,16 +1,16 @@
-// Which sizes of an instance may change together: found by trying. See instances.h.
+// Finds by trying which sizes of an instance may change together. See instances.h.
 #pragma once
 
 #include "verify/instances.h"
 
 namespace tandem::verify {
 
-// Fills in pattern.moves for its base.
+// Fills in pattern.moves for the pattern's base.
 void find_moves(const Rule& rule, Pattern& pattern);
 
-// Adds those of several symbols that no operator's operands tell of: all sizes and whole numbers
-// that are equal to one that does not move grow together. Of these there are few, which would be
-// the only ones that large instances are made by.
+// Adds moves of several symbols that no operator's operands determine: all sizes and integers equal
+// to a symbol that does not move grow with it. Kept apart from find_moves: such moves are few, and
+// large instances would be built from them alone.
 void add_moves_of_equal(const Rule& rule, Pattern& pattern);
 
 }  // namespace tandem::verify

@@ -56,8 +56,8 @@ class Mutator {
     }
   }
 
-  // To operators with the same attributes, in the registry's order the next two: that they take as
-  // many operands is seen by the types.
+  // Changes the operator to the next two in the registry's order with the same attributes and the
+  // same number of operands.
   void change_operator(std::size_t n) {
     const auto& spec = *rule_.target.nodes[n].spec;
     const auto all = ops::all_ops();

@@ -1,5 +1,5 @@
-// Wrong rules made of right ones, by changing one token: another operator, two variables exchanged,
-// another number or name. What a verifier must find false, where it is not true by accident.
+// Builds wrong rules from right ones by changing one token: another operator, two variables
+// exchanged, another number or name. A verifier must refute them, unless one is true by accident.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tandem::verify {
 
-// Those of the target that are still rules. Deterministic.
+// Returns the mutants of the rule's target that are still rules. Deterministic.
 std::vector<rewrite::Rule> mutants(const rewrite::Rule& rule);
 
 }  // namespace tandem::verify

@@ -14,7 +14,7 @@ namespace {
 
 using rewrite::Operation;
 
-// Writes the attributes and all values of their symbols down.
+// Returns the node's attributes and all values of their symbols as text, the key of the cache.
 std::string text_of(const rewrite::PatternNode& node,
                     const std::vector<std::vector<Value>>& values) {
   std::string out = node.spec->name;
@@ -91,8 +91,8 @@ const std::vector<NodeChoices::Choice>& NodeChoices::fitting(std::span<const Typ
     }
     numbers[s] = 0;
   }
-  // Where the first values do not fit, two others together may; and one that does not fit beside
-  // the first value of another: part 1 of 2, a padding that only a window larger than 1 takes.
+  // Two other values may fit together, even if neither fits with the first values. A value may also
+  // fit only beside another one: part 1 of 2, a padding that only a window larger than 1 takes.
   for (std::size_t a = 0; a < values_.size(); ++a) {
     for (std::size_t b = 0; b < values_.size(); ++b) {
       if (a == b) continue;

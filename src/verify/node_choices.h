@@ -1,6 +1,6 @@
-// The values of a pattern node's own symbols with which it takes operands of given types: stride=?s
-// and padding=?p of a convolution have forty values each, of which few fit. Most rules have nodes
-// like those of other rules, so what was found is kept.
+// Finds the values of a pattern node's own symbols with which it takes operands of given types. For
+// example, stride=?s and padding=?p of a convolution have forty values each, few of which fit.
+// Results are cached, since most rules have nodes like those of other rules.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,23 @@ namespace tandem::verify {
 class NodeChoices {
  public:
   using TypeId = TypeTable::TypeId;
-  using Numbers = std::vector<std::uint8_t>;  // by symbol, which of its values
+  using Numbers = std::vector<std::uint8_t>;  // by symbol: position among its values
 
   struct Choice {
     Numbers values;
-    TypeId type = 0;  // of the result
+    TypeId type = 0;  // type of the result
   };
 
-  // Kept for the thread. `symbols` are the node's own, `values` those of all of the rule's. Null
-  // where an attribute needs more than these, such as the size of a tensor.
+  // Returns the thread's cached choices of a node. `symbols` are the node's own, and `values` are
+  // those of all symbols of the rule. Returns null if an attribute needs more than these, such as
+  // the size of a tensor.
   static NodeChoices* of_thread(const rewrite::PatternNode& node,
                                 const std::vector<std::size_t>& symbols,
                                 const std::vector<std::vector<Value>>& values);
 
-  // With the first value of each symbol, with another one of one symbol, with those of two that fit
-  // alone, and with one that does and the first of another's that fits beside it only.
+  // Returns the choices that fit `inputs`. It tries the first value of each symbol, other values of
+  // one symbol, and pairs of other values that fit alone. It also pairs one of these with the first
+  // value of another symbol that fits only beside it.
   const std::vector<Choice>& fitting(std::span<const TypeId> inputs);
 
  private:

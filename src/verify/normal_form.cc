@@ -18,10 +18,10 @@ namespace {
 using term::BoundNode;
 using term::Kind;
 
-// A node's element as a function of its indices.
+// An element of a node as a function of its indices.
 struct Element {
   std::vector<IndexVar> factors;  // free in `value`, each in [0, extent)
-  // By dimension: the factors that it runs over with their units, the major one first.
+  // A dimension: the factors that it runs over with their units, the major one first.
   struct Dim {
     std::vector<IndexVar> factors;
     std::vector<std::int64_t> units;
@@ -34,7 +34,7 @@ class Composer {
  public:
   explicit Composer(Algebra& algebra) : algebra_(algebra) {}
 
-  // The outputs' elements at the indices given, a list for each output.
+  // Returns the outputs' elements at the indices `at`, which has a list for each output.
   std::vector<Sum> run(const TypedSide& side, const std::vector<std::vector<Linear>>& at) {
     side_ = &side;
     elements_.clear();
@@ -55,14 +55,14 @@ class Composer {
     term.domain.guards.push_back(std::move(below));
   }
 
-  // Conditions that the read is inside the tensor.
+  // Returns the conditions that a read at `at` is inside a tensor of these sizes.
   static ScalarTerm inside(const Shape& sizes, const std::vector<Linear>& at) {
     ScalarTerm out;
     for (std::size_t d = 0; d < at.size(); ++d) keep_inside(out, at[d], sizes[d]);
     return out;
   }
 
-  // Element `at` of a node; 0 outside.
+  // Returns element `at` of node `n`, or 0 outside the tensor.
   Sum read(PatternId n, const std::vector<Linear>& at) {
     const auto& node = side_->nodes[n];
     const auto& sizes = node.type.shape.sizes;
@@ -102,7 +102,7 @@ class Composer {
       }
     }
     for (auto& term : out) {
-      // Not one by one: a value may mention a factor of the same name as another.
+      // Substitutes in two steps, since a value may mention a factor with the name of another.
       std::vector<std::pair<IndexVar, Linear>> passing;
       for (const auto& [factor, value] : values) {
         const auto name = algebra_.fresh(algebra_.extent(factor));
@@ -118,7 +118,7 @@ class Composer {
     return out;
   }
 
-  // As ops::constant_element says, for all indices together.
+  // Returns a constant's element at all indices together, as ops::constant_element does for one.
   Sum constant(const TypedNode& node, const std::vector<Linear>& at) {
     const auto& a = node.op->get<ops::Constant>();
     auto out = inside(node.type.shape.sizes, at);
@@ -151,7 +151,7 @@ class Composer {
     elements_[n] = std::move(element);
   }
 
-  // By what the factors were split into meanwhile.
+  // Returns the dimension with each factor replaced by the indices that it has been split into.
   Element::Dim dim_of(const term::Dim& dim, const std::vector<IndexVar>& factors) const {
     Linear at;
     for (const auto& part : dim.at.parts) {
@@ -297,7 +297,7 @@ class Composer {
   std::vector<Element> elements_;
 };
 
-// Made by the laws `first`, and then once more by `last`.
+// Builds the forms by the laws `first`, then normalizes them once more by `last`.
 FormComparison compared(const TypedSide& source, const TypedSide& target, Laws first, Laws last) {
   Algebra algebra(first);
   std::vector<std::vector<Linear>> at;
@@ -313,7 +313,7 @@ FormComparison compared(const TypedSide& source, const TypedSide& target, Laws f
     auto b = composer.run(target, at);
     algebra.use(last);
     for (std::size_t o = 0; o < a.size(); ++o) {
-      // Again, since the one may have cut indices that the other has whole.
+      // Normalizes again, since one form may have split indices that the other has not.
       if (key_of(algebra.normal(a[o])) != key_of(algebra.normal(b[o]))) {
         return {false, a.size() == 1 ? std::string("the normal forms differ")
                                      : fmt::format("the normal forms of output {} differ", o)};
@@ -330,8 +330,8 @@ FormComparison compared(const TypedSide& source, const TypedSide& target, Laws f
 FormComparison compare_forms(const TypedSide& source, const TypedSide& target) {
   auto out = compared(source, target, Laws::kOfFields, Laws::kOfFields);
   if (out.equal) return out;
-  // Few rules need more, and their forms are longer. That a sum of products of relu is not negative
-  // is seen only before relu is written out.
+  // Few rules need more laws, and their forms are longer. The order matters: a sum of products of
+  // relu is seen not to be negative only before relu is written out.
   for (const auto first : {Laws::kOfOrder, Laws::kOfFields}) {
     if (compared(source, target, first, Laws::kOfOrder).equal) return {true, ""};
   }

@@ -1,13 +1,13 @@
-// The decision procedure for tensor expressions: both sides of a rule as sums of products over
-// bound indices (scalar.h, algebra.h), made of the operators' meanings at given sizes. Nothing is
-// enumerated element by element, so sizes may be large.
+// Decides whether tensor expressions are equal. Both sides of a rule become sums of products over
+// bound indices (scalar.h, algebra.h), made of the operators' meanings at given sizes. Elements are
+// not enumerated, so sizes may be large.
 //
-// Equal forms prove the sides equal at these sizes, in exact algebra: coefficients are in the prime
-// field of 2^61 - 1 elements, other identities than those of a field, of sums and of index ranges
-// are not used. Large random sizes stand for all sizes: a comparison of sizes, or a coefficient
-// made of them, that comes out the same by chance does so with probability below 2^-9 for each of
-// the comparisons made, and again independently for every further draw; verdict.h draws several and
-// exhausts small sizes beside.
+// Equal forms prove the sides equal at these sizes, in exact algebra. Coefficients are in the prime
+// field of 2^61 - 1 elements. The identities used are those of a field, of sums, of index ranges
+// and, if these are not enough, of ordered numbers. Large random sizes stand for all sizes. A
+// comparison of sizes, or of a coefficient made of them, agrees by chance with probability below
+// 2^-9, and independently so for every further draw. verdict.h draws several and also exhausts
+// small sizes.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,10 @@ namespace tandem::verify {
 
 struct FormComparison {
   bool equal = false;
-  std::string reason;  // where not: why nothing is known. Never that the sides differ.
+  std::string reason;  // if not equal: why nothing is known, never that the sides differ
 };
 
+// Compares the normal forms of all outputs of both sides.
 FormComparison compare_forms(const TypedSide& source, const TypedSide& target);
 
 }  // namespace tandem::verify

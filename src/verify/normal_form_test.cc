@@ -9,7 +9,7 @@
 namespace tandem::verify {
 namespace {
 
-// How many patterns have equal forms at a generic size, of how many that fit.
+// Returns how many patterns have equal forms at a generic size, and how many fit.
 std::pair<int, int> proved(const std::string& line, std::string* reason) {
   const auto rule = rewrite::parse_rule(line)[0];
   int equal = 0;
@@ -78,17 +78,17 @@ const std::vector<std::string>& true_rules() {
       "d2: (relu (tanh ?x)) => (tanh (relu ?x))",
       "e2: (relu (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x)) => (mul (constant "
       "shape=[?n, ?n] kind=\"eye\" value=1) (relu ?x))",
-      // What is not negative: squares, and products of what is not.
+      // Expressions that are not negative: squares, and products of such expressions.
       "h2: (linear (relu ?x) (relu ?y) act=relu) => (linear (relu ?x) (relu ?y))",
       "i2: (relu (reduce_sum (mul (mul ?x ?x) (relu ?y)) axes=[0])) => (reduce_sum (mul (mul ?x "
       "?x) (relu ?y)) axes=[0]) if same_shape(?x, ?y)",
-      // Windows of windows, one of them of a kernel that is a constant.
+      // Windows of windows; the kernel of one of them is a constant.
       "f2: (avg_pool2d (relu (conv2d ?x ?w padding=[0, 1])) kernel=[3, 3] padding=[1, 1]) => "
       "(conv2d (relu (conv2d ?x ?w padding=[0, 1])) (avg_pool2d (pad (pad (reshape (constant "
       "shape=[dim(?w, 0), dim(?w, 0)] kind=\"eye\" value=1) shape=[dim(?w, 0), dim(?w, 0), 1, 1]) "
       "axis=2 before=1 after=1) axis=3 before=1 after=1) kernel=[3, 3] padding=[1, 1]) padding=[1, "
       "1]) if dim(?w, 2) == 1 and dim(?w, 3) == 3",
-      // Channels in groups, told by a kernel that knows of no groups.
+      // Channels in groups next to a kernel without groups.
       "g2: (conv2d ?x ?w groups=2) => (conv2d (conv2d ?x ?w groups=2) (reshape (constant "
       "shape=[dim(?w, 0), dim(?w, 0)] kind=\"eye\" value=1) shape=[dim(?w, 0), dim(?w, 0), 1, 1]))",
   };

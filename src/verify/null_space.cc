@@ -15,7 +15,7 @@ void reduce(Vector& row) {
   for (auto& n : row) n /= divisor;
 }
 
-// row -= pivot_row * (row[column] / pivot_row[column]), multiplied so that it stays whole.
+// Computes row -= pivot_row * (row[column] / pivot_row[column]), scaled so that it stays integral.
 void eliminate(Vector& row, const Vector& pivot_row, std::size_t column) {
   if (row[column] == 0) return;
   const auto a = pivot_row[column];

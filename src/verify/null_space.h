@@ -1,4 +1,4 @@
-// Whole-number solutions of small systems of linear equations.
+// Integer solutions of small systems of linear equations.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@ namespace tandem::verify {
 
 using Vector = std::vector<std::int64_t>;
 
-// A basis of the vectors x with row * x = 0 for every row; each without a common factor. What can
-// be chosen freely are the first columns where possible: the last are computed from them.
+// Returns a basis of the vectors x with row * x = 0 for every row: x + y - w = 0 -> [1, 0, 1], [0,
+// 1, 1]. No vector has a common factor. The first columns are free if possible, and the last ones
+// follow from them.
 std::vector<Vector> null_space(std::vector<Vector> rows, std::size_t columns);
 
 }  // namespace tandem::verify

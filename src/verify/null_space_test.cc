@@ -13,8 +13,8 @@ std::int64_t product(const Vector& a, const Vector& b) {
   return out;
 }
 
-// The rank by elimination in a prime field, which is that over the rationals here: numbers are
-// small.
+// Returns the rank by elimination in a prime field. It equals the rank over the rationals, as the
+// numbers are small.
 std::size_t rank(std::vector<Vector> rows, std::size_t columns) {
   constexpr std::int64_t kPrime = 1'000'003;
   const auto inverse = [](std::int64_t a) {

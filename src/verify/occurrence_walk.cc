@@ -20,7 +20,7 @@ void set_size(ParallelShape& shape, std::size_t d, std::int64_t to) {
   if (to >= 1 && to <= kMostSize && to % shape.degrees[d] == 0) shape.sizes[d] = to;
 }
 
-// With one dimension in front or behind, or without the first.
+// Returns `shape` with one more dimension, in front or behind.
 ParallelShape longer(const ParallelShape& shape, std::int64_t size, bool behind) {
   auto out = shape;
   if (!behind) {
@@ -34,6 +34,7 @@ ParallelShape longer(const ParallelShape& shape, std::int64_t size, bool behind)
   }
   return out;
 }
+// Returns `shape` without its first dimension.
 ParallelShape shorter(const ParallelShape& shape) {
   auto out = shape;
   out.sizes = {};
@@ -87,7 +88,8 @@ std::int64_t OccurrenceWalk::size() {
   return sizes[below(sizes.size())];
 }
 
-// One of its sizes, or a symbol; now and then a size of what is made of them, as a sum of two.
+// Returns one of the instance's sizes or symbols. Sometimes returns a size of an operator's result,
+// which may be a sum of two.
 std::int64_t OccurrenceWalk::number_of(const Instance& at) {
   if (!results_.empty() && below(4) == 0) return results_[below(results_.size())];
   std::array<std::int64_t, 64> known = {};
@@ -126,7 +128,7 @@ void OccurrenceWalk::change(Instance& at) {
   }
 }
 
-// All that is one number becomes another.
+// Replaces one number by another wherever it occurs.
 void OccurrenceWalk::rename(Instance& at) {
   const auto from = number_of(at);
   const auto to = size();
@@ -140,7 +142,8 @@ void OccurrenceWalk::rename(Instance& at) {
   }
 }
 
-// All that is one number, or that is so far from the last, of a group; or of half of all.
+// Resizes dimensions of a group, or of a random half of all tensors: those equal to one number, or
+// those at one distance from the last dimension.
 void OccurrenceWalk::resize_group(Instance& at) {
   const auto from = number_of(at);
   const auto behind = 1 + below(kMostRank);
@@ -174,7 +177,7 @@ void OccurrenceWalk::group() {
       add_names_below(nodes[n].inputs[i], names);
     }
   }
-  // In the order of the rule: that of addresses would not be the same in each run.
+  // Keeps the order of the rule; an order of addresses would change from run to run.
   for (auto n : operators_) {
     for (std::size_t i = 0; i < nodes[n].inputs.size(); ++i) {
       const auto found = operands.find({nodes[n].spec, i});
@@ -201,7 +204,8 @@ void OccurrenceWalk::add_names_below(rewrite::PatternId node, Names& to) const {
   }
 }
 
-// Where an operator's operands do not fit, a variable among them becomes like another one.
+// Mends operands that do not fit: a variable among them takes the type of another one. Returns
+// whether the source then fits.
 bool OccurrenceWalk::mend(Instance& at) {
   constexpr int kMost = 2;
   for (int i = 0;; ++i) {
@@ -231,7 +235,8 @@ void OccurrenceWalk::resize(Instance& at) {
   resize_one(at, below(2) == 0 ? size() : number_of(at));
 }
 
-// What two tensors share is often a size of each; or a sum of theirs stays what it is.
+// Sets two sizes to one value, since tensors often share a size. Sometimes shifts size from one
+// tensor to another, so that their sum stays.
 void OccurrenceWalk::resize_two(Instance& at) {
   if (below(3) == 0) return shift(at);
   const auto to = size();
@@ -239,7 +244,7 @@ void OccurrenceWalk::resize_two(Instance& at) {
   resize_one(at, to);
 }
 
-// As parts of a concatenation.
+// Moves size from one tensor to another, as between parts of a concatenation.
 void OccurrenceWalk::shift(Instance& at) {
   auto& from = at.tensors[below(at.tensors.size())].shape;
   auto& to = at.tensors[below(at.tensors.size())].shape;
@@ -256,7 +261,7 @@ void OccurrenceWalk::resize_one(Instance& at, std::int64_t to) {
   if (shape.rank() != 0) set_size(shape, below(shape.rank()), to);
 }
 
-// The dimension that is so far from the last, of all tensors that have it.
+// Resizes the dimension at one distance from the last, in all tensors that have it.
 void OccurrenceWalk::resize_everywhere(Instance& at) {
   const auto behind = 1 + below(kMostRank);
   const auto to = size();
@@ -266,7 +271,7 @@ void OccurrenceWalk::resize_everywhere(Instance& at) {
   }
 }
 
-// Of one tensor, of a group, of all that have this rank, or of some of them.
+// Changes the rank of one tensor, of a group, of all tensors with this rank, or of some of them.
 void OccurrenceWalk::change_ranks(Instance& at) {
   const auto* group = below(2) == 0 ? &groups_[below(groups_.size())] : nullptr;
   auto which = below(at.tensors.size());

@@ -1,12 +1,12 @@
-// From one way in which a rule's source occurs to others, step by step: one size changes, or all
-// that are equal, a rank, a symbol, a degree. Most single changes of what fits fit as well, so that
-// a walk comes to types that differ from where it began in many places at once; of types that are
-// drawn as a whole nearly none fit.
+// Walks from one occurrence of a rule's source to others, step by step. A step changes one size,
+// all equal sizes, a rank, a symbol or a degree. Most single changes of what fits also fit, so a
+// walk reaches types that differ from its start in many places. Types that are drawn as a whole
+// nearly never fit.
 //
-// What an operator stretches may be a whole expression: in `(add (mul ?x ?y) (mul ?z ?w))` ?z and
-// ?w are of size 1 together, or none is. So all that stands below a node changes at once, too, and
-// so does what is the same operand of all operators of a kind, as kernels of convolutions; and
-// where a change does not fit, a variable takes the type of what stands beside it.
+// An operator may broadcast a whole expression: in `(add (mul ?x ?y) (mul ?z ?w))` either both ?z
+// and ?w have size 1, or neither does. A step may therefore change all that is below a node, or the
+// same operand of all operators of a kind, such as the kernels of convolutions. If a change does
+// not fit, a variable takes the type of another operand of the same operator.
 #pragma once
 
 #include <random>
@@ -21,11 +21,11 @@ class OccurrenceWalk {
  public:
   OccurrenceWalk(const Rule& rule, std::span<const Instance> near, Hash seed);
 
-  // The next one, or none where what was tried does not occur; now and then it begins anew.
+  // Returns the next occurrence, or null if the change tried does not occur. Sometimes starts anew.
   const Instance* step();
 
  private:
-  // Tensor variables and symbols.
+  // A set of tensor variables and symbols.
   struct Names {
     std::vector<bool> tensors;
     std::vector<bool> symbols;
@@ -58,13 +58,13 @@ class OccurrenceWalk {
   std::mt19937_64 random_;
   bool parallel_;
   std::vector<rewrite::PatternId> operators_;  // nodes of the source
-  std::vector<Names> groups_;                  // what changes together
-  std::vector<std::int64_t> degrees_;          // to divide by
+  std::vector<Names> groups_;                  // names that change together
+  std::vector<std::int64_t> degrees_;          // degrees to shard by
   std::size_t steps_ = 0;
   std::int64_t first_ = 1, second_ = 1;  // sizes of this walk
   Instance current_;
   Instance next_;
-  std::vector<std::int64_t> results_;  // sizes of what the source's operators make
+  std::vector<std::int64_t> results_;  // sizes of the results of the source's operators
 };
 
 }  // namespace tandem::verify

@@ -17,16 +17,15 @@ Instance of(std::initializer_list<Shape> shapes) {
   return out;
 }
 
-// A kernel, an image and what is added to both are of ranks and sizes that all depend on each
-// other.
+// Ranks and sizes of all four matmul operands depend on each other.
 TEST(OccurrenceWalk, ComesFar) {
   const auto walked =
       rule("(add (matmul ?x ?y) (matmul ?z ?w)) => (add (matmul ?z ?w) (matmul ?x ?y))");
   const auto near = of({{2, 2}, {2, 2}, {2, 2}, {2, 2}});
   OccurrenceWalk walk(walked, {&near, 1}, 1);
   int occurred = 0;
-  int uneven = 0;     // the contracted sizes differ from each other and from the others
-  int stretched = 0;  // a rank of 3 beside one of 2
+  int uneven = 0;     // the contracted sizes differ from each other, the others do not
+  int stretched = 0;  // a rank of 3 next to one of 2
   for (int i = 0; i < 1000; ++i) {
     const auto* at = walk.step();
     if (at == nullptr) continue;
@@ -42,7 +41,7 @@ TEST(OccurrenceWalk, ComesFar) {
   EXPECT_GT(stretched, 20);
 }
 
-// All of one operand's variables are of one element, those of the other are not.
+// All variables of one operand have one element, and those of the other have more.
 TEST(OccurrenceWalk, ComesToWhatIsStretchedTogether) {
   const auto walked = rule(
       "(add (layer_norm ?x ?y ?z) (layer_norm ?u ?v ?w)) => (add (layer_norm ?u ?v ?w) (layer_norm "
@@ -59,7 +58,7 @@ TEST(OccurrenceWalk, ComesToWhatIsStretchedTogether) {
   EXPECT_GT(stretched, 3);
 }
 
-// A sum of two sizes where both operands are made anew, and a dimension behind the others.
+// Reaches a sum of two sizes if both operands are results, and a dimension behind the others.
 TEST(OccurrenceWalk, ComesToSizesThatTheOperatorsMake) {
   const auto walked = rule(
       "(linear (concat ?x ?y axis=1) (concat (constant shape=[?n, ?n] kind=\"eye\" value=1) ?z "
@@ -89,7 +88,7 @@ TEST(OccurrenceWalk, OfDegreesThatTheRuleNames) {
 TEST(Seen, TwoTogetherThatWereNot) {
   Seen seen;
   EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 2}})));
-  EXPECT_FALSE(seen.is_new(of({{4, 5}, {5, 4}})));  // nothing is 1, the same are equal
+  EXPECT_FALSE(seen.is_new(of({{4, 5}, {5, 4}})));  // no size is 1, and the same sizes are equal
   EXPECT_TRUE(seen.is_new(of({{1, 3}, {3, 1}})));
   EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 1}})));
   EXPECT_TRUE(seen.is_new(of({{3}, {3, 2}})));

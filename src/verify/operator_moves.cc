@@ -12,7 +12,7 @@ using TypeId = TypeTable::TypeId;
 
 class OperatorMoveFinder {
  public:
-  // `sized`: the last operands are only measured.
+  // With `sized`, the last operands are only measured.
   OperatorMoveFinder(std::optional<ops::Op> op, const SizedOperator* sized,
                      std::span<const TypeId> inputs)
       : op_(op), sized_(sized) {
@@ -37,7 +37,8 @@ class OperatorMoveFinder {
         if (i != j && !single[i] && (i < j || single[j])) consider({i, j}, false);
       }
     }
-    // What is left may move by more than 1. A size of 1 is one that is stretched, as a rule.
+    // The remaining sizes may move by more than 1. A size of 1 is left out, as it is mostly
+    // broadcast.
     for (std::size_t i = 0; i < count_; ++i) covered[i] = covered[i] || size_at(i) == 1;
     for (std::size_t i = 0; i < count_; ++i) {
       if (!covered[i]) consider({i}, true);
@@ -60,7 +61,7 @@ class OperatorMoveFinder {
   }
 
  private:
-  // The types after `times` times the move, and the result's sizes; none where they do not fit.
+  // Returns the result's sizes after `times` moves, or nullopt if the operands do not fit.
   std::optional<Vector> result(const Vector& move, std::int64_t times) {
     std::vector<TypeId> inputs;
     inputs.reserve(types_.size());
@@ -103,8 +104,8 @@ class OperatorMoveFinder {
     return 1;
   }
 
-  // The smallest number of times, once unless `steps`, that the move can be made so that the result
-  // changes evenly.
+  // Adds the move, or with `steps` its smallest multiple from 2 to 4, if the result changes evenly.
+  // Returns whether it did.
   bool add(const Vector& move, bool steps) {
     for (std::int64_t step = steps ? 2 : 1; step <= (steps ? 4 : 1); ++step) {
       const auto once = result(move, step);
@@ -127,7 +128,8 @@ class OperatorMoveFinder {
     return false;
   }
 
-  // Channels of an image in groups, beside those of one group.
+  // Adds moves of one size with a multiple of another, as for the channels of all groups and of
+  // one.
   void add_scaled(std::vector<bool>& covered) {
     for (std::size_t i = 0; i < count_; ++i) {
       for (std::size_t j = 0; j < count_; ++j) {
@@ -144,7 +146,7 @@ class OperatorMoveFinder {
     }
   }
 
-  // Many operands of the same shape: the same dimension of all of them.
+  // Adds moves of the same dimension of all operands, for many operands of one shape.
   void add_all_operands(std::vector<bool>& covered) {
     if (types_.size() < 3) return;
     for (std::size_t d = 0; d < types_[0].shape.rank(); ++d) {

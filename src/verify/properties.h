@@ -11,7 +11,7 @@ namespace tandem::verify {
 
 std::span<const EmbeddedFile> embedded_properties();
 
-// All of them; of `<=>` each way is one. Parsed once.
+// Returns all properties; a `<=>` gives one each way. Parsed once.
 const std::vector<rewrite::Rule>& all_properties();
 
 }  // namespace tandem::verify

@@ -28,8 +28,7 @@ using rewrite::Rule;
 using rewrite::Value;
 using term::Field;
 
-// --- One instance
-// ---------------------------------------------------------------------------------
+// --- One instance --------------------------------------------------------------------------------
 
 using Values = graph::ShardedValues<Field>;
 
@@ -91,10 +90,9 @@ Outcome judged(const Rule& rule, const Instance& instance, Hash seed) {
   return {};
 }
 
-// --- Ways to divide the operands
-// ------------------------------------------------------------------
+// --- Ways to shard the operands ------------------------------------------------------------------
 
-// The undivided type, and all with one or two coordinates of degree 2.
+// Returns the whole type, and all types with one or two coordinates of the given degree.
 std::vector<TensorType> divided(const TensorType& whole, std::int64_t degree) {
   std::vector<TensorType> out = {whole};
   const auto coordinates = whole.shape.rank() + 2;
@@ -122,7 +120,7 @@ std::vector<TensorType> divided(const TensorType& whole, std::int64_t degree) {
   return out;
 }
 
-// Ways to divide the tensors of `base` by `degree` in which the source fits.
+// Returns the ways to shard the tensors of `base` by `degree` in which the source fits.
 std::vector<Instance> divisions(const Rule& rule, const Instance& base, std::int64_t degree) {
   constexpr std::size_t kMostTries = 1U << 14U;
   std::vector<std::vector<TensorType>> choices;
@@ -142,8 +140,7 @@ std::vector<Instance> divisions(const Rule& rule, const Instance& base, std::int
   return out;
 }
 
-// --- Attributes that are no numbers
-// ---------------------------------------------------------------
+// --- Attributes that are no numbers --------------------------------------------------------------
 
 void put(Expression& e, std::uint16_t symbol, const Value& value) {
   if (e.operation == Operation::kSymbol && e.variables[0] == symbol) {
@@ -154,7 +151,7 @@ void put(Expression& e, std::uint16_t symbol, const Value& value) {
   for (auto& operand : e.operands) put(operand, symbol, value);
 }
 
-// The rule with a value in the place of a symbol.
+// Returns the rule with a value in place of a symbol.
 Rule with_value(Rule rule, std::size_t symbol, const Value& value) {
   const auto s = static_cast<std::uint16_t>(symbol);
   for (auto* side : {&rule.source, &rule.target}) {
@@ -166,7 +163,7 @@ Rule with_value(Rule rule, std::size_t symbol, const Value& value) {
   return rule;
 }
 
-// A symbol that is an attribute by itself, and no number, with what it may stand for: the default
+// A symbol that is an attribute by itself and no number, with its possible values, the default
 // first.
 struct Slot {
   std::size_t symbol = 0;
@@ -191,7 +188,7 @@ std::vector<Slot> slots_of(const Rule& rule) {
   return out;
 }
 
-// The symbols that stand for degrees of parallelization operators.
+// Returns the symbols that stand for degrees of parallelization operators.
 std::set<std::uint16_t> degrees_of(const Rule& rule) {
   std::set<std::uint16_t> out;
   for (const auto* side : {&rule.source, &rule.target}) {
@@ -207,8 +204,9 @@ std::set<std::uint16_t> degrees_of(const Rule& rule) {
   return out;
 }
 
-// Equal sizes, equal axes and degrees of 1 are the first that fit. These are for the others:
-// degrees of 2, two numbers that differ, one that is 2, as a number of groups.
+// Appends variants of the rule. The search finds equal sizes, equal axes and degrees of 1 first.
+// The variants have degrees of 2, two numbers that differ, or one that is 2, such as a number of
+// groups.
 void add_numbers(const Rule& rule, std::vector<Rule>& out) {
   const auto degrees = degrees_of(rule);
   auto base = rule;
@@ -232,8 +230,9 @@ void add_numbers(const Rule& rule, std::vector<Rule>& out) {
   }
 }
 
-// Strides, paddings, activations and the like are put in before sizes are looked for: the defaults,
-// one other value at a time, then several. It is the rule itself where it has none.
+// Returns the rule with strides, paddings, activations and the like put in before sizes are
+// searched. The defaults come first, then one other value at a time, then several. A rule without
+// such attributes stays as it is.
 std::vector<Rule> specializations(const Rule& rule, std::size_t most, Hash seed) {
   const auto slots = slots_of(rule);
   std::vector<Rule> out;
@@ -265,8 +264,7 @@ std::vector<Rule> specializations(const Rule& rule, std::size_t most, Hash seed)
   return out;
 }
 
-// --- One property
-// ---------------------------------------------------------------------------------
+// --- One property --------------------------------------------------------------------------------
 
 class Check {
  public:
@@ -286,7 +284,7 @@ class Check {
     const auto of_each = std::max<std::size_t>(3, limits_.patterns / rules.size());
     const auto find = [&](Rule rule, std::size_t tries) {
       auto patterns = find_patterns(rule, {.patterns = of_each, .tries = tries});
-      // A few that find nothing may try harder.
+      // If there are few variants, one that finds nothing may try harder.
       if (patterns.all.empty() && patterns.cut && rules.size() <= 8) {
         patterns = find_patterns(rule, {.patterns = of_each, .tries = 6 * tries});
       }
@@ -296,7 +294,7 @@ class Check {
     };
     for (const auto& rule : rules) find(rule, limits_.tries);
     if (forms.empty()) find(std::move(rules.front()), 50 * limits_.tries);
-    // The plain instances of all, then sizes and degrees of each in turn.
+    // Tries the plain instances of all forms first, then sizes and degrees of each form in turn.
     for (const auto& [rule, patterns] : forms) {
       for (const auto& pattern : patterns.all) {
         try_instance(rule, pattern.base);
@@ -318,7 +316,7 @@ class Check {
     return out_.instances + out_.source_only >= limits_.instances;
   }
 
-  // False where enough is known.
+  // Returns false if enough is known.
   bool try_instance(const Rule& rule, const Instance& instance) {
     if (!out_.refuted.empty()) return false;
     if (is_enough()) {
@@ -334,7 +332,8 @@ class Check {
     return out_.refuted.empty();
   }
 
-  // Parallelization operators that change nothing: there the erased equality is what must hold.
+  // Returns the instance with parallelization operators that change nothing. The equality of the
+  // erased sides must hold there.
   static Instance with_degrees_of_one(const Rule& rule, Instance instance) {
     for (auto d : degrees_of(rule)) instance.symbols[d].emplace(std::int64_t{1});
     for (auto& t : instance.tensors) t.shape = ParallelShape(t.shape.sizes);

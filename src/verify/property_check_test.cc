@@ -36,10 +36,10 @@ TEST(PropertyCheck, SomeHold) {
 
 TEST(PropertyCheck, EachHoldsNightly) { expect_all_hold(all_properties(), {}); }
 
-// Axioms that TASO tried and that are wrong as they stand, and others without their conditions.
+// Axioms that TASO tried and that are wrong as stated, and others without their conditions.
 TEST(PropertyCheck, RefutesWhatIsTrueOnlyUnderConditions) {
   const std::string_view wrong[] = {
-      // Concatenation associates along one axis only; and then the halves are not the parts.
+      // Concatenation associates along one axis only, and then the halves are not the operands.
       "(concat ?x (concat ?y ?z axis=?a) axis=?b) => (concat (concat ?x ?y axis=?b) ?z axis=?a)",
       "(split (concat ?x ?y axis=?a) axis=?a parts=2 part=0) => ?x",
       "(split (concat ?x ?y axis=?a) axis=?a parts=2 part=1) => ?y",
@@ -55,12 +55,12 @@ TEST(PropertyCheck, RefutesWhatIsTrueOnlyUnderConditions) {
       "0])",
       "(conv2d ?x (pad ?w axis=2 before=1 after=0) padding=[1, 0]) => (conv2d ?x ?w)",
       "(conv2d ?x (constant shape=[?c, 1, 1, 1] value=1) groups=?g) => ?x",
-      // Sizes of 1 are stretched.
+      // Sizes of 1 are broadcast.
       "(matmul ?x (add ?y ?z)) => (add (matmul ?x ?y) (matmul ?x ?z))",
       "(concat (add ?x ?y) (add ?z ?w) axis=?a) => (add (concat ?x ?z axis=?a) (concat ?y ?w "
       "axis=?a))",
       "(concat (matmul ?x ?y) (matmul ?x ?z) axis=?a) => (matmul ?x (concat ?y ?z axis=?a))",
-      // Wrong altogether.
+      // Plainly wrong rules.
       "(matmul ?x ?y) => (matmul ?y ?x)",
       "(relu (add ?x ?y)) => (add (relu ?x) (relu ?y))",
       "(max_pool2d (concat ?x ?y axis=?a) kernel=[2, 2]) => (concat (max_pool2d ?x kernel=[2, 2]) "
@@ -99,7 +99,7 @@ TEST(PropertyCheck, NamesWhatFollowsFromTheOthers) {
       (std::vector<std::string>{"relu-passes-concat", "relu-passes-concat-reversed", "three"}));
 }
 
-// A `<=>` stands here when either way follows.
+// A `<=>` is listed if either direction follows.
 TEST(PropertyCheck, RedundantPropertiesNightly) {
   if (!SmtProver::is_available()) GTEST_SKIP() << "built without Z3";
   for (const auto& [name, from] : find_redundant(all_properties())) {

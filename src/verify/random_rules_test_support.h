@@ -1,6 +1,7 @@
-// For tests: rules of which many are false, and of those many only just. Terms are drawn at random
-// and computed at one choice of small sizes; two that agree there are a rule that holds there, and
-// often nowhere else. A true rule may be made false from some size on, or be held to some sizes.
+// For tests: draws rules, many of which are false, and many of those only just. Random terms are
+// evaluated at one choice of small sizes. Two terms that agree there make a rule that holds there,
+// and often nowhere else. A true rule may be made false from some size on, or be restricted to some
+// sizes.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@
 
 namespace tandem::verify {
 
-// A pattern that can be cut down: `?x`, or an operator, its attributes and its operands.
+// A pattern that can be shrunk: `?x`, or an operator, its attributes and its operands.
 struct TestTerm {
   std::string head;  // "?x", "add"
   std::vector<TestTerm> operands = {};
@@ -49,7 +50,7 @@ inline std::optional<rewrite::Rule> parsed(const TestRule& rule) {
   try {
     return rewrite::parse_rule(rule.text())[0];
   } catch (const UserError&) {
-    return std::nullopt;  // a variable of the target that the source lacks
+    return std::nullopt;  // the target has a variable that the source lacks
   }
 }
 
@@ -57,7 +58,7 @@ class RandomRules {
  public:
   explicit RandomRules(std::uint64_t seed) : random_(seed) {}
 
-  // Those of one choice of small sizes.
+  // Returns rules drawn from `terms` terms at one choice of small sizes.
   std::vector<TestRule> draw(int terms) {
     Occurrence at;
     const std::array sizes = {1 + below(2), 1 + below(2), 1 + below(3)};
@@ -128,7 +129,7 @@ class RandomRules {
     return out;
   }
 
-  // Of its tensor at some numbers; none where it is not legal.
+  // Returns a hash of the term's values at some numbers, or nullopt if the term is not legal.
   std::optional<Hash> values(const TestTerm& term, const Occurrence& at) {
     const auto rule = parsed({.source = term, .target = term});
     if (!rule) return std::nullopt;
@@ -137,7 +138,7 @@ class RandomRules {
     for (const auto& name : rule->tensors) own.tensors.push_back(at.tensors[numbers[name]]);
     const auto graph = graph_of(rule->source, own);
     if (!graph) return std::nullopt;
-    // Inputs are called by their numbers in the rule: here they must be by their names.
+    // Inputs are named by their numbers in the rule; the values must go by variable names.
     Hash out = 0;
     for (const std::uint64_t seed : {1, 2, 3, 4}) {
       const auto all = graph::run_forward<double>(*graph, [&](graph::NodeId id) {
@@ -162,7 +163,7 @@ class RandomRules {
     return out;
   }
 
-  // As it is, or false from some size on, or held to some sizes.
+  // Returns the rule as it is, false from some size on, or restricted to some sizes.
   TestRule changed(TestRule rule) {
     const auto name = first_variable(rule.source);
     const auto axis = below(2);
@@ -199,7 +200,7 @@ class RandomRules {
   std::mt19937_64 random_;
 };
 
-// A smaller rule for which `fails` still holds: operators are left out, one by one.
+// Returns a smaller rule for which `fails` still holds, removing operators one by one.
 template <class Fails>
 TestRule shrunk(TestRule rule, Fails&& fails) {
   const auto smaller = [](const TestTerm& term, auto&& self) -> std::vector<TestTerm> {

@@ -20,7 +20,7 @@ constexpr std::string_view kRules[] = {
     "(partition (relu ?x) dim=?a degree=?d) => (relu (partition ?x dim=?a degree=?d))",
 };
 
-// By the plain pass over one instance.
+// Types one instance without reuse.
 Fit plain_fit(const Rule& rule, const Instance& instance) {
   const auto source = type_side(rule.source, instance);
   if (!source) return Fit::kNotEvenSource;
@@ -42,14 +42,14 @@ bool plainly_occurs(const Rule& rule, const Instance& instance) {
          });
 }
 
-// What it keeps of one instance changes nothing about the next, whether that fits or not.
+// Reuse from one instance does not change the result of the next, whether that fits or not.
 TEST(RuleTyper, SaysWhatOneInstanceAloneSays) {
   for (const auto text : kRules) {
     const auto rule = rewrite::parse_rule("typed: " + std::string(text))[0];
     const auto bases = find_patterns(rule).bases;
     ASSERT_FALSE(bases.empty()) << text;
     auto instances = drawn_instances(rule, bases, 300, 1);
-    // Of the source's sizes and the symbols of another: mostly these do not fit.
+    // Mixes the sizes of one instance with the symbols of another; most of these do not fit.
     const auto count = instances.size();
     for (std::size_t i = 0; i < count; ++i) {
       auto mixed = instances[i];

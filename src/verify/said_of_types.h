@@ -1,4 +1,4 @@
-// What a rule says of its tensors' types before any are tried.
+// Reads what a rule says about its tensors' types, before any types are tried.
 #pragma once
 
 #include <array>
@@ -10,22 +10,21 @@
 
 namespace tandem::verify {
 
-// What the conditions say of a tensor: its rank, and sizes that are numbers; 0 where they say
-// nothing.
+// The rank and the sizes that the conditions fix for a tensor; 0 if they fix none.
 struct Said {
   std::size_t rank = 0;
   std::array<std::int64_t, Shape::kMaxRank> sizes{};
   auto operator<=>(const Said&) const = default;
 };
 
-// By variable. What is said of one holds for those that are said to be like it.
+// Returns what is fixed, by variable. It also holds for variables that a condition makes equal.
 std::vector<Said> said_by_conditions(const Rule& rule);
 
-// Numbers that the rule mentions, which sizes may have to be.
+// Returns small numbers that the rule mentions, which sizes may have to equal.
 std::vector<std::int64_t> literals(const Rule& rule);
 
-// By variable: does it hold indices? What an operator reads as indices does, also through
-// parallelization operators, which keep the element type.
+// Returns, by variable, whether it holds indices: whether an operator reads it as indices.
+// Parallelization operators between them keep the element type.
 std::vector<bool> index_variables(const Rule& rule);
 
 }  // namespace tandem::verify

@@ -57,7 +57,7 @@ Field field_of(double value) {
 
 namespace {
 
-// A free range of the variable becomes conditions on what stands for it.
+// Substitutes `by` for `v`. A free range of `v` becomes conditions on `by`.
 void substitute(Domain& domain, IndexVar v, const Linear& by) {
   for_each_linear(domain, [&](Linear& e) { e.substitute(v, by); });
   const auto* known = domain.find(v);

@@ -2,12 +2,12 @@
 //
 //   2 * sum_k { k in [0, 64), y + k - 1 >= 0 } x[y + k - 1] * w[k] * relu(...)
 //
-// A term is a coefficient, indices that are summed over with their ranges, conditions on indices
-// (linear ones that are >= 0 or = 0), and atoms that are multiplied. Coefficients are in the prime
-// field, where division is exact. A variable that a term does not bind is free: an index of the
-// tensor that is described, or of what stands around the term.
+// A term has a coefficient, bound indices with their ranges, conditions on indices, and atoms that
+// are multiplied. Bound indices are summed over. Conditions are linear expressions that are >= 0 or
+// = 0. Coefficients are in the prime field, where division is exact. A variable that a term does
+// not bind is free: an index of the tensor that is described, or of an enclosing term.
 //
-// Functions here keep the value. That two expressions are equal is known where their keys are.
+// Functions here keep the value. Expressions with equal keys are equal.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ namespace tandem::verify {
 using term::Field;
 using IndexVar = std::uint32_t;
 
-// 2y + r - 1
+// A linear index expression: 2y + r - 1.
 struct Linear {
-  std::vector<std::pair<IndexVar, std::int64_t>> parts;  // by variable; no coefficient is 0
+  std::vector<std::pair<IndexVar, std::int64_t>> parts;  // sorted by variable; no coefficient is 0
   std::int64_t constant = 0;
 
   bool operator==(const Linear&) const = default;
@@ -44,7 +44,7 @@ struct Range {
 struct VarRange {
   IndexVar var = 0;
   Range range;
-  bool bound = false;  // summed over; else a free variable outside of which the term is 0
+  bool bound = false;  // summed over; else free, and the term is 0 outside the range
 };
 
 struct Domain {
@@ -61,14 +61,14 @@ using Sum = std::vector<ScalarTerm>;
 
 struct Atom {
   enum class Kind : std::uint8_t {
-    kRead,      // `id`, a tensor, at `at`; always inside
-    kIndex,     // the number at[0]
-    kKeep,      // drawn for `id` and `number` at the index `at`
-    kFunction,  // `id` of the argument
-    kInverse,   // of the argument
-    kEqual,     // 1 where the argument is 0, else 0
-    kLess,      // 1 where the first argument is less than the second, else 0
-    kMax,       // of the argument over the domain, where the second argument, if any, is not 0
+    kRead,      // element `at` of tensor `id`; always inside
+    kIndex,     // the index at[0] as a number
+    kKeep,      // 1 or 0, drawn for `id` and `number` at the index `at`
+    kFunction,  // function `id` of the argument
+    kInverse,   // inverse of the argument
+    kEqual,     // 1 if the argument is 0, else 0
+    kLess,      // 1 if the first argument is less than the second, else 0
+    kMax,       // maximum of the first argument over the domain, where the second, if any, is not 0
   };
   Kind kind = Kind::kRead;
   std::int64_t id = 0;
@@ -84,20 +84,20 @@ struct ScalarTerm {
   std::vector<Atom> atoms = {};
 };
 
-// What cannot be brought into this form within the budget.
+// Thrown for an expression that cannot be brought into this form within the budget.
 struct NotNormal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 Sum constant_sum(Field value);
-// The number that a double stands for: whole ones and their inverses are themselves.
+// Returns the field element of a number. Integers and their inverses stay what they are.
 Field field_of(double value);
 
 void substitute(ScalarTerm& term, IndexVar v, const Linear& by);
 void substitute(Sum& sum, IndexVar v, const Linear& by);
 bool mentions(const ScalarTerm& term, IndexVar v);
 
-// Calls visit(linear) on every index expression, the conditions among them.
+// Calls visit(linear) on every index expression, conditions included.
 template <class Visit>
 void for_each_linear(Domain& domain, Visit&& visit) {
   for (auto& e : domain.guards) visit(e);
@@ -115,16 +115,15 @@ void for_each_linear(ScalarTerm& term, Visit&& visit) {
   }
 }
 
-// Whole numbers that say all about an expression but the names of bound indices, the order of
-// factors and that of summands. Without ranges those are left out, so that terms are found which
-// differ in ranges alone.
+// Integers that determine an expression except for the names of its bound indices and the order of
+// its factors and summands. Keys without ranges find terms that differ in ranges alone.
 using Key = std::vector<std::int64_t>;
 struct Keyed {
   Key key;
-  std::vector<IndexVar> order;  // of the bound indices in the key
+  std::vector<IndexVar> order;  // order of the bound indices in the key
 };
 Keyed key_of(const ScalarTerm& term, bool with_ranges);
-// Of the terms and their coefficients.
+// Returns the key of the terms and their coefficients.
 Key key_of(const Sum& sum);
 
 }  // namespace tandem::verify

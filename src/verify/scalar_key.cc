@@ -1,6 +1,6 @@
-// Keys of expressions. Bound indices are named by where they occur: each gets a colour from the
-// colours of what it stands beside, a few rounds long; of those whose colours stay equal every
-// order is tried, and the least key counts.
+// Computes keys of expressions. Bound indices are named by where they occur. Each gets a colour
+// from the colours of its neighbours, over a few rounds. For indices with equal colours every order
+// is tried, and the least key counts.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostOrders = 120;
 
-// What stands for a variable while hashing; free variables stand for themselves.
+// Hashes that replace variables; a variable without one is hashed by its own number.
 using Colours = std::map<IndexVar, Hash>;
 
 Hash colour(const Colours& colours, IndexVar v) {
@@ -75,7 +75,7 @@ std::vector<IndexVar> bound_of(const Domain& domain) {
 
 using Names = std::map<IndexVar, std::int64_t>;
 
-// Names of bound indices are negative, unlike those of free ones.
+// Returns the name of a variable. Names of bound indices are negative, unlike those of free ones.
 std::int64_t name_of(const Names& names, IndexVar v) {
   const auto at = names.find(v);
   return at == names.end() ? static_cast<std::int64_t>(v) : at->second;
@@ -131,7 +131,7 @@ class Writer {
   }
 
  private:
-  // Inner ranges always count.
+  // Returns the key of an argument. Inner ranges always count.
   Key inner(const Sum& s) {
     const bool outer = std::exchange(with_ranges_, true);
     auto key = sum(s);
@@ -173,7 +173,8 @@ class Writer {
     return out;
   }
 
-  // What is bound around the term has its name in the key, whatever it is called.
+  // Returns colours of the term's bound indices. Indices bound outside the term go by their names
+  // in the key, so that their numbers do not matter.
   [[nodiscard]] Colours colours_of(const ScalarTerm& term) const {
     const auto bound = bound_of(term.domain);
     Colours colours;
@@ -196,7 +197,7 @@ class Writer {
     return colours;
   }
 
-  // The least key over the orders of the bound indices that their colours allow.
+  // Returns the least key over the orders of the bound indices that their colours allow.
   template <class Write>
   Keyed named(std::vector<IndexVar> bound, const Colours& colours, Write&& write) {
     if (bound.empty()) return {write(), {}};
@@ -225,7 +226,7 @@ class Writer {
     return at == colours.end() ? 0 : at->second;
   }
 
-  // The next permutation within groups of one colour; false after the last.
+  // Moves to the next permutation within groups of one colour. Returns false after the last one.
   static bool next_order(std::vector<IndexVar>& bound, const Colours& colours) {
     for (std::size_t end = bound.size(); end > 0;) {
       auto begin = end - 1;

@@ -24,8 +24,8 @@ Shapes tried(const ops::OpSpec& spec, std::size_t operands, const ops::Attribute
 
 }  // namespace
 
-// Elementwise operators read each operand at the result's own index. That a pad of nothing does so,
-// too, is why attributes are varied.
+// Elementwise operators read each operand at the result's own index. Attributes are varied, since a
+// pad of nothing does so, too.
 ShapeKeeping keeping_of(const ops::OpSpec& spec, std::size_t operands) {
   if (operands == 0) return ShapeKeeping::kUnknown;
   if (spec.role == ops::Role::kParallel) return ShapeKeeping::kAlways;

@@ -1,4 +1,4 @@
-// Does an operator's result have the (global) shape of its operands? Found out from its meaning.
+// Finds out from an operator's meaning whether its result has the (global) shape of its operands.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@ namespace tandem::verify {
 
 enum class ShapeKeeping : std::uint8_t {
   kUnknown,
-  kOfEqual,  // where all operands have one shape, that is the result's
-  kAlways,   // that of the first operand
+  kOfEqual,  // the result has the operands' shape if they all have one
+  kAlways,   // the result has the shape of the first operand
 };
 
+// Returns how `spec` with that many operands keeps their shape.
 ShapeKeeping keeping_of(const ops::OpSpec& spec, std::size_t operands);
 
 }  // namespace tandem::verify

@@ -1,5 +1,5 @@
-// Every rule that is shipped is proved as it stands, and every one-token mutant of those written by
-// hand, and of some generated ones, is refuted with concrete tensors or proved.
+// Every shipped rule must be proved as it stands. Every one-token mutant of the rules written by
+// hand, and of some generated ones, must be refuted with concrete tensors or proved.
 #include <gtest/gtest.h>
 
 #include "base/fewer_test_support.h"
@@ -38,7 +38,7 @@ TEST(ShippedRules, AreProved) {
   EXPECT_GT(count, 100U);
 }
 
-// A sample; all of them at night.
+// Judges a sample of the generated rules; the nightly test judges all of them.
 void judge_generated(std::size_t every) {
   const auto& rules = rewrite::generated_rules();
   EXPECT_GT(rules.size(), 1000U);
@@ -78,7 +78,7 @@ std::vector<rewrite::Rule> generated() {
   return out;
 }
 
-// Samples; all of them at night.
+// The tests judge samples; the nightly ones judge all mutants.
 TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
 TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
 TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }

@@ -9,11 +9,11 @@ namespace tandem::verify {
 
 namespace {
 
-// An instance in which both sides type-check.
+// An instance at which both sides type-check.
 struct Typed {
   TypedSide source;
   TypedSide target;
-  std::vector<std::optional<std::int64_t>> symbols;  // those that are whole numbers
+  std::vector<std::optional<std::int64_t>> symbols;  // values of integer symbols
 };
 
 const TensorType& type_at(const Typed& instance, PlaceInRule place) {
@@ -57,7 +57,7 @@ std::vector<Measure> measures_of(const rewrite::Rule& rule, std::size_t highest_
   return out;
 }
 
-// By instance; none where it is not there in all of them.
+// Returns the values by instance, or nullopt if an instance has none.
 std::optional<std::vector<std::int64_t>> values_of(const Measure& q,
                                                    std::span<const Typed> instances) {
   std::vector<std::int64_t> out;
@@ -72,7 +72,7 @@ std::optional<std::vector<std::int64_t>> values_of(const Measure& q,
 
 void add_equal_shapes(const rewrite::Rule& rule, std::span<const Typed> instances,
                       SizeFacts& facts) {
-  std::vector<PlaceInRule> distinct;  // one of each class
+  std::vector<PlaceInRule> distinct;  // one node of each class
   for (auto place : places_of(rule)) {
     const auto same = std::ranges::find_if(distinct, [&](PlaceInRule other) {
       return std::ranges::all_of(instances, [&](const Typed& i) {
@@ -118,7 +118,7 @@ SizeFacts facts_of(const rewrite::Rule& rule, std::span<const Instance> given) {
   SizeFacts facts;
   const auto instances = typed(rule, given);
   if (instances.size() < kFewestInstances) return facts;
-  std::map<std::vector<std::int64_t>, Measure> first;  // the first with these values
+  std::map<std::vector<std::int64_t>, Measure> first;  // first measure with these values
   for (const auto& q : measures_of(rule, highest_rank(instances))) {
     const auto values = values_of(q, instances);
     if (!values) continue;

@@ -1,9 +1,10 @@
-// What is known of the sizes of a rule's tensors: which numbers are equal in every instance of the
-// rule that type-checks. Taken from instances, as the operators' own shape functions find them; a
-// prover needs them where a property has a condition.
+// Facts about the sizes of a rule's tensors: numbers that are equal in every instance at which the
+// rule type-checks. They are read off instances, typed by the operators' own shape functions. A
+// prover needs them if a property has a condition.
 //
-// Instances are samples. So a symbol is never said to have a value or to equal another symbol, only
-// to be a size that varies; and of degrees, replicas and partial sums nothing is said.
+// Instances are samples. A symbol is therefore never said to have a value or to equal another
+// symbol, only to equal a size that varies. Nothing is said about degrees, replicas and partial
+// sums.
 //
 //   (split (concat (relu ?x) ?y axis=0) axis=0 parts=2)  if dim(?x, 0) == dim(?y, 0)
 //   dim((relu ?x), 0) == dim(?y, 0), rank((relu ?x)) == rank(?x), ...
@@ -26,12 +27,12 @@ struct PlaceInRule {
   bool operator==(const PlaceInRule&) const = default;
 };
 
-// A whole number that has to do with a rule.
+// An integer of a rule: a number, a symbol, a rank or a size.
 struct Measure {
   enum class Kind : std::uint8_t { kNumber, kSymbol, kRank, kDim };
   Kind kind = Kind::kNumber;
   PlaceInRule place = {};   // kRank, kDim
-  std::int64_t number = 0;  // itself, the symbol, or the dimension ...
+  std::int64_t number = 0;  // the number, the symbol, or the dimension ...
   bool at_symbol = false;   // ... or the symbol that names the dimension
   bool operator==(const Measure&) const = default;
 };
@@ -46,11 +47,12 @@ struct SizeFacts {
   }
 };
 
-// Of the instances in which both sides type-check. Empty where these are fewer than
-// kFewestInstances: equal once says nothing.
+// Returns the facts of those instances at which both sides type-check. Returns none if these are
+// fewer than kFewestInstances, since one equality shows nothing.
 constexpr std::size_t kFewestInstances = 3;
 SizeFacts facts_of(const rewrite::Rule& rule, std::span<const Instance> instances);
-// From the rule's patterns: their bases, each move, and large sizes that differ.
+// Returns the facts of the rule's patterns: of their bases, of each move, and of large sizes that
+// differ.
 SizeFacts facts_of(const rewrite::Rule& rule, const Patterns& patterns);
 
 }  // namespace tandem::verify

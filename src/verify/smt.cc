@@ -24,7 +24,7 @@ using rewrite::Side;
 
 namespace {
 
-// An operator with so many operands is one function.
+// An operator with a number of operands: one function in Z3.
 struct Operator {
   const ops::OpSpec* spec = nullptr;
   std::size_t operands = 0;
@@ -41,9 +41,9 @@ std::set<Operator> operators_of(const Side& side) {
   return out;
 }
 
-// The functions and sorts that tensors are spoken of with. All numbers, also lists and words that
-// are attributes, are of one sort, whole numbers: a word is a number of its own, a list a function
-// of its items, a real number a constant.
+// The functions and sorts that describe tensors. All numbers have the sort of integers, and so do
+// lists and words in attributes. A word is an integer of its own, a list is a function of its
+// items, and a real number is a constant.
 class Vocabulary {
  public:
   Vocabulary()
@@ -72,7 +72,7 @@ class Vocabulary {
   z3::expr apply(const Operator& op, const std::vector<z3::expr>& arguments) {
     return call(fmt::format("{}/{}", op.spec->name, op.operands), tensor_, arguments);
   }
-  // The shape of a result, as a function of the shapes of the operands.
+  // Returns the shape of a result as a function of the shapes of the operands.
   z3::expr shape_of_result(const Operator& op, std::vector<z3::expr> arguments) {
     for (auto i = op.spec->attributes.size(); i < arguments.size(); ++i) {
       arguments[i] = shape(arguments[i]);
@@ -89,7 +89,7 @@ class Vocabulary {
       for (auto i : *list) items.push_back(number(i));
       return this->list(items);
     }
-    constexpr std::int64_t kFirstWord = std::int64_t{1} << 40U;  // no size is as large
+    constexpr std::int64_t kFirstWord = std::int64_t{1} << 40U;  // larger than any size
     const auto [at, fresh] = words_.emplace(std::get<std::string>(value), words_.size());
     return number(kFirstWord + static_cast<std::int64_t>(at->second));
   }
@@ -118,14 +118,14 @@ class Vocabulary {
   std::map<std::string, std::size_t> words_;
 };
 
-// A rule in Z3's terms, for one set of names of its variables.
+// A rule as Z3 expressions, for one set of names of its variables.
 class Translation {
  public:
   Translation(Vocabulary& words, const Rule& rule, const std::string& prefix) : words_(words) {
     for (const auto& name : rule.tensors) tensors_.push_back(words.tensor(prefix + name));
     for (const auto& name : rule.symbols) symbols_.push_back(words.symbol(prefix + name));
     source_ = translate(rule.source);
-    // The target exists where its attributes have values.
+    // This also adds the conditions under which the target's attributes have values.
     target_ = translate(rule.target);
     for (const auto& condition : rule.conditions) conditions_.push_back(truth(condition));
   }
@@ -215,7 +215,7 @@ class Translation {
     }
   }
 
-  // Of a variable divisor nothing is known but that it is a function.
+  // A remainder by a variable divisor is an unknown function.
   z3::expr remainder(const z3::expr& a, const z3::expr& b) {
     return b.is_numeral() ? z3::mod(a, b) : words_.function("remainder", {a, b});
   }
@@ -267,7 +267,7 @@ z3::expr all_of(z3::context& z3, const std::vector<z3::expr>& parts) {
   return z3::mk_and(list);
 }
 
-// For all `variables`; instances are made where terms like all of `triggers` are.
+// Quantifies `body` over `variables`. Z3 instantiates it at terms that match all of `triggers`.
 z3::expr for_all(z3::context& z3, const std::vector<z3::expr>& variables,
                  const std::vector<z3::expr>& triggers, const z3::expr& body) {
   if (variables.empty()) return body;
@@ -282,7 +282,7 @@ z3::expr for_all(z3::context& z3, const std::vector<z3::expr>& variables,
   return {z3, out};
 }
 
-// The source's outputs equal the target's.
+// Returns the statement that the source's outputs equal the target's.
 z3::expr same_outputs(z3::context& z3, const Rule& rule, const Translation& t) {
   std::vector<z3::expr> parts;
   for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
@@ -298,7 +298,7 @@ std::vector<z3::expr> outputs_of(const Side& side, const std::vector<z3::expr>& 
   return out;
 }
 
-// What is added to what is known, to find a contradiction.
+// The statement that is added to the known ones in order to find a contradiction.
 enum class Goal : std::uint8_t { kSidesDiffer, kNone };
 
 SmtAnswer answer_of(z3::solver& solver) {
@@ -326,12 +326,12 @@ struct SmtProver::State {
     Rule rule;
     z3::expr axiom;
     std::set<Operator> needs;   // operators of the source
-    std::set<Operator> brings;  // of the target
+    std::set<Operator> brings;  // operators of the target
   };
 
   Vocabulary words;
   std::vector<Property> properties;
-  std::map<Operator, std::vector<z3::expr>> laws;  // of shapes and legality
+  std::map<Operator, std::vector<z3::expr>> laws;  // laws of shapes and legality, by operator
 
   explicit State(std::span<const Rule> rules) {
     for (const auto& rule : rules) {
@@ -340,7 +340,8 @@ struct SmtProver::State {
     }
   }
 
-  // What is illegal is one tensor, which is not legal; hence `legal` is a function of values.
+  // Returns the property as an axiom. All illegal tensors are one tensor, which is not legal.
+  // `legal` is therefore a function of values.
   z3::expr axiom_of(const Rule& rule) {
     CHECK(rule.choices.empty(), rule.name, "a property chooses nothing");
     const Translation t(words, rule, "");
@@ -399,16 +400,16 @@ struct SmtProver::State {
     z3::params p(words.z3());
     p.set("timeout", static_cast<unsigned>(limit.value * 1000));
     p.set("mbqi", false);
-    // Else an interrupt ends what is asked, not the command; of several threads one may leave Z3's
-    // handler behind for good.
+    // Otherwise an interrupt ends the query but not the command. With several threads, one may even
+    // leave Z3's handler installed for good.
     p.set("ctrl_c", false);
     p.set("auto_config", false);
-    p.set("arith.nl", false);  // products of symbols are compared as they are written
+    p.set("arith.nl", false);  // products of symbols are compared as written
     solver.set(p);
     return solver;
   }
 
-  // Those properties that can matter for terms of these operators, and what is known of the latter.
+  // Adds the properties that can matter for terms of these operators, and the laws of the latter.
   void add_properties(z3::solver& solver, std::set<Operator> operators,
                       std::span<const std::string> excluded) {
     std::vector<bool> added(properties.size());
@@ -473,7 +474,7 @@ SmtAnswer SmtProver::prove_without(std::span<const std::string> excluded, const 
     out = state_->prove(excluded, rule, facts, left);
     out.time += begin;
     out.needs_sizes = out.proved;
-    // What the sizes alone contradict would be proved whatever it says.
+    // If sizes and properties contradict each other, any rule would be proved.
     if (out.proved && state_->prove(excluded, rule, facts, left, Goal::kNone).proved) {
       SmtAnswer vacuous;
       vacuous.reason = "the sizes of its instances contradict the properties";

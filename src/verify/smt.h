@@ -1,12 +1,13 @@
-// Proofs by Z3 from operator properties.
+// Proves rules by Z3 from operator properties.
 //
 // Properties are rules (rules/properties/): wherever the source is legal and the conditions hold,
-// the target is the same tensor. Z3 is told that of an uninterpreted sort of tensors, each operator
-// a function of its attributes and operands; sizes, degrees and attributes stay symbols. It knows
-// nothing else of operators. A rule is proved when its sides cannot differ where both are legal;
-// that the target is legal, and of the same type, wherever the source is, types tell, not Z3.
+// the target is the same tensor. In Z3 tensors are an uninterpreted sort, and each operator is a
+// function of its attributes and operands. Sizes, degrees and attributes stay symbols. Z3 knows
+// nothing else about operators. A rule is proved if its sides cannot differ where both are legal.
+// Type checks, not Z3, decide whether the target is legal and of the same type wherever the source
+// is.
 //
-// The one file that includes Z3 is smt.cc. Built without it every answer is "unproved".
+// Only smt.cc includes Z3. Without Z3 every answer is "unproved".
 #pragma once
 
 #include <memory>
@@ -22,15 +23,15 @@ namespace tandem::verify {
 
 struct SmtAnswer {
   bool proved = false;
-  std::string reason = {};             // why not
-  std::vector<std::string> used = {};  // the properties that the proof needs, in order
-  bool needs_sizes = false;  // what instances say of sizes, beside the rule's own conditions
+  std::string reason = {};             // why it is not proved
+  std::vector<std::string> used = {};  // properties that the proof needs, sorted
+  bool needs_sizes = false;  // whether sizes of instances are needed besides the conditions
   Seconds time = Seconds{0};
 
   bool operator==(const SmtAnswer&) const = default;
 };
 
-// Not thread-safe: one per thread.
+// A prover that knows a set of properties. Not thread-safe: use one per thread.
 class SmtProver {
  public:
   static constexpr Seconds kTimeLimit{1};
@@ -40,19 +41,19 @@ class SmtProver {
   SmtProver& operator=(SmtProver&&) noexcept;
   ~SmtProver();
 
-  // Is Z3 there?
+  // Returns whether this build has Z3.
   static bool is_available();
 
-  // A new solver for every rule: what one rule leads to is not carried to the next.
+  // Proves a rule with a new solver, so that nothing is carried over from one rule to the next.
   [[nodiscard]] SmtAnswer prove(const rewrite::Rule& rule, const SizeFacts& facts = {},
                                 Seconds limit = kTimeLimit) const;
-  // The same from the properties but those that `excluded` names.
+  // Proves a rule from all properties except those that `excluded` names.
   [[nodiscard]] SmtAnswer prove_without(std::span<const std::string> excluded,
                                         const rewrite::Rule& rule, const SizeFacts& facts = {},
                                         Seconds limit = kTimeLimit) const;
 
-  // Do the properties contradict each other, given that to each of them there are different tensors
-  // to which it applies? "proved" says that they do.
+  // Returns "proved" if the properties contradict each other, given that each of them applies to
+  // some tensors that all differ.
   [[nodiscard]] SmtAnswer find_contradiction(Seconds limit) const;
 
  private:

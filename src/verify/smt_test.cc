@@ -42,7 +42,7 @@ class Smt : public ::testing::Test {
 };
 
 const std::string_view kTrue[] = {
-    // Matrix products.
+    // Matmuls.
     "(matmul ?x (matmul ?y (matmul ?z ?w))) => (matmul (matmul (matmul ?x ?y) ?z) ?w)",
     "(matmul (matmul ?x ?y) (matmul ?z ?w)) => (matmul ?x (matmul (matmul ?y ?z) ?w))",
     "(add (matmul ?x ?y) (matmul ?x ?z)) => (matmul ?x (add ?z ?y)) if same_shape(?y, ?z)",
@@ -56,7 +56,7 @@ const std::string_view kTrue[] = {
     "(matmul (matmul ?x ?y) (constant shape=[?n, ?n] kind=\"eye\" value=1)) => (matmul ?x ?y)",
     "(matmul (scale ?x factor=?f) (scale ?y factor=?g)) => (scale (scale (matmul ?x ?y) factor=?f) "
     "factor=?g)",
-    // Sums and products of elements.
+    // Elementwise sums and products.
     "(add ?x (add ?y (add ?z ?w))) => (add (add ?w ?y) (add ?z ?x))",
     "(mul (mul ?x ?y) (mul ?z ?w)) => (mul ?w (mul (mul ?y ?z) ?x))",
     "(mul (add ?x ?y) (add ?z ?w)) => (add (add (mul ?x ?z) (mul ?x ?w)) (add (mul ?y ?z) (mul ?y "
@@ -99,7 +99,7 @@ const std::string_view kTrue[] = {
     // Embeddings.
     "(add (embedding ?i ?v) (embedding ?i ?w)) => (embedding ?i (add ?w ?v)) if same_shape(?v, "
     "?w)",
-    // Parallel: Figures 11a and 11b, sums that wait.
+    // Parallel rules: Figures 11a and 11b, delayed sums.
     "(relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d) choose ?i, ?d",
     "(add ?x ?y) => (reduce (join ?y ?x) degree=2) if same_shape(?x, ?y)",
     "(matmul (reduce ?x degree=?d) ?y) => (reduce (matmul ?x (replicate ?y degree=?d)) degree=?d)",
@@ -120,7 +120,7 @@ const std::string_view kTrue[] = {
     "degree=?d)) degree=?d) choose ?d",
     "(combine (softmax (partition ?x dim=0 degree=?d) axis=1) dim=0 degree=?d) => (softmax ?x "
     "axis=1)",
-    // Megatron's MLP, Figure 10: the first weight by columns, the second by rows.
+    // Megatron's MLP, Figure 10: the first weight is column-parallel, the second row-parallel.
     "(linear (gelu (linear ?x ?v)) ?w) => (reduce (linear (gelu (linear (replicate ?x degree=?d) "
     "(partition ?v dim=0 degree=?d))) (partition ?w dim=1 degree=?d)) degree=?d) choose ?d if "
     "rank(?x) == 3",
@@ -137,7 +137,7 @@ TEST_F(Smt, ProvesWhatFollowsFromTheProperties) {
   }
 }
 
-// Most of these differ from a true one by one word.
+// Most of these differ from a true rule in one word.
 const std::string_view kWrong[] = {
     "(matmul ?x ?y) => (matmul ?y ?x)",
     "(matmul ?x (matmul ?y ?z)) => (matmul (matmul ?x ?z) ?y)",
@@ -219,7 +219,7 @@ TEST_F(Smt, SaysWhereSizesOfInstancesAreNeeded) {
 }
 
 TEST_F(Smt, StopsAtItsTimeLimit) {
-  // Sums in every order: far more terms than a millisecond allows.
+  // Lists sums in every order: far more terms than a millisecond allows.
   std::string sum = "?x0";
   std::string other = "(matmul ?x0 ?x0)";
   for (int i = 1; i < 12; ++i) {
@@ -243,7 +243,7 @@ TEST_F(Smt, PropertiesDoNotContradictEachOtherNightly) {
   EXPECT_FALSE(answer.proved) << join(answer.used, ", ");
 }
 
-// TASO's trap: halves without their condition, where concatenation associates.
+// TASO's trap: halves of a concatenation without their condition, if concatenation associates.
 TEST_F(Smt, FindsContradictions) {
   const auto properties = rewrite::parse_rules(
       "associates: (concat ?x (concat ?y ?z axis=?a) axis=?a) => (concat (concat ?x ?y axis=?a) ?z "
@@ -263,7 +263,7 @@ TEST_F(Smt, FindsContradictions) {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-// Who interrupts a command ends it: Z3, asked by several threads, is not to take that for itself.
+// An interrupt must end the command: Z3, asked by several threads, must not handle it.
 TEST_F(Smt, LeavesInterruptsToTheCommand) {
   const auto before = std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
   std::atomic<bool> done = false;
@@ -286,7 +286,7 @@ TEST_F(Smt, LeavesInterruptsToTheCommand) {
   std::signal(SIGINT, before);
 }
 
-// How long proofs take; nothing is expected of it here.
+// Measures how long proofs take, without expectations.
 TEST_F(Smt, TimesNightly) {
   std::vector<double> times;
   const auto take = [&](const Rule& rule) {

@@ -1,7 +1,7 @@
-// The prover is held to what it says, by what shares nothing with it: rules drawn at random, and
-// true rules with one change. What is proved holds wherever it is tried at larger sizes than a
-// proof begins with; under its condition, what is proved under one; and what refutes a rule does
-// so.
+// Tests the prover's verdicts with code that shares nothing with it, on random rules and on true
+// rules with one change. A proved rule must hold wherever it is tried, at larger sizes than a proof
+// begins with. A rule proved under a condition must hold under it. A counterexample must refute its
+// rule.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -21,11 +21,11 @@ namespace {
 
 struct Effort {
   int occurrences = 6;
-  int tries = 600;  // to find one
-  int draws = 6;    // of numbers
+  int tries = 600;  // tries to find one occurrence
+  int draws = 6;    // draws of numbers
 };
 
-// "?x [2, 3], ?a = 1: element ..." read again.
+// Parses a counterexample such as "?x [2, 3], ?a = 1: element ...".
 std::optional<Occurrence> counterexample_of(const rewrite::Rule& rule, std::string_view text) {
   Occurrence out;
   out.symbols.resize(rule.symbols.size());
@@ -59,7 +59,7 @@ struct Tally {
   int counterexamples = 0;
 };
 
-// What is wrong with the verdict; empty where nothing was found.
+// Returns what is wrong with the verdict, or "" if nothing was found.
 std::string wrong_verdict(const rewrite::Rule& rule, const Effort& effort, std::uint64_t seed,
                           Tally* tally = nullptr) {
   const auto verdict = verify(rule);
@@ -69,7 +69,7 @@ std::string wrong_verdict(const rewrite::Rule& rule, const Effort& effort, std::
   if (status == Status::kRefuted) {
     const auto at = counterexample_of(rule, verdict.counterexample);
     if (!at) return "counterexample cannot be read: " + verdict.counterexample;
-    constexpr int kMany = 400;  // some differences show for few numbers only
+    constexpr int kMany = 400;  // some differences show at few numbers only
     if (!at->holds(rule) || !graph_of(rule.source, *at)) {
       return "the source does not occur at the counterexample: " + verdict.counterexample;
     }
@@ -123,7 +123,7 @@ void print(const Tally& tally, std::uint64_t seed) {
             << tally.counterexamples << " counterexamples tried\n";
 }
 
-// TANDEM_SOUNDNESS_SEED and _SECONDS make the nightly one longer, and another.
+// Reads a setting. TANDEM_SOUNDNESS_SEED and _SECONDS set the nightly test's seed and duration.
 std::int64_t setting(const char* name, std::int64_t usual) {
   const char* text = std::getenv(name);
   return text == nullptr ? usual : parse_int(text).value_or(usual);
@@ -140,8 +140,8 @@ TEST(Soundness, RandomRules) {
     EXPECT_GT(tally.verdicts[verdict], 4);
 }
 
-// Found by the nightly test: each had been proved. They are false where sizes of 1 are stretched in
-// ways that deviate from equal sizes in many places, or where one half is longer than the other.
+// False rules that were once proved; the nightly test found them. They are false if sizes of 1 are
+// broadcast in many places at once, or if one half is longer than the other.
 const char* const kFalse[] = {
     "(split (concat ?x ?y) parts=2) => (split (concat ?x (constant shape=[dim(?x, 1), dim(?x, 1)] "
     "kind=\"eye\" value=1)) parts=2) if rank(?x) == 2 and rank(?y) == 2 and dim(?x, 1) == dim(?y, "
@@ -168,16 +168,16 @@ const char* const kFalse[] = {
     "(relu ?x) => (partition (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d) choose ?i, "
     "?d if "
     "divides(?d, dim(?x, ?i) / degree(?x, ?i))",
-    // Attributes that fit only together: part 1 of 2, a padding of windows that are larger than 1.
+    // Attributes that fit only together: part 1 of 2, a padding of windows larger than 1.
     "(split (split (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x) axis=1 parts=?parts "
     "part=?part) parts=?parts part=?part) => (split (split (mul (constant shape=[?n, ?n] "
     "kind=\"eye\" value=1) ?x) axis=1 parts=?parts) parts=?parts)",
     "(avg_pool2d (split ?x axis=1 parts=?parts part=?part) kernel=?k stride=?s padding=?p) => "
     "(split (avg_pool2d ?x kernel=?k stride=?s padding=?p count_padding=false) axis=1 "
     "parts=?parts part=?part)",
-    // Where nothing is a matrix.
+    // No operand is a matrix.
     "(linear (concat ?x ?y) ?z ?u) => (concat (linear ?x ?z ?u) (linear ?y ?z ?u))",
-    // Where many sizes deviate at once.
+    // Many sizes deviate at once.
     "(concat (mul ?x ?s) (mul ?y ?s) axis=?a) => (mul (concat ?x ?y axis=?a) ?s) if rank(?x) == "
     "rank(?y) and rank(?s) == 1 and dim(?s, 0) == 1",
     "(concat (split (mul (reshape (constant shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, "
@@ -186,26 +186,26 @@ const char* const kFalse[] = {
     "shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, 1, 1]) ?y) axis=1 parts=2 part=1) "
     "(split (mul (reshape (constant shape=[?c, ?c] kind=\"eye\" value=1) shape=[?c, ?c, 1, 1]) "
     "?x) axis=1 parts=2) axis=1) if rank(?x) == rank(?y)",
-    // Under a condition that ties all sizes, the difference is seen from four on.
+    // A condition ties all sizes, and the difference shows from four on.
     "(linear ?y ?z) => (add (linear ?y ?z) (scale ?z factor=(((1 * (dim(?y, 0) - 1)) * (dim(?y, 0) "
     "- 2)) * (dim(?y, 0) - 3))))",
     "(linear ?y (scale ?z factor=1)) => (add (linear ?y (scale ?z factor=1)) (scale (linear ?y "
     "(scale ?z factor=1)) factor=(((1 * (dim(?y, 0) - 1)) * (dim(?y, 0) - 2)) * (dim(?y, 0) - "
     "3))))",
-    // Where all that one operand is made of is of size 1.
+    // Everything that one operand is made of has size 1.
     "(add (layer_norm ?x ?y ?z) (layer_norm ?u ?v ?w)) => (add (layer_norm ?x ?y ?w) (layer_norm "
     "?u ?v ?z))",
     "(mul (concat (constant shape=[?m, ?n] value=1) (mul (constant shape=[?m, ?n] value=1) ?x) "
     "axis=?axis) ?y) => (concat (split ?y axis=?axis parts=2) (mul (split ?y axis=?axis parts=2 "
     "part=1) ?x) axis=?axis) if 1 < dim(?y, 1) and 1 < dim(?y, 0) and rank(?y) == 2",
-    // Where all sizes are equal at 1 alone, and larger ones fit beside some of 1.
+    // All sizes are equal only at 1, and larger ones fit next to some of 1.
     "(linear (linear (matmul (constant shape=[?m, ?n] value=1) ?x) (matmul (constant shape=[?m, "
     "?n] value=1) ?y) act=?act) (matmul (constant shape=[?m, ?n] value=1) ?z) act=?act) => (linear "
     "(matmul (constant shape=[?m, ?n] kind=\"eye\" value=1) ?z) (linear (matmul (constant "
     "shape=[?m, ?n] kind=\"eye\" value=1) ?x) (matmul (constant shape=[?m, ?n] kind=\"eye\" "
     "value=1) ?y) act=?act) act=?act) if rank(?y) == rank(?x) and rank(?z) == rank(?x) and ?act == "
     "relu and dim(?x, ?m) == dim(?y, ?m) and dim(?x, 0) == dim(?y, 1)",
-    // Where a vector has no second dimension to ask the size of.
+    // A vector has no second dimension whose size the target could ask for.
     "(matmul (add (min ?z ?y) (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) => (scale (matmul "
     "(add ?y (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) factor=(dim(?z, 1) - 1))",
 };
@@ -217,7 +217,7 @@ TEST(Soundness, WhatHadBeenProvedAndIsFalse) {
     const auto verdict = verify(rule);
     EXPECT_NE(verdict.proof.status, Status::kProved) << text;
     EXPECT_EQ(wrong_verdict(rule, {.occurrences = 20, .tries = 3000}, 1), "") << text;
-    // The trial sees it by itself, too.
+    // The trial also finds a difference by itself.
     Occurrences occurrences(rule, 1);
     bool found = false;
     for (int i = 0; i < 200 && !found; ++i) {
@@ -229,7 +229,7 @@ TEST(Soundness, WhatHadBeenProvedAndIsFalse) {
   }
 }
 
-// What finds them is no luck of one seed: one of 114 verdicts does not.
+// Finding them does not depend on one seed: only 1 of 114 verdicts fails to.
 TEST(Soundness, WhatIsFalseInFewPlacesIsFoundBySixSeedsNightly) {
   constexpr Hash kSeeds = 6;
   int found = 0;

@@ -31,7 +31,7 @@ std::vector<Value> whole_numbers() {
   return out;
 }
 
-// Every name that some attribute knows; the attribute itself says which are its own.
+// Returns the names that any attribute knows; callers keep those that their attribute accepts.
 std::vector<Value> names() {
   std::vector<Value> out;
   out.reserve(32);
@@ -71,13 +71,14 @@ std::vector<Value> found_accepted(const ops::OpSpec& spec, std::size_t attribute
     }
   }
   const auto usual = rewrite::parse_value(spec.attributes[attribute].second);
-  // The usual one first: the others are tried beside it.
+  // Puts the default first, since the others are tried beside it.
   std::erase(out, usual);
   if (accepts(spec, attribute, usual)) out.insert(out.begin(), usual);
   return out;
 }
 
-// Found once in each thread: every rule with the attribute asks for them.
+// Returns the accepted values. Cached per thread, since every rule with the attribute asks for
+// them.
 const std::vector<Value>& accepted(const ops::OpSpec& spec, std::size_t attribute) {
   static thread_local std::map<std::pair<const ops::OpSpec*, std::size_t>, std::vector<Value>> all;
   const auto [at, is_new] = all.try_emplace({&spec, attribute});
@@ -91,7 +92,7 @@ class Finder {
     for (const auto* side : {&rule.source, &rule.target}) {
       for (const auto& node : side->nodes) read(node);
     }
-    // What stands in expressions alone is a number.
+    // A symbol that is used in expressions alone is a number.
     for (auto& values : out_) {
       if (values.empty()) values = whole_numbers();
     }
@@ -113,7 +114,7 @@ class Finder {
     }
   }
 
-  // The source's attribute decides; it is read first.
+  // Sets a symbol's values by its first attribute. The source is read before the target.
   void find(const PatternNode& node, std::size_t attribute, std::uint16_t symbol) {
     if (out_[symbol].empty()) out_[symbol] = accepted(*node.spec, attribute);
   }

@@ -1,5 +1,5 @@
-// What a symbol of a rule may stand for: values that the attributes accept where it stands, found
-// by asking OpSpec::parse.
+// Finds the values that a symbol of a rule may stand for: those that OpSpec::parse accepts for the
+// attributes that use it.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace tandem::verify {
 
-// By symbol; the likeliest first.
+// Returns the values by symbol, the likeliest first.
 std::vector<std::vector<Value>> symbol_values(const Rule& rule);
 
-// The degrees above 1 that the rule's operators name, each once, in order: what they cut must be
-// divisible by them.
+// Returns the degrees above 1 that the rule's operators name, sorted and each once. Sizes that they
+// shard must be divisible by them.
 std::vector<std::int64_t> named_degrees(const Rule& rule);
 
 }  // namespace tandem::verify

@@ -1,7 +1,7 @@
-// For tests: is a rule true where nobody chose the sizes? Types are drawn at random, larger ones
-// than a proof begins with, until the source fits; then both sides are built as graphs and run by
-// the graph's own interpreters. Nothing here is the prover's: patterns, small sizes, normal forms
-// and the evaluation that refutes are all in files that this one does not include.
+// For tests: checks whether a rule is true at sizes that nobody chose. Types are drawn at random,
+// larger ones than a proof begins with, until the source fits. Both sides are then built as graphs
+// and run by the graph's own interpreters. Nothing here is shared with the prover: this file does
+// not include its patterns, small sizes, normal forms or refuting evaluation.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@
 
 namespace tandem::verify {
 
-// What a rule's variables and symbols are.
+// The types of a rule's variables and the values of its symbols.
 struct Occurrence {
   std::vector<TensorType> tensors;
   std::vector<std::optional<rewrite::Value>> symbols;
@@ -60,8 +60,8 @@ inline std::string to_text(const rewrite::Rule& rule, const Occurrence& at) {
   return join(parts, ", ");
 }
 
-// A side as a graph whose inputs are the variables, named by their numbers; none where it is not
-// legal, or has a tensor too large to be run here.
+// Returns a side as a graph whose inputs are the variables, named by their numbers. Returns nullopt
+// if it is not legal, or has a tensor too large to be run here.
 inline std::optional<graph::Graph> graph_of(const rewrite::Side& side, const Occurrence& at,
                                             bool* too_large = nullptr) {
   graph::GraphBuilder builder("side");
@@ -119,7 +119,8 @@ class Occurrences {
     }
   }
 
-  // At which the source fits and the conditions hold; none in so many tries.
+  // Returns an occurrence at which the source fits and the conditions hold, or nullopt after
+  // `tries` tries.
   std::optional<Occurrence> draw(int tries) {
     for (int i = 0; i < tries; ++i) {
       auto at = types();
@@ -142,7 +143,7 @@ class Occurrences {
 
   Occurrence types() {
     constexpr std::int64_t kLargest = 9;
-    // Few sizes, so that those that must be equal often are.
+    // Uses few sizes, so that sizes that must be equal often are.
     sizes_ = {1 + below(kLargest), 1 + below(kLargest), 1 + below(kLargest)};
     if (parallel_) sizes_ = {4, 6, any<std::int64_t, 3>({2, 8, 12})};
     const auto rank = any<std::int64_t, 6>({2, 2, 2, 3, 4, 1});
@@ -206,7 +207,7 @@ namespace trial {
 using graph::Graph;
 using graph::NodeId;
 
-// Numbers of the variables, by name and element: the same on both sides.
+// Returns values of the variables by name and element, so that both sides get the same ones.
 template <class T>
 graph::SourceValues<T> operands(const Graph& graph, std::uint64_t seed) {
   auto constants = graph::feed_values<T>(graph, 0);
@@ -214,7 +215,7 @@ graph::SourceValues<T> operands(const Graph& graph, std::uint64_t seed) {
     const auto& node = graph.node(id);
     if (!graph::is_input(node)) return constants(id);
     const bool whole = seed % 2 == 0;
-    const auto negative = seed % 3;  // of four
+    const auto negative = seed % 3;  // one less than the negative ones of four
     Dense<T> out(node.type.shape.sizes);
     for (std::size_t e = 0; e < out.data.size(); ++e) {
       const auto h = hash_combine(hash_combine(hash_text(node.name), seed), e);
@@ -234,8 +235,8 @@ graph::SourceValues<T> operands(const Graph& graph, std::uint64_t seed) {
   };
 }
 
-// Why outputs differ by more than rounding; empty where they do not. What is not finite in the
-// source says nothing; nor does what grew too large on the way.
+// Returns how outputs differ by more than rounding, or "" if they do not. Ignores elements that are
+// not finite in the source, and graphs whose values grow too large.
 inline std::string difference(const Graph& source, const Graph& target, std::uint64_t seed) {
   const auto a = graph::run_forward<double>(source, operands<double>(source, seed));
   const auto b = graph::run_forward<double>(target, operands<double>(target, seed));
@@ -262,7 +263,7 @@ inline std::string difference(const Graph& source, const Graph& target, std::uin
   return "";
 }
 
-// Do the shards of each output hold what the graph means?
+// Returns what is wrong with the shards of the outputs, or "" if they hold the graph's values.
 inline std::string wrong_shards(const Graph& pcg, std::uint64_t seed) {
   using term::Field;
   const auto sharded = graph::run_sharded_forward<Field>(pcg, operands<Field>(pcg, seed));
@@ -279,11 +280,11 @@ inline std::string wrong_shards(const Graph& pcg, std::uint64_t seed) {
 
 }  // namespace trial
 
-// Are types compared, or values alone? A target that is illegal, or of another type than the
-// source, is not applied (docs/decisions/0028).
+// Whether types are compared, or values alone. A target that is illegal, or of another type than
+// the source, is not applied (docs/decisions/0028).
 enum class Types : std::uint8_t { kCompared, kOfWholeTensors, kNotCompared };
 
-// Why the rule is false there; empty where nothing was found in so many draws of numbers.
+// Returns why the rule is false there, or "" if `draws` draws of numbers show no difference.
 inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, Types types,
                              int draws, std::uint64_t seed) {
   const auto source = graph_of(rule.source, at);

@@ -1,6 +1,6 @@
-// A rule's side made concrete: with a type for every tensor variable and a value for every symbol,
-// each pattern node is an operator with its attributes and the type of its result, or the side does
-// not type-check. Nothing here knows an operator: graph::result_type says what fits.
+// A rule's side made concrete. With a type for every tensor variable and a value for every symbol,
+// each pattern node is an operator with its attributes and the type of its result. Otherwise the
+// side does not type-check. This code knows no operators: graph::result_type decides what fits.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,31 @@ using rewrite::Side;
 using rewrite::TypeTable;
 using rewrite::Value;
 
-// What the variables of a rule stand for.
+// Types and values of the variables of a rule.
 struct Instance {
   std::vector<TensorType> tensors;            // by tensor variable
-  std::vector<std::optional<Value>> symbols;  // by symbol; all are there once an instance is whole
+  std::vector<std::optional<Value>> symbols;  // by symbol; all are set once an instance is complete
   bool operator==(const Instance&) const = default;
 };
 
-// Of one whose symbols all have values.
+// Returns the hash of an instance whose symbols all have values.
 Hash hash_of(const Instance& instance);
-// "?x [2, 3], ?w [4, 3], ?a = 1"
+// Returns the instance as text: "?x [2, 3], ?w [4, 3], ?a = 1".
 std::string to_text(const Rule& rule, const Instance& instance);
 
 struct TypedNode {
-  std::optional<ops::Op> op;  // none: a variable
+  std::optional<ops::Op> op;  // nullopt for a variable
   std::uint16_t variable = 0;
   std::vector<PatternId> inputs;
   TensorType type;
 };
 
 struct TypedSide {
-  std::vector<TypedNode> nodes;  // as in the side
+  std::vector<TypedNode> nodes;  // in the order of the side
   std::vector<PatternId> outputs;
 };
 
-// None where an attribute has no value or the operands of some node do not fit.
+// Returns nullopt if an attribute has no value or the operands of some node do not fit.
 std::optional<TypedSide> type_side(const Side& side, const Instance& instance);
 
 }  // namespace tandem::verify

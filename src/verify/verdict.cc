@@ -24,24 +24,24 @@ namespace tandem::verify {
 namespace {
 
 constexpr int kMostRefinements = 8;
-constexpr std::int64_t kCheap = 100;   // elements of an instance that is computed without need
-constexpr std::size_t kMostBad = 150;  // counterexamples in all
-constexpr std::size_t kMostBadOfPattern = 4;  // more counterexamples say nothing new
+constexpr std::int64_t kCheap = 100;   // elements of an instance that is evaluated without need
+constexpr std::size_t kMostBad = 150;  // limit on counterexamples in total
+constexpr std::size_t kMostBadOfPattern = 4;  // limit; more of them show nothing new
 constexpr std::size_t kShardedTrials = 3;     // instances run on virtual devices
 constexpr int kRealDraws = 12;
-// Where the sides differed in the field alone so often, fewer draws of real numbers are enough.
+// Fewer draws of real numbers are enough once the sides differed in the field alone so often.
 constexpr int kOftenInField = 6;
 constexpr int kFewRealDraws = 2;
-constexpr std::int64_t kManyRows = 40;            // sizes of what small ones do not decide ...
-constexpr std::size_t kManyRowsPatterns = 4;      // ... in so many patterns ...
-constexpr std::size_t kManyRowsTrials = 8;        // ... and instances of each
-constexpr std::size_t kDraws = 3000;              // of types beyond the patterns ...
-constexpr std::size_t kDrawsOfConditions = 4500;  // ... where a condition was guessed ...
-constexpr std::size_t kNewComputed = 80;          // ... those computed that show something new ...
-constexpr std::size_t kOthersComputed = 8;        // ... and about so many others ...
-constexpr std::int64_t kDrawnElements = 150;      // ... if they have no more
-constexpr std::size_t kRealTrials = 60;           // instances computed in real numbers alone ...
-constexpr std::size_t kRealTrialsOfEqual = 2;     // ... and where forms are equal
+constexpr std::int64_t kManyRows = 40;            // largest size if small ones do not decide ...
+constexpr std::size_t kManyRowsPatterns = 4;      // ... patterns ...
+constexpr std::size_t kManyRowsTrials = 8;        // ... instances of each
+constexpr std::size_t kDraws = 3000;              // draws of types beyond the patterns ...
+constexpr std::size_t kDrawsOfConditions = 4500;  // ... if a condition was guessed ...
+constexpr std::size_t kNewComputed = 80;          // ... evaluated ones that show something new ...
+constexpr std::size_t kOthersComputed = 8;        // ... evaluated others, about ...
+constexpr std::int64_t kDrawnElements = 150;      // ... elements of these, at most
+constexpr std::size_t kRealTrials = 60;           // instances evaluated in real numbers alone ...
+constexpr std::size_t kRealTrialsOfEqual = 2;     // ... if forms are equal
 
 std::int64_t elements(const Instance& instance) {
   std::int64_t out = 0;
@@ -49,19 +49,19 @@ std::int64_t elements(const Instance& instance) {
   return out;
 }
 
-// The properties are told to Z3 once in each thread.
+// Returns the thread's prover. Z3 reads the properties once in each thread.
 const SmtProver& smt_prover() {
   static thread_local const SmtProver prover(all_properties());
   return prover;
 }
 
-// One rule on all its patterns.
+// Judges one rule on all its patterns.
 class Judge {
  public:
-  // Instances at which the sides have the same values: so they have under any condition.
+  // Instances at which the sides have the same values, which holds under any condition.
   using Equal = std::unordered_set<Hash>;
 
-  // `draws` of types beyond the patterns.
+  // `draws` is the number of draws of types beyond the patterns.
   Judge(const Rule& rule, const VerifyOptions& options, std::size_t draws, Equal& equal)
       : rule_(rule), options_(options), draws_(draws), equal_(equal), typer_(rule) {}
 
@@ -82,7 +82,7 @@ class Judge {
       for (const auto& instance : small.all) {
         if (bad_.size() < std::min(kMostBad, before + kMostBadOfPattern)) judge(instance);
       }
-      // Without conditions to be found, one is as good as many.
+      // Without conditions to find, one counterexample is as good as many.
       if (!options_.find_conditions && !bad_.empty()) return refute();
     }
     for (const auto& base : patterns_.bases) {
@@ -92,7 +92,7 @@ class Judge {
         judge(base);
       }
     }
-    // Where no value refutes, what fits is taken for good.
+    // If no value refutes the rule, all instances that fit are good ones.
     if (!by_values_ && !bad_.empty()) good_.insert(good_.end(), fitting_.begin(), fitting_.end());
     if (is_parallel(rule_)) judge_shards();
     if (bad_.empty()) {
@@ -105,8 +105,8 @@ class Judge {
     }
   }
 
-  // Of what is not proved: an index beyond a table may show the difference, and that is a value,
-  // which no condition excludes.
+  // Tries to refute an unproved rule by indices beyond an embedding table. They may show a
+  // difference in values, which no condition excludes.
   void refute_beyond_tables() {
     for (std::size_t i = 0; i < std::min(kRealTrials, good_.size()); ++i) {
       refutation_ = refuted_beyond_tables(rule_, good_[i], kFewRealDraws, options_.seed);
@@ -116,7 +116,7 @@ class Judge {
     }
   }
 
-  // Of what is not proved: a sum may have to be long to show it.
+  // Tries to refute an unproved rule by long sums, since some differences show only there.
   void refute_in_long_sums() {
     Hash trial = 0;
     for (std::size_t p = 0; p < std::min(kManyRowsPatterns, patterns_.all.size()); ++p) {
@@ -140,7 +140,7 @@ class Judge {
   std::vector<Instance> bad_;
 
  private:
-  // A source that is legal nowhere is equal to anything.
+  // Judges a rule whose source was found nowhere. A source that is legal nowhere equals anything.
   void judge_without_sizes() {
     const auto illegal =
         is_parallel(rule_) ? illegal_in_all_layouts(rule_, options_.limits) : std::nullopt;
@@ -196,7 +196,7 @@ class Judge {
     }
   }
 
-  // Of the refutations the one with the smallest tensors; one by values before one by types.
+  // Keeps the refutation with the smallest tensors, and one by values before one by types.
   void keep_smaller(Refutation refutation) {
     const bool better =
         !by_values_ || elements(refutation.instance) < elements(refutation_->instance);
@@ -219,8 +219,8 @@ class Judge {
     }
   }
 
-  // Normal forms: the plainest pattern at all draws, the others at one each. Where they differ, the
-  // sides may still be equal by laws that the forms do not have: then Z3 is asked.
+  // Compares normal forms, of the plainest pattern at all draws and of the others at one each. If
+  // the forms differ, the sides may still be equal by other laws, so Z3 is asked.
   void prove() {
     bool forms_equal = true;
     for (std::size_t p = 0; p < patterns_.all.size(); ++p) {
@@ -238,14 +238,14 @@ class Judge {
     verdict_.reason.clear();
   }
 
-  // What patterns do not show: other ways in which the source occurs.
+  // Tries occurrences of the source that the patterns lack. Returns whether one refutes the rule.
   bool refuted_where_drawn() {
-    // Others with each condition that is added.
+    // Each added condition gives other draws.
     const auto seed = hash_combine(options_.seed, rule_.conditions.size());
     auto near = patterns_.bases;
     near.insert(near.end(), good_.begin(), good_.end());
     auto drawn = drawn_instances(rule_, near, draws_, seed);
-    // Of those that show something new the smallest are computed, and a few others.
+    // Evaluates the smallest ones of those that show something new, and a few others.
     std::ranges::stable_sort(drawn, {}, elements);
     Seen seen;
     std::size_t computed = 0;
@@ -270,7 +270,7 @@ class Judge {
     return !bad_.empty();
   }
 
-  // What is divided by 0 is 0 in the field.
+  // Tries real operands that may leave the target undefined. In the field x / 0 is 0.
   bool undefined_in_reals() {
     if (good_.empty()) return false;
     refutation_ = undefined_target(rule_, good_[0], options_.seed);
@@ -278,13 +278,13 @@ class Judge {
     return refutation_.has_value();
   }
 
-  // Instances that are equal in the field may be so because of how an opaque function came out.
+  // Tries real operands, since values of an opaque function may make instances equal in the field.
   bool refuted_in_reals() {
     std::vector<Instance> equal;
     Hash trial = 0;
     for (auto& instance : good_) {
       const bool try_it = equal.size() + bad_.size() < kRealTrials && bad_.size() < kMostBad;
-      // Other numbers for each: many instances may be of one element.
+      // Each instance gets other numbers, since many may have one element.
       const auto seed = hash_combine(options_.seed, ++trial);
       auto found =
           try_it ? verify::refuted_in_reals(rule_, instance, kFewRealDraws, seed) : std::nullopt;
@@ -299,8 +299,9 @@ class Judge {
     return !bad_.empty();
   }
 
-  // Symbols that no operator's operands move, as the sizes of constants, are small above: what is
-  // true of small ones alone would be proved. False as below.
+  // Compares forms with moves of symbols that no operator's operands move, such as the sizes of
+  // constants. These are small elsewhere, and what is true of small ones alone would be proved.
+  // Returns false as compare_at does.
   bool compare_where_equal_move(const Pattern& pattern, bool& forms_equal) {
     auto wider = pattern;
     add_moves_of_equal(rule_, wider);
@@ -309,7 +310,7 @@ class Judge {
     return compare_at(wider, options_.seed, forms_equal);
   }
 
-  // False if it settles the matter: the target does not fit, or there are no sizes to compare at.
+  // Returns false if it settles the matter: the target does not fit, or no large sizes were found.
   bool compare_at(const Pattern& pattern, Hash seed, bool& forms_equal) {
     const auto instance = generic_instance(rule_, pattern, seed);
     if (!instance) {
@@ -364,8 +365,8 @@ void add_parts(const rewrite::Expression& condition, std::vector<rewrite::Expres
   for (const auto& part : condition.operands) add_parts(part, to);
 }
 
-// As with_condition() gives it and a reader of its text has it, so that it need not be judged
-// again: the new ones first, and what `and` joins one by one.
+// Returns the rule as with_condition() gives it and as a reader parses it, so that it need not be
+// judged again. New conditions come first, and parts joined by `and` stand one by one.
 Rule narrowed_by(const Rule& rule, const std::vector<rewrite::Expression>& conditions) {
   auto out = rule;
   out.conditions.clear();
@@ -387,7 +388,7 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
   }
   auto out = first.verdict_;
   if (undecided || out.proof.status != Status::kRefuted || !options.find_conditions) return out;
-  // Counterexamples that a condition lets through are added to those that it must exclude.
+  // Adds counterexamples that a condition lets through to those that it must exclude.
   auto good = first.good_;
   auto bad = first.bad_;
   for (int i = 0; i < kMostRefinements && !good.empty(); ++i) {

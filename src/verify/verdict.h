@@ -1,13 +1,13 @@
-// What is known of a rule: proved, proved under a condition that it does not state, refuted with
-// concrete tensors, or unproved. Each is an answer of its own; what takes too long is unproved.
+// Judges rules. A rule is proved, proved under a condition that it does not state, refuted with
+// concrete tensors, or unproved. Whatever takes too long is unproved.
 //
-// A rule is judged on every pattern in which its source occurs (instances.h). On small sizes both
-// sides are computed (evaluate.h): one difference refutes. Where there is none, their normal forms
-// at large sizes must be equal (normal_form.h), or Z3 must show that they cannot differ (smt.h);
-// and types beyond the patterns, which are drawn (drawn_instances.h), must show no difference
-// either. Of a parallel rule the types are compared with degrees, replicas and partial sums; its
-// meaning is that of its erasure. One whose source is legal in no layout (layouts.h) applies
-// nowhere: that proves it, and is said.
+// A rule is judged on every pattern in which its source occurs (instances.h). Both sides are
+// evaluated at small sizes (evaluate.h), where one difference refutes. If there is none, their
+// normal forms at large sizes must be equal (normal_form.h), or Z3 must show that they cannot
+// differ (smt.h). Types that are drawn beyond the patterns (drawn_instances.h) must show no
+// difference, either. The types of a parallel rule are compared with degrees, replicas and partial
+// sums; its meaning is that of its erasure. A rule whose source is legal in no layout (layouts.h)
+// applies nowhere. This proves it, and the verdict says so.
 #pragma once
 
 #include <cstdint>
@@ -22,34 +22,36 @@ namespace tandem::verify {
 
 using rewrite::Status;
 
-// Of a rule whose source is legal in no layout of its tensors: true, and of no use.
+// The prover of a rule whose source is legal in no layout of its tensors: true, and of no use.
 constexpr std::string_view kProvedByLayouts = "layouts";
 
 struct VerifyOptions {
   PatternLimits limits = {};
-  std::int64_t largest = 3;        // of the small sizes; 2 where more than 5 of them vary
-  std::size_t small = 12;          // instances of each pattern that are computed ...
+  std::int64_t largest = 3;        // largest small size; 2 if more than 5 sizes vary
+  std::size_t small = 12;          // instances of each pattern that are evaluated ...
   std::size_t small_in_all = 200;  // ... and of all patterns together
   int draws = 4;                   // generic sizes at which normal forms are compared
   bool find_conditions = true;
-  // What is not proved is tried in sums of dozens of terms, which takes longer than all else.
+  // Whether unproved rules are tried on sums of dozens of terms, which takes longer than all else.
   bool long_sums = true;
-  Seconds smt{0.3};  // that Z3 may take where normal forms differ
+  Seconds smt{0.3};  // time limit for Z3, which is asked if normal forms differ
   Hash seed = 1;
 };
 
 struct Verdict {
   rewrite::Proof proof;
-  std::string counterexample;  // kRefuted, and kProvedIf: where the rule as it stands is false
-  std::string reason;          // kUnproved, and of a rule that applies nowhere
+  std::string counterexample;  // kRefuted, kProvedIf: where the rule without a condition is false
+  std::string reason;          // kUnproved, and rules that apply nowhere
   std::size_t patterns = 0;
-  std::size_t instances = 0;  // that were computed
-  bool cut = false;           // not all patterns and small sizes were tried
+  std::size_t instances = 0;  // evaluated instances
+  bool cut = false;           // whether some patterns or small sizes were not tried
 };
 
+// Judges `rule` on all its patterns. If it is refuted, looks for a condition under which it is
+// proved.
 Verdict verify(const Rule& rule, const VerifyOptions& options = {});
 
-// The rule with the condition of its verdict.
+// Returns the rule with the condition of its verdict.
 Rule with_condition(const Rule& rule, const Verdict& verdict);
 
 }  // namespace tandem::verify

@@ -27,23 +27,23 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
       {"j: (avg_pool2d ?x kernel=[3, 3]) => (conv2d ?x (constant shape=[dim(?x, 1), 1, 3, 3] "
        "kind=\"fill\" value=0.1111111111111111) groups=dim(?x, 1))",
        Status::kProved},
-      // Equal in the field, by how a sigmoid of 0 comes out there.
+      // Equal in the field only because of the value that a sigmoid of 0 has there.
       {"k: (relu (sigmoid (pad ?x axis=0 before=1 after=1))) => (pad (relu (sigmoid ?x)) axis=0 "
        "before=1 after=1)",
        Status::kRefuted},
       {"l: (mul (relu ?x) (relu ?x)) => (mul (relu ?x) ?x)", Status::kProved},
-      // A kernel of 1 x 3 beside a padded one: no two sizes are as the others.
+      // A kernel of 1 x 3 next to a padded one: no two sizes are equal.
       {"m: (conv2d ?x (add ?v ?w) padding=[0, 1]) => (add (conv2d ?x ?v padding=[0, 1]) (conv2d "
        "?x ?w padding=[0, 1])) if dim(?v, 2) == 1 and dim(?v, 3) == 3 and same_shape(?v, ?w)",
        Status::kProved},
       {"n: (conv2d ?x (concat ?y (pad (pad ?z axis=2 before=1 after=1) axis=3 before=1 after=1)) "
        "padding=[1, 1]) => (concat (conv2d ?x ?y padding=[1, 1]) (conv2d ?x ?z) axis=1)",
        Status::kProved},
-      // Only laws of Z3 have this one, of which none had been about an attribute that says nothing.
+      // Only Z3 proves this one, with laws that ignore an attribute without effect.
       {"o: (max_pool2d (relu ?x) kernel=?k stride=?s padding=?p) => (relu (max_pool2d ?x kernel=?k "
        "stride=?s padding=?p count_padding=false))",
        Status::kProved},
-      // Where all but one are 0, the largest is their sum, unless that one is negative.
+      // If all elements but one are 0, the largest is their sum, unless that one is negative.
       {"p: (sigmoid (reduce_sum (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) ?x) axes=[0])) "
        "=> (reduce_max (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) (sigmoid ?x)) axes=[0]) "
        "if rank(?x) == 1",
@@ -52,40 +52,40 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
        "=> (reduce_max (mul (constant shape=[?n, ?n] kind=\"eye\" value=1) (tanh ?x)) axes=[0]) "
        "if rank(?x) == 1",
        Status::kProvedIf},
-      // An image of one pixel meets the middle of a padded kernel alone, where an index is 1 by its
-      // range and equals the other by an equation.
+      // An image of one pixel meets only the middle of a padded kernel. One index is 1 by its range
+      // and equals the other by an equation.
       {"middle: (mul (constant shape=[3, 3] value=1) (pad (pad ?x axis=0 before=1 after=1) axis=1 "
        "before=1 after=1)) => (mul (constant shape=[3, 3] kind=\"eye\" value=1) (pad (pad ?x "
        "axis=0 "
        "before=1 after=1) axis=1 before=1 after=1)) if rank(?x) == 2 and dim(?x, 0) == 1 and "
        "dim(?x, 1) == 1",
        Status::kProved},
-      // x . x + x[i] (x . 1) is below 0 for ten numbers or more, of which few are; what is as large
-      // as the constant is no operator's to move.
+      // x . x + x[i] (x . 1) is below 0 for some vectors of ten or more numbers, few of them
+      // negative. No operator moves the sizes that equal the constant's.
       {"rows: (matmul (layer_norm (constant shape=[?m, ?n] value=1) ?x ?x) (linear (constant "
        "shape=[?p, ?p] kind=\"eye\" value=1) (layer_norm (constant shape=[?m, ?n] value=1) ?x ?x) "
        "?x)) => (linear (layer_norm (constant shape=[?m, ?m] value=1) ?x ?x) (linear (constant "
        "shape=[?m, ?m] kind=\"eye\" value=1) (layer_norm (constant shape=[?m, ?m] value=1) ?x ?x) "
        "?x) act=relu)",
        Status::kRefuted},
-      // True up to five rows; only the constant's shape says how many there are.
+      // True for up to five rows; only the constant's shape says how many there are.
       {"few: (matmul ?x (constant shape=[?n, ?m] value=1)) => (matmul ?x (constant shape=[?n, ?m] "
        "value=(1 + ((?n - 1) * ((?n - 2) * ((?n - 3) * ((?n - 4) * (?n - 5))))))))",
        Status::kRefuted},
-      // What cannot be divided is no number, where the source is one.
+      // Division by 0 gives no number in the target, but the source has one.
       {"s: (relu ?x) => (add (relu ?x) (div (sub ?x ?x) (sub ?x ?x)))", Status::kRefuted},
       {"t: (div ?x ?x) => (constant value=1)", Status::kRefuted},
-      // Of tensors of one element all instances are as large.
+      // Instances with tensors of one element all have the same size.
       {"u: (mul (relu (mul ?x ?y)) (constant shape=[?n, 1] value=1)) => (mul (relu (mul ?x ?y)) "
        "(constant shape=[?n, 1] value=2)) if rank(?x) == 1 and dim(?x, 0) == 1 and "
        "same_shape(?x, ?y)",
        Status::kRefuted},
-      // Squares, also of sums, are not negative.
+      // Squares are not negative, and neither are squares of sums.
       {"v: (linear (square ?x) (square ?x)) => (linear (square ?x) (square ?x) act=relu)",
        Status::kProved},
       {"w: (mul (linear ?x ?y) (linear ?x ?y)) => (relu (mul (linear ?x ?y) (linear ?x ?y)))",
        Status::kProved},
-      // Multiplied out, too; the gelu of a matrix is a sum of two terms.
+      // Squares that were multiplied out; the gelu of a matrix is a sum of two terms.
       {"x: (square (sub ?x ?y)) => (relu (add (sub (square ?x) (mul ?x ?y)) (sub (square ?y) "
        "(mul ?y ?x)))) if same_shape(?x, ?y)",
        Status::kProved},
@@ -94,13 +94,13 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
       {"z: (matmul (square (gelu ?x)) (square (gelu ?y))) => (relu (matmul (square (gelu ?x)) "
        "(square (gelu ?y))))",
        Status::kProved},
-      // A relu of products of equal relus, of rows that are all the same.
+      // A relu of products of equal relus, whose rows are all equal.
       {"r: (matmul (matmul (constant shape=[?m, ?n] value=1) ?x) (linear (constant shape=[?k, ?k] "
        "kind=\"eye\" value=1) (matmul (constant shape=[?m, ?n] value=1) ?x) act=relu)) => (linear "
        "(relu (matmul (constant shape=[?m, ?n] value=1) ?x)) (relu (matmul (constant "
        "shape=[?m, ?n] value=1) ?x)) act=relu)",
        Status::kProved},
-      // Where all tables have four rows, an index beyond them refutes.
+      // All embedding tables have four rows; an index beyond them refutes the rule.
       {"s: (matmul (embedding ?x (constant shape=[?m, ?n] value=1)) (matmul (constant shape=[?m, "
        "?n] "
        "value=1) (embedding ?y (constant shape=[?m, ?n] value=1)))) => (linear (embedding ?x "
@@ -125,7 +125,7 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
   }
 }
 
-// A degree that is left open must divide; that it be 1 would be no answer.
+// An open degree must divide the size; a condition that it is 1 would be no answer.
 TEST(Verdict, ConditionsOfChosenDegrees) {
   const auto condition = [](const std::string& line) {
     return verify(rule_of(line)).proof.condition;
