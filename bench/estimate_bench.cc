@@ -1,6 +1,6 @@
 // Estimates: one strategy from the model's name on, and a sweep of strategies for one network; and
 // what the least event simulation of the same strategies costs
-// (docs/decisions/0047-estimates-stay-folded.md).
+// (docs/internals/decisions/0047-estimates-stay-folded.md).
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 

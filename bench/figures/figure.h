@@ -15,7 +15,7 @@ struct Row {
 };
 
 struct Figure {
-  std::string file;  // "fig9": docs/figures/fig9.csv, fig9.svg
+  std::string file;  // "fig9": docs/internals/figures/fig9.csv, fig9.svg
   std::string title;
   std::string label;  // of the values
   std::vector<Row> rows = {};

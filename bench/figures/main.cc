@@ -1,4 +1,4 @@
-// tandem_figures FOLDER: makes the figures of MAD-Max's evaluation again (docs/explore.md).
+// tandem_figures FOLDER: makes the figures of MAD-Max's evaluation again (docs/guides/explore.md).
 #include <filesystem>
 #include <iostream>
 

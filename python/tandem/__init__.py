@@ -13,7 +13,7 @@ what its network does.
 
 Times are in seconds, sizes in bytes, rates per second. What is wrong raises `Error`; a network that
 fits in no way raises `DoesNotFit`. Calls let other threads run, and Ctrl-C ends them. The manual is
-docs/python.md.
+docs/reference/python.md.
 """
 
 from ._commands import command

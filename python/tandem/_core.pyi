@@ -1,4 +1,4 @@
-"""What tandem is made of (src/python/). Use `tandem` instead."""
+"""Implementation of tandem (src/python/). Use `tandem` instead."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,10 +24,10 @@ class Node:
         """The operator's name."""
     @property
     def attributes(self) -> dict[str, str]:
-        """Those that are not the default, as graph text has them."""
+        """The attributes without default values, as in graph text."""
     @property
     def inputs(self) -> list[str]:
-        """The names of the nodes that it is applied to."""
+        """The names of its inputs."""
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property

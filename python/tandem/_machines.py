@@ -21,7 +21,7 @@ class Machine:
 
     @staticmethod
     def parse(text: str, size: int | None = None, name: str = "machine") -> Machine:
-        """A machine of the text of a machine file (docs/machine-format.md). `size` is the count that it leaves
+        """A machine of the text of a machine file (docs/reference/machine-format.md). `size` is the count that it leaves
         open, if any."""
         path = _files.keep(f"{name}.machine", text)
         return machine(path if size is None else f"{path}:{size}")

@@ -63,7 +63,7 @@ def load(path: str | os.PathLike[str], **sizes: int) -> Model:
 
 def from_onnx(path: str | os.PathLike[str], **dims: int) -> Model:
     """A network in an ONNX file. `dims` are sizes that the file leaves open, but for the batch. Gets a loss, the
-    squared error of its first output. docs/onnx.md says what is read."""
+    squared error of its first output. docs/guides/onnx.md says what is read."""
     return _checked(os.fspath(path), dims)
 
 

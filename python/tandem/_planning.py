@@ -131,7 +131,7 @@ def simulate(
 ) -> Prediction:
     """The time and memory of a step: of a network under a known strategy, or of a plan, which needs no machine.
 
-    - `strategy`: "dp" (the default), "fsdp", "megatron:tp=8,pp=2", ... (docs/strategies.md)
+    - `strategy`: "dp" (the default), "fsdp", "megatron:tp=8,pp=2", ... (docs/reference/strategies.md)
     - `task`: "pretrain" (the default), "finetune" with the layers of `freeze`, or "inference".
     - `recompute`: "none", "selective", "save_matmuls" or "full"; `schedule` of a pipeline: "gpipe", "1f1b", "interleaved".
     - `exact`: every task of a large network, too, which is estimated otherwise.
@@ -193,7 +193,7 @@ def explore(
       those that are impossible are skipped.
     - `fits`: only strategies that fit.
 
-    Others are as in `plan` and `simulate`. docs/explore.md says more.
+    Others are as in `plan` and `simulate`. docs/guides/explore.md says more.
     """
     machines = [machine] if isinstance(machine, (str, os.PathLike, Machine)) else list(machine)
     words = [f"--machine={machine_text(each)}" for each in machines]

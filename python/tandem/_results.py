@@ -184,7 +184,7 @@ class Plan(Prediction):
 
     @property
     def text(self) -> str:
-        """The plan file (docs/plan-format.md)."""
+        """The plan file (docs/reference/plan-format.md)."""
         return self._text
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -192,13 +192,13 @@ class Plan(Prediction):
         pathlib.Path(path).write_text(self._text, encoding="utf-8")
 
     def explain(self, node: str | None = None) -> dict[str, Any]:
-        """Why the plan is what it is, or what one node of it does (docs/explain.md)."""
+        """Why the plan is what it is, or what one node of it does (docs/guides/read-a-plan.md)."""
         with PlanFile(self) as path:
             result: dict[str, Any] = command("explain", path, *([node] if node else []))
         return result
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page to look at in a browser (docs/report.md)."""
+        """Writes a page to look at in a browser (docs/guides/report-page.md)."""
         with PlanFile(self) as plan:
             command("report", plan, output=os.fspath(path))
 

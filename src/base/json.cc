@@ -40,7 +40,8 @@ void RepeatedKey<Json>::see(int depth, typename Json::parse_event_t event, const
 template <class Json>
 void RepeatedKey<Json>::check(const std::string& kind, const std::string& source) const {
   if (!found_) return;
-  throw UserError(kind, source, fmt::format("'{}' stands twice", *found_), "one of the two");
+  throw UserError(kind, source, fmt::format("'{}' is given twice", *found_),
+                  "remove one of the two");
 }
 
 template <class Json>

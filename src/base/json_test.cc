@@ -37,7 +37,8 @@ TEST(Json, AKeyThatStandsTwiceIsNamed) {
       {R"({"": 1, "": 2})", ""},
       {R"({"\n\u001b[31m": 1, "\n\u001b[31m": 2})", R"(\n\u001b[31m)"}};
   for (const auto& [text, key] : cases) {
-    EXPECT_EQ(said(text), "f.json: '" + std::string(key) + "' stands twice (one of the two)");
+    EXPECT_EQ(said(text),
+              "f.json: '" + std::string(key) + "' is given twice (remove one of the two)");
   }
   // One key may occur in sibling objects and in nested objects.
   EXPECT_EQ(said(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}])"), "no error");

@@ -132,6 +132,13 @@ bool is_utf8(std::string_view text) {
 
 std::string si(double value) { return scaled(value, 1000, ""); }
 
+std::string count_text(double count) {
+  auto out = si(count);
+  if (out.ends_with('G')) out.back() = 'B';
+  if (out.ends_with('k')) out.back() = 'K';
+  return out;
+}
+
 std::string seconds_text(double seconds) {
   if (seconds == 0) return "0 s";
   if (seconds < 0.9995e-3) return fmt::format("{:.3g} us", seconds * 1e6);

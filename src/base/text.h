@@ -33,6 +33,8 @@ bool is_utf8(std::string_view text);
 
 // Returns three significant digits with an SI prefix: 1234567 -> "1.23M".
 std::string si(double value);
+// Returns a number of parameters or tokens in the units of model names: 175e9 -> "175B".
+std::string count_text(double count);
 // Return "1.23 ms", "45.6 us"; "12.3 GB" (decimal, as vendors count).
 std::string seconds_text(double seconds);
 std::string bytes_text(double bytes);

@@ -72,7 +72,7 @@ TEST(Check, APlanOfARewrittenModelIsOkByItsDerivation) {
   auto plan = plan_of(parallelize(rewritten, digits, plan::random_choices(rewritten, digits, 1)));
   EXPECT_FALSE(check_plan(plan, digits, model).ok);
   plan.derivation = {rewrite::step_of(rules, match, draft, *fused)};
-  EXPECT_EQ(check_plan(plan, digits, model).message, "there is no such rule");
+  EXPECT_EQ(check_plan(plan, digits, model).message, "unknown rule");
   plan.rules = {rule};
   const auto report = check_plan(plan, digits, model);
   EXPECT_TRUE(report.ok) << report.message;

@@ -38,7 +38,7 @@ std::string faster_text(const Advice& advice) {
         fmt::format("{} ({})", change, seconds_text(point.simulation.iteration.value)));
   }
   if (changes.empty()) return "";
-  return fmt::format("To go faster: {}.\n\n", join(changes, "; "));
+  return fmt::format("Faster settings: {}.\n\n", join(changes, "; "));
 }
 
 namespace {

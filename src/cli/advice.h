@@ -1,4 +1,5 @@
-// What to change of a named strategy's settings: so that it fits, or so that its step is faster.
+// Advice on the settings of a named strategy: changes with which it fits, or with which its step is
+// faster.
 #pragma once
 
 #include <optional>
@@ -11,20 +12,21 @@
 namespace tandem::cli {
 
 struct Advice {
-  std::optional<search::Evaluated> fitting;   // where the strategy does not fit, and something does
-  std::vector<search::FasterSetting> faster;  // single changes, the fastest first
+  std::optional<search::Evaluated> fitting;   // changed setting that fits, if `strategy` does not
+  std::vector<search::FasterSetting> faster;  // single changes, fastest first
 };
 
-// `strategy`: as simulated, with all its settings. Empty where nothing helps, where the network is
-// not trained as it is, or where steps cannot be estimated.
+// Returns advice on `strategy`, the complete text of a setting; `fits` says whether it fits. The
+// advice is empty if nothing helps, if the job is not the training of the whole network, or if
+// steps cannot be estimated.
 Advice advise(const Job& job, const std::string& strategy, bool fits);
 
-// A line of a headline; empty for nothing.
+// Returns a headline's line about `advice.fitting`; "" if there is none.
 std::string fitting_line(const Advice& advice);
-// "To go faster: sp (12 ms); micro=4 instead of micro=2 (14 ms)." and a blank line; empty for
-// nothing.
+// Returns "Faster settings: sp (12 ms); micro=4 instead of micro=2 (14 ms)." and a blank line; ""
+// if there are none.
 std::string faster_text(const Advice& advice);
-// "advice", and "fitting" where the strategy does not fit.
+// Adds the key "advice" to `out`, and "fitting" if the strategy does not fit.
 void add_advice(Json& out, const Advice& advice, bool fits);
 
 }  // namespace tandem::cli

@@ -15,7 +15,7 @@ using strategies::Family;
 using strategies::LayerKind;
 using strategies::Problem;
 
-// Nothing where one of its settings can be made.
+// Returns why no setting of the family can be used; nullopt if one can.
 std::optional<std::string> refusal_of(Family family, const Problem& problem) {
   std::optional<std::string> first;
   try {
@@ -40,12 +40,12 @@ Unusable unusable(Family family, const Problem& problem, const Setup& setup,
                   const search::Result& result) {
   const std::string name(strategies::name(family));
   if (setup.options.semantics != plan::Semantics::kSynchronous) {
-    return {name, "delays no updates", false};
+    return {name, "does not delay updates", false};
   }
   const auto refusal = refusal_of(family, problem);
   if (refusal) return {name, *refusal, !is_for_other_networks(family, problem)};
-  if (setup.machine.devices() == 1) return {name, "is dp on one device", false};
-  return {name, fmt::format("was not tried ({})", search::name(result.stop_reason)), false};
+  if (setup.machine.devices() == 1) return {name, "is the same as dp on one device", false};
+  return {name, fmt::format("was not evaluated ({})", search::name(result.stop_reason)), false};
 }
 
 }  // namespace

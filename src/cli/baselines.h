@@ -1,5 +1,5 @@
-// The known strategies that a search did not compare with its plan, and why: those that this
-// network, batch or machine does not allow.
+// The known strategies that a search did not compare with its plan, with the reasons. Most are
+// strategies that the network, the batch or the machine does not allow.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace tandem::cli {
 struct Unusable {
   std::string family;   // "fsdp"
   std::string why;      // "the batch of 5 does not divide over 3 devices"
-  bool is_told = true;  // to a reader of tables: not where the network lacks what it is for
+  bool is_told = true;  // shown in tables; false for families that are for other networks
 };
 
-// In the order of strategies::family_names().
+// Returns the families without a baseline in `result`, in the order of strategies::family_names().
 std::vector<Unusable> unusable_baselines(const Setup& setup, const search::Result& result);
 
 }  // namespace tandem::cli

@@ -1,4 +1,4 @@
-// tandem check: is a plan what its model computes?
+// tandem check: verifies that a plan computes what its model computes.
 #include "check/check.h"
 
 #include <fmt/format.h>
@@ -29,8 +29,8 @@ check::Report wrong(const std::string& where, const std::string& message) {
   return out;
 }
 
-// A plan that is wrong is a result; a file that is no plan, or is for a machine that is not there,
-// is an error.
+// Checks the text of a plan file and returns the report. A wrong plan is a result. A file that is
+// not a plan, or whose machine does not exist, is an error: throws UserError.
 check::Report check_text(const std::string& text, const CheckFlags& flags,
                          const plan::Plan& origin) {
   const auto machine = machine::load_machine(origin.machine);
@@ -61,8 +61,19 @@ std::string compared(const check::Report& report) {
   return report.whole ? "whole program" : "operator by operator";
 }
 
-Json report_json(const check::Report& report, const plan::Plan& origin) {
-  Json out = echo(origin);
+// Returns the plan to report: with its schedule, which decides its precision and semantics, if the
+// whole text is a plan, else its origin alone.
+plan::Plan reported_plan(const std::string& text, const std::string& path,
+                         const plan::Plan& origin) {
+  try {
+    return plan::parse_plan(text, path);
+  } catch (const UserError&) {
+    return origin;
+  }
+}
+
+Json report_json(const check::Report& report, const plan::Plan& plan) {
+  Json out = echo(plan);
   out["ok"] = report.ok;
   out["steps"] = report.steps;
   out["unproved_rules"] = report.unproved;
@@ -87,7 +98,8 @@ Json report_json(const check::Report& report, const plan::Plan& origin) {
   return out;
 }
 
-// "operator", "cut": what is done to how many of what, and by which rules.
+// Prints how many places of the kind `what` the steps lead to, and by how many rules. Example:
+// "operator", "sharded" -> "  3 operators sharded by 3 steps of 3 proved rules".
 void print(const plan::Replayed::Part& of, const char* what, const char* done) {
   if (of.places > 0) {
     std::cout << fmt::format("  {} {} by {} of {}\n",
@@ -101,8 +113,8 @@ void print(const plan::Replayed::Part& of, const char* what, const char* done) {
   const std::vector<std::string> first(of.without.begin(),
                                        of.without.begin() + static_cast<std::ptrdiff_t>(named));
   const auto more = of.without.size() - named;
-  std::cout << fmt::format("  {} by values alone, no rule says so: {}{}\n", done, join(first, ", "),
-                           more > 0 ? fmt::format(" and {} more", more) : "");
+  std::cout << fmt::format("  {} without a proved rule, checked by values only: {}{}\n", done,
+                           join(first, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 void print(const check::Report& report, const plan::Plan& origin) {
@@ -110,17 +122,17 @@ void print(const check::Report& report, const plan::Plan& origin) {
                            origin.batch, origin.strategy, report.ok ? "ok" : "not ok");
   if (!report.ok) std::cout << fmt::format("  {}: {}\n", report.where, report.message);
   if (report.steps > 0) {
-    std::cout << fmt::format("  {} of its derivation replayed\n",
+    std::cout << fmt::format("  {} of the derivation replayed\n",
                              counted(static_cast<std::int64_t>(report.steps), "step"));
   }
   if (!report.unproved.empty()) {
-    std::cout << fmt::format("  not proved: {}\n", join(report.unproved, ", "));
+    std::cout << fmt::format("  unproved rules: {}\n", join(report.unproved, ", "));
   }
-  print(report.parallel.cuts, "operator", "cut");
-  print(report.parallel.ways, "operand", "brought there");
+  print(report.parallel.cuts, "operator", "sharded");
+  print(report.parallel.ways, "operand", "resharded");
   if (report.values == 0) return;
   std::cout << fmt::format(
-      "  compared {} with one device, {}: {} on at most {}, worst error {:.3g}\n",
+      "  compared {} with one device ({}): {} on at most {}, largest relative error {:.3g}\n",
       counted(static_cast<std::int64_t>(report.values), "tensor"), compared(report),
       counted(static_cast<std::int64_t>(report.programs), "small program"),
       counted(report.devices, "virtual device"), report.worst_error);
@@ -131,7 +143,7 @@ int run(const CheckFlags& flags) {
   const auto origin = plan::parse_origin(text, flags.path);
   const auto report = check_text(text, flags, origin);
   if (flags.json) {
-    print_json(report_json(report, origin));
+    print_json(report_json(report, reported_plan(text, flags.path, origin)));
   } else {
     print(report, origin);
   }
@@ -142,11 +154,11 @@ int run(const CheckFlags& flags) {
 
 void add_check(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<CheckFlags>();
-  auto* command = add_command(app, "check", "check that a plan computes what its model does",
+  auto* command = add_command(app, "check", "verify that a plan computes what its model computes",
                               "check plan.json", flags->json);
-  command->add_option("plan", flags->path, "a plan.json")->required();
+  command->add_option("plan", flags->path, "plan file, like plan.json")->required();
   command->add_flag("--allow-unproved", flags->allow_unproved,
-                    "accept a derivation that uses rules without a proof");
+                    "accept a derivation that uses unproved rules");
   add_quiet_flag(*command);
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -25,8 +25,8 @@ constexpr int kSignalled = 128;
 
 std::atomic<int> asked_by = 0;
 
-// What signals did before the first one asked to stop: they end this program at once, and remove
-// an unfinished file.
+// Signal handlers from before StopRequests. They end this program at once and remove an unfinished
+// file. The first signal restores its handler, so that a second one has this effect.
 EndingHandlers handlers_before;
 
 void ask_to_stop(int signal) {
@@ -36,7 +36,7 @@ void ask_to_stop(int signal) {
   }
 }
 
-// While one exists; a program that has the commands inside sees to signals itself.
+// Records requests to stop while an object of it exists. A host handles signals itself.
 class StopRequests {
  public:
   StopRequests() {
@@ -61,8 +61,9 @@ UserError not_started() {
   return {"runtime", "mpirun", fmt::format("cannot be started: {}", std::strerror(errno))};
 }
 
-// In the new process: becomes the command. mpirun, which is apart, ends its processes by SIGTERM
-// and cleans up; of what a launcher has started that launcher does.
+// Replaces the new process with the command. mpirun, which runs apart, gets SIGTERM when the parent
+// dies: it ends its processes and cleans up. Others get SIGKILL: the launcher that started them
+// cleans up.
 [[noreturn]] void become(const std::string& command, int output, pid_t parent, bool apart) {
   if (apart) ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, apart ? SIGTERM : SIGKILL);
@@ -79,8 +80,8 @@ UserError not_started() {
   ::_exit(kSignalled - 1);
 }
 
-// Until it ends what it prints. Signals that come between a look at them and the wait are seen at
-// the next look.
+// Appends what the child prints to `out`, until the child closes its output. Checks for requests to
+// stop every 100 ms, because a signal may arrive between the check and the wait.
 void read_all(int from, pid_t child, Ended& out) {
   constexpr int kLookEvery = 100;  // milliseconds
   std::array<char, 4096> chunk{};

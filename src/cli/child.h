@@ -1,4 +1,4 @@
-// Another program, run to its end: what it prints is kept, and it never outlives this one.
+// Runs another program to its end and captures its output. The program never outlives this one.
 #pragma once
 
 #include <string>
@@ -6,16 +6,16 @@
 namespace tandem::cli {
 
 struct Ended {
-  std::string text;    // of standard output
-  int status = 0;      // as a shell says it: 128 and more for a signal
-  int stopped_by = 0;  // the signal by which this program was asked to stop meanwhile, or 0
+  std::string text;    // standard output
+  int status = 0;      // exit status as in a shell: 128 + N for signal N
+  int stopped_by = 0;  // signal that asked this program to stop meanwhile; 0: none
 };
 
-// `command` is for the shell. Asked to stop (Ctrl-C, SIGTERM, SIGHUP, or by the program around it)
-// this program has the other one end, and waits for it; where this program itself is killed the
-// system does so. `apart`: in a process group of its own, where no Ctrl-C of a terminal meets it,
-// as mpirun takes a second signal to mean that it need not clean up. Throws UserError where it
-// cannot be started.
+// Runs `command` by the shell and waits for its end. If this program is asked to stop (Ctrl-C,
+// SIGTERM, SIGHUP, or by its host), it ends the other program and waits for it. If this program is
+// killed, the system ends the other one. `apart` puts the other program into its own process group,
+// where a terminal's Ctrl-C does not reach it: mpirun takes a second signal as permission not to
+// clean up. Throws UserError if the command cannot be started.
 Ended run_child(const std::string& command, bool apart);
 
 }  // namespace tandem::cli

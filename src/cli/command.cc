@@ -30,7 +30,7 @@ namespace tandem::cli {
 
 namespace {
 
-// What --dims names.
+// A dimension that --dims may name.
 struct DimName {
   std::string_view name;
   bool search::Dims::*dim;
@@ -42,7 +42,7 @@ constexpr DimName kDims[] = {
     {"sequence", &search::Dims::sequence}, {"pipeline", &search::Dims::pipeline},
 };
 
-// What --without names.
+// A speedup of the search that --without may name.
 struct Shortcut {
   std::string_view name;
   void (*leave_out)(search::Options&);
@@ -53,7 +53,7 @@ constexpr Shortcut kShortcuts[] = {
     {"dp", [](search::Options& options) { options.finder.by = search::Finder::By::kDescent; }},
 };
 
-// "data,model,spatial"
+// Returns the names of a table's entries: "data,model,spatial".
 template <class Table>
 std::string names_of(const Table& table) {
   std::vector<std::string> names;
@@ -66,21 +66,22 @@ auto find_named(const Table& table, std::string_view word) {
   return std::ranges::find(table, word, [](const auto& entry) { return entry.name; });
 }
 
-// For a flag that names some of a table's entries: "there is no dimension 'x'".
+// Returns the validator of a flag that lists names of a table's entries. `what` is the kind of
+// entry: "unknown dimension 'x' (choose from: data,model)".
 template <class Table>
 CLI::Validator list_of(const Table& table, const std::string& what) {
   const auto wrong = [&table, what](const std::string& list) {
-    if (list.empty()) return fmt::format("names no {} (there are: {})", what, names_of(table));
+    if (list.empty()) return fmt::format("names no {} (choose from: {})", what, names_of(table));
     for (auto word : split(list, ',')) {
       if (find_named(table, word) != std::end(table)) continue;
-      return fmt::format("there is no {} '{}' (there are: {})", what, word, names_of(table));
+      return fmt::format("unknown {} '{}' (choose from: {})", what, word, names_of(table));
     }
     return std::string();
   };
   return {wrong, "LIST"};
 }
 
-// The entries that a list, which list_of has passed, names.
+// Returns the entries that a list names. The list has passed list_of.
 template <class Table>
 auto named(const Table& table, const std::string& list) {
   std::vector<std::ranges::range_value_t<Table>> out;
@@ -98,20 +99,20 @@ auto named(const Table& table, const std::string& list) {
 const CLI::Validator kPositive(
     [](const std::string& text) {
       const auto value = parse_int(text);
-      return value && *value > 0 ? std::string() : "'" + text + "' is not a whole number from 1";
+      return value && *value > 0 ? std::string() : "'" + text + "' is not a positive integer";
     },
     "N");
 const CLI::Validator kWhole(
     [](const std::string& text) {
       const auto value = parse_int(text);
-      return value && *value >= 0 ? std::string() : "'" + text + "' is not a whole number from 0";
+      return value && *value >= 0 ? std::string() : "'" + text + "' is not a non-negative integer";
     },
     "N");
 const CLI::Validator kNotNegative(
     [](const std::string& text) {
       const auto value = parse_double(text);
       const bool is_right = value && *value >= 0 && std::isfinite(*value);
-      return is_right ? std::string() : "'" + text + "' is not a number from 0";
+      return is_right ? std::string() : "'" + text + "' is not a non-negative number";
     },
     "X");
 
@@ -120,13 +121,13 @@ const CLI::Validator kFraction(
       const auto value = parse_double(text);
       const bool is_right = value && *value >= 0 && *value < 1;
       return is_right ? std::string()
-                      : "'" + text + "' is not a fraction from 0 to below 1, like 0.05";
+                      : "'" + text + "' is not a number from 0 to below 1, like 0.05";
     },
     "FRACTION");
 
 const CLI::Validator kFile(
     [](const std::string& text) {
-      return text.empty() ? std::string("'' is not a file's name") : std::string();
+      return text.empty() ? std::string("'' is not a file name") : std::string();
     },
     "FILE");
 
@@ -143,46 +144,52 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 }
 
 void print_json(const Json& json) {
-  // Names the user gave may be any bytes; JSON is UTF-8.
+  // Names from the user may contain any bytes, but JSON is UTF-8.
   const auto text = json.dump(1, ' ', false, Json::error_handler_t::replace);
   if (auto* to = host()) return to->print(text);
   std::cout << text << "\n";
 }
 
 void Job::add_flags(CLI::App& command) {
-  command.add_option("model", model_text, "NAME or NAME:key=value,... (`tandem models`)")
+  command
+      .add_option("model", model_text,
+                  "NAME or NAME:key=value,... (see `tandem models`), or a model file")
       ->required();
   command
-      .add_option("--machine", machine_text,
-                  "NAME:SIZE or a machine file, ,software=NAME (`tandem machines`)")
+      .add_option(
+          "--machine", machine_text,
+          "NAME:SIZE or a machine file, optionally with ,software=NAME (see `tandem machines`)")
       ->required();
-  command.add_option("--batch", batch, "global batch; default: the published one")
+  command.add_option("--batch", batch, "global batch size; default: the published one")
       ->check(kPositive);
-  command.add_option("--optimizer", optimizer, "default: the published one")
+  command.add_option("--optimizer", optimizer, "optimizer; default: the published one")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
-  command.add_option("--dtype", dtype, "element type")
+  command.add_option("--dtype", dtype, "element type of the network")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))
       ->capture_default_str();
   command
       .add_option("--master", master,
-                  "the copy of 16-bit weights that is updated: fp32 (default) or none")
+                  "type of the master weights with --dtype bf16 or fp16; default: fp32")
       ->check(CLI::IsMember({"fp32", "none"}));
   command
-      .add_option("--grad-dtype", grad_dtype,
-                  "what gradients of 16-bit weights are added up in: fp32, or as --dtype")
+      .add_option(
+          "--grad-dtype", grad_dtype,
+          "type in which gradients accumulate with --dtype bf16 or fp16: fp32 or that type; "
+          "default: the strategy's")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
   add_stale_flag(command, stale_weights);
 }
 
 void add_stale_flag(CLI::App& command, bool& stale_weights) {
   command.add_flag("--stale-weights", stale_weights,
-                   "allow updates one step late (PipeDream-2BW): another training");
+                   "allow pipelines that delay updates by one step (PipeDream-2BW), which changes "
+                   "the training");
 }
 
 void Job::add_memory_flags(CLI::App& command) {
   command
       .add_option("--memory", memory,
-                  "what a device may use, like 16GB; default: its memory less its reserve")
+                  "memory that a device may use, like 16GB; default: device memory minus reserve")
       ->check(CLI::Validator(
           [](const std::string& text) {
             return parse_bytes(text) ? std::string() : "'" + text + "' is not an amount like 16GB";
@@ -190,7 +197,7 @@ void Job::add_memory_flags(CLI::App& command) {
           "BYTES"));
   command
       .add_option("--margin", margin,
-                  fmt::format("fraction of a device's memory left free; default: {}, and none of "
+                  fmt::format("fraction of a device's memory left free; default: {}, or 0 with "
                               "--memory",
                               search::kDefaultMargin))
       ->check(kFraction);
@@ -209,37 +216,38 @@ void Job::add_search_flags(CLI::App& command) {
   add_memory_flags(command);
   command
       .add_option("--tolerance", tolerance,
-                  fmt::format("the plan is the simplest of all that are slower than the fastest by "
-                              "no more than this fraction; default: {}",
+                  fmt::format("choose the simplest plan that is slower than the fastest by at most "
+                              "this fraction; default: {}",
                               search::kDefaultTolerance))
       ->check(kFraction);
-  command.add_option("--dims", dims, "what may be partitioned: some of " + names_of(kDims))
+  command
+      .add_option("--dims", dims, "dimensions that may be partitioned, some of " + names_of(kDims))
       ->check(list_of(kDims, "dimension"));
-  auto* none = command.add_flag("--no-pipeline", no_pipeline, "leave pipelines out");
+  auto* none = command.add_flag("--no-pipeline", no_pipeline, "exclude pipelines");
   command
       .add_flag("--pipeline", pipelines,
-                "of --search unity: pipelines of the whole graph compete, too; with others they "
-                "do in any case")
+                "with --search unity: include pipelines of the whole graph; other searches always "
+                "include them")
       ->excludes(none);
   command
-      .add_option("--search", search,
-                  "joint: rules rewrite the network as its layouts gain most; sequential: as one "
-                  "device gains most, before it is laid out; layouts: it stays as it is; mcmc: the "
-                  "same, laid out by a random walk as in FlexFlow; unity: Unity's own search, to "
-                  "compare with")
+      .add_option(
+          "--search", search,
+          "joint: search rewrites and layouts together; sequential: rewrite for one device "
+          "first, then search layouts; layouts: no rewrites; mcmc: no rewrites, and layouts "
+          "by FlexFlow's random walk; unity: Unity's search, for comparison")
       ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc", "unity"}))
       ->capture_default_str();
   command
       .add_option("--without", without,
-                  "leave out what makes the search fast, some of " + names_of(kShortcuts) +
-                      ": costs shared among rewritings (cache), equal layers rewritten as one "
-                      "(split), the cheapest layouts found exactly (dp); of --search unity what "
-                      "its paper calls so")
-      ->check(list_of(kShortcuts, "shortcut"));
+                  "switch off speedups of the search, some of " + names_of(kShortcuts) +
+                      ": share costs among rewrites (cache), rewrite equal layers together "
+                      "(split), find the cheapest layouts exactly (dp); with --search unity: the "
+                      "speedups of these names in its paper")
+      ->check(list_of(kShortcuts, "speedup"));
   command
       .add_option("--alpha", alpha,
-                  fmt::format("rewritings that cost more than this times the best are not taken "
-                              "further; default: {}, of --search unity {}",
+                  fmt::format("drop rewrites that cost more than this times the best; default: {}, "
+                              "with --search unity {}",
                               search::Options{}.alpha, unity::Options{}.alpha))
       ->check(CLI::Validator(
           [](const std::string& text) {
@@ -248,17 +256,19 @@ void Job::add_search_flags(CLI::App& command) {
             return is_right ? std::string() : "'" + text + "' is not a number from 1 to 10";
           },
           "X"));
-  command.add_option("--k", least_nodes, "of --search unity: operators of a piece, at least")
+  command
+      .add_option("--k", least_nodes, "with --search unity: least number of operators in a piece")
       ->check(kPositive)
       ->default_str(fmt::format("{}", unity::Options{}.least_nodes));
   command
-      .add_option("--max-rewritings", max_rewritings,
-                  fmt::format("rank no more than so many, of --search unity of a piece between two "
-                              "borders; default: {} and {}",
-                              search::Options{}.rewritings, unity::Options{}.piece_candidates))
+      .add_option(
+          "--max-rewritings", max_rewritings,
+          fmt::format("rank at most this many rewrites; default: {}, with --search unity {} "
+                      "for each piece between two borders",
+                      search::Options{}.rewritings, unity::Options{}.piece_candidates))
       ->check(kPositive);
   command
-      .add_option("--budget", budget, "search no longer than so many seconds; default: to the end")
+      .add_option("--budget", budget, "end the search after this many seconds; default: no limit")
       ->check(CLI::Validator(
           [](const std::string& text) {
             const auto value = parse_double(text);
@@ -267,15 +277,17 @@ void Job::add_search_flags(CLI::App& command) {
           "SECONDS"));
   command
       .add_option("--max-candidates", max_candidates,
-                  "simulate no more than so many, of --search unity map no more; the plan is the "
-                  "same every time")
+                  "simulate (with --search unity: map) at most this many candidates; unlike with "
+                  "--budget, the plan is reproducible")
       ->check(kPositive);
   add_threads_flag(command, threads);
   add_quiet_flag(command);
 }
 
 void add_threads_flag(CLI::App& command, unsigned& threads) {
-  command.add_option("--threads", threads, "default: one for each core; results are the same")
+  command
+      .add_option("--threads", threads,
+                  "number of threads, which does not change results; default: one per core")
       ->check(kPositive);
 }
 
@@ -289,29 +301,30 @@ search::Dims parse_dims(const std::string& text) {
   return dims;
 }
 
-// What a search cannot do at the same time.
+// Throws UserError if flags of the search contradict each other.
 void check_agrees(const Job& job, const search::Options& options) {
   if (job.no_pipeline && !job.dims.empty() && parse_dims(job.dims).pipeline) {
-    throw UserError("flag", "--no-pipeline", "leaves out the pipelines that --dims asks for",
-                    "one of the two");
+    throw UserError("flag", "--no-pipeline", "excludes the pipelines that --dims asks for",
+                    "remove one of the two");
   }
   if (job.pipelines && !options.dims.pipeline) {
-    throw UserError("flag", "--dims", "leaves out the pipelines that --pipeline asks for",
-                    job.dims + ",pipeline");
+    throw UserError("flag", "--dims", "excludes the pipelines that --pipeline asks for",
+                    "use --dims " + job.dims + ",pipeline");
   }
   if (job.stale_weights && !options.dims.pipeline) {
-    throw UserError("flag", "--stale-weights", "delays updates of pipelines, and none is allowed",
-                    job.no_pipeline ? "without --no-pipeline" : "--dims " + job.dims + ",pipeline");
+    throw UserError(
+        "flag", "--stale-weights", "delays updates of pipelines, but pipelines are excluded",
+        job.no_pipeline ? "remove --no-pipeline" : "use --dims " + job.dims + ",pipeline");
   }
   if (job.stale_weights && job.search == "sequential") {
-    throw UserError("flag", "--search",
-                    "sequential rewrites before it lays out, and of delayed updates "
-                    "(--stale-weights) there are known pipelines alone",
-                    "--search unity, or without --stale-weights");
+    throw UserError(
+        "flag", "--search",
+        "sequential cannot be used with --stale-weights, which compares known pipelines only",
+        "use --search unity, or remove --stale-weights");
   }
 }
 
-// How the search goes about it, of `out`.
+// Sets the options of `out` that control the search itself.
 void set_search(const Job& job, search::Options& out) {
   out.algebra = job.search == "joint"        ? search::Algebra::kJoint
                 : job.search == "sequential" ? search::Algebra::kSequential
@@ -328,13 +341,15 @@ void set_search(const Job& job, search::Options& out) {
   out.threads = threads_of(job.threads);
 }
 
-// It has no use for what only other searches can do.
+// Returns the options of --search unity, or nullopt for other searches. Throws UserError for flags
+// that this search does not support.
 std::optional<unity::Options> unity_options(const Job& job, search::Options& search) {
   if (job.search != "unity") return std::nullopt;
   const auto refuse = [](const char* flag, const std::string& why) {
-    throw UserError("flag", flag, "is not for --search unity: " + why, "another --search");
+    throw UserError("flag", flag, "cannot be used with --search unity: " + why,
+                    "use another --search");
   };
-  if (!job.dims.empty()) refuse("--dims", "its rules say what may be partitioned");
+  if (!job.dims.empty()) refuse("--dims", "Unity's rules determine what may be partitioned");
   unity::Options out;
   out.least_nodes = job.least_nodes.value_or(out.least_nodes);
   out.alpha = job.alpha.value_or(out.alpha);
@@ -347,15 +362,16 @@ std::optional<unity::Options> unity_options(const Job& job, search::Options& sea
   return out;
 }
 
-// Training needs one number to make small.
+// Throws UserError if the first output of a graph is not a scalar that training can minimize.
 void check_has_loss(const graph::Graph& graph, const std::string& model) {
   if (!graph.outputs().empty()) {
     const auto& first = graph.node(graph.outputs()[0]);
     if (first.type.shape.rank() == 0 && !is_integer(first.type.dtype)) return;
   }
-  throw UserError("model", model, "its first output is not a scalar: there is nothing to train for",
-                  "end the graph with a loss, such as mse or cross_entropy; or `simulate` it with "
-                  "--task inference");
+  throw UserError(
+      "model", model, "has no loss to train: its first output is not a scalar",
+      "end the graph with a loss such as mse or cross_entropy, or use `tandem simulate` "
+      "with --task inference");
 }
 
 }  // namespace
@@ -365,20 +381,21 @@ void check_is_model(const graph::Graph& graph, const std::string& model) {
     const auto& node = graph.node(id);
     if (node.type.shape.devices() == 1) continue;
     throw UserError("model", model,
-                    fmt::format("%{} is of type {}: the graph is parallel already", node.name,
+                    fmt::format("the graph is already parallel: %{} has the type {}", node.name,
                                 to_text(node.type.shape)),
-                    "the network without parallelization operators");
+                    "remove its parallelization operators");
   }
 }
 
 namespace {
 
-// In a comparison all train in the same types.
+// Returns the precision that --master and --grad-dtype ask for. All strategies of a comparison have
+// it. Throws UserError if the flags contradict --dtype.
 plan::Precision precision_of(const Job& job, DType dtype) {
   if (!is_half(dtype)) {
     const auto fail = [&](const char* flag, const std::string& value) {
-      throw UserError("flag", flag, fmt::format("is {} and weights are in {}", value, name(dtype)),
-                      "it is for --dtype bf16 or fp16");
+      throw UserError("flag", flag, fmt::format("cannot be {} with --dtype {}", value, name(dtype)),
+                      "use it with --dtype bf16 or fp16");
     };
     if (job.master == "fp32") fail("--master", job.master);
     if (!job.grad_dtype.empty() && job.grad_dtype != name(dtype)) {
@@ -388,8 +405,8 @@ plan::Precision precision_of(const Job& job, DType dtype) {
   }
   if (!job.grad_dtype.empty() && job.grad_dtype != "fp32" && job.grad_dtype != name(dtype)) {
     throw UserError("flag", "--grad-dtype",
-                    fmt::format("is {} and weights are in {}", job.grad_dtype, name(dtype)),
-                    fmt::format("fp32 or {}", name(dtype)));
+                    fmt::format("cannot be {} with --dtype {}", job.grad_dtype, name(dtype)),
+                    fmt::format("use fp32 or {}", name(dtype)));
   }
   return {.master = job.master != "none", .wide_gradients = job.grad_dtype == "fp32"};
 }
@@ -399,7 +416,7 @@ std::int64_t published_batch(const models::ModelSpec& spec, std::int64_t devices
 }
 std::int64_t small_batch(const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; }
 
-// `build` makes the graph; nothing where it makes none.
+// Resolves a job with the graph that `build` returns. Returns nullopt if `build` does.
 template <class Build>
 std::optional<Setup> resolve_with(const Job& job,
                                   std::int64_t default_batch(const models::ModelSpec&,
@@ -484,12 +501,11 @@ plan::Precision Setup::precision_of(strategies::Family family) const {
 
 namespace {
 
-// Of a search that says how far it is.
+// Returns the setup's options for a search that shows its progress on `line`.
 search::Options options_with(const Setup& setup, Progress& line) {
   auto out = setup.options;
   out.progress = [&line](const search::Progress& now) {
-    const auto rewritings =
-        now.rewritings > 0 ? fmt::format("{} rewritings, ", now.rewritings) : "";
+    const auto rewritings = now.rewritings > 0 ? fmt::format("{} rewrites, ", now.rewritings) : "";
     line.show(fmt::format("searching: {}{} candidates, best {}", rewritings, now.candidates,
                           now.best ? seconds_text(now.best->value) : "none yet"));
   };
@@ -517,7 +533,8 @@ void note_peak(const machine::Machine& machine, DType dtype) {
   const auto tell = [&](const std::string& who, const machine::Device& device) {
     const auto taken = machine::type_of_peak(device, dtype);
     if (taken == dtype) return;
-    note(fmt::format("{} has no peak for {}; that of {} is taken", who, name(dtype), name(taken)));
+    note(fmt::format("{} has no peak compute rate for {}; the rate of {} is used", who, name(dtype),
+                     name(taken)));
   };
   if (machine.groups.empty()) return tell(machine.name, machine.device);
   for (const auto& group : machine.groups) {
@@ -565,12 +582,15 @@ namespace {
 
 search::Evaluated cost_taso_flexflow(const Setup& setup) {
   const auto fail = [](const std::string& message) {
-    throw UserError("strategy", search::kTasoFlexflow, message, "--strategy best_baseline");
+    throw UserError("strategy", search::kTasoFlexflow, message, "use --strategy best_baseline");
   };
-  if (setup.phase != lower::Phase::kTraining) fail("is a way to train, not for inference");
+  if (setup.phase != lower::Phase::kTraining) fail("supports training only, not inference");
   const auto& [recompute, schedule] = setup.beside;
-  if (!recompute.empty() || !schedule.empty()) fail("neither computes again nor has a schedule");
-  if (setup.options.semantics != plan::Semantics::kSynchronous) fail("delays no updates");
+  if (!recompute.empty() || !schedule.empty()) {
+    fail("supports neither --recompute nor --schedule");
+  }
+  if (setup.options.semantics != plan::Semantics::kSynchronous)
+    fail("does not support delayed updates (--stale-weights)");
   const Interrupt interrupt;
   Progress line;
   return search::taso_flexflow(setup.graph, setup.machine, options_with(setup, line));
@@ -613,8 +633,8 @@ plan::Plan make_plan(const Setup& setup, const search::Evaluated& costed) {
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  std::error_code unknown;  // of a pipe
-  if (std::filesystem::is_directory(path, unknown)) throw UserError("file", path, "is a folder");
+  std::error_code unknown;  // set for a pipe
+  if (std::filesystem::is_directory(path, unknown)) throw UserError("file", path, "is a directory");
   if (!in) throw UserError("file", path, "cannot be read");
   constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
   const auto size = std::filesystem::file_size(path, unknown);

@@ -1,4 +1,5 @@
-// What the commands share. Each is one file with an add_NAME function; commands.cc lists them.
+// The interface that all commands share: flags of a job, its resolution, planning, and JSON. Each
+// command is one file with a function add_NAME; commands.cc lists them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -42,174 +43,182 @@ void add_show(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
 void add_train(CLI::App& app, int& exit_code);
 void add_validate(CLI::App& app, int& exit_code);
-// All of these.
+// Adds all of these commands.
 void add_commands(CLI::App& app, int& exit_code);
 
-// A subcommand with the --json flag, an example in its help, and its action.
+// Adds a subcommand with the flag --json and an example in its help, and returns it.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
                       const std::string& example, bool& json);
 
 // Prints the one JSON document of --json, or gives it to the host (cli/host.h).
 void print_json(const Json& json);
 
-// Flags that say what is planned or simulated.
+// The flags that define what is planned or simulated.
 struct Job {
   std::string model_text;
   std::string machine_text;
   std::int64_t batch = 0;  // 0: the published batch
   std::string optimizer;   // empty: the published optimizer
   std::string dtype = "fp32";
-  std::string master;      // of 16-bit weights: fp32 or none; empty: fp32
-  std::string grad_dtype;  // fp32 or dtype; empty: as a strategy has it, dtype in a comparison
-  std::string memory;      // empty: the device's, less its reserve
-  std::optional<double> margin = {};     // fraction of memory left free; none: margin_of
-  std::optional<double> tolerance = {};  // search::Options::tolerance; none: the default
+  std::string master;                 // master weights of bf16 or fp16: fp32 or none; empty: fp32
+  std::string grad_dtype;             // fp32 or dtype; empty: the strategy's, in comparisons dtype
+  std::string memory;                 // empty: device memory minus reserve
+  std::optional<double> margin = {};  // fraction of memory left free; nullopt: margin_of
+  std::optional<double> tolerance = {};  // search::Options::tolerance; nullopt: the default
   std::string dims;                      // empty: all
   bool no_pipeline = false;
-  bool pipelines = false;  // of --search unity
+  bool pipelines = false;  // for --search unity
   std::string search = "joint";
   std::optional<double> alpha = {};
   std::optional<std::size_t> max_rewritings = {};
-  std::optional<std::size_t> least_nodes = {};  // k, of --search unity
-  std::optional<std::uint64_t> seed = {};       // of the search
-  std::string without = {};  // what makes the search fast and is to be left out; empty: nothing
-  std::optional<double> budget = {};  // seconds
+  std::optional<std::size_t> least_nodes = {};  // --k, for --search unity
+  std::optional<std::uint64_t> seed = {};       // RNG seed of the search
+  std::string without = {};                     // speedups of the search to switch off; empty: none
+  std::optional<double> budget = {};            // seconds
   std::optional<std::size_t> max_candidates = {};
-  unsigned threads = 0;  // 0: as many as there are
+  unsigned threads = 0;  // 0: one per core
   bool stale_weights = false;
   TaskFlags task = {};
   strategies::Beside beside = {};  // --recompute, --schedule
-  // What the machine has otherwise than its file says, and how much faster it is than that.
+  // Changes to the machine file's fields, and factors of the machine's rates.
   std::vector<machine::FieldValue> machine_fields = {};
   machine::Scale scale = {};
 
-  // MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
+  // Adds MODEL, --machine, --batch, --optimizer, --dtype, --master, --grad-dtype, --stale-weights.
   void add_flags(CLI::App& command);
-  // --memory, --margin.
+  // Adds --memory and --margin.
   void add_memory_flags(CLI::App& command);
-  // --memory, --margin, --tolerance, --dims, --no-pipeline, --search, --without, --alpha, --k,
+  // Adds --memory, --margin, --tolerance, --dims, --no-pipeline, --search, --without, --alpha, --k,
   // --max-rewritings, --budget, --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
 
-// What --memory asks for, if anything.
+// Returns the value of --memory; nullopt if it is not given.
 std::optional<Bytes> memory_of(const Job& job);
-// Returns --margin; without it the default, or 0 beside --memory, which is then used exactly.
+// Returns the value of --margin. Its default is 0 if --memory is given, which is then used exactly.
 double margin_of(const Job& job);
 
-// --threads, whose 0 stands for one for each core (threads_of).
+// Adds --threads; 0 stands for one per core (threads_of).
 void add_threads_flag(CLI::App& command, unsigned& threads);
 
-// --stale-weights, by itself.
+// Adds --stale-weights.
 void add_stale_flag(CLI::App& command, bool& stale_weights);
 
-// For flags that take a whole number from 1, one from 0, any number from 0.
-extern const CLI::Validator kPositive;
-extern const CLI::Validator kWhole;
-extern const CLI::Validator kNotNegative;
-// For flags that take a fraction: a number from 0, below 1.
-extern const CLI::Validator kFraction;
-// For flags that name a file, which cannot be ''.
-extern const CLI::Validator kFile;
+extern const CLI::Validator kPositive;     // integer, at least 1
+extern const CLI::Validator kWhole;        // integer, at least 0
+extern const CLI::Validator kNotNegative;  // number, at least 0
+extern const CLI::Validator kFraction;     // number, at least 0 and below 1
+extern const CLI::Validator kFile;         // file name, not empty
 
-// "1 device", "2 devices".
+// Returns "1 device", "2 devices".
 std::string counted(std::int64_t n, const std::string& what);
 
-// The job with everything resolved. Throws UserError.
+// A job with its model, machine and options resolved.
 struct Setup {
   models::Model model;
   machine::Machine machine;
   machine::Digits digits;
   std::int64_t batch;
   DType dtype;
-  graph::Graph graph;  // as the task has it
+  graph::Graph graph;  // the model's graph, changed for the task
   search::Options options;
-  std::optional<unity::Options> unity = {};  // of --search unity
-  bool usual_gradients = false;              // of the type that a strategy usually has them in
+  std::optional<unity::Options> unity = {};  // for --search unity
+  bool usual_gradients = false;              // whether gradients have each strategy's usual type
   lower::Phase phase = lower::Phase::kTraining;
   strategies::Beside beside = {};
-  bool is_whole_training = false;  // of the network as it is: nothing frozen, no inference
-  std::string machine_text = {};   // NAME:SIZE, or the path of its file
+  bool is_whole_training = false;  // whether all weights are trained: no inference, none frozen
+  std::string machine_text = {};   // NAME:SIZE, or the path of a machine file
   std::vector<std::string> idle_flags = {};  // cli/idle_flags.h
 
-  // What its devices may use: search::memory_limits.
+  // Returns the memory that devices may use (search::memory_limits).
   [[nodiscard]] std::vector<Bytes> memory_limits() const;
-  // Of these limits: search::margin_text.
+  // Returns the text about the margin of these limits (search::margin_text).
   [[nodiscard]] std::string margin_text() const;
 
-  // The whole machine, where the plan is for a part of it.
+  // The whole machine, if the plan is for a part of it.
   struct Offered {
     std::string machine_text;
     std::int64_t devices = 0;
-    bool fits = true;  // Is there a plan for all of them?
+    bool fits = true;  // whether a plan for all devices was found
   };
   std::optional<Offered> offered = {};
 
-  // Of a strategy that is named, not compared with others for the best.
+  // Returns the precision of a strategy that is given by name, not compared with others.
   [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;
 };
+// Resolves a job. Throws UserError.
 Setup resolve(const Job& job);
-// The same with the small batch that `train` takes by default.
+// Resolves a job as resolve does, with the small default batch of `train`.
 Setup resolve_for_training(const Job& job);
 
-// The same with only some of a network's equal layers in its graph (predict/folded.h), which
-// takes no longer for many. Nothing where layers are not equal, or where the whole has fewer nodes
-// than `least_nodes`.
+// Resolves a job as resolve does, with a folded graph (predict/folded.h): it has only some of a
+// network's equal layers. Returns nullopt if the layers are not equal, or if the whole network has
+// fewer than `least_nodes` nodes.
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
 
-// What strategies of the problem, which is the setup's, are tried on. It refers to both.
+// Returns the case that strategies are evaluated on. It refers to `setup` and to its `problem`,
+// which must outlive it.
 search::Case case_of(const Setup& setup, const strategies::Problem& problem,
                      search::Values values = {});
 
-// Notes an element type that the machine's devices have no peak for: another's is taken.
+// Prints a note if devices have no peak compute rate for `dtype`, so that another type's rate is
+// used.
 void note_peak(const machine::Machine& machine, DType dtype);
 
-// The search for the best plan on all devices; progress on stderr.
+// Searches for the best plan on all devices. Shows progress on stderr.
 search::Result find_plan(const Setup& setup);
-// The same, also on fewer devices. Where fewer are faster, `setup` becomes that of the part of the
-// machine that has them, and Setup::offered says what there was.
+// Searches as find_plan does, also on fewer devices. If fewer are faster, changes `setup` to the
+// part of the machine that has them and sets Setup::offered.
 search::Result find_plan_on_any_part(Setup& setup);
 
-// Does the name stand for one setting of a strategy (strategies/setting.h), complete or not?
+// Returns whether the name is the text of a strategy's setting (strategies/setting.h), complete or
+// not.
 bool is_setting(const std::string& strategy);
 
-// The fastest of the strategies that the name stands for; the smallest where none fits.
+// Simulates the strategies that the name stands for. Returns the fastest that fits, or the smallest
+// if none fits.
 search::Evaluated cost_named_strategy(const Setup& setup, const std::string& name);
 
+// Returns the plan of an evaluated candidate.
 plan::Plan make_plan(const Setup& setup, const search::Evaluated& costed);
+// Returns the contents of a file. Throws UserError if it cannot be read.
 std::string read_file(const std::string& path);
 
-// The length of a network's sequences, one where it continues others; null where it has none.
+// Returns the sequence length of a network: 1 if it continues cached sequences, null if it has no
+// sequences.
 Json sequence_of(const models::Model& model);
-// What was run, echoed in every result.
+// Returns the description of a plan that every result echoes.
 Json echo(const plan::Plan& plan);
-// The same and "parallelism", where its step is predicted.
+// Returns echo(plan) with the key "parallelism", for results that predict a step.
 Json echo_costed(const plan::Plan& plan);
 
-// "mlp:layers=4", "dir/config.json:layers=4", or a file with a graph: ONNX, text, JSON. UserError.
+// Loads a model: "mlp:layers=4", "dir/config.json:layers=4", or a file with a graph (ONNX, text,
+// JSON). Throws UserError.
 models::Model load_model(const std::string& text);
-// Throws where a graph has parallelization operators: plans are made of networks without.
+// Throws UserError if a graph has parallelization operators. Networks that are planned have none.
 void check_is_model(const graph::Graph& graph, const std::string& model);
 
-// Under "margin" and "memory_limit_bytes": what a device may use, and the fraction left free.
+// Returns the keys "margin", the fraction of memory left free, and "memory_limit_bytes", the memory
+// that a device may use.
 Json limit_json(double margin, Bytes limit);
 
-// The layers of a network, which its hyperparameters say or else the names of its graph; nothing
-// where neither does.
+// Returns the number of layers of a network, by its hyperparameters or else by the names in its
+// graph; nullopt if neither shows it.
 std::optional<std::int64_t> layers_of(const models::Model& model, const graph::Graph& graph);
-// Of a plan's strategy, where that is a known one; else what its operators have in common.
+// Returns the degrees of the plan's strategy, if it is a known one; otherwise the degrees that the
+// plan's operators share.
 strategies::Parallelism parallelism_of(const plan::Plan& plan);
 Json to_json(const strategies::Parallelism& parallelism);
-// The software that a machine's figures are of; null for none.
+// Returns the software profile of a machine; null for none.
 Json software_of(const machine::Machine& machine);
 
-// What a step works on.
+// The work of one step, and the devices that do it.
 struct Step {
   std::int64_t batch = 0;
-  std::int64_t tokens = 0;  // 0 where there are none
+  std::int64_t tokens = 0;  // 0: a network without tokens
   std::int64_t devices = 1;
 };
-// A prediction of a step under the keys of every --json result.
+// Returns a predicted step under the keys that every --json result uses.
 Json simulation_json(const predict::Simulation& simulation, const Step& step);
 
 }  // namespace tandem::cli

@@ -1,5 +1,5 @@
-// tandem demo: the whole of it in a minute. Plans a network for two processes on this computer,
-// trains it under that plan and under data parallelism, and compares times and losses.
+// tandem demo: shows planning and training in about a minute. Plans a network for two processes on
+// this computer, trains it with that plan and with data parallelism, and compares times and losses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
@@ -21,17 +22,18 @@ namespace {
 constexpr const char* kModel = "mlp:layers=4,hidden=2048,inputs=2048,outputs=2048";
 constexpr const char* kMachine = "local:2";
 constexpr std::int64_t kSteps = 20;
-// Of each training. On a slow or busy computer there are fewer steps, so that all ends within two
-// minutes.
+// Time limit of each training in seconds. A slow or busy computer runs fewer steps, so that the
+// demo ends within two minutes.
 constexpr double kSeconds = 35;
-// Sums of fp32 numbers in another order differ by some 1e-6 of a loss.
+// Largest relative difference of two losses that count as equal. Sums of fp32 numbers in another
+// order differ by some 1e-6 of a loss.
 constexpr double kSameLoss = 1e-5;
 
 void say(const std::string& text) {
   if (!is_quiet()) std::cerr << text << std::endl;
 }
 
-// Of the steps that both ran, the largest difference relative to the loss.
+// Returns the largest relative difference of the losses over the steps that both ran.
 double largest_difference(const Json& a, const Json& b) {
   const auto x = a["loss"].get<std::vector<double>>();
   const auto y = b["loss"].get<std::vector<double>>();
@@ -50,7 +52,7 @@ struct Comparison {
 };
 
 Json run(const plan::Plan& plan, const std::string& what) {
-  say(fmt::format("training under {}: {} steps in two processes", what, kSteps));
+  say(fmt::format("training with {}: {} steps in two processes", what, kSteps));
   return run_plan(plan, {.steps = kSteps, .seconds = kSeconds});
 }
 
@@ -63,8 +65,8 @@ Comparison compare() {
   const auto found = find_plan(setup);
   const auto dp = cost_named_strategy(setup, "dp");
   if (!found.best || !dp.feasible) {
-    throw UserError("plan", kModel, fmt::format("does not fit {}", kMachine),
-                    "free some memory of this computer");
+    throw UserError("plan", kModel, fmt::format("does not fit on {}", kMachine),
+                    "free memory on this computer");
   }
   Comparison out;
   out.plan = make_plan(setup, *found.best);
@@ -83,11 +85,11 @@ Json json_of(const Comparison& comparison) {
   return out;
 }
 
-std::string row(const std::string& what, const Json& result, double unit) {
+// Returns a row of the table of step times. `unit` is the measured time of the plan in seconds.
+std::vector<std::string> row(const std::string& what, const Json& result, double unit) {
   const auto measured = result["step_s_median"].get<double>();
-  return fmt::format("  {:<18} {:>10} {:>10}   {:.2f} x the plan's time\n", what,
-                     seconds_text(result["predicted_step_s"].get<double>()), seconds_text(measured),
-                     measured / unit);
+  return {what, seconds_text(result["predicted_step_s"].get<double>()), seconds_text(measured),
+          fmt::format("{:.2f} x", measured / unit)};
 }
 
 void print(const Comparison& comparison) {
@@ -95,19 +97,24 @@ void print(const Comparison& comparison) {
   const auto& dp = comparison.data_parallel;
   const auto machine = machine::load_machine(kMachine);
   std::cout << fmt::format("{} on {}, batch {}\n\n", kModel, kMachine, comparison.plan.batch);
-  std::cout << "What every operator's devices do under the plan:\n"
+  std::cout << "Layout of each operator:\n"
             << report::layouts_text(comparison.plan.mapped, machine,
                                     digits_of(comparison.plan, machine));
-  std::cout << fmt::format("\n  {:<18} {:>10} {:>10}\n", "a step takes", "predicted", "measured");
+  Table table({{"step time"},
+               {"predicted", Align::kRight},
+               {"measured", Align::kRight},
+               {"vs plan", Align::kRight}});
   const auto unit = planned["step_s_median"].get<double>();
-  std::cout << row("plan", planned, unit) << row("data parallelism", dp, unit);
+  table.add(row("plan", planned, unit));
+  table.add(row("data parallelism", dp, unit));
+  std::cout << "\n" << table.to_text();
   const auto steps = std::min(planned["loss"].size(), dp["loss"].size());
   const auto last = [&](const Json& result) { return result["loss"][steps - 1].get<double>(); };
   std::cout << fmt::format(
-      "\nThe losses of {} steps are the same, up to {:.1e} of themselves: the last ones are {:.6g} "
-      "and {:.6g}.\n",
+      "\nThe losses of {} steps agree within {:.1e} (relative): the last ones are {:.6g} and "
+      "{:.6g}.\n",
       steps, comparison.difference, last(planned), last(dp));
-  std::cout << "`tandem profile` measures this computer, for better predictions.\n";
+  std::cout << "`tandem profile` measures this computer for better predictions.\n";
 }
 
 int run_demo(bool json) {
@@ -116,8 +123,8 @@ int run_demo(bool json) {
   if (!(comparison.difference <= kSameLoss)) {
     throw UserError(
         "runtime", "demo",
-        fmt::format("the losses under the plan and under data parallelism differ by {:.1e} "
-                    "of themselves, more than {:.0e}",
+        fmt::format("the losses with the plan and with data parallelism differ by {:.1e} "
+                    "(relative), more than {:.0e}",
                     comparison.difference, kSameLoss));
   }
   if (json) {
@@ -132,9 +139,9 @@ int run_demo(bool json) {
 
 void add_demo(CLI::App& app, int& exit_code) {
   auto json = std::make_shared<bool>(false);
-  auto* command =
-      add_command(app, "demo", "plan, train and compare a small network on this computer: a minute",
-                  "demo", *json);
+  auto* command = add_command(
+      app, "demo", "plan, train and compare a small network on this computer, in about a minute",
+      "demo", *json);
   add_quiet_flag(*command);
   command->callback([json, &exit_code] { exit_code = run_demo(*json); });
 }

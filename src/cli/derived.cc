@@ -16,12 +16,13 @@ namespace tandem::cli {
 
 namespace {
 
+// Returns one side of a rule as a graph.
 graph::Graph graph_of(const rewrite::Rule& rule, const verify::TypedSide& side) {
   graph::GraphBuilder builder("rule");
   std::vector<graph::NodeId> variables(rule.tensors.size());
   for (const auto& node : side.nodes) {
     if (node.op) continue;
-    // An index is one into a table of any size.
+    // Indices below 2 are valid for an embedding table of any size above 1.
     const std::int64_t below = is_integer(node.type.dtype) ? 2 : 0;
     variables[node.variable] =
         builder.input(rule.tensors[node.variable], node.type.shape, node.type.dtype, below);
@@ -29,7 +30,8 @@ graph::Graph graph_of(const rewrite::Rule& rule, const verify::TypedSide& side) 
   return builder.finish(verify::add_side(builder, side, variables));
 }
 
-// One whose sizes differ, so that no two are equal by chance.
+// Returns an instance of the rule whose sizes differ, so that no two are equal by chance; nullopt
+// if no pattern of sizes fits both sides.
 std::optional<verify::Instance> plain_instance(const rewrite::Rule& rule) {
   const auto patterns = verify::find_patterns(rule);
   for (const auto& pattern : patterns.all) {
@@ -57,7 +59,7 @@ Derivers::Derivers(const std::vector<std::string>& files) {
 
 Derivers::Found Derivers::derive(const graph::Graph& from, const graph::Graph& to,
                                  const rewrite::DeriveLimits& limits) {
-  // Each set a little first: what one does not find in long, another may find at once.
+  // All sets get a short search first: one may find at once what another misses in a long search.
   constexpr std::size_t kFewGraphs = 2000;
   Found out;
   for (const auto graphs : {std::min(kFewGraphs, limits.graphs), limits.graphs}) {
@@ -86,7 +88,7 @@ std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule, Derivers& 
         derivers.derive(graph_of(rule, *source), graph_of(rule, *target), limits).derived;
     return found.is_found ? std::optional(found.length()) : std::nullopt;
   } catch (const UserError&) {
-    return std::nullopt;  // a type that no input has
+    return std::nullopt;  // a type that no graph input can have
   }
 }
 

@@ -1,5 +1,6 @@
-// Derivations by the shipped rules, or by those of files; and is a rule something that these do
-// anyway? The graphs of both its sides, at one pattern of sizes, and a derivation between them.
+// Searches for derivations by the shipped rules or by the rules of files. A rule is redundant if
+// such a derivation leads from its source to its target. Both sides are built as graphs for one
+// pattern of sizes.
 #pragma once
 
 #include <deque>
@@ -11,26 +12,27 @@
 
 namespace tandem::cli {
 
-// Asks several sets of rules, one after another. Used by one thread.
+// Searches with several sets of rules, one after another. Not thread-safe.
 class Derivers {
  public:
-  // The rules of the files and their reversals; of none, the shipped ones, with those that were
-  // generated only where the others do not suffice: among so many it takes longer to find any.
+  // Takes the rules of the files and their reversals. Without files there are two sets: the proved
+  // handwritten rules, then these and the generated ones, among which a search takes longer.
   explicit Derivers(const std::vector<std::string>& files);
 
   struct Found {
     rewrite::Derived derived;
-    const std::vector<rewrite::Rule>* rules = nullptr;  // it is by these, or they came last
+    const std::vector<rewrite::Rule>* rules = nullptr;  // set of the derivation, or the last set
   };
-  // The limits are those of each set.
+  // Searches for a derivation from `from` to `to`. `limits` hold for each set.
   Found derive(const graph::Graph& from, const graph::Graph& to,
                const rewrite::DeriveLimits& limits);
 
  private:
-  std::deque<rewrite::Deriver> sets_;  // which stay where they are
+  std::deque<rewrite::Deriver> sets_;  // a deque, so that their addresses stay valid
 };
 
-// In how many steps the rules turn its source into its target; nothing where none were found.
+// Returns the number of steps in which the rules turn the source of `rule` into its target; nullopt
+// if no derivation is found.
 std::optional<std::size_t> steps_to_derive(const rewrite::Rule& rule, Derivers& derivers,
                                            const rewrite::DeriveLimits& limits);
 

@@ -1,4 +1,4 @@
-// tandem diff: how two plans differ, in what they cost and in what they do.
+// tandem diff: prints how two plans differ in cost and layout.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -33,10 +33,10 @@ void diff_plans(const DiffFlags& flags) {
 
 void add_diff(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<DiffFlags>();
-  auto* command = add_command(app, "diff", "how two plans differ in what they cost and do",
+  auto* command = add_command(app, "diff", "compare the cost and the layouts of two plans",
                               "diff a.json b.json", flags->json);
-  command->add_option("a", flags->a, "a plan.json")->required();
-  command->add_option("b", flags->b, "another")->required();
+  command->add_option("a", flags->a, "plan file, like a.json")->required();
+  command->add_option("b", flags->b, "second plan file")->required();
   command->callback([flags] { diff_plans(*flags); });
 }
 

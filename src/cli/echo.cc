@@ -1,4 +1,4 @@
-// What every command's JSON says of what it ran, and of a step's time.
+// The JSON that all commands share: what they ran, and the predicted time of a step.
 #include "base/error.h"
 #include "cli/command.h"
 #include "predict/breakdown.h"
@@ -28,11 +28,12 @@ std::optional<std::int64_t> layers_of_plan(const plan::Plan& plan) {
   try {
     return layers_of(load_model(plan.model), pcg);
   } catch (const UserError&) {
-    return strategies::count_layers(pcg);  // its model's file is not here
+    return strategies::count_layers(pcg);  // the model's file does not exist here
   }
 }
 
-// Whose operators all do what the setting's numbers say.
+// Returns the setting of a strategy whose operators all have the setting's degrees; nullopt for
+// other strategies.
 std::optional<strategies::Setting> uniform_setting(const std::string& strategy) {
   using strategies::Family;
   try {
@@ -41,7 +42,7 @@ std::optional<strategies::Setting> uniform_setting(const std::string& strategy) 
                             out.family != Family::kMadmax;
     if (is_uniform) return out;
   } catch (const UserError&) {
-    // It was searched.
+    // The plan was searched.
   }
   return std::nullopt;
 }
@@ -82,7 +83,7 @@ Json echo(const plan::Plan& plan) {
   out["devices"] = machine.devices();
   out["software"] = software_of(machine);
   out["batch"] = plan.batch;
-  out["seq"] = nullptr;  // of a network that has none
+  out["seq"] = nullptr;  // for a network without sequences
   try {
     const auto model = load_model(plan.model);
     const auto& settings = model.settings;
@@ -90,7 +91,7 @@ Json echo(const plan::Plan& plan) {
     const auto cache = settings.has("cache") ? settings.size("cache", 0) : 0;
     if (cache > 0) out["cache"] = cache;
   } catch (const UserError&) {
-    // A plan may be of a graph that no built-in model makes; it has no sequence length to tell.
+    // The plan's graph may come from no known model. Then its sequence length is unknown.
   }
   out["dtype"] = name(plan.dtype);
   if (is_half(plan.dtype)) {

@@ -1,15 +1,15 @@
-// Emphasis on a terminal. Where output goes elsewhere, to a dumb terminal, to a host, or NO_COLOR
-// is set, the text alone.
+// Emphasis on a terminal. The functions return the text unchanged if the output is not a terminal,
+// goes to a dumb terminal or a host, or if NO_COLOR is set.
 #pragma once
 
 #include <string>
 
 namespace tandem::cli {
 
-// On standard output.
+// Return `text` with emphasis for standard output.
 std::string strong(const std::string& text);
 std::string faint(const std::string& text);
-// On the error stream.
+// Returns `text` with emphasis for stderr.
 std::string alarming(const std::string& text);
 
 }  // namespace tandem::cli

@@ -1,4 +1,5 @@
-// The signals by which a user, a shell or a cluster ends a command, and what it does about them.
+// The signals by which a user, a shell or a cluster ends a command, and functions that set and
+// restore their handlers.
 #pragma once
 
 #include <array>
@@ -8,7 +9,7 @@ namespace tandem::cli {
 
 inline constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
 
-// What they did before.
+// Handlers of these signals, in the order of kEndingSignals.
 using EndingHandlers = std::array<struct sigaction, kEndingSignals.size()>;
 
 inline EndingHandlers current_ending_handlers() {
@@ -17,7 +18,8 @@ inline EndingHandlers current_ending_handlers() {
   return out;
 }
 
-// Not of those that are ignored: nohup ignores them, and means it.
+// Sets `handler` for all ending signals that are not ignored, and returns the handlers from before.
+// Ignored signals stay ignored, because nohup relies on it.
 inline EndingHandlers handle_ending_signals(void (*handler)(int)) {
   const auto before = current_ending_handlers();
   struct sigaction action {};

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "predict/breakdown.h"
 #include "predict/estimator.h"
@@ -16,42 +17,38 @@ namespace tandem::cli {
 
 namespace {
 
-// Below these all tasks are simulated in less time than a command takes to start.
+// Number of nodes from which steps are estimated. For fewer nodes, simulating all tasks takes less
+// time than starting a command.
 constexpr std::size_t kLeastNodes = 2000;
 
+// Returns the parts of the step time, largest first: "compute (71 % of the step time), stall (11
+// %)".
 std::string bound_text(const predict::Simulation& s) {
   std::vector<std::pair<Seconds, std::string>> parts = {
-      {s.compute, "compute"}, {s.exposed_comm, "exposed communication"}, {s.bubble, "idle"}};
+      {s.compute, "compute"}, {s.exposed_comm, "exposed communication"}, {s.bubble, "stall"}};
   std::ranges::stable_sort(parts, std::greater{}, [](const auto& part) { return part.first; });
   std::vector<std::string> out;
   for (const auto& [time, what] : parts) {
     const auto share = 100 * (time / s.iteration);
     if (share < 1) continue;
     out.push_back(
-        fmt::format("{} ({:.0f} %{})", what, share, out.empty() ? " of the iteration" : ""));
+        fmt::format("{} ({:.0f} %{})", what, share, out.empty() ? " of the step time" : ""));
   }
   return join(out, ", ");
 }
 
 std::string time_table(const predict::Simulation& s) {
-  std::string out = fmt::format("  {:<15} {:>11} {:>11}\n", "", "serialized", "exposed");
-  const auto line = [&](std::string_view what, Seconds serialized) {
-    if (serialized <= Seconds{}) return;
-    out += fmt::format("  {:<15} {:>11}\n", what, seconds_text(serialized.value));
-  };
-  const auto line_exposed = [&](std::string_view what, Seconds exposed) {
-    out += fmt::format("  {:<15} {:>11} {:>11}\n", what, "", seconds_text(exposed.value));
-  };
+  Table table({{""}, {"serialized", Align::kRight}, {"exposed", Align::kRight}});
   for (const auto kind : predict::kReportedKinds) {
     Seconds sum;
     for (const auto& [own, time] : s.serialized) {
       if (predict::reported_kind(own) == kind) sum += time;
     }
-    line(kind, sum);
+    if (sum > Seconds{}) table.add({std::string(kind), seconds_text(sum.value), ""});
   }
-  line_exposed("communication", s.exposed_comm);
-  line_exposed("idle", s.bubble);
-  return out;
+  table.add({"communication", "", seconds_text(s.exposed_comm.value)});
+  table.add({"stall", "", seconds_text(s.bubble.value)});
+  return table.to_text();
 }
 
 }  // namespace
@@ -61,7 +58,8 @@ std::optional<Estimated> estimate_strategy(const Job& job, const std::string& st
   if (!as_it_is || job.stale_weights || !is_setting(strategy)) return std::nullopt;
   auto setup = resolve_folded(job, kLeastNodes);
   if (!setup) return std::nullopt;
-  // What tasks take from each other is known of the whole step, not of what is compute in it.
+  // Interference is known only for the whole step. An estimate cannot tell which part of it is
+  // compute.
   if (setup->machine.device.software.interference > 0) return std::nullopt;
   const auto limits = setup->memory_limits();
   const strategies::Problem problem(setup->graph, setup->digits);
@@ -107,10 +105,9 @@ void print(const Estimated& e, const Advice& advice) {
             << fitting_line(advice);
   std::cout << fmt::format("  bound by    {}\n", bound_text(s));
   std::cout << fmt::format(
-      "  estimated   one layer stands for all {}; --exact simulates every task and tells more\n\n",
-      e.layers);
-  std::cout << faster_text(advice) << "Where the time goes, on the busiest device:\n"
-            << time_table(s) << "\nWhat the fullest device holds at the peak:\n"
+      "  estimated   three layers represent all {}; --exact simulates every task\n\n", e.layers);
+  std::cout << faster_text(advice) << "Time of one step, on the busiest device:\n"
+            << time_table(s) << "\nMemory at the peak, on the fullest device:\n"
             << report::memory_table(peak);
 }
 

@@ -1,4 +1,4 @@
-// A named strategy's step, estimated (predict/estimator.h): for networks so large that
+// Estimates the step of a named strategy (predict/estimator.h). Used for networks so large that
 // simulating every task takes long.
 #pragma once
 
@@ -8,18 +8,19 @@
 namespace tandem::cli {
 
 struct Estimated {
-  plan::Plan plan;  // what was run; its graph is folded
+  plan::Plan plan;  // the estimated plan; its graph is folded
   machine::Machine machine;
   predict::Simulation simulation;
   search::Tightest memory;
   double margin = 0;
   std::string margin_text;
-  std::int64_t tokens = 0;  // of a step
+  std::int64_t tokens = 0;  // tokens per step
   std::int64_t layers = 0;
 };
 
-// The fastest that the strategy's name stands for, as lower_strategy takes it. Nothing where the
-// network is small, is not trained as it is, or where a strategy has no estimate.
+// Estimates the fastest setting that the strategy's name stands for, as lower_strategy does.
+// Returns nullopt if the network is small, if the job is not the training of the whole network, or
+// if one of the settings has no close estimate.
 std::optional<Estimated> estimate_strategy(const Job& job, const std::string& strategy);
 
 void print(const Estimated& estimated, const Advice& advice);

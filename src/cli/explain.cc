@@ -1,4 +1,4 @@
-// tandem explain: why a plan is what it is, or what it does with one node.
+// tandem explain: explains a plan as a whole, or one node of it.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -53,11 +53,12 @@ void explain_node(const Lowered& lowered, const ExplainFlags& flags) {
 
 void add_explain(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ExplainFlags>();
-  auto* command = add_command(app, "explain", "why a plan is what it is, or what a node of it does",
+  auto* command = add_command(app, "explain", "explain a plan or one node of it",
                               "explain plan.json linear1", flags->json);
-  command->add_option("plan", flags->path, "a plan.json")->required();
-  command->add_option("node", flags->node,
-                      "a node as `tandem show plan.json` names it; default: the whole plan");
+  command->add_option("plan", flags->path, "plan file, like plan.json")->required();
+  command->add_option(
+      "node", flags->node,
+      "name of a node, as printed by `tandem show plan.json`; default: the whole plan");
   command->callback([flags] {
     const auto lowered = read_and_lower(flags->path);
     if (flags->node.empty()) {

@@ -1,10 +1,12 @@
-// tandem explore: every strategy of a model on machines, real or imagined, in time and memory.
+// tandem explore: predicts time and memory of every strategy of a model, on real or imagined
+// machines.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <iostream>
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/explored.h"
 #include "cli/host.h"
@@ -106,7 +108,8 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   print_json(out);
 }
 
-// What the model's text, the machine, the batch and the task do not say already.
+// Returns ", KEY VALUE" for each varied value that the model's text, the machine, the batch and the
+// task do not show.
 std::string changes(const Values& values) {
   std::string out;
   for (const auto& [key, value] : values) {
@@ -124,25 +127,29 @@ std::string title(const Explored& explored, std::size_t number) {
                      changes(explored.cases[number].values));
 }
 
-// The fastest that fits of every run, at most `most` of them.
+// Returns a table of the fastest strategy that fits, for the first `most` runs.
 std::string fastest_text(const Explored& explored, std::size_t most) {
   const auto& points = explored.result.points;
   const auto count = explored.runs.size();
-  std::string out = "\nThe fastest that fits:\n";
+  Table table({{""}, {""}, {"", Align::kRight}});
   for (std::size_t r = 0; r < std::min(count, most); ++r) {
     auto own = all_points(explored.result);
     std::erase_if(own, [&](auto i) { return explored.run_of_case[points[i].case_number] != r; });
     const auto best = fastest(points, own, search::Memory::kLimited);
-    const auto what = best ? fmt::format("{}, {}", points[*best].name,
-                                         seconds_text(points[*best].simulation.iteration.value))
-                           : std::string("nothing");
-    out += fmt::format("  {}: {}\n", search::to_text(explored.runs[r]), what);
+    std::vector<std::string> cells = {search::to_text(explored.runs[r])};
+    if (best) {
+      cells.push_back(points[*best].name);
+      cells.push_back(seconds_text(points[*best].simulation.iteration.value));
+    } else {
+      cells.emplace_back("none");
+    }
+    table.add(std::move(cells));
   }
-  if (count > most) out += fmt::format("  ... and {} more\n", count - most);
-  return out;
+  const auto more = count > most ? fmt::format("  ... and {} more\n", count - most) : "";
+  return "\nFastest strategy that fits:\n" + table.to_text() + more;
 }
 
-// "3 impossible combinations skipped, the first tp=3: 8 devices cannot be grouped so (...)"
+// Returns "3 impossible combinations skipped, the first is tp=3: REASON"; "" if none was skipped.
 std::string skipped_text(const Explored& explored) {
   const auto& refused = explored.result.refused;
   if (explored.skipped() == 0) return "";
@@ -152,7 +159,7 @@ std::string skipped_text(const Explored& explored) {
                                            search::reason(explored.impossible[0].error.message,
                                                           explored.impossible[0].error.hint));
   return fmt::format(
-      "{} skipped, the first {}: {}\n",
+      "{} skipped, the first is {}: {}\n",
       counted(static_cast<std::int64_t>(explored.skipped()), "impossible combination"), what, why);
 }
 
@@ -169,18 +176,20 @@ void print_tables(const Explored& explored, const ExploreFlags& flags) {
   }
   const auto without_fit =
       explored.without_fit > 0 ? fmt::format("; {} more do not fit", explored.without_fit) : "";
-  std::cout << fmt::format("\n{}, {} on a Pareto front{}\n{}",
+  std::cout << fmt::format("\n{}, {} on the Pareto front{}\n{}",
                            counted(static_cast<std::int64_t>(result.points.size()), "point"),
                            pareto_front(result.points, all_points(result)).size(), without_fit,
                            skipped_text(explored));
 }
 
-// Before anything is computed.
+// Throws UserError if the plot's file name has an unsupported extension. Called before anything is
+// computed.
 void check_plot(const std::string& file) {
   const auto ending = std::filesystem::path(file).extension().string();
   if (ending.empty() || ending == ".svg") return;
-  throw UserError("flag", "--plot", fmt::format("{}: there are no plots as {}", file, ending),
-                  "plots are SVG: write it like 'front.svg'");
+  throw UserError("flag", "--plot",
+                  fmt::format("'{}' has the unsupported extension {}", file, ending),
+                  "plots are SVG: use a name like front.svg");
 }
 
 void run(const ExploreFlags& flags) {
@@ -192,7 +201,7 @@ void run(const ExploreFlags& flags) {
   const bool has_none = explored.result.points.empty() && explored.without_fit == 0;
   if (has_none && explored.is_complete) {
     throw UserError("strategy", refused.empty() ? "" : refused[0].strategy,
-                    refused.empty() ? "there is nothing to explore" : refused[0].why);
+                    refused.empty() ? "there is no strategy to explore" : refused[0].why);
   }
   if (!flags.csv.empty()) {
     write_file(flags.csv, report::exploration_csv(explored.result, explored.cases));
@@ -213,7 +222,7 @@ void run(const ExploreFlags& flags) {
 void add_explore(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ExploreFlags>();
   auto* command =
-      add_command(app, "explore", "every strategy of a model, in time and memory",
+      add_command(app, "explore", "predict time and memory of every strategy of a model",
                   "explore dlrm_a --machine zionex:16 --scale none --scale inter=10", flags->json);
   flags->job.add_flags(*command);
   flags->job.add_memory_flags(*command);
@@ -224,30 +233,32 @@ void add_explore(CLI::App& app, int& /*exit_code*/) {
   const auto several = [&](const char* name, std::vector<std::string>& into, const char* doc) {
     return command->add_option(name, into, doc)->allow_extra_args(false);
   };
-  several("--machine", flags->machines, "NAME:SIZE or a machine file; several: A,B or again")
+  several("--machine", flags->machines,
+          "NAME:SIZE or a machine file; several: A,B or repeat the flag")
       ->required();
   several(
       "--strategy", flags->strategies,
-      "all, baselines, memory_saving, pipelines, madmax_grid, or one; may stand again; default: "
-      "all");
+      "all, baselines, memory_saving, pipelines, madmax_grid, or one strategy; repeat the flag for "
+      "several; default: all");
   several("--scale", flags->scales,
-          "rates multiplied, like compute=10,inter=10; `none` for the machine as it is; each is a "
-          "case (docs/explore.md)");
+          "factors of the machine's rates, like compute=10,inter=10, or none; repeat the flag for "
+          "several cases (docs/guides/explore.md)");
   several(
       "--vary", flags->vary,
-      "KEY=A,B,...: batch, dtype, optimizer or another flag of what is run, a hyperparameter, a "
-      "setting of the strategies such as tp, micro or recompute, software, or a field of the "
-      "machine file such as device.bandwidth or level.node.latency; values that have commas "
-      "themselves: KEY='A;B'");
+      "KEY=A,B,...: one case for each value. KEY is batch, dtype, optimizer or another flag; a "
+      "hyperparameter; a setting of the strategies such as tp, micro or recompute; software; or a "
+      "field of the machine file such as device.bandwidth or level.node.latency. Separate values "
+      "that contain commas by semicolons: KEY='A;B'");
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
   command->add_flag("--fits", flags->fits, "list only strategies that fit");
-  command->add_option("--top", flags->top, "lines of each table")
+  command->add_option("--top", flags->top, "number of rows in each table")
       ->check(kPositive)
       ->capture_default_str();
-  command->add_option("--csv", flags->csv, "write the points to this file")->check(kFile);
+  command->add_option("--csv", flags->csv, "write the points to this CSV file")->check(kFile);
   command
-      ->add_option("--plot,--svg", flags->svg, "plot memory against throughput in this file (SVG)")
+      ->add_option("--plot,--svg", flags->svg,
+                   "write a plot of memory against throughput to this SVG file")
       ->check(kFile);
   command->callback([flags] { run(*flags); });
 }

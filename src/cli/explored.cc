@@ -17,7 +17,7 @@ namespace {
 
 using search::Values;
 
-// "a:2,b:2,software=x" are a:2 and b:2,software=x.
+// Splits a list of machines: "a:2,b:2,software=x" -> {"a:2", "b:2,software=x"}.
 std::vector<std::string> machine_names(const std::string& text) {
   std::vector<std::string> out;
   for (const auto part : split(text, ',')) {
@@ -52,7 +52,8 @@ Variant variant_of(const ExploreFlags& flags, const Values& values) {
 std::unique_ptr<Prepared> prepare(const Variant& variant) {
   auto out = std::make_unique<Prepared>(variant);
   note_peak(out->setup.machine, out->setup.dtype);
-  // Of groups: what was asked for by name or by --vary is refused.
+  // Inference saves nothing for backward. Groups of strategies lose the settings that recompute;
+  // settings that were given by name or by --vary are refused later.
   const auto recomputes = [](const auto& setting) { return setting.recompute != "none"; };
   auto& settings = out->settings.possible;
   const bool has_others = !std::ranges::all_of(settings, recomputes);
@@ -62,13 +63,14 @@ std::unique_ptr<Prepared> prepare(const Variant& variant) {
   return out;
 }
 
-// What stands in no machine file and what no file can be read for is wrong in any combination.
+// Returns whether an error makes only its combination of values impossible. Errors of machine files
+// and of reading files concern all combinations.
 bool is_impossible(const UserError& error) {
   return error.kind != "machine" && error.kind != "file";
 }
 
-// The cases of all combinations; those that there cannot be are kept with the reason. Returns the
-// settings of each case.
+// Adds the cases of all combinations to `out`, and impossible combinations with their reasons.
+// Returns the settings of each case. Throws UserError if no combination is possible.
 std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flags, Explored& out) {
   std::vector<std::vector<strategies::Setting>> settings;
   const auto axes = axes_of(flags);
@@ -76,7 +78,7 @@ std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flag
   const bool one_machine = axes[0].values.size() == 1;
   for (auto& values : combinations(axes)) {
     const auto variant = variant_of(flags, values);
-    // What all cases share is told once, not with each.
+    // The machine is not a varied value if all cases share it.
     if (one_machine) values.erase(values.begin());
     try {
       auto prepared = prepare(variant);
@@ -92,6 +94,7 @@ std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flag
   return settings;
 }
 
+// Sets `runs` and `run_of_case`.
 void group_by_run(Explored& explored) {
   for (const auto& on : explored.cases) {
     auto values = on.values;
@@ -102,7 +105,7 @@ void group_by_run(Explored& explored) {
   }
 }
 
-// Lists equal points once, and with --fits only what fits.
+// Merges equal points, drops those that do not fit if `fits` is set, and sets `of_case`.
 void choose_points(Explored& explored, bool fits) {
   auto& points = explored.result.points;
   std::vector<std::size_t> case_of_point;
@@ -141,7 +144,7 @@ Explored explore_all(const ExploreFlags& flags) {
                         .stop = Interrupt::requested});
   auto& result = out.result;
   out.is_complete = result.is_complete();
-  if (!out.is_complete) remark("tandem: stopped early; what follows is what there is");
+  if (!out.is_complete) remark("tandem: interrupted; the results are incomplete");
   for (std::size_t c = 0; c < out.prepared.size(); ++c) {
     for (auto refused : out.prepared[c]->settings.refused) {
       refused.case_number = c;

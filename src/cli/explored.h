@@ -1,4 +1,5 @@
-// What `explore` explores: the cases of its flags, and the points that it lists.
+// Runs the sweep of `tandem explore`: the cases that its flags ask for, and the points that it
+// lists.
 #pragma once
 
 #include <memory>
@@ -14,17 +15,17 @@ namespace tandem::cli {
 struct ExploreFlags {
   bool json = false;
   Job job;
-  std::vector<std::string> machines;    // each may be several, with commas
+  std::vector<std::string> machines;    // each may list several, with commas
   std::vector<std::string> strategies;  // groups or texts; empty: all
   std::vector<std::string> scales;
   std::vector<std::string> vary;
-  unsigned threads = 0;  // 0: as many as there are
+  unsigned threads = 0;  // 0: one per core
   std::size_t top = 15;
-  bool fits = false;     // list only what does
+  bool fits = false;     // list only points that fit
   std::string csv, svg;  // files; empty: none
 };
 
-// A case with what it points to.
+// The objects that a case refers to.
 struct Prepared {
   Job job;
   Setup setup;
@@ -38,7 +39,7 @@ struct Prepared {
         settings(settings_of(variant, problem)) {}
 };
 
-// A combination of values that there cannot be.
+// A combination of values that is not possible, with the reason.
 struct Impossible {
   search::Values values;
   UserError error;
@@ -50,18 +51,19 @@ struct Explored {
   search::Exploration result;
   std::vector<Impossible> impossible;
   bool is_complete = true;
-  // What strategies are tried on: cases without the settings of strategies that tell them apart.
+  // Values of the cases without settings of strategies. Cases that differ only in those share a
+  // run.
   std::vector<search::Values> runs;
   std::vector<std::size_t> run_of_case;
-  std::vector<std::vector<std::size_t>> of_case;  // its points, which other cases may share
+  std::vector<std::vector<std::size_t>> of_case;  // points of each case; cases may share points
   std::size_t without_fit = 0;                    // points that --fits leaves out
 
-  // Combinations of values and strategies that there cannot be.
+  // Returns the number of impossible combinations of values and strategies.
   [[nodiscard]] std::size_t skipped() const { return impossible.size() + result.refused.size(); }
 };
 
-// Explores all cases. Combinations that there cannot be are left out, unless there is no other:
-// then throws the first one's UserError. Equal points are listed once.
+// Explores all cases. Skips impossible combinations; throws the UserError of the first one if no
+// combination is possible. Lists equal points once.
 Explored explore_all(const ExploreFlags& flags);
 
 }  // namespace tandem::cli

@@ -1,4 +1,4 @@
-// tandem export: a plan for those who train elsewhere.
+// tandem export: writes a plan for another training framework.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@ struct ExportFlags {
   Job job;
   std::string strategy = "best_baseline";
   std::string target, output;
-  std::vector<std::string> given;  // of the flags that a plan has itself
+  std::vector<std::string> given;  // given flags whose values a plan has itself
 };
 
-// What a target is given, and what --json says of it.
+// The text for a framework, the keys that --json adds for it, and notes for the user.
 struct Exported {
   std::string text;
   Json json;
@@ -46,13 +46,14 @@ Exported torch_export(const plan::Plan& plan, const machine::Machine& machine) {
   out.json["layers"] = module.layers.size();
   if (!module.recomputed.empty()) {
     out.notes.push_back(
-        fmt::format("{} operators are computed again in the backward pass (RECOMPUTED): the module "
-                    "is to do so itself",
+        fmt::format("the plan recomputes {} operators in the backward pass (RECOMPUTED): the "
+                    "module must do so itself, by activation checkpointing",
                     module.recomputed.size()));
   }
   if (plan.mapped.schedule.micro_batches > 1) {
-    out.notes.push_back(fmt::format("a step has {} micro-batches: the training loop's are to be",
-                                    plan.mapped.schedule.micro_batches));
+    out.notes.push_back(
+        fmt::format("a step has {} micro-batches: the training loop must split the batch",
+                    plan.mapped.schedule.micro_batches));
   }
   return out;
 }
@@ -78,19 +79,20 @@ Exported flags_export(const plan::Plan& plan, const machine::Machine& machine,
   return out;
 }
 
-// Of a file, or of a strategy by name.
+// Returns the plan in a file, or the plan of a strategy that is given by name.
 plan::Plan plan_of(const ExportFlags& flags) {
   const auto& path = flags.job.model_text;
   if (!is_plan_file(path)) {
     if (flags.job.machine_text.empty()) {
-      throw UserError("plan", path, "is no plan",
-                      "`tandem plan ... -o plan.json` writes one; of a model, --machine and "
-                      "--strategy say how it is spread");
+      throw UserError("plan", path, "is not a plan file",
+                      "write one by `tandem plan ... -o plan.json`, or export a model with "
+                      "--machine and --strategy");
     }
     return lower_strategy(flags.job, flags.strategy).plan;
   }
   for (const auto& flag : flags.given) {
-    throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+    throw UserError("flag", flag, "cannot be used with a plan, which has its own value",
+                    "remove the flag");
   }
   return plan::parse_plan(read_file(path), path);
 }
@@ -122,22 +124,22 @@ void run(const ExportFlags& flags) {
 void add_export(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ExportFlags>();
   auto* command =
-      add_command(app, "export", "a plan for PyTorch, torchtitan, Megatron or DeepSpeed",
+      add_command(app, "export", "export a plan to PyTorch, torchtitan, Megatron or DeepSpeed",
                   "export plan.json --to torch -o spread.py", flags->json);
   flags->job.add_flags(*command);
-  command->get_option("model")->description("a plan.json, or a model: NAME or NAME:key=value,...");
+  command->get_option("model")->description("plan file, or a model: NAME or NAME:key=value,...");
   command->get_option("--machine")->required(false);
   command
       ->add_option("--strategy", flags->strategy,
-                   "of a model: dp, megatron:tp=N, ... (docs/strategies.md)")
+                   "strategy for a model: dp, megatron:tp=N, ... (docs/reference/strategies.md)")
       ->capture_default_str();
   command
       ->add_option("--to", flags->target,
-                   "torch: a Python module that spreads an nn.Module so; torchtitan, megatron: "
-                   "flags; deepspeed: a configuration file")
+                   "torch: a Python module that parallelizes an nn.Module; torchtitan, megatron: "
+                   "command-line flags; deepspeed: a configuration file")
       ->required()
       ->check(CLI::IsMember({"torch", "torchtitan", "megatron", "deepspeed"}));
-  command->add_option("-o,--output", flags->output, "write to this file, not standard output")
+  command->add_option("-o,--output", flags->output, "write to this file instead of standard output")
       ->check(kFile);
   command->callback([flags, command] {
     for (const char* flag : {"--machine", "--batch", "--optimizer", "--dtype", "--master",

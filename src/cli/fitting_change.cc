@@ -18,11 +18,11 @@ namespace tandem::cli {
 
 namespace {
 
-// Of the machine, and halvings of the batch or the sequence, that are tried.
+// Number of doublings of the machine, and of halvings of the batch or the sequence, that are tried.
 constexpr int kDoublings = 6;
 
-// Returns what the smallest strategy needs beyond what there is; 0 if something fits. Layouts
-// operator by operator save little more, and take long to find.
+// Returns the memory that the smallest strategy of `job` needs beyond the limit; 0 if something
+// fits. Does not search layouts of single operators: they save little more and take long to find.
 Bytes shortage(const Job& job) {
   constexpr Bytes kUnknown{std::numeric_limits<double>::infinity()};
   try {
@@ -33,7 +33,7 @@ Bytes shortage(const Job& job) {
     const auto found = find_plan(setup);
     if (found.best) return {};
     return found.smallest.name.empty() ? kUnknown : found.smallest.over;
-  } catch (const UserError&) {  // a batch or a size that there cannot be
+  } catch (const UserError&) {  // an impossible batch or size
     return kUnknown;
   }
 }
@@ -42,8 +42,8 @@ bool can_fit(const Job& job) { return shortage(job) <= Bytes{}; }
 
 using FitsAt = std::function<bool(std::int64_t)>;
 
-// Returns the least n in (low, high] at which something fits, where it does at `high` and, as more
-// only helps, at all above some n.
+// Returns the least n in (low, high] at which something fits. Requires that something fits at
+// `high`, and at every number above one at which something fits.
 std::int64_t bisect(std::int64_t low, std::int64_t high, const FitsAt& fits_at) {
   while (high - low > 1 && !Interrupt::requested()) {
     const auto middle = low + (high - low) / 2;
@@ -52,8 +52,9 @@ std::int64_t bisect(std::int64_t low, std::int64_t high, const FitsAt& fits_at) 
   return high;
 }
 
-// Returns the largest n below `now` at which something fits: of its halves, then of the quarters
-// between two of them. For 64 that is one of 56, 48, 40, 32, 28, ...
+// Returns the largest n below `now` at which something fits; nullopt if there is none. Searches
+// repeated halves of `now` first, then the quarters between two of them: 64 -> one of 56, 48, 40,
+// 32, 28, ...
 std::optional<std::int64_t> largest_below(std::int64_t now, const FitsAt& fits_at) {
   const auto halved = [&](std::int64_t times) { return now >> times; };
   std::int64_t most = 0;
@@ -67,7 +68,7 @@ std::optional<std::int64_t> largest_below(std::int64_t now, const FitsAt& fits_a
   return half;
 }
 
-// NAME:SIZE with another size. Nothing where there is none.
+// A machine's text NAME:SIZE, split around its size.
 struct SizedName {
   std::string before;
   std::int64_t size = 0;
@@ -77,6 +78,8 @@ struct SizedName {
     return fmt::format("{}{}{}", before, other, behind);
   }
 };
+
+// Returns nullopt if the text has no size.
 std::optional<SizedName> parse_size(const std::string& machine_text) {
   const auto colon = machine_text.find(':');
   if (colon == std::string::npos) return std::nullopt;
@@ -88,7 +91,7 @@ std::optional<SizedName> parse_size(const std::string& machine_text) {
   return SizedName{machine_text.substr(0, begin), *size, machine_text.substr(end)};
 }
 
-// In three digits, which are to be enough.
+// Returns the amount rounded up to three digits, so that the printed amount suffices.
 std::string enough_text(Bytes bytes) {
   const double last = std::pow(10, std::floor(std::log10(std::max(bytes.value, 1.0))) - 2);
   return bytes_text(std::ceil(bytes.value / last - 1e-9) * last);
@@ -100,7 +103,8 @@ bool fits_in(Job job, Bytes memory) {
   return can_fit(job);
 }
 
-// The next larger number whose prime factors are 2 and 3: 27, 32, 36, 48, 54, 64, 72, 81, 96, ...
+// Returns the next number above `n` whose only prime factors are 2 and 3: 27, 32, 36, 48, 54, 64,
+// ...
 std::int64_t well_divided_above(std::int64_t n) {
   for (;;) {
     auto rest = ++n;
@@ -110,18 +114,19 @@ std::int64_t well_divided_above(std::int64_t n) {
   }
 }
 
+// Finds the changes of one job.
 class Changes {
  public:
   Changes(const Job& job, const Setup& setup, const search::Result& result)
       : job_(job), setup_(setup), result_(result) {
-    // A default batch follows the number of devices.
+    // A default batch would change with the number of devices.
     job_.batch = setup.batch;
   }
 
   FittingChange run() {
     FittingChange out{.changes = {}, .note = {}, .more = enough_memory()};
     if (fits_unrestricted()) {
-      out.changes = {{"to allow all dimensions: without --dims and --no-pipeline", 1}};
+      out.changes = {{"all dimensions: remove --dims and --no-pipeline", 1}};
       return out;
     }
     const auto add = [&](const std::optional<Change>& change) {
@@ -136,7 +141,7 @@ class Changes {
     add(simpler_optimizer());
     std::ranges::stable_sort(out.changes, {}, &Change::factor);
     if (search::is_too_large(setup_.graph, setup_.machine, setup_.options)) {
-      out.note = "weights and optimizer state alone need more than there is";
+      out.note = "weights and optimizer state alone exceed the memory";
     }
     return out;
   }
@@ -150,12 +155,12 @@ class Changes {
     return can_fit(job);
   }
 
-  // What the smallest plan needs beyond the limit. It may be estimated, and a little too low then:
-  // as much is asked for as lets a search find a plan.
+  // Returns the memory that the smallest plan needs beyond the limit. An estimate of it may be a
+  // little too low, so amounts up to 5 % larger are tried until a search finds a plan.
   [[nodiscard]] Bytes enough_memory() const {
     const auto [group, needs, limit] = tightest();
     const auto over = needs.peak - limit;
-    if (!setup_.machine.groups.empty()) return over;  // --memory is for all alike
+    if (!setup_.machine.groups.empty()) return over;  // --memory applies to all groups
     for (const double times : {1.0, 1.01, 1.02, 1.05}) {
       const auto memory = times * needs.peak;
       if (Interrupt::requested() || fits_in(job_, memory)) return memory - limit;
@@ -168,10 +173,11 @@ class Changes {
   }
 
   [[nodiscard]] Change more_memory(Bytes more) const {
-    return {enough_text(more) + " more a device", (tightest().limit + more) / tightest().limit};
+    return {enough_text(more) + " more memory per device",
+            (tightest().limit + more) / tightest().limit};
   }
 
-  // As much as more memory would be.
+  // Returns a smaller margin that frees `more` on each device; nullopt if no margin does.
   [[nodiscard]] std::optional<Change> smaller_margin(Bytes more) const {
     constexpr double kDigits = 1000;
     const auto& options = setup_.options;
@@ -183,8 +189,9 @@ class Changes {
                   more_memory(more).factor};
   }
 
-  // The next few sizes one by one, then larger ones that divide well: whether something fits also
-  // depends on how they divide. As long as they help: activations may not divide into more parts.
+  // Returns the next larger machine on which something fits. Tries a few sizes one by one, then
+  // sizes that divide well, because whether something fits also depends on divisibility. Stops once
+  // larger machines no longer reduce the shortage: activations may not divide further.
   std::optional<Change> larger_machine() const {
     constexpr std::int64_t kOneByOne = 4;
     constexpr int kInVain = 3;
@@ -211,7 +218,7 @@ class Changes {
     return std::nullopt;
   }
 
-  // Smaller machines cannot hold what each plan stores.
+  // Returns the least size of the machine whose memory holds weights and optimizer state once.
   [[nodiscard]] std::int64_t least_size(std::int64_t size) const {
     const auto limit = std::ranges::max(result_.limits);
     const auto devices = static_cast<double>(setup_.machine.devices()) / static_cast<double>(size);
@@ -231,7 +238,7 @@ class Changes {
       return can_fit(job);
     });
     if (!batch) return std::nullopt;
-    return Change{fmt::format("a batch of {} instead of {}", *batch, setup_.batch),
+    return Change{fmt::format("--batch {} instead of {}", *batch, setup_.batch),
                   static_cast<double>(setup_.batch) / static_cast<double>(*batch)};
   }
 
@@ -244,11 +251,11 @@ class Changes {
       return can_fit(variant.job);
     });
     if (!seq) return std::nullopt;
-    return Change{fmt::format("sequences of {} instead of {}", *seq, now),
+    return Change{fmt::format("sequence length {} instead of {}", *seq, now),
                   static_cast<double>(now) / static_cast<double>(*seq)};
   }
 
-  // The change, if something fits then: by how much less is stored.
+  // Returns the change to `job` if something fits then. Its factor is the ratio of stored bytes.
   [[nodiscard]] std::optional<Change> changed_to(const Job& job, const std::string& text) const {
     if (Interrupt::requested() || !can_fit(job)) return std::nullopt;
     return Change{text, std::max(stored_by(setup_) / stored_by(resolve(job)), 1.0)};
@@ -308,7 +315,7 @@ bool ended_early(const Setup& setup, const search::Result& result) {
 FittingChange fitting_change(const Job& job, const Setup& setup, const search::Result& result) {
   if (!ended_early(setup, result)) return Changes(job, setup, result).run();
   const auto over = result.smallest.over;
-  return {.changes = {{"a longer search", 1}, {enough_text(over) + " more a device", 1}},
+  return {.changes = {{"a longer search", 1}, {enough_text(over) + " more memory per device", 1}},
           .note = {},
           .more = over};
 }

@@ -1,5 +1,5 @@
-// What to change of a job that nothing fits: the smallest changes of each kind with which a search
-// finds something that fits.
+// Finds changes to a job for which no plan fits: the smallest change of each kind with which a
+// search finds a plan that fits.
 #pragma once
 
 #include <string>
@@ -9,25 +9,28 @@
 
 namespace tandem::cli {
 
-// Did the budget, --max-candidates or Ctrl-C end it before it was known that nothing fits?
+// Returns whether the budget, --max-candidates or Ctrl-C ended the search before it was known that
+// nothing fits.
 bool ended_early(const Setup& setup, const search::Result& result);
 
-// "dgx_h100:7 instead of dgx_h100:6" changes the number of nodes by 7/6. `factor` compares changes
-// of different kinds: how much more, or how much less, of what is changed.
+// A change to a job. `factor`, at least 1, is the ratio by which the changed quantity grows or
+// shrinks; it compares changes of different kinds. Example: "dgx_h100:7 instead of dgx_h100:6" has
+// the factor 7/6.
 struct Change {
   std::string text;
   double factor = 1;
 };
 
 struct FittingChange {
-  std::vector<Change> changes;  // at least one, the smallest first
-  std::string note;             // on all of them; empty: none
-  Bytes more;  // that a device needs beyond what it may use, for a plan to be found
+  std::vector<Change> changes;  // at least one, smallest first
+  std::string note;             // note about all changes; empty: none
+  Bytes more;                   // memory that a device needs beyond its limit, so that a plan fits
 
-  // "--margin 0.03 instead of 0.05, or dgx_h100:7 instead of dgx_h100:6"
+  // Returns "--margin 0.03 instead of 0.05, or dgx_h100:7 instead of dgx_h100:6".
   [[nodiscard]] std::string text() const;
 };
-// `result`: of the search that found nothing. Where it ended early nothing else is searched for.
+// Returns the changes for `job`. `result` is that of the search that found no plan. If that search
+// ended early, no further search is started.
 FittingChange fitting_change(const Job& job, const Setup& setup, const search::Result& result);
 
 }  // namespace tandem::cli

@@ -1,5 +1,5 @@
-// Who runs a command: a terminal, or a program that has the commands inside (src/python). That
-// program gets what would be printed, and says when a long command should stop.
+// The host of a command: a program that embeds the commands (src/python), instead of a terminal.
+// The host receives what would be printed, and says when a long command should stop.
 #pragma once
 
 #include <string>
@@ -15,15 +15,16 @@ class Host {
   Host& operator=(const Host&) = delete;
   virtual ~Host() = default;
 
-  // What --json prints.
+  // Receives the document that --json prints.
   virtual void print(const std::string& document) = 0;
-  // Progress and remarks, which a terminal gets on its error stream. From any thread.
+  // Receives progress and remarks, which a terminal gets on stderr. Called from any thread.
   virtual void remark(const std::string& line) = 0;
-  // Asked again and again, from any thread.
+  // Returns whether the command should stop. Called often, from any thread.
   virtual bool wants_stop() = 0;
 };
 
-// While one exists, commands run for `host`, and end at stop points (base/stop.h). One at a time.
+// Makes commands run for `host` while the object exists. They end at stop points (base/stop.h). At
+// most one object exists at a time.
 class HostedBy {
  public:
   explicit HostedBy(Host& host);
@@ -35,16 +36,17 @@ class HostedBy {
   StopWhen stop_;
 };
 
-// Null where it is a terminal.
+// Returns the present host; null for a terminal.
 Host* host();
 
-// To the host, or to the error stream; a remark to neither with --quiet, what is wrong always.
+// Prints a line to the host, or to stderr. --quiet suppresses it.
 void remark(const std::string& line);
+// Prints a line about a failure to the host, or to stderr, even with --quiet.
 void complain(const std::string& line);
 
-// "note: ...", as a remark, the first time that a command says it.
+// Prints "note: LINE" as a remark, once per command.
 void note(const std::string& line);
-// Before a command, of which a host runs several.
+// Forgets the notes printed so far. Called before each command, because a host runs several.
 void forget_notes();
 
 }  // namespace tandem::cli

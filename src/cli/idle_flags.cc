@@ -13,7 +13,7 @@ namespace {
 struct Use {
   std::string flag;
   bool is_given;
-  std::vector<std::string> searches;  // that it is for
+  std::vector<std::string> searches;  // that use the flag
 };
 
 template <class List, class Value>
@@ -39,7 +39,8 @@ std::vector<Use> uses(const Job& job) {
   };
 }
 
-// What was told of already is not told of again.
+// Appends the flags that have no effect with --stale-weights. Omits those that idle_flags reports
+// for another reason.
 void add_idle_with_late_updates(const Job& job, std::vector<std::string>& out) {
   std::vector<std::string> idle;
   if (job.search == "mcmc") idle.emplace_back("--search mcmc");
@@ -49,8 +50,8 @@ void add_idle_with_late_updates(const Job& job, std::vector<std::string>& out) {
   }
   for (const auto& flag : idle) {
     out.push_back(
-        fmt::format("{}: changes nothing with --stale-weights, with which known pipelines alone "
-                    "compete (--search unity looks for others)",
+        fmt::format("{}: has no effect with --stale-weights, which compares known pipelines only "
+                    "(--search unity searches for others)",
                     flag));
   }
 }
@@ -61,7 +62,7 @@ std::vector<std::string> idle_flags(const Job& job) {
   std::vector<std::string> out;
   for (const auto& use : uses(job)) {
     if (!use.is_given || contains(use.searches, job.search)) continue;
-    out.push_back(fmt::format("{}: changes nothing in --search {} (it is for --search {})",
+    out.push_back(fmt::format("{}: has no effect with --search {} (only with --search {})",
                               use.flag, job.search, join(use.searches, ", ")));
   }
   if (job.stale_weights && job.search != "unity") add_idle_with_late_updates(job, out);

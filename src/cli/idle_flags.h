@@ -1,5 +1,5 @@
-// Flags that change nothing in the search that was asked for are told of, so that nobody takes
-// what comes of it for what they do.
+// Warnings about flags that have no effect on the chosen search, so that nobody attributes the
+// result to them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace tandem::cli {
 
-// A line for each: which flag, in which search, and for which searches it is.
+// Returns one line for each flag without effect. It names the flag, the chosen search, and the
+// searches that use the flag.
 std::vector<std::string> idle_flags(const Job& job);
 
 }  // namespace tandem::cli

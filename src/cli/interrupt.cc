@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<bool> requested_now = false;
 
-// What the second signal does: what it did before, which may be to remove an unfinished file.
+// Handler of the second signal: the one from before, which may remove an unfinished file.
 struct sigaction second {};
 
 void on_signal(int /*signal*/) {
@@ -41,7 +41,7 @@ bool Interrupt::requested() {
 
 void fail_interrupted(const std::string& command) {
   if (host() != nullptr) throw Stopped{};
-  throw UserError("interrupted", command, "was stopped before its end");
+  throw UserError("interrupted", command, "was interrupted before it finished");
 }
 
 }  // namespace tandem::cli

@@ -1,5 +1,5 @@
-// Ctrl-C asks a long command to stop early and print what there is; a second one ends it at once.
-// A program that has the commands inside sees to Ctrl-C itself (cli/host.h).
+// Handles Ctrl-C. The first one asks a long command to stop early and print its results so far; a
+// second one ends it at once. A host handles Ctrl-C itself (cli/host.h).
 #pragma once
 
 #include <csignal>
@@ -11,7 +11,7 @@
 
 namespace tandem::cli {
 
-// While one exists. At most one at a time.
+// Records Ctrl-C while the object exists. At most one object exists at a time.
 class Interrupt {
  public:
   Interrupt();
@@ -25,19 +25,19 @@ class Interrupt {
   struct sigaction before_ {};
 };
 
-// Does work that has nothing to show before its end: Ctrl-C ends it at a stop point (base/stop.h),
-// by fail_interrupted.
+// Runs `work`, which has no partial result, and returns its result. Ctrl-C ends it at a stop point
+// (base/stop.h) by fail_interrupted(command).
 template <class Work>
 auto interruptible(const std::string& command, Work&& work);
 
-// What a command throws that was stopped with nothing to show for it: a UserError, and to a host,
-// which asked for it, Stopped.
+// Throws UserError for a command that was interrupted without a result. For a host, which asked for
+// the stop, throws Stopped instead.
 [[noreturn]] void fail_interrupted(const std::string& command);
 
 template <class Work>
 auto interruptible(const std::string& command, Work&& work) {
   const Interrupt interrupt;
-  std::optional<StopWhen> stop;  // a host has its own
+  std::optional<StopWhen> stop;  // a host sets its own
   if (host() == nullptr) stop.emplace(Interrupt::requested);
   try {
     return work();

@@ -25,7 +25,7 @@ std::filesystem::path worker_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
 }
 
-// What a process said was wrong, a line among others.
+// Returns the error that a process has printed as one line of `text`; nullopt if there is none.
 std::optional<UserError> find_error(const std::string& text) {
   for (const auto line : split(text, '\n')) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -40,17 +40,17 @@ std::optional<UserError> find_error(const std::string& text) {
   if (auto error = find_error(output.text)) throw UserError(std::move(*error));
   if (output.stopped_by != 0) {
     throw UserError("runtime", "mpirun",
-                    fmt::format("was stopped by signal {} ({}) before the run was over",
+                    fmt::format("was stopped by signal {} ({}) before the run finished",
                                 output.stopped_by, strsignal(output.stopped_by)),
                     if_killed);
   }
   constexpr int kSignalled = 128;
   if (output.status <= kSignalled) {
-    throw UserError("runtime", "mpirun", "the run failed", "its messages are above");
+    throw UserError("runtime", "mpirun", "the run failed", "see its messages above");
   }
   const int signal = output.status - kSignalled;
   throw UserError("runtime", "mpirun",
-                  fmt::format("a process was ended by signal {} ({}), and the run with it", signal,
+                  fmt::format("a process was killed by signal {} ({}), which ended the run", signal,
                               strsignal(signal)),
                   if_killed);
 }
@@ -60,12 +60,13 @@ std::optional<UserError> find_error(const std::string& text) {
 void check_worker_is_built(const std::string& command) {
   if (std::filesystem::exists(worker_path())) return;
   throw UserError("runtime", command, "the runtime is not built",
-                  fmt::format("it needs libtorch-dev, libopenmpi-dev and openmpi-bin; `./tandem "
-                              "{}` installs them",
+                  fmt::format("install libtorch-dev, libopenmpi-dev and openmpi-bin, or run "
+                              "`./tandem {}`, which installs them",
                               command));
 }
 
-// OpenMPI's mpirun; PMI, which other launchers and srun speak; PMIx under srun.
+// Reads the environment variables of OpenMPI's mpirun, of PMI (other launchers and srun), and of
+// PMIx under srun.
 std::optional<Launched> launched() {
   constexpr std::array<std::array<const char*, 2>, 3> kNames = {{
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -95,25 +96,26 @@ std::int64_t visible_devices(const std::string& kind) {
   return nlohmann::json::parse(output.text).at("devices").get<std::int64_t>();
 }
 
-// More processes than cores works, slowly; a cluster's plan would only exhaust this computer.
+// Somewhat more processes than cores run slowly, which is allowed. The processes of a cluster's
+// plan would only exhaust this computer.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint) {
   if (const auto world = launched()) {
     if (processes == world->size) return;
     throw UserError("runtime", what,
-                    fmt::format("needs {} processes, and {} were started", processes, world->size),
-                    fmt::format("mpirun -np {}", processes));
+                    fmt::format("needs {} processes, but {} were started", processes, world->size),
+                    fmt::format("start it by mpirun -np {}", processes));
   }
   const auto cores = default_processes();
   if (processes <= 8 * cores) return;
   throw UserError(
       "runtime", what,
-      fmt::format("needs {} processes and this computer has {} cores", processes, cores), hint);
+      fmt::format("needs {} processes, but this computer has {} cores", processes, cores), hint);
 }
 
 std::string run_worker(std::int64_t processes, const std::string& arguments,
                        const RunFolder& folder, const std::string& if_killed) {
   const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
-  // Quiet: that a process failed, and which, is said here.
+  // -q suppresses mpirun's own message: this program reports which process failed.
   const auto mpirun = fmt::format("mpirun -q {} --oversubscribe --bind-to none {} -np {} ", as_root,
                                   folder.flags(), processes);
   const auto worker = fmt::format("{} {}", quoted(worker_path().string()), arguments);

@@ -1,6 +1,6 @@
-// Starts the runtime: tandem_worker under mpirun, one process a device, on this computer. Or, where
-// mpirun or srun has started this program itself, once for every device, tandem_worker in each of
-// them.
+// Starts the runtime: tandem_worker under mpirun on this computer, with one process per device. If
+// mpirun or srun has started this program itself, once per device, each process starts one
+// tandem_worker.
 #pragma once
 
 #include <cstdint>
@@ -11,39 +11,43 @@
 
 namespace tandem::cli {
 
-// Throws UserError where the runtime is not built; `command` is who needs it.
+// Throws UserError if the runtime is not built. `command` is the command that needs it.
 void check_worker_is_built(const std::string& command);
 
-// Which of how many processes this one is, where a launcher has started several.
+// The place of this process among those that a launcher has started.
 struct Launched {
   std::int64_t rank = 0;
   std::int64_t size = 1;
 };
+// Returns nullopt if no launcher has started this process.
 std::optional<Launched> launched();
 
-// The processes started, or one a core.
+// Returns the number of processes that a launcher has started, or else the number of cores.
 std::int64_t default_processes();
 
-// How many devices of this kind the worker sees here. Throws UserError where it sees none.
+// Returns the number of devices of this kind that the worker sees on this computer. Throws
+// UserError if it sees none.
 std::int64_t visible_devices(const std::string& kind);
 
-// Throws UserError when this computer has far fewer cores than processes; `what` needs them.
+// Throws UserError if this computer has far fewer cores than `processes`, or if a launcher has
+// started another number of processes. `what` is the flag or plan that needs them.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint);
 
-// What the worker prints on standard output; its standard error is this program's. `arguments` are
-// for the shell; what is only for the run is in `folder`. Throws UserError when the run fails: the
-// one that a process reports; if one was killed, with `if_killed` as the hint.
+// Runs the worker and returns what it prints on standard output; its stderr is this program's.
+// `arguments` are quoted for the shell; `folder` holds files of this run only. Throws UserError if
+// the run fails: the error that a process reports, or if a process was killed, an error with the
+// hint `if_killed`.
 std::string run_worker(std::int64_t processes, const std::string& arguments,
                        const RunFolder& folder, const std::string& if_killed = "");
 
-// One of the others that a launcher has started: runs the worker, which has its plan from the
-// first. Returns the exit code; throws UserError where it is this process that says what is wrong.
+// Runs the worker in a process of rank 1 or more; it receives its plan from rank 0. Returns the
+// exit code. Throws UserError if this process is the one that reports the error.
 int join_worker(const std::string& arguments);
 
-// As one word for the shell.
+// Returns `text` quoted as one word for the shell.
 std::string quoted(const std::string& text);
 
-// The worker's flags that say whether a line on standard error counts, and if there are notes.
+// Returns the worker's flags for progress and notes on stderr.
 std::string progress_flag();
 
 }  // namespace tandem::cli

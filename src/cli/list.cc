@@ -1,10 +1,11 @@
-// tandem models, machines, ops: what is built in.
+// tandem models, machines, ops: list the built-in networks, machines and operators.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "machine/device_fields.h"
@@ -29,17 +30,24 @@ void list_models(bool json) {
                    {"hyperparameters", keys}});
   }
   if (json) return print_json(out);
+  Table table(
+      {{"network"}, {"parameters", Align::kRight}, {"nodes", Align::kRight}, {"description"}}, 0);
+  std::vector<std::string> hyperparameters;
   for (const auto& m : out) {
+    table.add({m["name"].get<std::string>(), count_text(m["parameters"].get<double>()),
+               std::to_string(m["nodes"].get<int>()), m["doc"].get<std::string>()});
     std::vector<std::string> keys;
     for (const auto& [key, value] : m["hyperparameters"].items()) {
       keys.push_back(key + "=" + value.get<std::string>());
     }
-    std::cout << fmt::format("{:<18} {:>6} parameters, {:>4} nodes  {}\n{:19}{}\n",
-                             m["name"].get<std::string>(), si(m["parameters"].get<double>()),
-                             m["nodes"].get<int>(), m["doc"].get<std::string>(), "",
-                             join(keys, ","));
+    hyperparameters.push_back(join(keys, ","));
   }
-  std::cout << fmt::format("{} networks; NAME:key=value,... overrides what is listed\n",
+  const auto lines = table.lines();
+  std::cout << lines[0] << "\n";
+  for (std::size_t i = 0; i < hyperparameters.size(); ++i) {
+    std::cout << lines[i + 1] << "\n    " << hyperparameters[i] << "\n";
+  }
+  std::cout << fmt::format("{} networks; NAME:key=value,... overrides hyperparameters\n",
                            out.size());
 }
 
@@ -54,15 +62,17 @@ void list_machines(bool json) {
                    {"source", file.source}});
   }
   if (json) return print_json(out);
+  Table table({{"machine"}, {"devices per unit", Align::kRight}, {"description"}}, 0);
   for (const auto& m : out) {
-    std::cout << fmt::format("{:<20} {:>2} x  {}\n", m["usage"].get<std::string>(),
-                             m["devices_per_size"].get<std::int64_t>(),
-                             m["doc"].get<std::string>());
+    table.add({m["usage"].get<std::string>(),
+               std::to_string(m["devices_per_size"].get<std::int64_t>()),
+               m["doc"].get<std::string>()});
   }
+  std::cout << table.to_text();
 }
 
-// Fields that a machine file need not have, where it says something else than their default; what a
-// device always shows is not among them.
+// Returns whether an optional field of a machine file differs from its default. Returns false for
+// fields that are printed for every device.
 bool is_detail(const machine::NumberField<machine::Device>& field, const machine::Device& d) {
   constexpr std::array<std::string_view, 6> kShown = {
       "memory", "reserve", "bandwidth", "memory_utilization", "compute_utilization", "launch"};
@@ -72,6 +82,7 @@ bool is_detail(const machine::WordField& field, const machine::Device& d) {
   return field.get(d) != field.get({});
 }
 
+// Adds the optional fields of a device to its JSON.
 void add_details(Json& out, const machine::Device& d) {
   for (const auto& field : machine::device_numbers()) {
     const bool is_time = &field.kind == &machine::kTime;
@@ -130,7 +141,7 @@ Json mappings_json(const machine::Machine& m, const std::string& grid) {
   return out;
 }
 
-// A number, or what messages of some sizes reach.
+// Returns a number, or a list of the fractions that messages of some sizes reach.
 Json utilization_json(const machine::Utilization& utilization) {
   if (utilization.points().empty()) return utilization.at(Bytes{});
   Json out = Json::array();
@@ -174,7 +185,8 @@ Json machine_json(const machine::MachineFile& file) {
           {"software", software},  {"sources", file.sources}};
 }
 
-// "units 108, product_setup 32, dispatch 30 us", in lines of a readable width.
+// Prints the optional fields of a device, such as "units 108, product_setup 32, dispatch 30 us", in
+// lines of at most about 100 characters.
 void print_details(const machine::Device& d) {
   std::vector<std::string> parts;
   for (const auto& field : machine::device_numbers()) {
@@ -208,11 +220,34 @@ void print_device(const std::string& who, const machine::Device& d) {
   for (const auto& [type, rate] : d.peak) {
     peaks.push_back(fmt::format("{} {}/s", name(type), flops_text(rate.value)));
   }
-  std::cout << fmt::format("{}: {}, {} kept back; {}/s x {:.3g}; launch {}\n    {}, x {:.3g}\n",
-                           who, bytes_text(d.memory.value), bytes_text(d.reserve.value),
-                           bytes_text(d.bandwidth.value), d.memory_utilization,
-                           seconds_text(d.launch.value), join(peaks, ", "), d.compute_utilization);
+  std::cout << fmt::format(
+      "{}: memory {} ({} reserved), bandwidth {}/s x {:.3g}, launch {}\n    peak {}, x {:.3g}\n",
+      who, bytes_text(d.memory.value), bytes_text(d.reserve.value), bytes_text(d.bandwidth.value),
+      d.memory_utilization, seconds_text(d.launch.value), join(peaks, ", "), d.compute_utilization);
   print_details(d);
+}
+
+void print_levels(const machine::MachineFile& file) {
+  Table table({{"level"},
+               {"count", Align::kRight},
+               {"topology"},
+               {"bandwidth"},
+               {"latency", Align::kRight}});
+  for (const auto& l : file.machine.levels) {
+    const auto count = l.name == file.open_level ? "?" : std::to_string(l.count);
+    table.add(
+        {l.name, count, l.topology,
+         fmt::format("{}/s x {} {}{}{}", bytes_text(l.bandwidth.value), to_text(l.utilization),
+                     l.shared ? "shared" : "each", l.half_duplex ? ", half duplex" : "",
+                     l.by_device ? ", driven by the device"
+                     : l.trees   ? ", trees"
+                                 : ""),
+         seconds_text(l.latency.value)});
+    for (const auto& [step, utilization] : l.utilization_of_step) {
+      table.add({fmt::format("  {} x {}", machine::name(step), to_text(utilization))});
+    }
+  }
+  std::cout << "Levels:\n" << table.to_text();
 }
 
 void print_machine(const machine::MachineFile& file) {
@@ -221,32 +256,21 @@ void print_machine(const machine::MachineFile& file) {
   std::cout << fmt::format("{}{}{}\n  {}from {}\n", open ? file.usage : m.name,
                            file.doc.empty() ? "" : ": ", file.doc,
                            open ? "" : counted(m.devices(), "device") + ", ", file.source);
-  print_device(m.groups.empty() ? "device " + m.device.name : "devices, at least", m.device);
+  print_device(m.groups.empty() ? "device " + m.device.name : "weakest device", m.device);
   for (const auto& g : m.groups) {
     print_device(
         fmt::format("  {}: {} of {}", g.name, counted(g.units, m.levels[0].name), g.device.name),
         g.device);
   }
-  std::cout << "levels\n";
-  for (const auto& l : m.levels) {
-    const auto count = l.name == file.open_level ? "?" : std::to_string(l.count);
-    std::cout << fmt::format("  {:<8} {:>4}  {}: {}/s x {} {}{}{}, {}\n", l.name, count, l.topology,
-                             bytes_text(l.bandwidth.value), to_text(l.utilization),
-                             l.shared ? "shared" : "each", l.half_duplex ? " half duplex" : "",
-                             l.by_device ? " by the device"
-                             : l.trees   ? ", trees"
-                                         : "",
-                             seconds_text(l.latency.value));
-    for (const auto& [step, utilization] : l.utilization_of_step) {
-      std::cout << fmt::format("    {} x {}\n", machine::name(step), to_text(utilization));
-    }
-  }
-  for (const auto& s : file.software) {
-    std::cout << fmt::format("software {:<20} {}\n", s.name, s.doc);
-  }
-  if (!file.sources.empty()) std::cout << "sources\n";
+  print_levels(file);
+  if (!file.software.empty()) std::cout << "Software profiles:\n";
+  Table software({{""}, {""}});
+  for (const auto& s : file.software) software.add({s.name, s.doc});
+  std::cout << software.to_text();
+  if (!file.sources.empty()) std::cout << "Sources:\n";
   for (const auto& source : file.sources) std::cout << "  " << source << "\n";
-  for (const auto& mapping : m.mappings) std::cout << "mapping " << mapping.name << "\n";
+  if (!m.mappings.empty()) std::cout << "Mappings:\n";
+  for (const auto& mapping : m.mappings) std::cout << "  " << mapping.name << "\n";
 }
 
 void show_machines(const MachineFlags& flags) {
@@ -259,7 +283,7 @@ void show_machines(const MachineFlags& flags) {
   if (flags.json) return print_json(json);
   print_machine(file);
   if (flags.grid.empty()) return;
-  std::cout << fmt::format("{} mappings of a grid of {}\n", json[0]["grid"].size(), flags.grid);
+  std::cout << fmt::format("Mappings of the grid {}: {}\n", flags.grid, json[0]["grid"].size());
   for (const auto& mapping : json[0]["grid"]) {
     const auto label = mapping.contains("name") ? mapping["name"].get<std::string>() + ": " : "";
     std::cout << "  " << label << mapping["text"].get<std::string>() << "\n";
@@ -293,29 +317,24 @@ Json op_json(const ops::OpSpec& op) {
 }
 
 void print_op(const ops::OpSpec& op) {
-  std::cout << fmt::format("{}: {}\n  index       {}\n", op.name, op.doc, op.index);
+  Table table({{""}, {""}});
+  table.add({"index text", op.index});
   for (std::size_t i = 0; i < op.attributes.size(); ++i) {
     const auto& [name, value] = op.attributes[i];
-    std::cout << fmt::format("  {:<11} {}={}\n", i == 0 ? "attributes" : "", name, value);
+    table.add({i == 0 ? "attributes" : "", name + "=" + value});
   }
-  if (!op.kernel.empty()) std::cout << fmt::format("  kernel      {}\n", op.kernel);
-  if (!op.onnx.empty()) std::cout << fmt::format("  ONNX        {}\n", join(op.onnx, ", "));
+  if (!op.kernel.empty()) table.add({"kernel", op.kernel});
+  if (!op.onnx.empty()) table.add({"ONNX", join(op.onnx, ", ")});
+  std::cout << fmt::format("{}: {}\n", op.name, op.doc) << table.to_text();
 }
 
 void list_ops(bool json) {
   Json out = Json::array();
   for (const auto* op : ops::all_ops()) out.push_back(op_json(*op));
   if (json) return print_json(out);
-  std::size_t longest_name = 0;
-  std::size_t longest_index = 0;
-  for (const auto* op : ops::all_ops()) {
-    longest_name = std::max(longest_name, op->name.size());
-    longest_index = std::max(longest_index, op->index.size());
-  }
-  for (const auto* op : ops::all_ops()) {
-    std::cout << fmt::format("{:<{}}  {:<{}}  {}\n", op->name, longest_name, op->index,
-                             longest_index, op->doc);
-  }
+  Table table({{"operator"}, {"index text"}, {"description"}}, 0);
+  for (const auto* op : ops::all_ops()) table.add({op->name, op->index, op->doc});
+  std::cout << table.to_text();
   std::cout << fmt::format("{} operators; `tandem ops NAME` shows one with its attributes\n",
                            ops::all_ops().size());
 }
@@ -346,16 +365,16 @@ void add_machines(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<MachineFlags>();
   auto* command = add_command(app, "machines", "list the built-in machines",
                               "machines summit:8 --grid 8x6", flags->json);
-  command->add_option("name", flags->name, "show this one: its devices, levels and sources");
-  command->add_option("--grid", flags->grid, "and the mappings of such a task grid, like 8x6")
+  command->add_option("name", flags->name, "machine to show, with its devices, levels and sources");
+  command->add_option("--grid", flags->grid, "list the mappings of this task grid, like 8x6")
       ->needs("name");
   command->callback([flags] { show_machines(*flags); });
 }
 void add_ops(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<OpsFlags>();
-  auto* command = add_command(app, "ops", "list the operators with their index text", "ops conv2d",
+  auto* command = add_command(app, "ops", "list the operators with their index texts", "ops conv2d",
                               flags->json);
-  command->add_option("name", flags->name, "show this one with its attributes");
+  command->add_option("name", flags->name, "operator to show, with its attributes");
   command->callback([flags] { show_ops(*flags); });
 }
 

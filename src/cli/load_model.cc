@@ -1,4 +1,4 @@
-// A model by its name, or from a file that describes one.
+// Loads a model by name, or from a file that describes it.
 #include <filesystem>
 #include <set>
 
@@ -21,12 +21,13 @@ using models::Model;
 using models::ModelSpec;
 using strategies::samples_of;
 
-// "dir/config.json:layers=4": the file, and what follows it.
+// A model's text split at its file: "dir/config.json:layers=4" -> "dir/config.json", "layers=4".
 struct FileModel {
   std::string path;
   std::string overrides;
 };
 
+// Returns nullopt if the text names no existing file.
 std::optional<FileModel> file_in(const std::string& text) {
   if (std::filesystem::is_regular_file(text)) return FileModel{text, ""};
   const auto colon = text.rfind(':');
@@ -36,7 +37,8 @@ std::optional<FileModel> file_in(const std::string& text) {
   return FileModel{path, text.substr(colon + 1)};
 }
 
-// A graph is for one batch and one element type: its own.
+// Returns the spec of a graph. It can be built only for the batch and the element type of the
+// graph.
 std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::string& path) {
   auto out = std::make_shared<ModelSpec>();
   out->name = graph.name();
@@ -45,22 +47,23 @@ std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::s
   out->build = [graph, path](const models::Settings&, std::int64_t batch, DType dtype) {
     if (batch != samples_of(graph)) {
       throw UserError("model", path,
-                      fmt::format("its graph is for batch {}, not {}", samples_of(graph), batch));
+                      fmt::format("its graph is for batch {}, not {}", samples_of(graph), batch),
+                      fmt::format("use --batch {}", samples_of(graph)));
     }
     for (auto id : graph.ids()) {
       const auto own = graph.node(id).type.dtype;
       if (is_integer(own) || own == dtype) continue;
       throw UserError("model", path,
                       fmt::format("its graph is in {}, not {}", name(own), name(dtype)),
-                      fmt::format("--dtype {}", name(own)));
+                      fmt::format("use --dtype {}", name(own)));
     }
     return graph;
   };
   return out;
 }
 
-// An ONNX file is read for the batch that is asked for, and gets a loss. "sequence=128": sizes that
-// it leaves open.
+// Returns the spec of an ONNX file. It is imported for each requested batch, and a loss is
+// appended. `sizes` sets symbolic dimensions of the file: "sequence=128".
 std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path, const std::string& sizes) {
   auto out = std::make_shared<ModelSpec>();
   import::OnnxOptions options;
@@ -74,7 +77,7 @@ std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path, const std::s
     }
     options.dims[key] = *size;
     out->hyperparameters.push_back(
-        {key, fmt::format("{}", *size), "a size that the file leaves open"});
+        {key, fmt::format("{}", *size), "a symbolic dimension of the file"});
   }
   const auto model = import::import_onnx_file(path, options);
   out->name = model.graph.name();
@@ -89,16 +92,17 @@ std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path, const std::s
   return out;
 }
 
-// What is wrong with JSON that is neither a graph nor a network's config.json.
+// Throws UserError if the text is JSON; it is neither a graph nor a network's config.json.
 void refuse_json(const std::string& text, const std::string& path) {
   if (!path.ends_with(".json") && !trim(text).starts_with('{')) return;
   const auto json = read_json<Json>(text, "model", path);
   if (!json.is_object()) return;
   if (json.contains("tandem_plan")) {
-    throw UserError("model", path, "is a plan", "a network is asked for: plans name theirs");
+    throw UserError("model", path, "is a plan, not a network",
+                    "give the network that the plan's key 'model' names");
   }
   throw UserError("model", path, "'model_type' is missing",
-                  "a network's config.json has it; a graph has 'tandem_graph', a plan "
+                  "a network's config.json has this key; a graph has 'tandem_graph', a plan "
                   "'tandem_plan'");
 }
 
@@ -110,8 +114,8 @@ std::shared_ptr<const ModelSpec> spec_in(const std::string& path, const std::str
   if (import::is_config(text)) return import::read_config(text, path);
   refuse_json(text, path);
   throw UserError("model", path, "is not a file that describes a model",
-                  "ONNX, a graph as text (which begins with 'graph NAME') or as JSON, or a "
-                  "network's config.json");
+                  "use an ONNX file, a graph as text (it begins with 'graph NAME') or as JSON, or "
+                  "a network's config.json");
 }
 
 Model load_file(const FileModel& file, const std::string& text) {
@@ -125,13 +129,14 @@ Model load_file(const FileModel& file, const std::string& text) {
   return model;
 }
 
-// Two values of one hyperparameter: which of them is meant?
+// Throws UserError if a hyperparameter is given twice.
 void refuse_repeated(const std::string& text, std::string_view overrides) {
   std::set<std::string_view> keys;
   for (const auto part : split(overrides, ',')) {
     const auto key = trim(part.substr(0, part.find('=')));
     if (keys.insert(key).second) continue;
-    throw UserError("model", text, fmt::format("'{}' stands twice", key), "one of the two");
+    throw UserError("model", text, fmt::format("'{}' is given twice", key),
+                    "remove one of the two");
   }
 }
 
@@ -147,7 +152,7 @@ Model load_model(const std::string& text) {
   }
   if (file) return load_file(*file, text);
   if (std::filesystem::is_directory(text) && !models::is_built_in(text)) {
-    throw UserError("model", text, "is a folder", "a model is a name or a file");
+    throw UserError("model", text, "is a directory", "give the name of a model, or a file");
   }
   if (text.ends_with(".onnx") || text.ends_with(".json")) {
     throw UserError("file", text, "cannot be read");

@@ -12,12 +12,14 @@ namespace tandem::cli {
 
 Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
   for (const auto& flag : others) {
-    throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+    throw UserError("flag", flag, "cannot be used with a plan, which has its own value",
+                    "remove the flag");
   }
   auto plan = plan::parse_plan(read_file(job.model_text), job.model_text);
   if (!job.machine_text.empty() && job.machine_text != plan.machine) {
     throw UserError("flag", "--machine",
-                    fmt::format("is {} and the plan is for {}", job.machine_text, plan.machine));
+                    fmt::format("is {}, but the plan is for {}", job.machine_text, plan.machine),
+                    "remove --machine, or make a plan for that machine");
   }
   auto machine = machine::load_machine(plan.machine);
   search::check_simulable(plan.mapped.pcg, plan.mapped.schedule, plan.strategy);

@@ -1,4 +1,4 @@
-// A plan, read or made from a strategy's name, lowered and simulated.
+// A lowered and simulated plan. The plan is read from a file or made from a strategy's name.
 #pragma once
 
 #include "cli/command.h"
@@ -11,23 +11,23 @@ struct Lowered {
   machine::Machine machine;
   lower::Program program;
   predict::Simulation simulation;
-  std::optional<Bytes> memory = {};  // that a device may use; default: its own, less its reserve
-  double margin = 0;                 // fraction of it left free
+  std::optional<Bytes> memory = {};  // per device; default: device memory minus reserve
+  double margin = 0;                 // fraction of memory left free
 
-  // Of the group of devices with the least room.
+  // Returns the memory of the group of devices with the least room left.
   [[nodiscard]] search::Tightest fullest() const;
   [[nodiscard]] std::string margin_text() const;
 };
 
-// The plan in the file job.model_text, under the job's --memory and --margin; --machine may repeat
-// its machine. `others` are flags that
-// were given and that a plan has itself: a UserError names the first.
+// Lowers and simulates the plan in the file job.model_text, with the job's --memory and --margin.
+// --machine may repeat the plan's machine. `others` are given flags whose values a plan has itself;
+// throws UserError for the first.
 Lowered lower_plan(const Job& job, const std::vector<std::string>& others);
 
-// The fastest that the strategy's name stands for.
+// Lowers and simulates the fastest setting that the strategy's name stands for.
 Lowered lower_strategy(const Job& job, const std::string& strategy);
 
-// "mlp on local:2 (2 devices), batch 8".
+// Returns "mlp on local:2 (2 devices), batch 8".
 std::string title(const Lowered& lowered);
 
 }  // namespace tandem::cli

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "madmax/evaluate.h"
 
@@ -17,7 +18,7 @@ using madmax::Result;
 
 struct Row {
   const char* name;
-  const char* key;  // in JSON, in milliseconds
+  const char* key;  // JSON key of the time in milliseconds
   Seconds time;
 };
 
@@ -48,29 +49,37 @@ Json to_json(const Result& r) {
 }
 
 void print(const Result& r, const madmax::Model& model, const madmax::System& system) {
-  std::cout << fmt::format("{} on {} ({}), batch {}, by MAD-Max's public model\n\n", model.name,
-                           system.name, counted(system.devices, "device"), r.global_batch);
-  std::cout << fmt::format("  iteration   {}\n  throughput  {} samples/s\n",
-                           seconds_text(r.iteration.value), si(r.throughput()));
-  std::cout << fmt::format("  weights     {} of {}, gradients and optimizer state not counted\n",
-                           bytes_text(r.weights.value), bytes_text(system.memory.value));
-  std::cout << fmt::format("  compute {}, exposed communication {} ({:.1f} % of all)\n\n",
-                           seconds_text(r.compute().value), seconds_text(r.exposed().value),
-                           100 * r.exposed_share());
-  std::cout << fmt::format("As if nothing overlapped, {}:\n", seconds_text(r.serialized().value));
+  std::cout << fmt::format("{} on {} ({}), batch {}, predicted by MAD-Max's public model\n\n",
+                           model.name, system.name, counted(system.devices, "device"),
+                           r.global_batch);
+  Table summary({{.title = ""}, {.title = ""}});
+  summary.add({"step time", seconds_text(r.iteration.value)});
+  summary.add({"throughput", si(r.throughput()) + " samples/s"});
+  summary.add({"compute", seconds_text(r.compute().value)});
+  summary.add({"exposed communication",
+               fmt::format("{} ({:.1f} % of all communication)", seconds_text(r.exposed().value),
+                           100 * r.exposed_share())});
+  summary.add(
+      {"weights", fmt::format("{} of {} (without gradients and optimizer state)",
+                              bytes_text(r.weights.value), bytes_text(system.memory.value))});
+  std::cout << summary.to_text();
+  std::cout << fmt::format("\nTime without overlap, {}:\n", seconds_text(r.serialized().value));
+  Table times({{.title = ""}, {.title = "", .align = Align::kRight}});
   for (const auto& row : rows(r)) {
-    if (row.time == Seconds{}) continue;
-    std::cout << fmt::format("  {:<16} {:>9}\n", row.name, seconds_text(row.time.value));
+    if (row.time != Seconds{}) times.add({row.name, seconds_text(row.time.value)});
   }
+  std::cout << times.to_text();
 }
 
 }  // namespace
 
 void MadMaxFiles::add_flags(CLI::App& command) {
-  auto* model_flag = command.add_option("--madmax-model", model,
-                                        "a model for MAD-Max's public model (docs/madmax.md)");
-  auto* system_flag = command.add_option("--madmax-system", system, "its system");
-  auto* task_flag = command.add_option("--madmax-task", task, "its task");
+  auto* model_flag = command.add_option(
+      "--madmax-model", model,
+      "predict with MAD-Max's public model: its model file (docs/internals/madmax.md)");
+  auto* system_flag =
+      command.add_option("--madmax-system", system, "system file for --madmax-model");
+  auto* task_flag = command.add_option("--madmax-task", task, "task file for --madmax-model");
   for (auto* flag : {model_flag, system_flag, task_flag}) {
     for (auto* other : {model_flag, system_flag, task_flag}) {
       if (other != flag) flag->needs(other);

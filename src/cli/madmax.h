@@ -1,5 +1,5 @@
-// `tandem simulate --madmax-model A --madmax-system B --madmax-task C`: MAD-Max's public model in
-// place of Tandem's own (docs/madmax.md).
+// `tandem simulate --madmax-model A --madmax-system B --madmax-task C` predicts a step with
+// MAD-Max's public model instead of Tandem's own (docs/internals/madmax.md).
 #pragma once
 
 #include <string>
@@ -13,12 +13,13 @@ struct MadMaxFiles {
   std::string system;
   std::string task;
 
-  // All three flags or none; they exclude whatever else says what is simulated.
+  // Adds the flags. They are given all together or not at all, and exclude the flags of Tandem's
+  // own model.
   void add_flags(CLI::App& command);
   [[nodiscard]] bool given() const { return !model.empty(); }
 };
 
-// Prints the result, as text or as one JSON document.
+// Prints the result as text, or as one JSON document if `json` is set.
 void simulate_madmax(const MadMaxFiles& files, bool json);
 
 }  // namespace tandem::cli

@@ -1,5 +1,5 @@
-// tandem: plans and runs distributed training. Commands are one file each in this
-// folder, listed in commands.cc.
+// tandem: plans and runs distributed training. Each command is one file in this directory;
+// commands.cc lists them.
 #include <fmt/format.h>
 
 #ifdef __GLIBC__
@@ -21,7 +21,8 @@ namespace {
 using tandem::UserError;
 using tandem::cli::ExitCode;
 
-// "--machin": the flag of the command that it may be; empty where there is none like it.
+// Returns the flag of `command` that is nearest to `word`: "--machin" -> "--machine". Returns "" if
+// no flag is near.
 std::string nearest_flag(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const auto* option : command.get_options({})) {
@@ -30,20 +31,21 @@ std::string nearest_flag(const CLI::App& command, const std::string& word) {
   return tandem::nearest(word.substr(0, word.find('=')), names);
 }
 
-// What is wrong with the flags of a command, and what would be right.
+// Prints what is wrong with the flags of `command`, and an example of its use. `path` has the words
+// before its flags, such as "rules show ".
 void explain_usage(const CLI::App& command, const std::string& path, const CLI::ParseError& error) {
   if (path.empty()) {
     std::cerr
-        << "which command? plan, simulate, explore, check, train, ...: `tandem --help` lists all\n";
+        << "no command given; `tandem --help` lists the commands (plan, simulate, train, ...)\n";
     return;
   }
-  // A flag that is missing may be there, misspelt: flags that are not known are told of first.
+  // A missing flag may be one that is misspelt, so unknown flags are reported first.
   bool has_unknown = false;
   for (const auto& word : command.remaining()) {
     if (!word.starts_with("--")) continue;
     has_unknown = true;
     const auto near = nearest_flag(command, word);
-    std::cerr << fmt::format("there is no flag {}{}\n", word,
+    std::cerr << fmt::format("unknown flag {}{}\n", word,
                              near.empty() ? "" : " (did you mean " + near + "?)");
   }
   const bool is_told = has_unknown && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
@@ -51,13 +53,13 @@ void explain_usage(const CLI::App& command, const std::string& path, const CLI::
   const auto footer = command.get_footer();
   const auto example = footer.find("tandem ");
   std::cerr << (example == std::string::npos
-                    ? fmt::format("`tandem {}--help` says more.\n", path)
-                    : fmt::format("For example: {}\n`tandem {}--help` says more.\n",
+                    ? fmt::format("`tandem {}--help` lists the flags.\n", path)
+                    : fmt::format("Example: {}\n`tandem {}--help` lists the flags.\n",
                                   footer.substr(example, footer.find('\n', example) - example),
                                   path));
 }
 
-// The help that was asked for, or what is wrong with the flags; an unknown command by name.
+// Prints the requested help, or what is wrong with the command or its flags. Returns the exit code.
 int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == 0) return app.exit(error);
   const CLI::App* command = &app;
@@ -77,8 +79,8 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, cha
     for (const auto* c : subcommands) names.push_back(c->get_name());
     const auto near = tandem::nearest(word, names);
     std::cerr << fmt::format(
-        "there is no command '{}{}' ({})\n", path, word,
-        near.empty() ? "there are: " + tandem::join(names, ", ") : "did you mean '" + near + "'?");
+        "unknown command '{}{}' ({})\n", path, word,
+        near.empty() ? "commands: " + tandem::join(names, ", ") : "did you mean '" + near + "'?");
     return ExitCode::kWrongUsage;
   }
   explain_usage(*command, path, error);
@@ -104,7 +106,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version",
                        json ? "{\n \"name\": \"tandem\",\n \"version\": \"" TANDEM_VERSION "\"\n}"
                             : "tandem " TANDEM_VERSION);
-  app.add_flag("--json")->description("with --version: as one JSON document");
+  app.add_flag("--json")->description("with --version: print one JSON document");
   app.require_subcommand(1);
   int exit_code = ExitCode::kDone;
   tandem::cli::add_commands(app, exit_code);
@@ -118,8 +120,8 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
-// A search takes and frees the same few hundred megabytes again and again: they stay with the
-// process, rather than being given back and zeroed anew each time.
+// Keeps freed memory in the process. A search allocates and frees the same few hundred megabytes
+// many times; the system would have to zero them each time.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMost = 1 << 30;
@@ -129,11 +131,11 @@ void keep_freed_memory() {
 #endif
 }
 
-// Of a full disk, say: what was printed is not all there.
+// Returns `code`, or kCannot if the output was not written completely, for example to a full disk.
 int with_output(int code) {
   std::cout.flush();
   if (std::cout.good() || code != ExitCode::kDone) return code;
-  std::cerr << "tandem: the output cannot be written\n";
+  std::cerr << "tandem: cannot write to stdout\n";
   return ExitCode::kCannot;
 }
 
@@ -152,7 +154,7 @@ int main(int argc, char** argv) {
   keep_freed_memory();
   const auto code = checked_run(argc, argv);
 #ifndef TANDEM_SANITIZE
-  // What is kept for the next time is given back with the process; piece by piece it takes seconds.
+  // Skips destructors: to free caches piece by piece would take seconds.
   std::fflush(nullptr);
   std::_Exit(code);
 #endif

@@ -26,20 +26,21 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kWrittenAtOnce = std::size_t{1} << 18;
 
-// What a signal that ends the program has to remove; a signal's function may call little.
+// Path of the temporary file that a signal handler removes. A plain pointer, as a handler may call
+// few functions.
 std::atomic<const char*> unfinished = nullptr;
 EndingHandlers handlers_without_file;
 
 void remove_and_die(int signal) {
   if (const char* path = unfinished.load(); path != nullptr) ::unlink(path);
   std::signal(signal, SIG_DFL);
-  ::raise(signal);  // comes once this function has returned
+  ::raise(signal);  // delivered when this function has returned
 }
 
 void remove_on_signals(const std::string& path) {
   CHECK(unfinished.load() == nullptr, path);
   unfinished = path.c_str();
-  if (host() != nullptr) return;  // which stops commands in its own way
+  if (host() != nullptr) return;  // a host stops commands in its own way
   handlers_without_file = handle_ending_signals(remove_and_die);
 }
 
@@ -48,10 +49,12 @@ void leave_to_signals() {
   unfinished = nullptr;
 }
 
-// Some file systems cannot make sure that what is written stays, and say EINVAL.
+// Syncs the file to disk. Returns false if that fails; file systems without fsync return EINVAL,
+// which counts as success.
 bool is_kept(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
 
-// A new name stays once its folder does; where folders cannot be opened, as far as the system goes.
+// Syncs the directory of `place`, so that a new name in it survives a crash. Does nothing if the
+// directory cannot be opened.
 void keep_name(const fs::path& place) {
   const auto folder = place.has_parent_path() ? place.parent_path() : fs::path(".");
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -66,9 +69,10 @@ NewFile::NewFile(const std::string& path) : path_(path) {
   const auto folder = fs::path(path).parent_path();
   std::error_code ignored;
   if (!folder.empty() && !fs::is_directory(folder, ignored)) {
-    throw UserError("file", path, fmt::format("there is no folder '{}'", folder.string()));
+    throw UserError("file", path, fmt::format("directory '{}' does not exist", folder.string()),
+                    "create it first, or choose another path");
   }
-  if (fs::is_directory(path, ignored)) throw UserError("file", path, "is a folder");
+  if (fs::is_directory(path, ignored)) throw UserError("file", path, "is a directory");
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
     descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail();

@@ -1,7 +1,7 @@
-// A file that appears whole or not at all: it is written under another name beside its place, which
-// it takes at the end, so that a command that is stopped or fails midway leaves what was there.
-// Whether it can be written is known before the work is done whose result it takes. What is no
-// plain file, as /dev/stdout, is written as it stands.
+// An output file that appears complete or not at all. It is written under a temporary name in the
+// same directory and renamed at the end, so a command that is stopped or fails leaves an older file
+// unchanged. The constructor fails if the file cannot be written, before the work for its contents
+// is done. Special files such as /dev/stdout are written directly.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem::cli {
 
-// At most one at a time. Goes without a trace unless it was finished, on Ctrl-C, too. All throw
-// UserError("file", path).
+// At most one exists at a time. The temporary file is removed unless finish() was called, also on
+// Ctrl-C. All functions throw UserError("file", path).
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -19,22 +19,24 @@ class NewFile {
   ~NewFile();
 
   void write(std::string_view text);
-  // From now on it is there, also after a failure of the machine.
+  // Moves the file to its path. It then survives a crash of the machine.
   void finish();
 
  private:
   [[noreturn]] void fail() const;
   void flush();
 
-  std::string path_;       // as the user calls it
-  std::string place_;      // where it is to be, links followed
-  std::string temporary_;  // empty where it is written as it stands
-  std::string waiting_;
+  std::string path_;       // as the user gave it
+  std::string place_;      // final path, with links resolved
+  std::string temporary_;  // empty: written directly
+  std::string waiting_;    // text that is not written yet
   int descriptor_ = -1;
 };
 
-// Before work whose result goes there. What is no plain file is left alone: a pipe would end.
+// Throws UserError if a file at `path` cannot be written; to be called before the work for its
+// contents. Does nothing for special files: opening and closing a pipe would end it.
 void expect_writable(const std::string& path);
+// Writes `text` with a NewFile.
 void write_file(const std::string& path, std::string_view text);
 
 }  // namespace tandem::cli

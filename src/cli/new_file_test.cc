@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In a folder of its own, in which nothing else may be left.
+// Each test runs in an empty directory and checks that no other file is left in it.
 class NewFileTest : public testing::Test {
  protected:
   NewFileTest() : folder_(testing::TempDir() + "new_file_" + std::to_string(::getpid())) {
@@ -125,8 +125,8 @@ TEST_F(NewFileTest, WhatIsNoPlainFileIsWrittenAsItStands) {
 }
 
 TEST_F(NewFileTest, Errors) {
-  EXPECT_EQ(message_of(path("missing/out")), "there is no folder '" + path("missing") + "'");
-  EXPECT_EQ(message_of(path("")), "is a folder");
+  EXPECT_EQ(message_of(path("missing/out")), "directory '" + path("missing") + "' does not exist");
+  EXPECT_EQ(message_of(path("")), "is a directory");
   EXPECT_EQ(message_of("/dev/full"), "cannot be written: No space left on device");
   EXPECT_EQ(message_of(path(std::string(300, 'n'))), "cannot be written: File name too long");
   EXPECT_EQ(files(), 0);

@@ -1,4 +1,4 @@
-// tandem plan, tandem compare: search for the best layouts, say what was found and what it beats.
+// tandem plan, tandem compare: search for the fastest plan and compare it with the baselines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/baselines.h"
 #include "cli/command.h"
@@ -31,10 +32,10 @@ struct PlanFlags {
   bool json = false;
   Job job;
   std::string output;
-  std::string report;  // a file; empty: none
+  std::string report;  // file for the report page; empty: none
 };
 
-// The fastest baseline that fits, if any.
+// Returns the fastest baseline that fits, or null if none fits.
 const search::Evaluated* best_baseline(const search::Result& result) {
   const search::Evaluated* best = nullptr;
   for (const auto& b : result.baselines) {
@@ -44,7 +45,8 @@ const search::Evaluated* best_baseline(const search::Result& result) {
   return best;
 }
 
-// A search that ended before it came to a plan that may be chosen has found nothing about memory.
+// Throws UserError if the search ended before its first eligible plan: then it is not known whether
+// memory was the reason.
 void check_something_was_tried(const search::Result& result) {
   if (!result.smallest.name.empty()) return;
   const auto why = result.stop_reason;
@@ -54,7 +56,7 @@ void check_something_was_tried(const search::Result& result) {
                   "ended the search before it came to a plan that may be chosen", "more of it");
 }
 
-// Why a search ended that was not done: "the search ended after --budget 3".
+// Returns why the search ended early: "the search ended after --budget 3".
 std::string end_text(const Job& job, const search::Result& result) {
   if (result.stop_reason == search::StopReason::kBudget) {
     return fmt::format("the search ended after --budget {}", job.budget.value_or(0));
@@ -89,23 +91,29 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
     if (!setup.machine.groups.empty()) out["group"] = setup.machine.groups[tightest.group].name;
     print_json(out);
   }
-  const auto what = ended_early(setup, result)
-                        ? fmt::format("{} before it found a plan that fits: the smallest so far",
-                                      end_text(flags.job, result))
-                        : std::string("nothing fits: the smallest plan found");
-  complain(fmt::format("tandem: {}, {}, needs {} ({} too much); what would help: {}", what,
-                       result.smallest.name,
-                       search::shortage_text(tightest, setup.machine, setup.margin_text()),
-                       bytes_text(result.smallest.over.value), change.text()));
+  std::vector<std::string> lines = {
+      ended_early(setup, result)
+          ? fmt::format("tandem: {} before it found a plan that fits", end_text(flags.job, result))
+          : "tandem: nothing fits",
+      "  smallest plan found: " + result.smallest.name,
+      fmt::format("  memory: needs {}, {} too much",
+                  search::shortage_text(tightest, setup.machine, setup.margin_text()),
+                  bytes_text(result.smallest.over.value))};
+  for (const auto& [text, factor] : change.changes) {
+    lines.push_back((lines.size() == 3 ? "  what would help: " : "               or: ") + text);
+  }
+  if (!change.note.empty()) lines.push_back("  note: " + change.note);
+  complain(join(lines, "\n"));
   return ExitCode::kCannot;
 }
 
-// Of a row beside a plan for a part of the machine.
+// Returns the number of devices of `row`, if the plan is for a part of the machine.
 std::int64_t devices_of(const Setup& setup, const search::Evaluated& row) {
   return row.devices > 0 ? row.devices : setup.offered.value().devices;
 }
 
-// Where nothing of a family fits its row is of the settings that need least memory.
+// Returns the JSON of a baseline. If no settings of its family fit, it has those that need the
+// least memory.
 Json baseline_json(const Setup& setup, const search::Evaluated& b) {
   Json row{{"name", b.family}, {"strategy", b.name}, {"feasible", b.feasible}};
   row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
@@ -119,7 +127,8 @@ Json baseline_json(const Setup& setup, const search::Evaluated& b) {
   return row;
 }
 
-// The same names whatever is planned.
+// Returns the JSON of all baselines, the unusable ones included, so that the list of names does not
+// depend on what is planned.
 Json baselines_json(const Setup& setup, const search::Result& result) {
   Json out = Json::array();
   for (const auto& b : result.baselines) out.push_back(baseline_json(setup, b));
@@ -134,7 +143,8 @@ Json baselines_json(const Setup& setup, const search::Result& result) {
   return out;
 }
 
-// What may be had beside the plan: what is faster and more complicated, and each family's best.
+// Returns the alternatives to the plan by step time: faster plans that are more complex, and the
+// best plan of each baseline family that fits.
 std::vector<const search::Evaluated*> alternatives(const search::Result& result) {
   std::vector<const search::Evaluated*> out;
   for (const auto& faster : result.faster) out.push_back(&faster);
@@ -159,7 +169,7 @@ Json alternatives_json(const Setup& setup, const search::Result& result) {
   return out;
 }
 
-// Of algebra, of micro-batches, and those that make it parallel.
+// Returns the number of steps that derive the plan: rewrites, micro-batching, and parallelization.
 std::size_t derivation_steps(const Setup& setup, const search::Evaluated& best) {
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
   return (best.rewritten ? best.rewritten->derivation.size() : 0) +
@@ -205,72 +215,105 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   return out;
 }
 
-struct ComparedRow {
-  std::string label;
-  const search::Evaluated* costed;
+// Work of one step, counted in the unit in which throughput is printed.
+struct StepWork {
+  double count = 0;
+  std::string unit;  // "tokens", or "samples" of a network without tokens
 };
 
-std::string row_text(const ComparedRow& of, std::size_t width, const Setup& setup,
-                     const search::Result& result) {
-  const auto& row = *of.costed;
-  const auto& s = row.simulation;
-  const std::string against =
-      row.feasible
-          ? fmt::format("{:.2f} x the plan's time", s.iteration / result.best->simulation.iteration)
-          : "does not fit";
-  const auto text = fmt::format("  {:<{}} {:>9} {:>12}/s {:>9}   {}", of.label, width,
-                                seconds_text(s.iteration.value),
-                                si(static_cast<double>(setup.batch) / s.iteration.value),
-                                bytes_text(s.memory.value), against);
-  const bool is_plan = &row == &*result.best;
-  return (is_plan ? strong(text) : row.feasible ? text : faint(text)) + "\n";
+StepWork work_of_step(const Setup& setup) {
+  const auto tokens = strategies::count_tokens(setup.graph);
+  if (tokens > 0) return {static_cast<double>(tokens), "tokens"};
+  return {static_cast<double>(setup.batch), "samples"};
 }
+
+// The table of the comparison, with the emphasis of each row.
+class Comparison {
+ public:
+  Comparison(const Setup& setup, const search::Result& result)
+      : setup_(setup),
+        result_(result),
+        work_(work_of_step(setup)),
+        table_({{"strategy"},
+                {"step time", Align::kRight},
+                {work_.unit + "/s/device", Align::kRight},
+                {"MFU", Align::kRight},
+                {"memory of " + bytes_text(limit().value), Align::kRight},
+                {"vs plan", Align::kRight}}) {}
+
+  void add(const std::string& label, const search::Evaluated& row) {
+    const auto& s = row.simulation;
+    const auto devices = row.devices > 0 ? row.devices : setup_.machine.devices();
+    const auto rate = work_.count / s.iteration.value / static_cast<double>(devices);
+    const auto ratio = s.iteration / result_.best->simulation.iteration;
+    table_.add({label, seconds_text(s.iteration.value), si(rate),
+                fmt::format("{:.1f} %", 100 * s.mfu), bytes_text(s.memory.value),
+                row.feasible ? fmt::format("{:.2f} x", ratio) : "does not fit"});
+    const bool is_plan = &row == &*result_.best;
+    emphases_.push_back(is_plan ? strong : row.feasible ? plain : faint);
+  }
+  void add_unusable(const Unusable& unusable) {
+    table_.add({unusable.family, "cannot be used: " + unusable.why});
+    emphases_.push_back(faint);
+  }
+
+  void print() const {
+    const auto lines = table_.lines();
+    std::cout << faint(lines[0]) << "\n";
+    for (std::size_t i = 1; i < lines.size(); ++i) std::cout << emphases_[i - 1](lines[i]) << "\n";
+    std::cout << "\n";
+  }
+
+ private:
+  static std::string plain(const std::string& text) { return text; }
+  [[nodiscard]] Bytes limit() const {
+    return search::tightest(result_.best->simulation, result_.limits).limit;
+  }
+
+  const Setup& setup_;
+  const search::Result& result_;
+  StepWork work_;
+  Table table_;
+  std::vector<std::string (*)(const std::string&)> emphases_;  // by row
+};
 
 void print_comparison(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   std::cout << fmt::format(
-      "{} on {} ({}), batch {}, {}, {}{}\n\n", setup.model.text, setup.machine.name,
+      "{} on {} ({}), batch {}, {}, {}{}\n{}\n\n", setup.model.text, setup.machine.name,
       counted(setup.machine.devices(), "device"), setup.batch, name(setup.dtype),
       name(setup.options.optimizer),
-      best.mapped.schedule.is_delayed() ? ", updates one step late (PipeDream-2BW)" : "");
+      best.mapped.schedule.is_delayed() ? ", updates delayed by one step (PipeDream-2BW)" : "",
+      strong(to_text(parallelism_of(make_plan(setup, best)))));
   if (setup.offered) {
     std::cout << fmt::format(
-        "Uses {} of the {} devices, {} of {}: the rest is idle, as {}.\n\n",
+        "Uses {} of {} devices ({} of {}); the others stay idle because {}.\n\n",
         setup.machine.devices(), setup.offered->devices, setup.machine_text,
         setup.offered->machine_text,
-        setup.offered->fits ? "fewer are faster here" : "nothing was found that fits on all");
+        setup.offered->fits ? "fewer devices are faster here"
+                            : "no plan for all of them was found that fits");
   }
-  std::vector<ComparedRow> rows = {{best.name == "search" ? "plan" : "plan = " + best.name, &best}};
-  for (const auto& faster : result.faster) {
-    rows.push_back({faster.name + ", more complicated", &faster});
-  }
+  Comparison comparison(setup, result);
+  comparison.add(best.name == "search" ? "plan" : "plan = " + best.name, best);
+  for (const auto& faster : result.faster) comparison.add(faster.name + " (more complex)", faster);
   for (const auto& b : result.baselines) {
-    rows.push_back({b.name, &b});
-    if (b.devices > 0) rows.back().label += " on " + counted(b.devices, "device");
+    comparison.add(
+        b.devices > 0 ? fmt::format("{} on {}", b.name, counted(b.devices, "device")) : b.name, b);
   }
-  std::size_t width = 28;
-  for (const auto& row : rows) width = std::max(width, row.label.size());
-  std::cout << faint(fmt::format("  {:<{}} {:>9} {:>14} {:>9}", "", width, "iteration", "samples",
-                                 "memory"))
-            << "\n";
-  for (const auto& row : rows) std::cout << row_text(row, width, setup, result);
   for (const auto& unusable : unusable_baselines(setup, result)) {
-    if (!unusable.is_told) continue;
-    std::cout << faint(fmt::format("  {:<{}} cannot be used: {}", unusable.family, width,
-                                   unusable.why))
-              << "\n";
+    if (unusable.is_told) comparison.add_unusable(unusable);
   }
-  std::cout << "\n";
+  comparison.print();
 }
 
-// Where the time goes that the runner-up takes longer.
+// Returns which parts of the step time make the runner-up slower than the plan.
 std::string runner_up_text(const search::Evaluated& best, const search::Evaluated& next) {
   const auto& a = best.simulation;
   const auto& b = next.simulation;
   const std::pair<std::string, Seconds> parts[] = {
-      {"of compute", b.compute - a.compute},
-      {"of communication not hidden", b.exposed_comm - a.exposed_comm},
-      {"of idleness", b.bubble - a.bubble}};
+      {"compute", b.compute - a.compute},
+      {"exposed communication", b.exposed_comm - a.exposed_comm},
+      {"stall", b.bubble - a.bubble}};
   std::vector<std::string> differences;
   for (const auto& [what, difference] : parts) {
     const auto size = Seconds{std::abs(difference.value)};
@@ -278,22 +321,30 @@ std::string runner_up_text(const search::Evaluated& best, const search::Evaluate
     differences.push_back(fmt::format("{} {} {}", seconds_text(size.value),
                                       difference > Seconds{} ? "more" : "less", what));
   }
-  return fmt::format("Next best is {}, {:.3f} x the plan's time: {}.\n", next.name,
+  return fmt::format("Runner-up: {}, {:.3f} x the plan's step time ({}).\n", next.name,
                      b.iteration / a.iteration,
-                     differences.empty() ? "much the same" : join(differences, ", "));
+                     differences.empty() ? "the same parts" : join(differences, ", "));
 }
 
-// "At least 1 s for strategies of the grid that fit: the plan is within 5.0 %. "
+// Returns "Lower bound 1 s for strategies of the grid that fit: optimality gap 5.0 %."
 std::string bound_text(Seconds iteration, const search::Result& result) {
-  const auto times = iteration / std::max(*result.lower_bound, Seconds{1e-12});
-  const auto how_near = times <= 1  ? "takes no longer"
-                        : times < 2 ? fmt::format("is within {:.1f} %", 100 * (times - 1))
-                                    : fmt::format("takes {:.3g} times that", times);
-  return fmt::format("At least {} for {}: the plan {}. ", seconds_text(result.lower_bound->value),
-                     result.bound_scope, how_near);
+  const auto gap = iteration / std::max(*result.lower_bound, Seconds{1e-12}) - 1;
+  return fmt::format("Lower bound {} for {}: optimality gap {:.3g} %.\n",
+                     seconds_text(result.lower_bound->value), result.bound_scope,
+                     std::max(0.0, 100 * gap));
 }
 
-// "Rewritten by fuse-linear-relu at 12 places, share-linear at 4."
+// Returns "Training on 1T tokens takes 12.3 days." for a network with tokens, else "".
+std::string training_text(const Setup& setup, Seconds iteration) {
+  const auto work = work_of_step(setup);
+  if (work.unit != "tokens") return "";
+  constexpr double kTokens = 1e12;
+  constexpr double kSecondsOfDay = 86400;
+  const auto days = kTokens / work.count * iteration.value / kSecondsOfDay;
+  return fmt::format("Training on 1T tokens takes {} days.\n", count_text(days));
+}
+
+// Returns "Rewritten by fuse-linear-relu at 12 places, share-linear at 4."
 std::string rewriting_text(const rewrite::Derivation& derivation) {
   std::vector<std::string> words;
   for (const auto& [rule, times] : report::derivation_rules(derivation)) {
@@ -308,40 +359,39 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto& s = best.simulation;
   print_comparison(setup, result);
   if (best.rewritten) std::cout << rewriting_text(best.rewritten->derivation);
-  std::cout << fmt::format("Parallelism: {}.\n\n", to_text(parallelism_of(make_plan(setup, best))));
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
-  std::cout << strong("What every operator's devices do:") << "\n"
+  std::cout << strong("Layout of each operator:") << "\n"
             << report::layouts_text(best.mapped, setup.machine, digits);
   const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
   const auto fullest = search::tightest(s, result.limits);
   std::cout << "\n"
-            << strong("What communicates, per device and step:") << "\n"
+            << strong("Communication, per device and step:") << "\n"
             << report::communication_text(predict::break_down(program, s), setup.machine,
                                           program.digits);
   std::cout << fmt::format(
-      "\nCompute {}, communication not hidden behind it {}, idle {}. Memory {} of {}{}. MFU "
-      "{:.1f} %.\n",
+      "\nCompute {}, exposed communication {}, stall {}. Memory {} of {}{}. MFU {:.1f} %.\n",
       seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
       seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
       bytes_text(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
   if (!result.faster.empty()) {
     std::cout << fmt::format(
-        "The plan is the simplest within {:.3g} % of the fastest found, {}: --tolerance 0 takes "
-        "that.\n",
+        "The plan is the simplest within {:.3g} % of the fastest candidate, {}. --tolerance 0 "
+        "selects the fastest.\n",
         100 * setup.options.tolerance, seconds_text(result.fastest.value));
   }
+  std::cout << training_text(setup, s.iteration);
   if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
   if (result.lower_bound) std::cout << bound_text(s.iteration, result);
   const auto estimated =
       result.estimated > 0 ? fmt::format(", {} estimated", result.estimated) : std::string();
   const auto ranked =
       result.rewritings > 0
-          ? fmt::format("{}, ", counted(static_cast<std::int64_t>(result.rewritings), "rewriting"))
+          ? fmt::format("{}, ", counted(static_cast<std::int64_t>(result.rewritings), "rewrite"))
           : std::string();
-  std::cout << fmt::format("Searched {:.2f} s, {}{} candidates simulated{}: {}.\n", result.search_s,
+  std::cout << fmt::format("Searched {:.2f} s: {}{} candidates simulated{}; {}.\n", result.search_s,
                            ranked, result.candidates, estimated, name(result.stop_reason));
   if (is_measured_elsewhere(setup.machine_text)) {
-    std::cout << "Times are another computer's: `tandem profile` measures this one.\n";
+    std::cout << "The times are for another computer: `tandem profile` measures this one.\n";
   }
 }
 
@@ -384,7 +434,7 @@ std::shared_ptr<PlanFlags> add_search_command(CLI::App& app, const std::string& 
   auto* command = add_command(app, name, doc, example, flags->json);
   flags->job.add_flags(*command);
   flags->job.add_search_flags(*command);
-  // Not among those, for training has a seed of its own.
+  // Not part of add_search_flags, because `train` has a --seed with another meaning.
   command->add_option("--seed", flags->job.seed, "of the random walk of --search mcmc")
       ->check(kWhole)
       ->default_str("0");

@@ -1,5 +1,5 @@
-// tandem profile: measures operators and collectives of this computer, and keeps what they come to
-// as the machine `local`. With a network it adds that network's operators.
+// tandem profile: measures operators and collectives on this computer and writes the fitted machine
+// `local`. Given a network, it adds the network's operators.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/launch.h"
@@ -27,25 +28,30 @@ struct ProfileFlags {
   bool quick = false;
   std::string output;  // empty: the file that `local` reads
   std::int64_t devices = 0;
-  std::int64_t threads = 1;  // of a process
-  Job job;                   // a network; without one the machine is measured
+  std::int64_t threads = 1;  // per process
+  Job job;                   // a network; without a model the machine is measured
 };
 
 std::string output_path(const ProfileFlags& flags) {
   if (!flags.output.empty()) return flags.output;
   auto path = machine::measured_local_path();
   if (path.empty()) {
-    throw UserError("flag", "-o", "is not given, and `local` reads no file here",
-                    "TANDEM_NO_CACHE is set, or neither XDG_CACHE_HOME nor HOME are");
+    throw UserError("flag", "-o",
+                    "is required: there is no cache directory for the machine file of `local`",
+                    "give -o FILE, or set XDG_CACHE_HOME or HOME and unset TANDEM_NO_CACHE");
   }
   const auto folder = fs::path(path).parent_path();
   std::error_code failed;
   fs::create_directories(folder, failed);
-  if (failed) throw UserError("file", folder.string(), "cannot be made", failed.message());
+  if (failed) {
+    throw UserError("file", folder.string(),
+                    fmt::format("directory cannot be created: {}", failed.message()),
+                    "give another path with -o FILE");
+  }
   return path;
 }
 
-// "2025-03-01, Intel(R) Xeon(R) Processor".
+// Returns date and processor: "2025-03-01, Intel(R) Xeon(R) Processor".
 std::string date_and_processor() {
   std::ifstream in("/proc/cpuinfo");
   std::string processor = "unknown processor";
@@ -71,11 +77,11 @@ predict::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
   try {
     return predict::parse_profile(text);
   } catch (const std::exception&) {
-    throw UserError("runtime", "tandem_worker", "did not print its measurements");
+    throw UserError("runtime", "tandem_worker", "printed no measurements to stdout");
   }
 }
 
-// What the machine just written predicts for what was measured.
+// Predictions of the machine file just written, for the measurements that it was fitted to.
 class Predictions {
  public:
   Predictions(const std::string& text, const std::string& path, std::int64_t devices)
@@ -106,31 +112,46 @@ Json json_of(const predict::Profile& profile, const Predictions& predictions,
   return out;
 }
 
-void print_row(const std::string& what, Seconds measured, Seconds predicted,
-               const std::string& rate) {
-  std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6.2f}   {}\n", what,
-                           seconds_text(measured.value), seconds_text(predicted.value),
-                           predicted / measured, rate);
-}
+// A table of measured and predicted times, with "operator" or "collective" as its first title.
+class Measurements {
+ public:
+  explicit Measurements(const std::string& what)
+      : table_({{what},
+                {"measured", Align::kRight},
+                {"predicted", Align::kRight},
+                {"ratio", Align::kRight},
+                {"rate", Align::kRight}}) {}
+
+  void add(const std::string& what, Seconds measured, Seconds predicted, const std::string& rate) {
+    table_.add({what, seconds_text(measured.value), seconds_text(predicted.value),
+                fmt::format("{:.2f}", predicted / measured), rate + "/s"});
+  }
+  [[nodiscard]] std::string to_text() const { return table_.to_text(); }
+
+ private:
+  Table table_;
+};
 
 void print(const predict::Profile& profile, const Predictions& predictions) {
-  std::cout << fmt::format(
-      "{}\n\n  {:<32} {:>9} {:>9} {:>6}\n",
-      profile.devices == 1 ? "1 process" : fmt::format("{} processes", profile.devices),
-      "operators", "measured", "predicted", "ratio");
+  std::cout << (profile.devices == 1 ? "1 process" : fmt::format("{} processes", profile.devices))
+            << "\n\n";
+  Measurements operators("operator");
   for (const auto& o : profile.operators) {
     const bool adds = o.name == "add";
     const auto rate = adds ? bytes_text(o.work().bytes.value / o.time.value)
                            : flops_text(o.work().flops.value / o.time.value);
-    print_row(fmt::format("{} {} {}{}", o.name, name(o.dtype), fmt::join(o.shape, " x "),
-                          o.devices == 1 ? ", alone" : ""),
-              o.time, predictions.of(o), rate + "/s");
+    operators.add(fmt::format("{} {} {}{}", o.name, name(o.dtype), fmt::join(o.shape, " x "),
+                              o.devices == 1 ? ", one process" : ""),
+                  o.time, predictions.of(o), rate);
   }
-  if (!profile.collectives.empty()) std::cout << "\n  collectives\n";
+  std::cout << operators.to_text();
+  if (profile.collectives.empty()) return;
+  Measurements collectives("collective");
   for (const auto& c : profile.collectives) {
-    print_row(fmt::format("{} {}", machine::name(c.kind), bytes_text(c.bytes.value)), c.time,
-              predictions.of(c), bytes_text(c.bytes.value / c.time.value) + "/s");
+    collectives.add(fmt::format("{} {}", machine::name(c.kind), bytes_text(c.bytes.value)), c.time,
+                    predictions.of(c), bytes_text(c.bytes.value / c.time.value));
   }
+  std::cout << "\n" << collectives.to_text();
 }
 
 Json json_of(const std::vector<TrainedPlan>& trained) {
@@ -147,27 +168,31 @@ Json json_of(const std::vector<TrainedPlan>& trained) {
 
 void print(const std::vector<TrainedPlan>& trained) {
   if (trained.empty()) return;
-  std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6} {:>9} {:>6}\n", "a step of", "measured",
-                           "predicted", "ratio", "now", "ratio");
+  Table table({{"step of"},
+               {"measured", Align::kRight},
+               {"predicted before", Align::kRight},
+               {"ratio", Align::kRight},
+               {"predicted now", Align::kRight},
+               {"ratio", Align::kRight}});
   for (const auto& t : trained) {
-    const auto name = fmt::format("{} {}", t.model.substr(0, t.model.find(':')), t.strategy);
-    std::cout << fmt::format("  {:<32} {:>9} {:>9} {:>6.2f} {:>9} {:>6.2f}\n", name,
-                             seconds_text(t.measured.value), seconds_text(t.predicted.value),
-                             t.predicted / t.measured, seconds_text(t.now.value),
-                             t.now / t.measured);
+    table.add({fmt::format("{} {}", t.model.substr(0, t.model.find(':')), t.strategy),
+               seconds_text(t.measured.value), seconds_text(t.predicted.value),
+               fmt::format("{:.2f}", t.predicted / t.measured), seconds_text(t.now.value),
+               fmt::format("{:.2f}", t.now / t.measured)});
   }
+  std::cout << table.to_text();
 }
 
-// Of the machine that the file is of.
+// Returns the job of `flags` on the machine of the file at `path`.
 Job job_on(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
   Job out = flags.job;
-  // A path is known by a '/'.
+  // The text of a machine counts as a path if it contains a '/'.
   const auto file = flags.output.empty() ? std::string("local") : fs::absolute(path).string();
   out.machine_text = fmt::format("{}:{}", file, devices);
   return out;
 }
 
-// Measures, and writes the file; printed where nothing else is.
+// Measures the machine and writes the file. Prints the result unless a network is profiled next.
 void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
   NewFile file(path);
   check_worker_is_built("profile");
@@ -188,7 +213,7 @@ void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std:
   print(profile, predictions);
   if (!samples.empty()) std::cout << "\n";
   print(samples);
-  std::cout << fmt::format("\nwritten to {}\n", path);
+  std::cout << fmt::format("\nWrote {}\n", path);
 }
 
 void profile_network(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
@@ -198,7 +223,7 @@ void profile_network(const ProfileFlags& flags, std::int64_t devices, const std:
     print_json({{"model", flags.job.model_text}, {"plans", json_of(trained)}, {"file", path}});
   } else {
     print(trained);
-    std::cout << fmt::format("\nwritten to {}\n", path);
+    std::cout << fmt::format("\nWrote {}\n", path);
   }
 }
 
@@ -206,13 +231,14 @@ void run(const ProfileFlags& flags) {
   const auto devices =
       flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, default_processes());
   if (devices < 2 && flags.threads < 2) {
-    throw UserError("flag", "--devices", "1 process has no collectives to measure",
-                    "at least 2, or --threads for one that has several cores");
+    throw UserError("flag", "--devices", "is 1, and one process has no collectives to measure",
+                    "use --devices 2 or more, or --threads for one device with several cores");
   }
-  check_starts_here("--devices", devices * flags.threads, "so many would only wait for each other");
+  check_starts_here("--devices", devices * flags.threads, "use fewer --devices or --threads");
   if (flags.threads > 1 && flags.output.empty()) {
-    throw UserError("flag", "--threads", "is not for `local`, whose processes have one thread each",
-                    "-o FILE");
+    throw UserError("flag", "--threads",
+                    "cannot be used for `local`, whose processes have one thread each",
+                    "write another machine file with -o FILE");
   }
   const auto path = output_path(flags);
   if (flags.job.model_text.empty()) return profile_machine(flags, devices, path);
@@ -224,30 +250,32 @@ void run(const ProfileFlags& flags) {
 
 void add_profile(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ProfileFlags>();
-  auto* command = add_command(app, "profile", "measure this computer, for the machine `local`",
+  auto* command = add_command(app, "profile", "measure this computer as the machine `local`",
                               "profile --quick -o my.machine", flags->json);
   command->add_option("model", flags->job.model_text,
-                      "a network whose operators, as training runs them, are added to the file");
-  command->add_option("--batch", flags->job.batch, "global batch; default: a small one")
+                      "add the operators of this network to the file, measured while training it");
+  command->add_option("--batch", flags->job.batch, "global batch size; default: a small one")
       ->check(kPositive);
-  command->add_option("--optimizer", flags->job.optimizer, "default: the published one")
+  command->add_option("--optimizer", flags->job.optimizer, "optimizer; default: the published one")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
   command->add_option("--dtype", flags->job.dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16"}))
       ->capture_default_str();
   command
       ->add_option("-o", flags->output,
-                   "the machine file to write; default: the one that `local` reads")
+                   "write the machine to this file; default: the file that `local` reads")
       ->check(kFile);
-  command->add_option("--devices", flags->devices, "processes; default: one a core, at least 2")
+  command
+      ->add_option("--devices", flags->devices,
+                   "number of processes; default: one per core, at least 2")
       ->check(kPositive);
   command
       ->add_option("--threads", flags->threads,
-                   "of each process: a device with several cores, in a file of its own (-o)")
+                   "threads per process, for devices with several cores; requires -o")
       ->check(kPositive)
       ->capture_default_str();
   command->add_flag("--quick", flags->quick,
-                    "fewer sizes and repeats, no networks: seconds, not a minute");
+                    "measure fewer sizes, fewer times, and no networks; takes seconds");
   add_quiet_flag(*command);
   command->callback([flags] { run(*flags); });
 }

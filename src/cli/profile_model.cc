@@ -30,17 +30,17 @@ constexpr std::int64_t kProfiledSteps = 12;
 constexpr double kProfiledSeconds = 3;
 constexpr int kMostPlans = 3;
 
-// Small, with operators that are large enough for their kernels to count.
+// A small network whose operators are large enough for their kernels to dominate.
 struct Sample {
   const char* model;
   std::int64_t batch;
   const char* optimizer;
-  const char* sharded;  // a strategy beside data parallelism
+  const char* sharded;  // a strategy in addition to data parallelism
 };
 constexpr std::array kSamples = {
     Sample{"mlp:layers=4,hidden=1024,inputs=1024,outputs=1024", 128, "sgd", "megatron"},
     Sample{"mlp:layers=2,hidden=6144,inputs=6144,outputs=6144", 128, "sgd", "megatron"},
-    // Few rows: weights are read for little.
+    // A small batch: reading the weights dominates.
     Sample{"mlp:layers=2,hidden=1536,inputs=1536,outputs=1536", 32, "sgd", "megatron"},
     Sample{"dlrm:tables=6,rows=50000,dim=32,dense=32,bag=1,bottom=256-32,top=512-512-1", 256, "sgd",
            "dlrm_hybrid"},
@@ -49,7 +49,8 @@ constexpr std::array kSamples = {
     Sample{"gpt2:layers=2,hidden=256,heads=4,ffn=1024,seq=64,vocab=1000", 8, "adam", "megatron"},
     Sample{"resnet50:image=64,blocks=1-1-1-1,bn_group=8", 16, "sgd", "megatron"}};
 
-// Of operators and results as one device has them.
+// Returns the kind and the shapes of an operator's task. Shapes are one device's shards of the
+// operands and the result.
 MeasuredTime of_operator(const Program& program, const Task& task) {
   const auto& node = program.pcg.node(task.node);
   std::uint64_t operands = 0;
@@ -69,6 +70,7 @@ MeasuredTime of_operator(const Program& program, const Task& task) {
   return out;
 }
 
+// Returns the kind and the shapes of a task; its times are not set.
 MeasuredTime described(const Program& program, const Task& task) {
   const auto whole = [](const lower::Buffer& b) {
     return Shape{static_cast<std::int64_t>(b.bytes() / size_of(b.dtype))};
@@ -93,7 +95,7 @@ MeasuredTime described(const Program& program, const Task& task) {
   return of_operator(program, task);
 }
 
-// A plan's tasks, as the cost model knows them.
+// The tasks of a plan, with the keys by which the cost model looks up measured times.
 class Tasks {
  public:
   Tasks(const plan::Plan& plan, const machine::Machine& machine)
@@ -103,7 +105,7 @@ class Tasks {
 
   [[nodiscard]] const Program& program() const { return program_; }
 
-  // visit(number, work): of those whose times may be looked up.
+  // Calls visit(number, work) for each task whose time can be looked up.
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
@@ -130,7 +132,8 @@ class Tasks {
   predict::Durations durations_;
 };
 
-// By what they are: the mean of tasks that are the same.
+// The `measured` lines of a machine file, by kind and shapes. Equal tasks have one line with the
+// mean of their times.
 class Lines {
  public:
   void add(Tasks& tasks, const std::vector<double>& seconds) {
@@ -146,7 +149,8 @@ class Lines {
     });
   }
 
-  // The text with these lines at the end of its device, in place of older ones of the same tasks.
+  // Returns `text`, a machine file, with these lines at the end of its device section. Older lines
+  // of the same tasks are removed.
   [[nodiscard]] std::string put_into(const std::string& text, const std::string& path) const {
     std::string out;
     bool done = false;
@@ -216,8 +220,9 @@ std::vector<TrainedPlan> profile_model(const Job& job, const std::string& path) 
     const auto now = resolve_for_training(job);
     const auto found = find_plan(now);
     if (!found.best) {
-      throw UserError("plan", now.model.text, fmt::format("no plan fits {}", now.machine.name),
-                      "a smaller batch");
+      throw UserError("plan", now.model.text,
+                      fmt::format("no plan fits in the memory of {}", now.machine.name),
+                      "use a smaller --batch");
     }
     if (Tasks(make_plan(now, *found.best), now.machine).all_known()) break;
     out.push_back(train_under(now, *found.best, path));

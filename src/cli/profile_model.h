@@ -1,5 +1,5 @@
-// The operators of a network as training runs them, for a machine file: the network is trained for
-// some steps under data parallelism and under the plans found, and what each task took becomes a
+// Measures the operators of a network for a machine file. The network is trained for some steps
+// under data parallelism and under the plans that a search finds. The time of each task becomes a
 // line `measured` of the file (machine/measured.h).
 #pragma once
 
@@ -13,18 +13,19 @@ namespace tandem::cli {
 struct TrainedPlan {
   std::string model;
   std::string strategy;
-  Seconds predicted;  // when the plan was made
-  Seconds now;        // with what its own training said of its tasks
-  Seconds measured;
+  Seconds predicted;  // step time predicted before training
+  Seconds now;        // step time predicted with the measured tasks
+  Seconds measured;   // median step time
 };
 
-// Of the network in `job`, whose machine has the file `path`, which has a device. A plan found is
-// not trained where all of its tasks are known; one that is may lead to another plan.
+// Measures the network of `job`, whose machine is the machine file `path`, and adds its tasks to
+// the file. Searches and trains until the plan found has only known tasks, since each training may
+// lead to another plan. Returns the trained plans.
 std::vector<TrainedPlan> profile_model(const Job& job, const std::string& path);
 
-// The same of small networks of each sort, under data and tensor parallelism: tables, perceptrons,
-// transformers and convolutions, so that other networks' operators are corrected by what is like
-// them. `job` has the machine and the type.
+// Measures small networks of each kind under data and tensor parallelism: embedding tables, MLPs,
+// transformers and convolutions. Similar operators of other networks are corrected by them. `job`
+// has the machine and the element type. Returns the trained plans.
 std::vector<TrainedPlan> profile_samples(const Job& job, const std::string& path);
 
 }  // namespace tandem::cli

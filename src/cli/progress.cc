@@ -22,7 +22,7 @@ bool on_terminal() {
 
 void add_quiet_flag(CLI::App& command) {
   quiet_now = false;  // a host runs one command after another
-  command.add_flag("--quiet", quiet_now, "no progress and no notes on the error stream");
+  command.add_flag("--quiet", quiet_now, "print no progress and no notes to stderr");
 }
 
 bool is_quiet() { return quiet_now; }
@@ -53,7 +53,7 @@ void Progress::show(const std::string& what) {
 }
 
 BusyProgress::BusyProgress(std::string what, std::function<bool()> stops) : what_(std::move(what)) {
-  constexpr unsigned kEvery = 256;  // each of which is a microsecond of work or more
+  constexpr unsigned kEvery = 256;  // a stop point stands for a microsecond of work or more
   if (host() != nullptr) return;
   stop_.emplace([this, stops = std::move(stops)] {
     if (++passed_ % kEvery == 0) show();

@@ -1,6 +1,6 @@
-// How far a command has come: one line on the error stream, from the first second on. On a terminal
-// it is written over and over, and gone at the end; elsewhere there is a line every ten seconds. A
-// host (cli/host.h) gets it every fifth of a second.
+// Progress of a command: one line on stderr, shown after the first second. On a terminal the line
+// is overwritten five times a second and erased at the end; elsewhere there is a line every ten
+// seconds. A host (cli/host.h) gets a line every fifth of a second.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@
 
 namespace tandem::cli {
 
-// --quiet: neither progress nor notes on the error stream, errors alone.
+// Adds --quiet: neither progress nor notes are printed to stderr, only errors.
 void add_quiet_flag(CLI::App& command);
 bool is_quiet();
 
@@ -26,7 +26,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // From any thread. `what` may change faster than it is shown.
+  // Shows `what` unless a line was shown shortly before. May be called from any thread.
   void show(const std::string& what);
 
  private:
@@ -37,13 +37,14 @@ class Progress {
   bool shown_ = false;
 };
 
-// Tells what is being done at the stop points (base/stop.h) that it passes: for what has no better
-// way to say how far it is. At most one at a time. `stops` has a stop point end the work.
+// Shows what is being done whenever a stop point (base/stop.h) is passed, for work that cannot
+// report how far it is. At most one exists at a time. `stops` returns whether a stop point should
+// end the work.
 class BusyProgress {
  public:
   explicit BusyProgress(std::string what, std::function<bool()> stops = {});
 
-  // From now on.
+  // Replaces the text that is shown.
   void tell(const std::string& what);
 
  private:

@@ -15,14 +15,15 @@ bool is_plan_file(const std::string& path) {
 
 Lowered read_and_lower(const std::string& path) {
   if (!plan::is_plan(read_file(path))) {
-    throw UserError("plan", path, "is no plan", "`tandem plan ... -o plan.json` writes one");
+    throw UserError("plan", path, "is not a plan file",
+                    "write one with `tandem plan ... -o plan.json`");
   }
   Job job;
   job.model_text = path;
   try {
     return lower_plan(job, {});
   } catch (const UserError& e) {
-    // Where there are two plans, of which it is.
+    // Names the file, as a command may read two plans.
     if (e.where.starts_with(path)) throw;
     throw UserError(e.kind, path + ": " + e.where, e.message, e.hint);
   }

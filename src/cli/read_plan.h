@@ -1,4 +1,4 @@
-// A plan file for commands that only read it.
+// Reads plan files for commands that do not change them.
 #pragma once
 
 #include "cli/lowered.h"
@@ -6,17 +6,18 @@
 
 namespace tandem::cli {
 
-// Is there such a file, and is it a plan by what stands in it? Others may be networks.
+// Returns whether `path` is a file that contains a plan. Other files may contain networks.
 bool is_plan_file(const std::string& path);
 
-// Read, lowered and simulated. Throws UserError, also where the file is no plan.
+// Reads, lowers and simulates the plan file `path`. Throws UserError, also if the file is not a
+// plan.
 Lowered read_and_lower(const std::string& path);
 
-// `lowered` must outlive it.
+// Returns a view of `lowered`, which must outlive it.
 report::PlanView view_of_plan(const Lowered& lowered);
 
-// "mlp on summit:8 (48 devices), batch 12288, pretrain, fp32, sgd, strategy dp", as `simulate` has
-// it.
+// Returns the title that `simulate` prints: "mlp on summit:8 (48 devices), batch 12288, pretrain,
+// fp32, sgd, strategy dp".
 std::string plan_title(const Lowered& lowered);
 
 }  // namespace tandem::cli

@@ -1,4 +1,4 @@
-// tandem report: a plan as a page to look at.
+// tandem report: writes an HTML page that shows a plan.
 #include "cli/report.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ struct Compared {
   std::size_t untried = 0;
 };
 
-// Known strategies on what the plan is for, as many as there is time for; baselines come first.
+// Simulates the known strategies for `setup`, baselines first, for at most `seconds`.
 Compared compare_strategies(const Setup& setup, double seconds, unsigned threads) {
   const strategies::Problem problem(setup.graph, setup.digits);
   const auto begin = std::chrono::steady_clock::now();
@@ -73,7 +73,8 @@ Compared compare_strategies(const Setup& setup, double seconds, unsigned threads
   return out;
 }
 
-// What a plan was made from, if it is a model that can be built here.
+// Returns the setup that a plan was made from. Returns nullopt if its model cannot be built here,
+// with the reason in `why_not`.
 std::optional<Setup> setup_of(const plan::Plan& plan, std::string& why_not) {
   Job job;
   job.model_text = plan.model;
@@ -135,7 +136,7 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
   auto plan = make_plan(setup, *result.best);
   auto program =
       lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
-  // With the timeline of all devices.
+  // Includes the timeline of all devices.
   auto simulation = predict::simulate(program, setup.machine);
   const Lowered lowered{std::move(plan),       setup.machine,        std::move(program),
                         std::move(simulation), setup.options.memory, setup.options.margin};
@@ -153,15 +154,15 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
 
 void add_report(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ReportFlags>();
-  auto* command = add_command(app, "report", "a plan as a page to look at in a browser",
+  auto* command = add_command(app, "report", "write a plan as a page for a browser",
                               "report plan.json -o plan.html", flags->json);
-  command->add_option("plan", flags->path, "a plan.json")->required();
+  command->add_option("plan", flags->path, "a plan file")->required();
   command->add_option("-o,--output", flags->output, "write the page to this file")
       ->required()
       ->check(kFile);
   command
       ->add_option("--compare", flags->compare,
-                   "compare with known strategies no longer than so many seconds; 0: do not")
+                   "seconds for simulating known strategies to compare with; 0: no comparison")
       ->check(kNotNegative)
       ->capture_default_str();
   add_threads_flag(*command, flags->threads);

@@ -1,4 +1,4 @@
-// The page that shows a plan (report/report_page.h).
+// Writes the HTML page that shows a plan (report/report_page.h).
 #pragma once
 
 #include <optional>
@@ -7,7 +7,8 @@
 
 namespace tandem::cli {
 
-// Of the plan that a search found. Throws UserError where the file cannot be written.
+// Writes the page of the plan that a search found to `path`. `setup` is what was searched. Throws
+// UserError if the file cannot be written.
 void write_report(const std::string& path, const Setup& setup, const search::Result& result);
 
 }  // namespace tandem::cli

@@ -1,4 +1,5 @@
-// tandem rules: the shipped rules; what may be done with rules are its subcommands.
+// tandem rules: lists the shipped rules. Subcommands show, convert, generate, verify and derive
+// rules.
 #include "cli/rules.h"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "report/rule_picture.h"
@@ -17,7 +19,7 @@ namespace tandem::cli {
 
 namespace {
 
-// Without the name.
+// Returns the rule's text without its name.
 std::string body(const rewrite::Rule& rule) {
   return to_text(rule).substr(rule.name.size() + std::string_view(": ").size());
 }
@@ -44,19 +46,16 @@ void list_rules(const ListFlags& flags) {
     for (const auto& rule : rules) out.push_back(rule_json(rule));
     return print_json(out);
   }
-  std::size_t widest = 0;
+  Table table({{}, {}, {}}, 0);
   std::size_t proved = 0;
   for (const auto& rule : rules) {
-    widest = std::max(widest, rule.rule.name.size());
     if (rule.is_proved()) ++proved;
+    table.add({rule.rule.name, std::string(name(rule.proof.status)), body(rule.rule)});
   }
-  for (const auto& rule : rules) {
-    std::cout << fmt::format("{:<{}}  {:<9}  {}\n", rule.rule.name, widest, name(rule.proof.status),
-                             body(rule.rule));
-  }
-  std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws one{}\n",
+  std::cout << table.to_text();
+  std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws a rule{}\n",
                            counted(std::ssize(rules), "rule"), proved,
-                           flags.generated ? "" : ", `tandem rules --generated` lists more");
+                           flags.generated ? "" : ", `tandem rules --generated` lists more rules");
 }
 
 // --- show ---------------------------------------------------------------------------------------
@@ -78,11 +77,11 @@ rewrite::ProvedRule find_rule(const ShowRuleFlags& flags) {
   });
   if (found) return *found;
   const auto near = nearest(flags.name, names);
-  throw UserError("rule", flags.name, fmt::format("{} has no rule of that name", flags.file),
+  throw UserError("rule", flags.name, fmt::format("there is no such rule in {}", flags.file),
                   near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
-// "proved by sums", "proved if dim(?x, 0) == 2, by z3".
+// Returns the status of a proof: "proved by sums", or "proved if dim(?x, 0) == 2, by z3".
 std::string proof_text(const rewrite::ProvedRule& rule) {
   const auto& proof = rule.proof;
   auto out = proof.condition.empty() ? std::string(name(proof.status))
@@ -114,8 +113,8 @@ void show_rule(const ShowRuleFlags& flags) {
 std::string read_rule_text(const std::string& path) {
   auto text = read_file(path);
   if (text.find('\0') != std::string::npos) {
-    throw UserError("rules", path, "is no text",
-                    "rules are lines of text, or a collection of TASO or FlexFlow in JSON");
+    throw UserError("rules", path, "is a binary file",
+                    "give rules in text form, or a JSON collection of TASO or FlexFlow");
   }
   return text;
 }
@@ -141,27 +140,27 @@ RuleFile read_rules(const std::string& path) {
     }
     if (out.rules.size() + out.lacking.size() <= kMaxRules) return;
     throw UserError("rules", path, fmt::format("has more than {} rules", kMaxRules),
-                    "several files of some of them each");
+                    "split it into several files");
   });
   return out;
 }
 
 void add_rules_show(CLI::App& rules) {
   auto flags = std::make_shared<ShowRuleFlags>();
-  auto* command = add_command(rules, "show", "draw a rule, with its conditions and its proof",
+  auto* command = add_command(rules, "show", "draw a rule with its conditions and its proof",
                               "rules show fuse-linear-relu", flags->json);
-  command->add_option("name", flags->name, "of a rule")->required();
-  command->add_option("--file", flags->file, "of rules, or a collection in JSON; default: shipped");
+  command->add_option("name", flags->name, "name of a rule")->required();
+  command->add_option("--file", flags->file,
+                      "file of rules, or a JSON collection; default: the shipped rules");
   command->callback([flags] { show_rule(*flags); });
 }
 
 void add_rules(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ListFlags>();
-  auto* command =
-      add_command(app, "rules", "list the shipped rewrite rules; show, convert and verify rules",
-                  "rules show fuse-linear-relu", flags->json);
+  auto* command = add_command(app, "rules", "list, show, convert and verify rewrite rules",
+                              "rules show fuse-linear-relu", flags->json);
   command->add_flag("--generated", flags->generated,
-                    "those that `rules generate --prove` found, instead of those written by hand");
+                    "list the rules found by `rules generate --prove`, not the handwritten ones");
   command->require_subcommand(0, 1);
   add_rules_show(*command);
   add_rules_import(*command);

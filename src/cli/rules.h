@@ -1,5 +1,5 @@
-// What the subcommands of `tandem rules` share. Each is a function here, in a file of its own or in
-// rules.cc, rules_convert.cc.
+// Functions that the subcommands of `tandem rules` share. Each subcommand has a function
+// add_rules_NAME, in its own file or in rules.cc or rules_convert.cc.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,31 +19,34 @@ void add_rules_export(CLI::App& rules);
 void add_rules_show(CLI::App& rules);
 void add_rules_verify(CLI::App& rules, int& exit_code);
 
-// `rules verify --properties`, in rules_properties.cc.
+// Flags of `rules verify --properties`.
 struct PropertyFlags {
   bool json = false;
   bool strict = false;
   std::vector<std::string> files;
-  double seconds = 60;  // to look for a contradiction
+  double seconds = 60;  // time limit for finding a contradiction
   unsigned threads = 0;
 };
+// Runs `rules verify --properties` (rules_properties.cc). Returns the exit code.
 int verify_properties(const PropertyFlags& flags);
 
-// The rules of a file in text form, or of a collection, one at a time, so that there may be any
-// number; of a collection also what is none here.
+// Calls `visit` for each rule of the file, which has text form or is a JSON collection. Holds one
+// rule at a time, so there may be any number. Also visits a collection's rules that have no
+// equivalent here.
 void visit_rules(const std::string& path, const std::function<void(rewrite::Imported)>& visit);
 
-// All of them at once. Throws UserError where they are too many for that.
+// The rules of a file, and a collection's rules that have no equivalent here.
 struct RuleFile {
   std::vector<rewrite::Rule> rules;
   std::vector<rewrite::Imported> lacking;
 };
+// Reads all rules at once. Throws UserError if there are too many.
 RuleFile read_rules(const std::string& path);
 
-// The text of a file of rules or of a collection. Throws UserError where it is no text.
+// Returns the text of a file of rules or of a collection. Throws UserError if the file is binary.
 std::string read_rule_text(const std::string& path);
 
-// The rules of a collection that are none here, with the reason: on stderr.
+// Prints a collection's rules that have no equivalent here to stderr, with the reasons.
 void print_lacking(const std::vector<rewrite::Imported>& lacking);
 
 }  // namespace tandem::cli

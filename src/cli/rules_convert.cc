@@ -1,4 +1,5 @@
-// tandem rules import, export: collections of TASO and FlexFlow as rules in text form, and back.
+// tandem rules import, export: converts JSON collections of TASO and FlexFlow to rules in text
+// form, and back.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -24,7 +25,7 @@ struct ConvertFlags {
   bool json = false;
   std::string input;
   std::string output;
-  unsigned threads = 0;  // of export
+  unsigned threads = 0;  // for export
 };
 
 Json lacking_json(const std::vector<rewrite::Imported>& lacking) {
@@ -42,12 +43,12 @@ void report_conversion(const ConvertFlags& flags, const std::string& what, std::
     return;
   }
   print_lacking(lacking);
-  // The rules themselves have the output where no file is named.
+  // Without an output file the rules themselves go to stdout.
   auto& out = flags.output.empty() ? std::cerr : std::cout;
   out << fmt::format("{}: {} of {} rules {}\n", flags.input, rules, rules + lacking.size(), what);
 }
 
-// Where the rules go one by one: a file, the terminal, or nowhere beside --json.
+// Output for rules, written one by one: a file, stdout, or nothing with --json.
 class RuleStream {
  public:
   explicit RuleStream(const ConvertFlags& flags) : to_terminal_(!flags.json) {
@@ -76,7 +77,8 @@ class RuleStream {
 void import_rules(const ConvertFlags& flags) {
   const auto text = read_rule_text(flags.input);
   if (!rewrite::is_collection_json(text, flags.input)) {
-    throw UserError("rules", flags.input, "is not JSON", "rules in text form need no import");
+    throw UserError("rules", flags.input, "is not JSON",
+                    "import reads JSON collections; use rules in text form without import");
   }
   RuleStream stream(flags);
   std::string heading = fmt::format("# Imported from {}.\n", flags.input);
@@ -91,7 +93,8 @@ void import_rules(const ConvertFlags& flags) {
       lacking.push_back(std::move(rule));
       return;
     }
-    // With the first rule, so that a file without any does no more than say what is wrong.
+    // Writes the heading with the first rule, so that a malformed file gives an error and no
+    // output.
     stream.write(std::exchange(heading, "") + to_text(*rule.rule) + "\n");
     ++rules;
   });
@@ -101,15 +104,16 @@ void import_rules(const ConvertFlags& flags) {
   report_conversion(flags, "imported", rules, lacking);
 }
 
-// Holds some hundred rules at a time.
+// Exports the rules in batches, so that only some hundred are in memory.
 void export_rules(const ConvertFlags& flags) {
   const auto text = read_rule_text(flags.input);
   if (rewrite::is_collection_json(text, flags.input)) {
-    throw UserError("rules", flags.input, "is JSON", "exported are rules in text form");
+    throw UserError("rules", flags.input, "is JSON",
+                    "export reads rules in text form; use `tandem rules import` for JSON");
   }
   RuleStream stream(flags);
   const bool parallel = rewrite::has_parallel_rule(text, flags.input);
-  // What is on the terminal cannot be taken back where a rule is not of the form.
+  // Output to stdout cannot be withdrawn, so all rules are parsed first to find malformed ones.
   if (stream.is_on_terminal()) {
     rewrite::for_each_rule(text, flags.input, [](const rewrite::Rule&) { return true; });
   }
@@ -144,7 +148,7 @@ CLI::App* add_conversion(CLI::App& rules, const std::string& name, const std::st
                          const SharedFlags& flags, void convert(const ConvertFlags&)) {
   auto* command = add_command(rules, name, doc, example, flags->json);
   command->add_option("file", flags->input, input)->required();
-  command->add_option("-o,--output", flags->output, "where to write; default: the terminal")
+  command->add_option("-o,--output", flags->output, "write to this file; default: stdout")
       ->check(kFile);
   add_quiet_flag(*command);
   command->callback([flags, convert] { convert(*flags); });
@@ -158,16 +162,17 @@ void print_lacking(const std::vector<rewrite::Imported>& lacking) {
 }
 
 void add_rules_import(CLI::App& rules) {
-  add_conversion(rules, "import", "turn a rule collection of TASO or FlexFlow into rules",
-                 "rules import graph_subst.json -o taso.rules", "a collection in JSON",
+  add_conversion(rules, "import", "convert a JSON collection of TASO or FlexFlow to rules",
+                 "rules import graph_subst.json -o taso.rules", "JSON collection of rules",
                  std::make_shared<ConvertFlags>(), import_rules);
 }
 
 void add_rules_export(CLI::App& rules) {
   const auto flags = std::make_shared<ConvertFlags>();
   auto* command =
-      add_conversion(rules, "export", "turn rules into such a collection",
-                     "rules export taso.rules -o graph_subst.json", "rules", flags, export_rules);
+      add_conversion(rules, "export", "convert rules to a JSON collection of TASO or FlexFlow",
+                     "rules export taso.rules -o graph_subst.json", "file of rules in text form",
+                     flags, export_rules);
   add_threads_flag(*command, flags->threads);
 }
 

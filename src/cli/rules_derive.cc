@@ -1,4 +1,4 @@
-// tandem rules derive: by which rules one graph becomes another.
+// tandem rules derive: finds the rules by which one graph becomes another.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct DeriveFlags {
   rewrite::DeriveLimits limits;
 };
 
-// The names of the nodes that compute what a step's place says, in the graph before it.
+// Returns the names of the nodes that `step` rewrites, in the graph before it.
 std::string place_text(const graph::Graph& graph, const rewrite::Step& step) {
   const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
   std::vector<std::string> names;
@@ -35,7 +35,8 @@ std::string place_text(const graph::Graph& graph, const rewrite::Step& step) {
   return join(names, ", ");
 }
 
-// Each step, replayed by code that shares nothing with what found it.
+// Returns the steps as JSON. Replays each step with code that is independent of the search, so a
+// wrong step fails here.
 Json replayed(graph::Graph graph, const rewrite::Derivation& derivation,
               const std::vector<rewrite::Rule>& rules) {
   Json out = Json::array();
@@ -72,15 +73,15 @@ int run(const DeriveFlags& flags) {
                 {"complete", found.is_complete}});
   } else if (found.is_found) {
     print_derivation(steps);
-    if (!back.empty()) std::cout << "the same graph as from the other end by\n";
+    if (!back.empty()) std::cout << "Steps from the second graph to the same graph:\n";
     print_derivation(back);
-    std::cout << fmt::format("derived in {}, {} looked at\n",
+    std::cout << fmt::format("derived in {}, {} visited\n",
                              counted(static_cast<std::int64_t>(found.length()), "step"),
                              counted(static_cast<std::int64_t>(found.graphs), "graph"));
   } else {
-    std::cout << fmt::format("no derivation found, {} looked at{}\n",
+    std::cout << fmt::format("no derivation found, {} visited{}\n",
                              counted(static_cast<std::int64_t>(found.graphs), "graph"),
-                             found.is_complete ? ": there is none by these rules" : "");
+                             found.is_complete ? "; none exists with these rules" : "");
   }
   return found.is_found ? ExitCode::kDone : ExitCode::kCannot;
 }
@@ -89,14 +90,14 @@ int run(const DeriveFlags& flags) {
 
 void add_rules_derive(CLI::App& rules, int& exit_code) {
   auto flags = std::make_shared<DeriveFlags>();
-  auto* command = add_command(rules, "derive", "find by which rules one graph becomes another",
+  auto* command = add_command(rules, "derive", "find the rules that turn one graph into another",
                               "rules derive plain.graph megatron.graph", flags->json);
-  command->add_option("from", flags->from, "graph text")->required();
-  command->add_option("to", flags->to, "graph text")->required();
-  command->add_option("--rules", flags->files, "files of rules; default: those shipped");
-  command->add_option("--graphs", flags->limits.graphs, "how many to look at")
+  command->add_option("from", flags->from, "first graph, in text form")->required();
+  command->add_option("to", flags->to, "second graph, in text form")->required();
+  command->add_option("--rules", flags->files, "files of rules; default: the shipped rules");
+  command->add_option("--graphs", flags->limits.graphs, "limit of graphs to visit")
       ->capture_default_str();
-  command->add_option("--steps", flags->limits.steps, "the longest derivation")
+  command->add_option("--steps", flags->limits.steps, "limit of steps in the derivation")
       ->capture_default_str();
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

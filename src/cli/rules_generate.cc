@@ -1,3 +1,4 @@
+// tandem rules generate: finds rules by comparing all small graphs, and proves them with --prove.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -47,12 +48,13 @@ std::int64_t peak_bytes() {
 }
 
 struct Proving {
-  std::optional<rewrite::Rule> rule = {};  // with all the conditions that its proof needs
+  std::optional<rewrite::Rule> rule = {};  // with the conditions of its proof; empty: not proved
   rewrite::Status status = rewrite::Status::kUnproved;
-  bool is_special = false;  // true for some sizes or attributes alone, and not worth a rule
+  bool is_special = false;  // holds only for certain sizes or attributes: not worth a rule
 };
 
-// "?n != 4", "?stride == ?padding", "dim(?x, 3) % 2 == 1": chance excludes what refuted the rule.
+// Returns whether a condition excludes by chance what refuted the rule: "?n != 4",
+// "?stride == ?padding", "dim(?x, 3) % 2 == 1". Returns false for "same_shape(?x, ?y)".
 bool is_special(std::string_view condition) {
   for (const auto part : split(condition, ' ')) {
     if (part == "%" || part == "!=") return true;
@@ -65,11 +67,11 @@ bool is_special(std::string_view condition) {
   return false;
 }
 
-// With the condition that it needs, under which it was judged as it will be read.
+// Tries to prove a rule. If it needs a condition, the returned rule has it.
 Proving prove(const rewrite::Rule& rule, bool find_conditions = true) {
   const auto verdict =
       verify::verify(rule, {.find_conditions = find_conditions,
-                            .long_sums = false});  // what is not proved is dropped, true or false
+                            .long_sums = false});  // unproved rules are dropped, even if true
   Proving out{.status = verdict.proof.status};
   if (out.status != rewrite::Status::kProved && out.status != rewrite::Status::kProvedIf)
     return out;
@@ -78,8 +80,9 @@ Proving prove(const rewrite::Rule& rule, bool find_conditions = true) {
   return out;
 }
 
-// Where a rule is not true as it stands, it may be so with the attributes that it was found for. A
-// parallel rule has several of them, none of which says as much as itself with a condition.
+// Tries to prove a generated rule. If it does not hold in general, tries it with the attributes for
+// which it was found. A parallel rule has several such forms; its own form with a condition is more
+// general than any of them.
 std::vector<Proving> prove(const generate::Generated& generated, std::size_t rule) {
   auto out = prove(generated.rules[rule]);
   if (out.status == rewrite::Status::kProved) return {out};
@@ -94,13 +97,13 @@ std::vector<Proving> prove(const generate::Generated& generated, std::size_t rul
   return others.empty() ? std::vector{out} : others;
 }
 
-// Keeps what is proved.
+// Removes the rules that are not proved, and duplicates.
 void keep_proved(generate::Generated& generated, unsigned threads, Progress& progress) {
   std::vector<std::vector<Proving>> by_rule(generated.rules.size());
   std::atomic<std::size_t> done = 0;
   parallel_for(by_rule.size(), threads, [&](std::size_t i) {
     by_rule[i] = prove(generated, i);
-    progress.show(fmt::format("judged {} of {}", ++done, by_rule.size()));
+    progress.show(fmt::format("tried to prove {} of {} rules", ++done, by_rule.size()));
   });
   std::vector<Proving> proved;
   for (auto& of_rule : by_rule) std::ranges::move(of_rule, std::back_inserter(proved));
@@ -113,7 +116,7 @@ void keep_proved(generate::Generated& generated, unsigned threads, Progress& pro
   generated.left.emplace_back("of these true of special cases only, and dropped",
                               std::ranges::count(proved, true, &Proving::is_special));
   generated.rules.clear();
-  std::set<std::string> seen;  // without names
+  std::set<std::string> seen;  // texts without the rules' names
   for (auto& p : proved) {
     if (!p.rule || p.is_special) continue;
     const auto text = to_text(*p.rule);
@@ -124,7 +127,7 @@ void keep_proved(generate::Generated& generated, unsigned threads, Progress& pro
   generated.left.emplace_back("different ones", generated.rules.size());
 }
 
-// Names that rules written by hand do not have, so that one may be asked for among all.
+// Appends "-generated" to names that handwritten rules have, so that a name identifies one rule.
 void rename(std::vector<rewrite::Rule>& rules) {
   std::set<std::string> taken;
   for (const auto& rule : rewrite::shipped_rules()) taken.insert(rule.rule.name);
@@ -142,10 +145,10 @@ std::string file_text(const GenerateFlags& flags, const generate::Generated& gen
 
 std::string wrong_operators(const std::string& ops) {
   if (ops == "taso" || ops == "all" || std::filesystem::is_regular_file(ops)) return {};
-  return fmt::format("there is no operator set '{}' (there are: taso, all; or name a file)", ops);
+  return fmt::format("unknown operator set '{}' (use taso, all, or a file)", ops);
 }
 
-// The name of a set, or a file of one.
+// Returns the operator set with the name `ops`, or reads it from the file `ops`.
 generate::OperatorSet operators_of(const std::string& ops) {
   const bool is_file = std::filesystem::is_regular_file(ops);
   return is_file ? generate::parse_operator_set(read_file(ops)) : generate::operator_set(ops);
@@ -180,24 +183,29 @@ void run(const GenerateFlags& flags) {
   }
   std::cout << fmt::format("{} graphs\n", generated.graphs);
   for (const auto& [what, n] : generated.left) std::cout << fmt::format("{:>10} {}\n", n, what);
-  std::cout << fmt::format("{} rules in {}; {:.3g} s, {:.3g} MB\n", generated.rules.size(),
-                           flags.output, seconds, static_cast<double>(peak_bytes()) / 1e6);
+  std::cout << fmt::format("Wrote {} rules to {} in {:.3g} s, with {:.3g} MB of memory.\n",
+                           generated.rules.size(), flags.output, seconds,
+                           static_cast<double>(peak_bytes()) / 1e6);
 }
 
 }  // namespace
 
 void add_rules_generate(CLI::App& rules) {
   auto flags = std::make_shared<GenerateFlags>();
-  auto* command = add_command(rules, "generate", "find rules by comparing all small graphs",
+  auto* command = add_command(rules, "generate", "generate rules by comparing all small graphs",
                               "rules generate --max-ops 2 -o small.rules", flags->json);
-  command->add_option("--max-ops", flags->max_ops, "operators of a graph")
+  command->add_option("--max-ops", flags->max_ops, "maximum number of operators in a graph")
       ->check(CLI::Range(1, 4))
       ->capture_default_str();
-  command->add_option("--ops", flags->ops, "taso, all, or a file of operators (docs/rules.md)")
+  command
+      ->add_option("--ops", flags->ops,
+                   "operator set: taso, all, or a file (docs/internals/rules.md)")
       ->check(CLI::Validator(wrong_operators, "SET"))
       ->capture_default_str();
-  command->add_option("-o,--output", flags->output, "file for the rules")->required()->check(kFile);
-  command->add_flag("--prove", flags->prove, "keep what is proved, under the condition it needs");
+  command->add_option("-o,--output", flags->output, "write the rules to this file")
+      ->required()
+      ->check(kFile);
+  command->add_flag("--prove", flags->prove, "write only proved rules, with their conditions");
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
   command->callback([flags] { run(*flags); });

@@ -1,5 +1,5 @@
-// tandem rules verify --properties: is what Z3 is told of operators true, free of contradictions,
-// and which of it follows from the rest? The three are asked side by side.
+// tandem rules verify --properties: checks whether the operator properties given to Z3 are true and
+// free of contradictions, and which of them follow from others. The three checks run in parallel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 struct Checked {
   std::vector<verify::PropertyCheck> properties;
-  // Nothing where there is no Z3.
+  // The result of looking for a contradiction; empty if built without Z3.
   std::optional<verify::SmtAnswer> contradiction;
   std::vector<verify::Redundant> redundant;
   double seconds = 0;
@@ -55,7 +55,7 @@ Checked check_all(const std::vector<rewrite::Rule>& properties, const PropertyFl
   };
   Progress progress;
   std::atomic<std::size_t> done = 0;
-  // Z3's two questions come first, as they take long.
+  // The two queries to Z3 come first, as they take long.
   const std::size_t of_smt = verify::SmtProver::is_available() ? 2 : 0;
   parallel_for(of_smt + properties.size(), threads_of(flags.threads), [&](std::size_t i) {
     if (of_smt > 0 && i == 0) {
@@ -68,7 +68,7 @@ Checked check_all(const std::vector<rewrite::Rule>& properties, const PropertyFl
       ++done;
     }
     progress.show(fmt::format("{} of {} properties, {}", done.load(), properties.size(),
-                              out.contradiction ? "no more to ask of Z3" : "asking Z3"));
+                              out.contradiction ? "Z3 is done" : "Z3 is running"));
   });
   out.seconds = seconds();
   return out;
@@ -114,8 +114,8 @@ void print(const Checked& result) {
     std::cout << fmt::format(
         "{:<{}}  {:<7}  {}\n", check.name, widest, status_of(check),
         check.refuted.empty()
-            ? fmt::format("at {} sizes, {} of them divided{}", check.instances, check.divided,
-                          check.complete ? ", every small one" : "")
+            ? fmt::format("on {} instances, {} of them sharded{}", check.instances, check.divided,
+                          check.complete ? ", with all small sizes" : "")
             : check.refuted);
   }
   for (const auto& [name, from] : result.redundant) {
@@ -124,11 +124,11 @@ void print(const Checked& result) {
   std::cout << fmt::format("{} of {} properties hold; ", result.holding(),
                            result.properties.size());
   if (!result.contradiction) {
-    std::cout << "built without Z3, so nothing is known of contradictions";
+    std::cout << "contradictions were not checked: built without Z3";
   } else if (result.contradicts()) {
     std::cout << "these contradict each other: " << join(result.contradiction->used, ", ");
   } else {
-    std::cout << fmt::format("Z3 derives no falsehood from them in {:.1f} s; {} {} from others",
+    std::cout << fmt::format("Z3 found no contradiction in {:.1f} s; {} {} from others",
                              result.contradiction->time.value, result.redundant.size(),
                              result.redundant.size() == 1 ? "follows" : "follow");
   }

@@ -1,5 +1,5 @@
-// tandem rules verify: proves or refutes rules, one by one. With --proofs, what was found is kept
-// for the shipped rules (rewrite/collection.h).
+// tandem rules verify: proves or refutes rules. With --proofs, the results are written to a file of
+// proofs for the shipped rules (rewrite/collection.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,20 +30,22 @@ struct VerifyFlags : PropertyFlags {
   std::string proofs;
   bool properties = false;
   bool derive = false;
-  std::vector<std::string> known;  // files, for derive
+  std::vector<std::string> known;  // files of rules for --derive
   std::size_t graphs = 200'000;
 };
 
+// The verdict on one rule.
 struct Judged {
   std::string name;
   Hash hash = 0;
   rewrite::Proof proof;
   std::string counterexample;
-  std::string reason;                     // of one that is unproved, or applies nowhere
-  std::optional<std::size_t> steps = {};  // in which the shipped rules derive it
+  std::string reason;                     // why it is unproved, or applies nowhere
+  std::optional<std::size_t> steps = {};  // length of its derivation by the shipped rules
 };
 
-// `derivers`, if any, are asked whether their rules derive a rule that is proved.
+// Proves or refutes `rule`. If it is proved and `derivers` is not null, looks for a derivation by
+// their rules, visiting at most `graphs` graphs.
 Judged judge(const rewrite::Rule& rule, Derivers* derivers, std::size_t graphs) {
   const auto verdict = verify::verify(rule);
   Judged out{.name = rule.name,
@@ -57,12 +59,12 @@ Judged judge(const rewrite::Rule& rule, Derivers* derivers, std::size_t graphs) 
 }
 
 struct Verified {
-  std::array<std::size_t, 4> of_status = {};  // how many rules
+  std::array<std::size_t, 4> of_status = {};  // number of rules by status
   std::size_t count = 0;
   std::size_t derived = 0;
-  std::size_t nowhere = 0;  // of the proved ones, those whose source is legal nowhere
+  std::size_t nowhere = 0;  // proved rules whose source is legal nowhere
   std::vector<rewrite::Imported> lacking;
-  std::vector<Judged> kept;  // for --json: else each is told and forgotten
+  std::vector<Judged> kept;  // all verdicts, for --json; empty without --json
   double seconds = 0;
   bool derive = false;
 
@@ -96,12 +98,12 @@ std::string line_of(const Judged& rule, std::size_t widest) {
 std::string proof_line_of(const Judged& rule) {
   auto proof = rule.proof;
   if (proof.prover.empty()) proof.prover = "none";
-  std::ranges::replace(proof.prover, ' ', '-');  // one word
+  std::ranges::replace(proof.prover, ' ', '-');  // the file format has one word here
   return to_text(rewrite::ProofLine{rule.name, rule.hash, proof}) + "\n";
 }
 
-// Judges rules a batch at a time, so that there may be any number: of what was judged its line is
-// written, and no more is kept than is asked for.
+// Verifies rules in batches, so that there may be any number. Writes a line for each rule, and
+// keeps the verdicts only for --json.
 class Verification {
  public:
   explicit Verification(const VerifyFlags& flags)
@@ -134,7 +136,7 @@ class Verification {
  private:
   static constexpr std::size_t kBatch = 2048;
 
-  // What is wrong with a file is known before hours are spent on its first rules.
+  // Parses all files first, so that errors are reported before hours are spent on proofs.
   void read_all() {
     Progress progress;
     for (const auto& path : flags_.files) {
@@ -181,7 +183,7 @@ class Verification {
   }
 
   const VerifyFlags& flags_;
-  std::vector<std::optional<Derivers>> derivers_;  // of each thread
+  std::vector<std::optional<Derivers>> derivers_;  // by thread
   std::optional<NewFile> proofs_;
   std::vector<rewrite::Rule> batch_;
   std::size_t rules_ = 0;
@@ -218,19 +220,19 @@ Json result_json(const Verified& result) {
 
 void print(const Verified& result) {
   const auto n = static_cast<std::int64_t>(result.count);
-  std::cout << fmt::format("{} proved ({} of them with a condition), {} refuted, {} unproved of {}",
+  std::cout << fmt::format("{} proved ({} with a condition), {} refuted, {} unproved, of {}",
                            result.proved(), result.has(rewrite::Status::kProvedIf),
                            result.has(rewrite::Status::kRefuted),
                            result.has(rewrite::Status::kUnproved), counted(n, "rule"));
-  if (result.nowhere > 0) {
-    std::cout << fmt::format("; {} of those proved {} nowhere", result.nowhere,
-                             result.nowhere == 1 ? "applies" : "apply");
+  if (const auto n_nowhere = static_cast<std::int64_t>(result.nowhere); n_nowhere > 0) {
+    std::cout << fmt::format("; {} proved {} nowhere", counted(n_nowhere, "rule"),
+                             n_nowhere == 1 ? "applies" : "apply");
   }
   if (!result.lacking.empty()) {
-    std::cout << fmt::format("; {} more cannot be said here", result.lacking.size());
+    std::cout << fmt::format("; {} more could not be imported", result.lacking.size());
   }
   if (result.derive) {
-    std::cout << fmt::format("; the shipped rules derive {}", result.derived);
+    std::cout << fmt::format("; derivations found for {}", result.derived);
   }
   std::cout << fmt::format(" ({:.2f} s)\n", result.seconds);
 }
@@ -253,28 +255,31 @@ int run(const VerifyFlags& flags) {
 
 void add_rules_verify(CLI::App& rules, int& exit_code) {
   auto flags = std::make_shared<VerifyFlags>();
-  auto* command = add_command(rules, "verify", "prove rules, or refute them",
+  auto* command = add_command(rules, "verify", "prove or refute rules",
                               "rules verify my.rules --strict", flags->json);
-  command->add_option("file", flags->files, "rules, or a collection of TASO or FlexFlow in JSON");
-  command->add_flag("--strict", flags->strict, "exit code 1 where one is not proved");
+  command->add_option("file", flags->files,
+                      "files of rules, or JSON collections of TASO or FlexFlow");
+  command->add_flag("--strict", flags->strict, "exit with code 1 if a rule is not proved");
   auto* derive = command->add_flag("--derive", flags->derive,
-                                   "do the shipped rules derive those that are proved?");
+                                   "derive the proved rules from the shipped rules, if possible");
   command->add_option("--rules", flags->known,
-                      "for --derive: files of rules; default: those shipped");
-  command->add_option("--graphs", flags->graphs, "for --derive: how many to look at for each rule")
+                      "with --derive: files of rules instead of the shipped rules");
+  command->add_option("--graphs", flags->graphs, "with --derive: limit of graphs per rule")
       ->capture_default_str()
       ->check(kPositive);
   auto* properties = command->add_flag(
       "--properties", flags->properties,
-      "check what Z3 is told of operators: those shipped, or the rules of the files");
+      "check the operator properties that Z3 uses, or the properties in the given files");
   properties->excludes(derive);
-  command->add_option("--seconds", flags->seconds, "for --properties: to look for a contradiction")
+  command
+      ->add_option("--seconds", flags->seconds,
+                   "with --properties: time limit for finding a contradiction")
       ->capture_default_str()
       ->check(kPositive)
       ->needs(properties);
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
-  command->add_option("--proofs", flags->proofs, "where to keep what was found, for shipped rules")
+  command->add_option("--proofs", flags->proofs, "write the proofs to this file, for shipped rules")
       ->excludes(properties)
       ->check(kFile);
   command->callback([flags, &exit_code] { exit_code = run(*flags); });

@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kShared = "/dev/shm";
 constexpr const char* kPrefix = "tandem-run-";
-// A folder that is being made has no lock for a moment.
+// A new directory has no lock for a moment, so young ones are not removed.
 constexpr auto kYoung = std::chrono::seconds(60);
 
-// Goes with the process that has it, however that ends, and is seen from other containers. -1:
-// another has it.
+// Locks `folder` and returns the descriptor of the lock, or -1 if another process holds it. The
+// lock ends with its process, however that ends, and works across containers.
 int locked(const fs::path& folder) {
   const int descriptor =
       ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -45,7 +45,8 @@ bool is_old(const fs::path& folder) {
   return !failed && fs::file_time_type::clock::now() - changed > kYoung;
 }
 
-// Others' folders cannot be opened, and stay.
+// Removes old directories of runs in `place` that no process holds. Directories of other users
+// stay, as they cannot be opened.
 void remove_left_ones(const fs::path& place) {
   std::error_code failed;
   for (fs::directory_iterator at(place, failed), end; !failed && at != end; at.increment(failed)) {
@@ -69,9 +70,10 @@ RunFolder::RunFolder() {
     remove_left_ones(place);
     auto path = (place / fmt::format("{}{}-XXXXXX", kPrefix, ::getpid())).string();
     if (::mkdtemp(path.data()) == nullptr) {
-      if (place == kShared) continue;  // mpirun says what is wrong, if it is
+      if (place == kShared) continue;  // mpirun reports an error if it needs shared memory
       throw UserError("file", place.string(),
-                      fmt::format("no folder can be made in it: {}", std::strerror(errno)));
+                      fmt::format("a directory cannot be created here: {}", std::strerror(errno)),
+                      "set TMPDIR to a directory that is writable");
     }
     folders_.push_back({.path = path, .lock = locked(path)});
   }
@@ -101,7 +103,7 @@ std::string RunFolder::flags() const {
   return out;
 }
 
-// A trap ends the shell's first wait, and the command goes on for a while.
+// A trap ends the shell's first `wait` while the command still runs, so the script waits again.
 std::string RunFolder::and_removed_after(const std::string& command) const {
   std::string paths;
   for (const auto& folder : folders_) paths += " " + quoted(folder.path);

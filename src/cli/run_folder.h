@@ -1,5 +1,5 @@
-// Where the processes of a run have what is gone with the run: the plan they are given, mpirun's
-// session, the files behind shared memory. Removed whatever ended the processes.
+// Temporary directories of a run: for its plan, mpirun's session, and the files behind shared
+// memory. They are removed at the end, however the processes ended.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace tandem::cli {
 
 class RunFolder {
  public:
-  // Removes, too, what runs left that were killed together with this program. Throws UserError.
+  // Creates the directories. Also removes the directories of earlier runs that were killed together
+  // with their program. Throws UserError.
   RunFolder();
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -17,10 +18,10 @@ class RunFolder {
 
   // Writes a file and returns its path.
   [[nodiscard]] std::string with_file(const std::string& name, const std::string& text) const;
-  // For mpirun's command line.
+  // Returns flags of mpirun that make it use these directories.
   [[nodiscard]] std::string flags() const;
-  // A script of the shell that runs a command, hands SIGTERM on to it, and removes the folders
-  // after it: this program may have been killed meanwhile.
+  // Returns a shell script that runs `command`, forwards SIGTERM to it, and removes the directories
+  // when it has ended. The script does this because this program may have been killed meanwhile.
   [[nodiscard]] std::string and_removed_after(const std::string& command) const;
 
  private:
@@ -28,7 +29,7 @@ class RunFolder {
     std::string path;
     int lock = -1;
   };
-  std::vector<Locked> folders_;  // on the disk; in shared memory, where there is some
+  std::vector<Locked> folders_;  // one on disk, then one in shared memory if available
 };
 
 }  // namespace tandem::cli

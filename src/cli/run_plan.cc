@@ -13,12 +13,12 @@ namespace {
 
 void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
   if (plan.dtype == DType::kFp16) {
-    throw UserError("runtime", "train", "cannot run fp16", "--dtype bf16, fp32 or fp64");
+    throw UserError("runtime", "train", "cannot run fp16", "use --dtype bf16, fp32 or fp64");
   }
-  check_starts_here(plan.machine, devices, "plan for local:N");
+  check_starts_here(plan.machine, devices, "make a plan for --machine local:N with fewer devices");
 }
 
-// For the shell.
+// Returns the worker's arguments, quoted for the shell.
 std::string worker_arguments(const std::string& plan, const Run& run) {
   auto out = fmt::format("{} --steps {} {}", quoted(plan), run.steps, progress_flag());
   const auto add = [&](const char* flag, const auto& value) {
@@ -52,10 +52,12 @@ Json run_plan(const plan::Plan& plan, const Run& run) {
   const auto file = folder.with_file("plan.json", plan::to_json(plan));
   const auto text =
       run_worker(devices, worker_arguments(file, run), folder,
-                 run.checkpoints.empty() ? "with --checkpoint DIR a run can be resumed"
-                                         : "--resume goes on from the newest checkpoint");
+                 run.checkpoints.empty() ? "use --checkpoint DIR to make runs resumable"
+                                         : "use --resume to continue from the newest checkpoint");
   Json out = Json::parse(text, nullptr, false);
-  if (!out.is_object()) throw UserError("runtime", "tandem_worker", "did not print its result");
+  if (!out.is_object()) {
+    throw UserError("runtime", "tandem_worker", "printed no JSON result to stdout");
+  }
   out["predicted_step_s"] = plan.iteration.value;
   out.update(echo_costed(plan));
   return out;

@@ -1,4 +1,5 @@
-// Trains under a plan on this computer: tandem_worker under mpirun, one process per device.
+// Trains a network under a plan on this computer: runs tandem_worker under mpirun, one process per
+// device.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +12,29 @@ namespace tandem::cli {
 
 struct Run {
   std::int64_t steps = 20;
-  std::optional<std::uint64_t> seed = {};  // 0, or the checkpoint's
-  std::optional<double> rate = {};         // by optimizer, or the checkpoint's
-  // No step begins later than so many seconds after the first one; two are run in any case.
+  std::optional<std::uint64_t> seed = {};  // default: the checkpoint's, or 0
+  std::optional<double> rate = {};  // learning rate; default: the checkpoint's, or by optimizer
+  // Seconds after the first step during which steps may start; at least two steps run.
   std::optional<double> seconds = {};
   std::optional<std::int64_t> timeout = {};  // of a step, in seconds
-  std::string checkpoints = {};              // a folder; empty: none are kept
-  std::optional<std::int64_t> every = {};    // steps; otherwise as often as is cheap
+  std::string checkpoints = {};              // directory; empty: no checkpoints
+  std::optional<std::int64_t> every = {};    // steps between checkpoints; default: by their cost
   bool resume = false;
-  std::string data = {};       // a file or folder; empty: synthetic
+  std::string data = {};       // file or directory; empty: synthetic data
   std::string device = "cpu";  // or "cuda"
-  bool measure = false;        // what every task takes: "task_s", seconds by number
+  bool measure = false;        // adds "task_s" to the result: seconds of each task, by number
 };
 
-// One of the others where a launcher has started several processes: the first has the plan. Returns
-// the exit code.
+// Takes part in a run as one of several processes that a launcher started. The first process has
+// the plan. Returns the exit code.
 int join_run(const Run& run);
 
-// Are its times another computer's: is it `local` as built in, which `tandem profile` replaces?
+// Returns whether the times of `machine` are from another computer: it is the built-in `local`,
+// which `tandem profile` replaces.
 bool is_measured_elsewhere(const std::string& machine);
 
-// What the worker reports, the prediction, and what was run. Throws UserError where this computer
-// cannot run the plan.
+// Trains under `plan`. Returns the worker's report, the predicted step time, and what was run.
+// Throws UserError if this computer cannot run the plan.
 Json run_plan(const plan::Plan& plan, const Run& run);
 
 }  // namespace tandem::cli

@@ -1,5 +1,5 @@
-// tandem show: a network, built in or in a file, as text to read, for Graphviz, or its figures as
-// JSON; with a machine, or of a plan, what every device does.
+// tandem show: prints a network as text, for Graphviz, or its figures as JSON. Of a plan, or given
+// a machine, it prints what each device does.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ struct ShowFlags {
   std::string strategy = "dp";
   std::string optimizer;  // empty: not given
   bool stale_weights = false;
-  std::vector<std::string> not_with_a_plan;  // those given
+  std::vector<std::string> not_with_a_plan;  // given flags that a plan excludes
 
   std::vector<std::string> dims;  // NAME=SIZE
   std::int64_t batch = 0;         // 0: not given
@@ -49,11 +49,11 @@ struct ShowFlags {
 
 struct Shown {
   std::string name;
-  std::optional<std::int64_t> batch;  // unless the graph says it itself
+  std::optional<std::int64_t> batch;  // empty: the graph determines it
   graph::Graph graph;
-  std::map<std::string, int> folded = {};        // of an imported file, by operator
-  std::vector<std::string> fixed_inputs = {};    // whose contents the file holds
-  std::vector<std::string> derived_inputs = {};  // that the file computes from others
+  std::map<std::string, int> folded = {};        // folded operators of an imported file, by name
+  std::vector<std::string> fixed_inputs = {};    // inputs whose contents are in the file
+  std::vector<std::string> derived_inputs = {};  // inputs that the file computes from others
 
   [[nodiscard]] std::int64_t samples() const {
     return batch ? *batch : strategies::samples_of(graph);
@@ -63,11 +63,13 @@ struct Shown {
   }
 };
 
-// ShowFlags that do not go with this kind of file.
+// Throws UserError if one of the flags was given; they do not apply to this kind of file.
 void refuse(const ShowFlags& flags, const std::vector<std::pair<const char*, bool>>& given) {
   for (const auto& [flag, is_given] : given) {
     if (!is_given) continue;
-    throw UserError("flag", flag, fmt::format("the graph in {} says this itself", flags.model));
+    throw UserError("flag", flag,
+                    fmt::format("cannot be used with {}, whose graph determines it", flags.model),
+                    "leave it out");
   }
 }
 
@@ -86,11 +88,12 @@ Shown show_onnx(const ShowFlags& flags) {
     const auto equals = text.rfind('=');
     const auto size = parse_int(equals == std::string::npos ? "" : text.substr(equals + 1));
     if (!size || *size < 0) {
-      throw UserError("flag", "--dim", fmt::format("'{}' is not NAME=SIZE", text));
+      throw UserError("flag", "--dim", fmt::format("'{}' is not NAME=SIZE", text),
+                      "give a size of 0 or more, for example batch=8");
     }
     if (!options.dims.emplace(text.substr(0, equals), *size).second) {
-      throw UserError("flag", "--dim", fmt::format("'{}' stands twice", text.substr(0, equals)),
-                      "one of the two");
+      throw UserError("flag", "--dim", fmt::format("'{}' is given twice", text.substr(0, equals)),
+                      "remove one");
     }
   }
   auto model = import::import_onnx_file(flags.model, options);
@@ -106,9 +109,9 @@ Shown show_model(const ShowFlags& flags) {
   if (!flags.dims.empty()) {
     const bool has_sizes = flags.model.find(':') != std::string::npos;
     throw UserError(
-        "flag", "--dim", "is for what an ONNX file leaves open, given by its path alone",
-        has_sizes ? "sizes stand in the model, behind its ':'"
-                  : fmt::format("sizes stand in the model: {}:{}", flags.model, flags.dims[0]));
+        "flag", "--dim", "is for symbolic dimensions of an ONNX file, given by its path alone",
+        has_sizes ? "set sizes after the ':' of the model"
+                  : fmt::format("set sizes in the model: {}:{}", flags.model, flags.dims[0]));
   }
   const auto batch = std::max<std::int64_t>(flags.batch, 1);
   DType dtype = DType::kFp32;
@@ -131,7 +134,8 @@ Json tensor_json(const graph::Node& node) {
   return {{"name", node.name}, {"shape", shape}, {"dtype", name(node.type.dtype)}};
 }
 
-// What a sample costs, and a token where there are some; where the parameters are.
+// Adds to `out` the parameters by kind of layer, and the cost of a sample and, if there are tokens,
+// of a token.
 void add_figures(const strategies::ModelFigures& figures, Json& out) {
   out["parameters_by_kind"] = Json::object();
   for (const auto& [kind, count] : figures.parameters) {
@@ -176,14 +180,15 @@ Json figures(const Shown& shown) {
   return out;
 }
 
-// What an imported file had and the graph has not: "# folded: 3 Constant, 12 Shape".
+// Returns comments on operators and inputs of an imported file that the graph lacks: "# folded: 3
+// Constant, 12 Shape".
 std::string import_comments(const Shown& shown) {
   std::vector<std::string> folded;
   for (const auto& [op, count] : shown.folded) folded.push_back(fmt::format("{} {}", count, op));
   std::string out;
   if (!folded.empty()) out += "# folded: " + join(folded, ", ") + "\n";
   if (!shown.fixed_inputs.empty()) {
-    out += "# inputs that the file fixes: " + join(shown.fixed_inputs, ", ") + "\n";
+    out += "# inputs with contents in the file: " + join(shown.fixed_inputs, ", ") + "\n";
   }
   if (!shown.derived_inputs.empty()) {
     out +=
@@ -195,7 +200,8 @@ std::string import_comments(const Shown& shown) {
 void show_graph(const ShowFlags& flags) {
   for (const auto& flag : flags.not_with_a_plan) {
     if (flag != "--strategy" && flag != "--optimizer" && flag != "--stale-weights") continue;
-    throw UserError("flag", flag, "needs --machine", "`tandem machines` lists them");
+    throw UserError("flag", flag, "requires --machine",
+                    "add --machine; `tandem machines` lists the machines");
   }
   const auto shown = load(flags);
   const auto alike = [&](graph::NodeId, graph::NodeId) { return !flags.unfolded; };
@@ -235,8 +241,8 @@ void show(const ShowFlags& flags) {
   } else if (flags.machine.empty()) {
     show_graph(flags);
   } else if (!flags.dims.empty()) {
-    throw UserError("flag", "--dim", "does not go with --machine",
-                    fmt::format("sizes stand in the model: {}:{}", flags.model, flags.dims[0]));
+    throw UserError("flag", "--dim", "cannot be used with --machine",
+                    fmt::format("set sizes in the model: {}:{}", flags.model, flags.dims[0]));
   } else {
     show_mapped(lower_strategy(job, flags.strategy), flags.form(), flags.unfolded);
   }
@@ -247,30 +253,34 @@ void show(const ShowFlags& flags) {
 void add_show(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ShowFlags>();
   auto* command =
-      add_command(app, "show", "print a network's graph, or what every device does with it",
+      add_command(app, "show", "print the graph of a network, of a strategy or of a plan",
                   "show bert_large --machine summit:2 --strategy megatron", flags->json);
   command
       ->add_option("model", flags->model,
-                   "NAME or NAME:key=value,..., or a file: a plan, graph text, graph JSON, ONNX")
+                   "NAME or NAME:key=value,..., or a file: plan, graph text, graph JSON, ONNX")
       ->required();
   command
       ->add_option("--batch", flags->batch,
-                   "global batch; default: 1, with --machine the published one")
+                   "global batch size; default: 1, with --machine the published one")
       ->check(kPositive);
   command->add_option("--dtype", flags->dtype, "element type; default: fp32")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
-  command->add_option("--dim", flags->dims, "NAME=SIZE: a symbolic dimension of an ONNX file");
+  command->add_option("--dim", flags->dims,
+                      "size of a symbolic dimension of an ONNX file: NAME=SIZE");
   command->add_option("--machine", flags->machine, "NAME:SIZE or a machine file");
-  command->add_option("--strategy", flags->strategy,
-                      "dp, megatron:tp=N, ... (docs/strategies.md); default, with --machine: dp");
-  command->add_option("--optimizer", flags->optimizer, "default: the published one")
+  command->add_option(
+      "--strategy", flags->strategy,
+      "with --machine: dp, megatron:tp=N, ... (docs/reference/strategies.md); default: dp");
+  command->add_option("--optimizer", flags->optimizer, "optimizer; default: the published one")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
   add_stale_flag(*command, flags->stale_weights);
-  command->add_flag("--text", flags->text, "the graph's text, which parses back");
-  command->add_flag("--dot", flags->dot, "for Graphviz: tandem show mlp --dot | dot -Tsvg");
+  command->add_flag("--text", flags->text, "print the graph's text, which tandem can read again");
+  command->add_flag("--dot", flags->dot,
+                    "print the graph for Graphviz: tandem show mlp --dot | dot -Tsvg");
   command->add_flag("--graph-json", flags->graph_json,
-                    "the graph as JSON, which `show` reads, too");
-  command->add_flag("--unfolded", flags->unfolded, "every node on a line of its own");
+                    "print the graph as JSON, which tandem can read again");
+  command->add_flag("--unfolded", flags->unfolded,
+                    "print every node instead of folding equal layers");
   for (const char* flag : {"--text", "--dot", "--graph-json"}) {
     for (const char* other : {"--text", "--dot", "--graph-json", "--json"}) {
       if (std::string_view(flag) != other) command->get_option(flag)->excludes(other);

@@ -44,14 +44,13 @@ void print_words(const View& view) {
         fmt::format("{} micro-batch{}", schedule.micro_batches,
                     schedule.micro_batches == 1 ? "" : "es"),
         name(schedule.order),
-        schedule.is_delayed() ? ", updates one step late (PipeDream-2BW)" : "");
+        schedule.is_delayed() ? ", updates delayed by one step (PipeDream-2BW)" : "");
   }
   std::cout << "\n" << report::mapped_text(view.mapped, view.blocks, machine, program);
-  std::cout << "\nWhat communicates, per device and step:\n"
+  std::cout << "\nCommunication, per device and step:\n"
             << report::traffic_text(report::traffic_of(program, simulation), machine,
                                     program.digits);
-  std::cout << "\nMemory of a device at its peak: "
-            << report::memory_text(predict::memory_of(program)) << "\n";
+  std::cout << "\nMemory at the peak: " << report::memory_text(predict::memory_of(program)) << "\n";
 }
 
 Json figures(const View& view) {

@@ -1,4 +1,4 @@
-// What `show` prints of a plan, or of a model under a strategy: its parallel computation graph.
+// Prints the parallel computation graph of a plan, or of a model under a strategy, for `show`.
 #pragma once
 
 #include "cli/lowered.h"
@@ -6,13 +6,14 @@
 namespace tandem::cli {
 
 enum class Form : std::uint8_t {
-  kWords,  // operators and communication; of a model alone, the graph's text
-  kText,   // the graph's text, which parses back
-  kJson,   // figures
-  kGraphJson,
-  kDot,
+  kWords,      // operators and communication; the graph's text for a model without a machine
+  kText,       // the graph's text, which parses back
+  kJson,       // figures
+  kGraphJson,  // the graph as JSON
+  kDot,        // the graph for Graphviz
 };
 
+// Prints `lowered` in one form. `unfolded`: equal layers are printed one by one.
 void show_mapped(const Lowered& lowered, Form form, bool unfolded);
 
 }  // namespace tandem::cli

@@ -1,4 +1,4 @@
-// tandem simulate: the time and memory of a known strategy, or of a plan.
+// tandem simulate: predicts the step time and memory of a known strategy or a plan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,12 +32,12 @@ struct SimulateFlags {
   std::string strategy = "dp";
   bool exact = false;
   bool tasks = false;
-  std::string trace;               // a file; empty: none
-  std::string output;              // the same
-  std::vector<std::string> given;  // of those that some input or task has no use for
+  std::string trace;               // file for the timeline; empty: none
+  std::string output;              // file for the plan; empty: none
+  std::vector<std::string> given;  // given flags among those that some inputs or tasks exclude
 };
 
-// Inference trains nothing.
+// Throws UserError if a flag or the strategy concerns training and the task is inference.
 void check_task(const SimulateFlags& flags) {
   if (flags.job.task.phase() != lower::Phase::kInference) return;
   for (const auto& [flag, why] :
@@ -46,17 +46,19 @@ void check_task(const SimulateFlags& flags) {
         std::pair("--master", "updates no weights"), std::pair("--grad-dtype", "has no gradients"),
         std::pair("--recompute", "has no backward pass")}) {
     if (std::ranges::find(flags.given, flag) == flags.given.end()) continue;
-    throw UserError("flag", flag, fmt::format("cannot be given with --task inference: it {}", why));
+    throw UserError("flag", flag,
+                    fmt::format("cannot be used with --task inference, which {}", why),
+                    "leave it out");
   }
   const bool recomputes =
       is_setting(flags.strategy) && strategies::parse_setting(flags.strategy).recompute != "none";
   if (!recomputes) return;
   throw UserError("strategy", flags.strategy,
-                  "recomputes for the backward pass, which --task inference has not",
-                  "without recompute");
+                  "sets recompute, and --task inference has no backward pass",
+                  "remove recompute from the strategy");
 }
 
-// Where nothing was asked for that needs the tasks.
+// Returns an estimate of the job. Returns nullopt if the output needs the simulation of all tasks.
 std::optional<Estimated> estimate_job(const SimulateFlags& flags) {
   if (flags.exact || flags.tasks || is_plan_file(flags.job.model_text)) return std::nullopt;
   if (!flags.trace.empty() || !flags.output.empty()) return std::nullopt;
@@ -67,7 +69,7 @@ std::optional<Estimated> estimate_job(const SimulateFlags& flags) {
 Lowered lower_job(const SimulateFlags& flags) {
   if (is_plan_file(flags.job.model_text)) return lower_plan(flags.job, flags.given);
   if (flags.job.machine_text.empty()) {
-    (void)load_model(flags.job.model_text);  // what is wrong with a file is told first
+    (void)load_model(flags.job.model_text);  // reports errors in the model first
     throw CLI::RequiredError("--machine");
   }
   return lower_strategy(flags.job, flags.strategy);
@@ -79,7 +81,7 @@ std::int64_t tokens_of(const Lowered& s) {
   return strategies::count_tokens(graph::erase_parallelism(s.plan.mapped.pcg));
 }
 
-// What to change of a named strategy; plans have none.
+// Returns advice on how to change a named strategy; empty for plans.
 Advice advice_on(const SimulateFlags& flags, const std::string& strategy,
                  const search::Tightest& memory) {
   if (is_plan_file(flags.job.model_text) || !is_setting(flags.strategy)) return {};
@@ -106,14 +108,14 @@ void print(const Lowered& s, const Advice& advice) {
   const auto shares = predict::break_down(s.program, s.simulation);
   const auto peak = report::peak_of(s.program, s.fullest().needs);
   print_headline(s, shares, advice);
-  std::cout << strong("Where the time goes, on the busiest device:") << "\n"
+  std::cout << strong("Time of one step, on the busiest device:") << "\n"
             << report::time_table(shares, s.simulation);
   const auto moves = report::communication_text(shares, s.machine, s.program.digits);
   if (!moves.empty()) {
-    std::cout << "\n" << strong("What communicates, per device and step:") << "\n" << moves;
+    std::cout << "\n" << strong("Communication, per device and step:") << "\n" << moves;
   }
   std::cout << "\n"
-            << strong(fmt::format("What the fullest device holds at the peak, in {}:", peak.when))
+            << strong(fmt::format("Memory at the peak, on the fullest device, in {}:", peak.when))
             << "\n"
             << report::memory_table(peak);
 }
@@ -134,11 +136,12 @@ Json to_json(const Lowered& s, const Advice& advice) {
   return out;
 }
 
-// The strategy as a plan, which other commands read.
+// Writes the strategy as a plan, which other commands read.
 void write_plan(const SimulateFlags& flags, const Lowered& s) {
   for (const auto* flag : {"--task", "--freeze"}) {
     if (std::ranges::find(flags.given, flag) == flags.given.end()) continue;
-    throw UserError("flag", flag, "cannot be given with -o: a plan is of training a whole model");
+    throw UserError("flag", flag, "cannot be used with -o: a plan trains the whole model",
+                    "leave out one of the two");
   }
   write_file(flags.output, plan::to_json(s.plan));
 }
@@ -150,8 +153,8 @@ void write_trace(const SimulateFlags& flags, const Lowered& s) {
   write_file(flags.trace, trace.json);
   if (trace.classes_shown == trace.classes) return;
   remark(
-      fmt::format("{}: {} of {} classes of devices, the busiest among them; all would be "
-                  "too large to open",
+      fmt::format("{}: shows {} of {} classes of equivalent devices, including the busiest, "
+                  "to keep the file small enough to open",
                   flags.trace, trace.classes_shown, trace.classes));
 }
 
@@ -189,30 +192,32 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
                   "simulate bert_large --machine summit:8 --strategy megatron", flags->json);
   flags->job.add_flags(*command);
   command->get_option("model")->required(false)->description(
-      "NAME, NAME:key=value,... or a plan.json");
+      "NAME, NAME:key=value,... or a plan file");
   command->get_option("--machine")->required(false);
   command
       ->add_option("--strategy", flags->strategy,
-                   "dp, megatron:tp=N, taso+flexflow, best_baseline, ... (docs/strategies.md)")
+                   "dp, megatron:tp=N, taso+flexflow, best_baseline, ... "
+                   "(docs/reference/strategies.md)")
       ->capture_default_str();
   flags->job.add_memory_flags(*command);
   flags->job.task.add_flags(*command);
   command
       ->add_option("--recompute", flags->job.beside.recompute,
-                   "what the backward pass recomputes: none, selective, save_matmuls, full")
+                   "activations to recompute in the backward pass (activation checkpointing)")
       ->check(CLI::IsMember({"none", "selective", "save_matmuls", "full"}));
   command
       ->add_option("--schedule", flags->job.beside.schedule,
-                   "of a pipeline (megatron:pp=N): gpipe, 1f1b or interleaved")
+                   "schedule of a pipeline (megatron:pp=N)")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}));
-  command->add_flag("--exact", flags->exact, "simulate every task of a network that is large, too");
+  command->add_flag("--exact", flags->exact, "simulate every task, also for large networks");
   command
-      ->add_option("--trace", flags->trace, "write the timeline to this file, for ui.perfetto.dev")
+      ->add_option("--trace", flags->trace,
+                   "write the timeline to this file as a Chrome trace, for ui.perfetto.dev")
       ->check(kFile);
-  command->add_option("-o,--output", flags->output, "write the strategy's plan to this file")
+  command->add_option("-o,--output", flags->output, "write the strategy as a plan to this file")
       ->check(kFile);
   add_quiet_flag(*command);
-  command->add_flag("--tasks", flags->tasks, "print the tasks every device executes")
+  command->add_flag("--tasks", flags->tasks, "print the tasks that every device executes")
       ->excludes("--json");
   flags->madmax.add_flags(*command);
   command->callback([flags, command] {

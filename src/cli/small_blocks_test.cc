@@ -1,4 +1,4 @@
-// Linked with small_blocks.cc, whose operators new and delete all of this then uses.
+// This test is linked with small_blocks.cc, so all its allocations use those operators.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 namespace {
 
 struct Filled {
-  std::unique_ptr<unsigned char[]> bytes;  // NOLINT: of a size that is known later
+  std::unique_ptr<unsigned char[]> bytes;  // NOLINT: the size is known at run time only
   std::size_t size = 0;
   unsigned char value = 0;
 
@@ -26,7 +26,7 @@ struct Filled {
   }
 };
 
-// Blocks of all sizes that are taken and given back in any order keep what was written to them.
+// Blocks of all sizes keep their contents while others are allocated and freed in random order.
 TEST(SmallBlocks, DoNotOverlap) {
   std::vector<Filled> held;
   std::uint64_t random = 1;
@@ -45,7 +45,7 @@ TEST(SmallBlocks, DoNotOverlap) {
   }
 }
 
-// What one thread makes another drops, also after the first has ended.
+// Each thread frees the blocks of the thread before, which has ended.
 TEST(SmallBlocks, PassFromThreadToThread) {
   std::atomic<bool> whole = true;
   std::vector<Filled> passed;

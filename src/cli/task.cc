@@ -11,17 +11,18 @@ namespace tandem::cli {
 void TaskFlags::add_flags(CLI::App& command) {
   command
       .add_option("--task", task,
-                  "pretrain; finetune: with frozen weights; inference: the forward pass, for "
-                  "language models of a whole context, or of one token after MODEL:cache=N")
+                  "pretrain, finetune (some weights are frozen), or inference (forward pass only; "
+                  "language models process the whole context, or one token with MODEL:cache=N)")
       ->check(CLI::IsMember({"pretrain", "finetune", "inference"}))
       ->capture_default_str();
   command
       .add_option("--freeze", freeze,
-                  "finetune: whose weights stay, some of embedding, dense, transformer, experts, "
-                  "word_embedding; default: embedding and word_embedding, as far as there are")
+                  "layers whose weights finetune freezes, comma-separated: embedding, dense, "
+                  "transformer, experts, word_embedding; default: embedding and "
+                  "word_embedding, those that the model has")
       ->check(CLI::Validator(
           [](const std::string& text) {
-            return text.empty() ? std::string("names no layers") : std::string();
+            return text.empty() ? std::string("the list of layers is empty") : std::string();
           },
           "LIST"));
 }
@@ -32,11 +33,10 @@ lower::Phase TaskFlags::phase() const {
 
 graph::Graph graph_for(const TaskFlags& flags, const graph::Graph& model) {
   if (flags.task != "finetune" && !flags.freeze.empty()) {
-    throw UserError(
-        "flag", "--freeze",
-        fmt::format("cannot be given with --task {}: {}", flags.task,
-                    flags.task == "pretrain" ? "it trains all weights" : "it trains no weights"),
-        "--task finetune");
+    throw UserError("flag", "--freeze",
+                    fmt::format("cannot be used with --task {}, which trains {} weights",
+                                flags.task, flags.task == "pretrain" ? "all" : "no"),
+                    "use --task finetune");
   }
   if (flags.task == "inference") return models::for_inference(model);
   if (flags.task == "pretrain") return model;
@@ -44,8 +44,8 @@ graph::Graph graph_for(const TaskFlags& flags, const graph::Graph& model) {
                                           : strategies::parse_layer_kinds(flags.freeze);
   if (kinds.empty()) {
     throw UserError("flag", "--task finetune",
-                    fmt::format("freezes tables that are looked up, and {} has none", model.name()),
-                    "--freeze says what else to freeze");
+                    fmt::format("freezes embedding tables, and {} has none", model.name()),
+                    "name the layers to freeze with --freeze");
   }
   return strategies::freeze(model, kinds);
 }

@@ -1,4 +1,4 @@
-// What a network is run for: --task and --freeze.
+// The task of a network (pretraining, fine-tuning or inference): --task and --freeze.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,17 +11,18 @@ namespace tandem::cli {
 
 struct TaskFlags {
   std::string task = "pretrain";
-  std::string freeze;  // empty: finetune's default
+  std::string freeze;  // kinds of layers; empty: the default of finetune
 
   void add_flags(CLI::App& command);
   [[nodiscard]] lower::Phase phase() const;
 };
 
-// The model as the task has it: as it is, with frozen weights, or without what trains it. Throws
-// UserError where flags contradict each other or there is nothing of what they name.
+// Returns the model for the task: unchanged, with frozen weights, or without its training part.
+// Throws UserError if the flags contradict each other or name layers that the model lacks.
 graph::Graph graph_for(const TaskFlags& flags, const graph::Graph& model);
 
-// Of a parallel graph that may come from a plan: "finetune" where weights are frozen.
+// Returns the task of a lowered program, which may come from a plan: "finetune" if some weights are
+// frozen.
 std::string_view task_of(const lower::Program& program);
 
 }  // namespace tandem::cli

@@ -1,4 +1,5 @@
-// tandem train: runs a plan, one process per device under mpirun, and reports times and losses.
+// tandem train: trains under a plan, with one process per device under mpirun, and reports times
+// and losses.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -21,14 +22,15 @@ struct TrainFlags {
   std::int64_t devices = 0;
   std::string strategy;
   Run run;
-  std::vector<std::string> not_with_a_plan;      // those given
-  std::vector<std::string> not_with_a_strategy;  // the same
+  std::vector<std::string> not_with_a_plan;      // given flags that a plan excludes
+  std::vector<std::string> not_with_a_strategy;  // given flags that --strategy excludes
 };
 
 plan::Plan read_plan_for(const TrainFlags& flags) {
   const auto& path = flags.job.model_text;
   for (const auto& flag : flags.not_with_a_plan) {
-    throw UserError("flag", flag, "cannot be given with a plan, which has its own");
+    throw UserError("flag", flag, "cannot be used with a plan file, which determines it",
+                    "leave it out, or make another plan with `tandem plan`");
   }
   auto plan = plan::parse_plan(read_file(path), path);
   const auto devices = machine::load_machine(plan.machine).devices();
@@ -36,12 +38,14 @@ plan::Plan read_plan_for(const TrainFlags& flags) {
     throw UserError(
         "plan", path,
         fmt::format("is for {}, and --devices is {}", counted(devices, "device"), flags.devices),
-        fmt::format("--devices {}, or a plan for local:{}", devices, flags.devices));
+        fmt::format("use --devices {}, or make a plan for --machine local:{}", devices,
+                    flags.devices));
   }
   return plan;
 }
 
-// A process a GPU; else one a core, or those that were started.
+// Returns the default number of processes: one per GPU or per core, or the number that a launcher
+// started.
 std::int64_t default_devices(const std::string& kind) {
   return kind == "cpu" || launched() ? default_processes() : visible_devices(kind);
 }
@@ -50,8 +54,8 @@ plan::Plan choose_plan(const TrainFlags& flags) {
   if (is_plan_file(flags.job.model_text)) return read_plan_for(flags);
   for (const auto& flag : flags.not_with_a_strategy) {
     if (flags.strategy.empty()) break;
-    throw UserError("flag", flag, "cannot be given with --strategy, which is not searched for",
-                    "one of the two");
+    throw UserError("flag", flag, "cannot be used with --strategy, which replaces the search",
+                    "leave out one of the two");
   }
   Job job = flags.job;
   const auto devices = flags.devices > 0 ? flags.devices : default_devices(flags.run.device);
@@ -60,8 +64,9 @@ plan::Plan choose_plan(const TrainFlags& flags) {
   if (flags.strategy.empty()) {
     const auto result = find_plan(setup);
     if (!result.best) {
-      throw UserError("plan", setup.model.text, fmt::format("no plan fits {}", setup.machine.name),
-                      "a smaller batch or more devices");
+      throw UserError("plan", setup.model.text,
+                      fmt::format("no plan fits in the memory of {}", setup.machine.name),
+                      "use a smaller --batch or more --devices");
     }
     return make_plan(setup, *result.best);
   }
@@ -72,7 +77,7 @@ plan::Plan choose_plan(const TrainFlags& flags) {
         "plan", costed.name,
         fmt::format("needs {}", search::shortage_text(search::tightest(costed.simulation, limits),
                                                       setup.machine, setup.margin_text())),
-        "--memory, --margin, a smaller batch or more devices");
+        "change --memory or --margin, or use a smaller --batch or more --devices");
   }
   return make_plan(setup, costed);
 }
@@ -88,29 +93,29 @@ void print(const Json& result) {
     std::cout << fmt::format("step {:>4}  loss {:.6g}\n", first + i, losses[i]);
   }
   if (losses.empty()) {
-    std::cout << fmt::format("nothing to do: the checkpoint is of step {}\n", first);
+    std::cout << fmt::format("nothing to do: the checkpoint is already at step {}\n", first);
     return;
   }
   if (result.contains("data")) {
     const auto samples = result["data"]["samples"].get<double>();
     const auto taken = static_cast<double>(first + losses.size()) * result["batch"].get<double>();
-    std::cout << fmt::format("{} samples in {}, {:.3g} times through\n", samples,
+    std::cout << fmt::format("{} samples in {}, {:.3g} epochs so far\n", samples,
                              result["data"]["path"].get<std::string>(), taken / samples);
   }
   if (result["devices"].get<std::int64_t>() > 1) {
-    std::cout << fmt::format("{:.4g} ms a step of communication with no compute beside it\n",
+    std::cout << fmt::format("exposed communication {:.4g} ms per step\n",
                              1e3 * result["exposed_comm_s"].get<double>());
   }
   std::cout << fmt::format("step time {:.4g} ms (median)",
                            1e3 * result["step_s_median"].get<double>());
-  // The devices of local:N are processors.
+  // The devices of local:N are CPU cores, so their prediction does not apply to GPUs.
   const bool predicted = result["device"].get<std::string>() == "cpu" ||
                          !result["machine"].get<std::string>().starts_with("local");
   if (predicted) {
     std::cout << fmt::format(", predicted {:.4g} ms",
                              1e3 * result["predicted_step_s"].get<double>());
     if (is_measured_elsewhere(result["machine"].get<std::string>())) {
-      std::cout << " with another computer's figures: `tandem profile` measures this one";
+      std::cout << " for another computer: `tandem profile` measures this one";
     }
   }
   std::cout << "\n";
@@ -118,7 +123,8 @@ void print(const Json& result) {
 
 void train(const TrainFlags& flags, int& exit_code) {
   check_worker_is_built("train");
-  if (flags.run.device != "cpu") visible_devices(flags.run.device);  // or an error, before planning
+  // Reports missing GPUs before planning.
+  if (flags.run.device != "cpu") visible_devices(flags.run.device);
   if (const auto world = launched(); world && world->rank > 0) {
     exit_code = join_run(flags.run);
     return;
@@ -135,36 +141,39 @@ void train(const TrainFlags& flags, int& exit_code) {
 
 void add_train(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TrainFlags>();
-  auto* command = add_command(app, "train", "train a network under a plan, on this computer",
+  auto* command = add_command(app, "train", "train a network under a plan on this computer",
                               "train mlp:layers=4,hidden=256 --devices 2 --steps 10", flags->json);
   flags->job.add_flags(*command);
-  command->get_option("model")->description("NAME, NAME:key=value,... or a plan.json");
+  command->get_option("model")->description("NAME, NAME:key=value,... or a plan file");
   command->remove_option(command->get_option("--machine"));
   command
       ->add_option(
           "--devices", flags->devices,
-          "processes; default: one a core or GPU, or those that mpirun or srun has started")
+          "number of processes; default: one per core or GPU, or as started by mpirun or srun")
       ->check(kPositive);
   command
       ->add_option("--device", flags->run.device,
-                   "where processes compute: cpu, or cuda: a GPU each")
+                   "device of each process: a CPU core (cpu) or a GPU (cuda)")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   command->add_option("--strategy", flags->strategy,
-                      "dp, megatron:tp=N, ... instead of the found plan");
+                      "train under this strategy instead of searching for a plan: dp, "
+                      "megatron:tp=N, ... (docs/reference/strategies.md)");
   auto& run = flags->run;
-  command->add_option("--steps", run.steps, "steps in all, those before --resume included")
+  command
+      ->add_option("--steps", run.steps, "total number of steps, including those before --resume")
       ->check(kPositive)
       ->capture_default_str();
   command
       ->add_option("--data", run.data,
-                   "what to train on: tokens (.bin, .u16, .u32), Criteo's table (.tsv, .txt), a "
-                   "folder with a "
-                   "folder of pictures for each class (JPEG, PNG, PPM, PGM), or one with an .npy "
-                   "file for every "
-                   "input; default: random numbers")
+                   "training data: a file of tokens (.bin, .u16, .u32) or of Criteo's data set "
+                   "(.tsv, .txt), a directory with a directory of images (JPEG, PNG, PPM, PGM) for "
+                   "each class, or a directory with an .npy file for each input; default: random "
+                   "numbers")
       ->check(kFile);
-  command->add_option("--seed", run.seed, "of weights and data; default: 0, or the checkpoint's")
+  command
+      ->add_option("--seed", run.seed,
+                   "RNG seed of weights and data; default: 0, or the checkpoint's")
       ->check(kWhole);
   command
       ->add_option("--lr", run.rate,
@@ -172,25 +181,26 @@ void add_train(CLI::App& app, int& exit_code) {
       ->check(kNotNegative);
   auto* folder = command
                      ->add_option("--checkpoint", run.checkpoints,
-                                  "keep the two newest checkpoints in this folder")
+                                  "keep the two newest checkpoints in this directory")
                      ->check(kFile);
   command
       ->add_option("--checkpoint-every", run.every,
-                   "steps; default: as often as takes a tenth of the time")
+                   "steps between checkpoints; default: as many as keep checkpoints below a "
+                   "tenth of the time")
       ->check(kPositive)
       ->needs(folder);
   command
       ->add_flag("--resume", run.resume,
-                 "go on from the newest checkpoint, under any plan of the same network")
+                 "continue from the newest checkpoint, under any plan of the same network")
       ->needs(folder);
   command
       ->add_option("--timeout", run.timeout,
-                   "seconds after which a step has failed; default: 20 times the longest, at least "
-                   "60; 600 for the first")
+                   "seconds after which a step counts as failed; default: 20 times the longest "
+                   "step, at least 60; 600 for the first step")
       ->check(kPositive);
   flags->job.add_search_flags(*command);
   command->get_option("--batch")->description(
-      "global batch; default: a small one of the model's own");
+      "global batch size; default: a small one that depends on the model");
   command->callback([flags, command, &exit_code] {
     for (const char* flag :
          {"--batch",       "--optimizer", "--dtype",          "--master",  "--grad-dtype",

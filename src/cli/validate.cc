@@ -1,4 +1,4 @@
-// tandem validate: predictions against published measurements.
+// tandem validate: compares predictions with published measurements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ struct ValidateFlags {
   bool json = false;
   bool markdown = false;
   std::string file;
-  std::string group;  // empty: all
+  std::string group;  // empty: all groups
   std::size_t limit = 0;
   unsigned threads = 0;
   bool fit = false;
-  std::string parameters;  // empty: all
+  std::string parameters;  // empty: all parameters
   std::string leave_out;
   std::size_t fit_records = 120;
 };
@@ -102,27 +102,32 @@ void run(const ValidateFlags& flags) {
 
 void add_validate(CLI::App& app, int& /*exit_code*/) {
   auto flags = std::make_shared<ValidateFlags>();
-  auto* command = add_command(app, "validate", "hold predictions against published measurements",
+  auto* command = add_command(app, "validate", "compare predictions with published measurements",
                               "validate tests/validation/published.json", flags->json);
-  command->add_option("file", flags->file, "records as JSON (docs/validation-format.md)")
+  command
+      ->add_option("file", flags->file,
+                   "JSON file of records (docs/reference/validation-format.md)")
       ->required();
-  command->add_option("--group", flags->group, "records of this group only");
-  command->add_option("--limit", flags->limit, "the first N records only")->check(kPositive);
+  command->add_option("--group", flags->group, "use only the records of this group");
+  command->add_option("--limit", flags->limit, "use only the first N records")->check(kPositive);
   add_threads_flag(*command, flags->threads);
   add_quiet_flag(*command);
-  command->add_flag("--markdown", flags->markdown, "print tables for a page");
+  command->add_flag("--markdown", flags->markdown, "print Markdown tables");
   auto* fit = command->add_flag(
-      "--fit", flags->fit, "first fit each machine and software to its records, and print how");
-  command->add_option("--parameters", flags->parameters, "what is fitted; default: all that can be")
+      "--fit", flags->fit,
+      "first fit each machine and software profile to its records, and print the numbers");
+  command
+      ->add_option("--parameters", flags->parameters,
+                   "parameters to fit, comma-separated; default: all")
       ->needs(fit);
   command
       ->add_option("--leave-one-out", flags->leave_out,
-                   "judge records by a fit without those of their size of model")
+                   "predict each record by a fit without the records of its model size")
       ->check(CLI::IsMember({"size"}))
       ->needs(fit);
   command
       ->add_option("--fit-records", flags->fit_records,
-                   "how many of a machine and software are fitted to")
+                   "limit of records to fit for each machine and software profile")
       ->check(kPositive)
       ->capture_default_str();
   command->callback([flags] { run(*flags); });

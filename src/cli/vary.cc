@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kOfStrategy = "strategy.";
 
-// The job's own flags, as the command has them, so that a value means and may be the same in both.
+// The job's flags, as a command has them, so that --vary accepts the same values.
 struct FlagsOf {
   CLI::App app;
 
@@ -35,7 +35,7 @@ struct FlagsOf {
   std::string names() {
     std::vector<std::string> out;
     for (const auto* option : app.get_options()) out.push_back(option->get_lnames()[0]);
-    std::erase(out, "machine");  // --machine itself takes several
+    std::erase(out, "machine");  // --machine takes several machines itself
     return join(out, " ");
   }
 
@@ -52,19 +52,21 @@ struct FlagsOf {
       }
       auto values = message.substr(at + list.size());
       values.pop_back();
-      throw UserError("flag", "--vary", fmt::format("{} cannot be '{}'", key, value), values);
+      throw UserError("flag", "--vary", fmt::format("'{}' is not a value of {}", value, key),
+                      "use one of " + values);
     }
   }
 };
 
-// The key of a strategy's setting, without its prefix. Kinds of layers have names that a model's
-// hyperparameters have, too: they need the prefix.
+// Returns the key of a strategy's setting without its prefix: "strategy.tp" -> "tp", "tp" -> "tp".
+// Returns nullopt for other keys. Kinds of layers need the prefix, since some hyperparameters of
+// models have the same names.
 std::optional<std::string> setting_key(const std::string& key) {
   const bool is_said = key.starts_with(kOfStrategy);
   const auto name = is_said ? key.substr(kOfStrategy.size()) : key;
   const bool is_layer = is_said && strategies::parse_layer_kind(name).has_value();
   const auto* known = strategies::find_setting_key(name);
-  // Updates one step late are never compared with others.
+  // Strategies with delayed updates are never compared with others.
   if ((known == nullptr && !is_layer) || name == "stale") return std::nullopt;
   return name;
 }
@@ -88,7 +90,8 @@ What what_is(const std::string& key) {
   return FlagsOf(job).find(key) != nullptr ? What::kFlag : What::kHyperparameter;
 }
 
-// "mlp" and "mlp:layers=4" with a hyperparameter, in place of one that is there.
+// Returns the text of `model` with a hyperparameter set: "mlp:layers=4", "layers", "8" ->
+// "mlp:layers=8".
 std::string model_with(const std::string& model, const std::string& key, const std::string& value) {
   const auto colon = std::filesystem::is_regular_file(model) ? std::string::npos : model.find(':');
   std::vector<std::string> overrides;
@@ -101,7 +104,8 @@ std::string model_with(const std::string& model, const std::string& key, const s
   return fmt::format("{}:{}", model.substr(0, colon), join(overrides, ","));
 }
 
-// "dgx_a100:4" and "dgx_a100:4,software=eager" with a software; without one for "none".
+// Returns the text of `machine` with a software profile: "dgx_a100:4", "eager" ->
+// "dgx_a100:4,software=eager". "none" removes the profile.
 std::string machine_with(const std::string& machine, const std::string& software) {
   const auto name = machine.substr(0, machine.find(",software="));
   return software == "none" ? name : fmt::format("{},software={}", name, software);
@@ -123,8 +127,8 @@ bool has(const strategies::Setting& setting, const std::string& key) {
                           : known->belongs_to(setting.family);
 }
 
-// Keeps those of a group's settings that have all that is varied: "all" with `tp` varied is
-// megatron. Throws where none has.
+// Removes the strategies from a group that lack one of the varied settings: only megatron remains
+// of "all" if `tp` is varied. Throws UserError if none remains.
 void keep_those_with(const search::Values& settings, const std::string& group,
                      std::vector<strategies::Setting>& from) {
   for (const auto& value : settings) {
@@ -134,12 +138,13 @@ void keep_those_with(const search::Values& settings, const std::string& group,
     const auto* known = strategies::find_setting_key(key);
     throw UserError("flag", "--vary",
                     fmt::format("no strategy of '{}' has the setting '{}'", group, key),
-                    fmt::format("name one that has it: --strategy {}",
+                    fmt::format("use a strategy that has it: --strategy {}",
                                 known == nullptr ? "madmax" : name(known->of[0])));
   }
 }
 
-// Lets `dp` follow from the other degrees where one of those is varied and `dp` is not.
+// Clears `dp`, so that it follows from the other degrees, if one of those is varied and `dp` is
+// not.
 void leave_dp_open(const search::Values& settings, strategies::Setting& setting) {
   const auto is_varied = [&](std::string_view key) {
     return std::ranges::any_of(settings, [&](const auto& value) { return value.first == key; });
@@ -148,16 +153,16 @@ void leave_dp_open(const search::Values& settings, strategies::Setting& setting)
   if (follows && !is_varied("dp")) setting.dp.reset();
 }
 
-// Settings of strategies, completed one after the other. What cannot be is kept with the reason.
+// Collects complete settings of strategies. Impossible ones are recorded with the reason.
 class Collection {
  public:
   explicit Collection(const strategies::Problem& problem) : problem_(problem) {}
 
-  // A group's, or the one that a text stands for.
+  // Adds the settings of a group, or of the text of one strategy.
   void add(const std::string& strategy) {
     try {
       for (auto& setting : strategies::settings_named(strategy, problem_)) {
-        // Strategies that differed in what is varied alone are one now.
+        // Strategies that differed only in a varied setting are equal now.
         if (std::ranges::find(out_.possible, setting) != out_.possible.end()) continue;
         out_.possible.push_back(std::move(setting));
       }
@@ -168,7 +173,7 @@ class Collection {
     }
   }
 
-  // Throws the first reason where nothing is possible.
+  // Returns the settings. Throws the first error if none is possible.
   VariantSettings take() {
     if (out_.possible.empty() && first_) throw UserError(*first_);
     return std::move(out_);
@@ -183,10 +188,10 @@ class Collection {
 void put(search::Values& settings, const std::string& key, const std::string& value) {
   const auto is_same = [&](const auto& other) { return other.first == key; };
   if (std::ranges::any_of(settings, is_same)) {
-    throw UserError("flag", "--vary", fmt::format("'{}' stands twice", key),
-                    "all its values belong in one list");
+    throw UserError("flag", "--vary", fmt::format("'{}' is given twice", key),
+                    "put all its values into one list");
   }
-  // What a schedule says of `interleave` is before what that says itself.
+  // `schedule` comes first, as it sets `interleave`, which a later key may replace.
   settings.emplace(key == "schedule" ? settings.begin() : settings.end(), key, value);
 }
 
@@ -246,15 +251,16 @@ void check_axes(const std::vector<search::Axis>& axes, const std::string& model)
   std::vector<std::string> own;
   const auto loaded = load_model(model);
   for (const auto& parameter : loaded.spec->hyperparameters) own.push_back(parameter.key);
-  if (own.empty()) return;  // a file, whose reader says what it takes
+  if (own.empty()) return;  // a file; its reader checks the keys
   for (const auto& key : unknown) {
     if (std::ranges::find(own, key) != own.end()) continue;
     Job job;
     throw UserError(
-        "flag", "--vary", fmt::format("there is no '{}' to vary", key),
-        fmt::format("what is run: {} scale; of {}: {}; of strategies: {}; of the machine: software "
-                    "device.FIELD level.NAME.FIELD",
-                    FlagsOf(job).names(), loaded.spec->name, join(own, " "), setting_names()));
+        "flag", "--vary", fmt::format("'{}' cannot be varied", key),
+        fmt::format(
+            "use a flag: {} scale; a hyperparameter of {}: {}; a setting of strategies: {}; "
+            "or of the machine: software device.FIELD level.NAME.FIELD",
+            FlagsOf(job).names(), loaded.spec->name, join(own, " "), setting_names()));
   }
 }
 

@@ -1,6 +1,11 @@
-// What `explore --vary` sweeps over. A key is a flag of what is run (batch, dtype, task, ...), a
-// field of the machine file, its software, `scale`, a setting of the strategies (tp, micro,
-// recompute, ...; `strategy.KEY` says so, too), or else a hyperparameter of the model.
+// Keys of `explore --vary`. A key is one of
+//
+//   a flag                      batch, dtype, task, ...
+//   a field of the machine      level.node.bandwidth, ...
+//   its software profile        software
+//   a scaling of the machine    scale
+//   a setting of strategies     tp, micro, recompute, ..., or strategy.KEY
+//   a hyperparameter            any other key
 #pragma once
 
 #include <string>
@@ -12,31 +17,31 @@
 
 namespace tandem::cli {
 
-// What a case runs.
+// The job and the strategies of one case of a sweep.
 struct Variant {
   Job job;
-  std::vector<std::string> strategies;  // groups or texts
-  search::Values settings = {};         // in place of what each strategy says of them
+  std::vector<std::string> strategies;  // names of groups, or texts of single strategies
+  search::Values settings = {};         // override the settings of each strategy
 };
 
-// One value, put in place of what is said. Throws UserError.
+// Sets `key` to `value` in `variant`. Throws UserError.
 void vary(Variant& variant, const std::string& key, const std::string& value);
 
 struct VariantSettings {
   std::vector<strategies::Setting> possible;
-  std::vector<search::Refused> refused;  // that the machine's devices cannot be grouped for
+  std::vector<search::Refused> refused;  // strategies that are impossible here, with the reasons
 };
-// The strategies with the settings in place. Throws UserError where a group is given a setting that
-// only some strategies have, and where nothing is possible.
+// Returns the strategies of `variant` with its settings applied. Of a group, only strategies that
+// have all the settings remain. Throws UserError if none has them, or if no strategy is possible.
 VariantSettings settings_of(const Variant& variant, const strategies::Problem& problem);
 
-// Throws UserError where a key is nothing that can be varied, with all that can.
+// Throws UserError if the key of an axis cannot be varied for `model`; the hint lists all keys.
 void check_axes(const std::vector<search::Axis>& axes, const std::string& model);
 
-// Does it vary the strategies, not what they run?
+// Returns whether `key` is a setting of strategies.
 bool is_strategy_key(const std::string& key);
 
-// None of the others: a hyperparameter.
+// Returns whether `key` counts as a hyperparameter of the model, because it is no other key.
 bool is_hyperparameter(const std::string& key);
 
 }  // namespace tandem::cli

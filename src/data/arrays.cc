@@ -47,16 +47,17 @@ class Array {
     read_header();
     inner_ = sample_shape(input).count();
     if (per_sample_ != inner_) {
-      throw UserError(
-          "data", path,
-          fmt::format("has {} elements a sample, and %{} has {}", per_sample_, input.name, inner_));
+      throw UserError("data", path,
+                      fmt::format("has {} elements per sample, but input %{} takes {}", per_sample_,
+                                  input.name, inner_));
     }
     const auto has = static_cast<std::int64_t>(file_.bytes().size() - begin_) / type_.bytes;
     if (count_ < 1 || has / count_ < inner_) {
       throw UserError("data", path,
                       count_ < 1
                           ? "has no samples"
-                          : fmt::format("is cut off: {} elements of {} x {}", has, count_, inner_));
+                          : fmt::format("is truncated: it holds {} elements instead of {} x {}",
+                                        has, count_, inner_));
     }
   }
 
@@ -76,7 +77,7 @@ class Array {
 
  private:
   [[noreturn]] void fail(const std::string& message) const {
-    throw UserError("data", path_, message, "numpy.save writes such files");
+    throw UserError("data", path_, message, "write a C-contiguous array with numpy.save");
   }
 
   // Parses the header of the file: "\x93NUMPY", two bytes of version, the length of a dictionary in
@@ -86,22 +87,24 @@ class Array {
     constexpr std::string_view kMagic = "\x93NUMPY";
     const auto bytes = file_.bytes();
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-    if (bytes.size() < 12 || !bytes.starts_with(kMagic)) fail("is no .npy file");
+    if (bytes.size() < 12 || !bytes.starts_with(kMagic)) fail("is not a .npy file");
     std::size_t length = byte(8) | std::size_t{byte(9)} << 8U;
     begin_ = 10;
     if (byte(6) > 1) {
       length |= std::size_t{byte(10)} << 16U | std::size_t{byte(11)} << 24U;
       begin_ = 12;
     }
-    if (length > bytes.size() - begin_) fail("is cut off in its header");
+    if (length > bytes.size() - begin_) fail("has a truncated header");
     const auto header = bytes.substr(begin_, length);
     begin_ += length;
     const auto descr = between(header, "'descr':", ",");
     const auto type = descr.size() > 2 ? element_types().find(descr.substr(1, descr.size() - 2))
                                        : element_types().end();
-    if (type == element_types().end()) fail(fmt::format("has elements of type {}", descr));
+    if (type == element_types().end())
+      fail(fmt::format("has the unsupported element type {}", descr));
     type_ = type->second;
-    if (between(header, "'fortran_order':", ",") != "False") fail("is in Fortran's order");
+    if (between(header, "'fortran_order':", ",") != "False")
+      fail("is stored in Fortran order, which is not supported");
     const auto shape = between(header, "'shape': (", ")");
     bool is_first = true;
     for (auto size : split(shape, ',')) {
@@ -109,7 +112,7 @@ class Array {
       const auto value = parse_int(size);
       const auto so_far = is_first ? std::int64_t{1} : per_sample_;
       if (!value || *value < 0 || (*value > 0 && so_far > kMost / *value)) {
-        fail(fmt::format("has the shape ({})", shape));
+        fail(fmt::format("has the invalid shape ({})", shape));
       }
       (is_first ? count_ : per_sample_) = so_far * *value;
       is_first = false;
@@ -151,17 +154,16 @@ class Arrays : public Samples {
       const auto path = fmt::format("{}/{}.npy", folder, input.name);
       std::error_code ignored;
       if (!std::filesystem::exists(path, ignored)) {
-        throw UserError(
-            "data", folder, fmt::format("has no {}.npy", input.name),
-            fmt::format("as numpy.save writes them: {}; or folders of pictures, one for "
-                        "each class",
-                        files_of(model)));
+        throw UserError("data", folder, fmt::format("has no file {}.npy", input.name),
+                        fmt::format("write one file per input with numpy.save: {}; or use a "
+                                    "directory of images with one subdirectory per class",
+                                    files_of(model)));
       }
       const auto& array = arrays_.try_emplace(input.name, path, input).first->second;
       if (first && array.count() != count_) {
         throw UserError(
             "data", path,
-            fmt::format("has {} samples, and {} has {}", array.count(), *first, count_));
+            fmt::format("has {} samples, but {} has {}", array.count(), *first, count_));
       }
       if (!first) first = path;
       count_ = array.count();

@@ -60,8 +60,9 @@ class Criteo : public Samples {
 
  private:
   [[noreturn]] void fail(std::int64_t sample, const std::string& message) const {
-    throw UserError("data", fmt::format("{}:{}", path_, sample + 1), message,
-                    "0 or 1, 13 whole numbers and 26 hexadecimal ones, with tabs between them");
+    throw UserError(
+        "data", fmt::format("{}:{}", path_, sample + 1), message,
+        "expected a label 0 or 1, 13 integers and 26 hexadecimal numbers, separated by tabs");
   }
 
   [[nodiscard]] std::array<std::string_view, kFields> fields_in(std::int64_t sample) const {
@@ -74,7 +75,7 @@ class Criteo : public Samples {
     for (std::size_t i = 0; i < kFields; ++i) {
       const auto end = line.find('\t');
       if ((end == std::string_view::npos) != (i + 1 == kFields)) {
-        fail(sample, fmt::format("does not have {} fields", kFields));
+        fail(sample, fmt::format("does not have {} tab-separated fields", kFields));
       }
       out[i] = line.substr(0, end);
       line.remove_prefix(std::min(line.size(), out[i].size() + 1));
@@ -89,7 +90,7 @@ class Criteo : public Samples {
     const auto* const end = field.data() + field.size();
     const auto read = std::from_chars(field.data(), end, value, is_category ? 16 : 10);
     if (!field.empty() && (read.ec != std::errc() || read.ptr != end)) {
-      fail(sample, fmt::format("'{}' is no number", field));
+      fail(sample, fmt::format("'{}' is not a number", field));
     }
     if (input.name == "target") return static_cast<double>(value);
     if (!is_category) return std::log1p(static_cast<double>(std::max<std::int64_t>(value, 0)));
@@ -112,10 +113,10 @@ std::unique_ptr<const Samples> open_criteo(const std::string& path, const graph:
     const auto& input = model.node(id);
     if (fields_of(input).count == sample_shape(input).count()) continue;
     throw UserError("data", path,
-                    fmt::format("has Criteo's 13 counts and 26 categories, and %{} of {} with {} "
-                                "elements a sample is something else",
+                    fmt::format("holds Criteo click logs (13 counts and 26 categories), which do "
+                                "not fit input %{} of {} with {} elements per sample",
                                 input.name, model.name(), sample_shape(input).count()),
-                    "a folder with an .npy file for every input");
+                    "use a directory with one .npy file per input");
   }
   return std::make_unique<Criteo>(path);
 }

@@ -39,7 +39,7 @@ Dataset::Dataset(const std::string& path, const graph::Graph& model, std::uint64
     if (own == 0 || (batch_ != 0 && own != batch_)) {
       throw UserError(
           "data", path,
-          fmt::format("cannot feed %{}: its first dimension is not the batch", input.name));
+          fmt::format("cannot feed input %{}: its first dimension is not the batch", input.name));
     }
     batch_ = own;
   }

@@ -225,41 +225,44 @@ TEST_F(DatasetTest, SaysWhatIsWrong) {
   };
   expect(folder() + "/none.bin", words, "cannot be read");
   expect(folder() + "/none", words, "cannot be read");
-  expect(write("a.jpg", ""), words, "is of no kind that can be read");
-  expect(write("odd.bin", "abc"), words, "has 3 bytes, and a token has 2");
-  expect(write("empty.bin", ""), words, "has 0 tokens, and a sample needs 4");
-  expect(write("short.bin", "abcdef"), words, "has 3 tokens, and a sample needs 4");
+  expect(write("a.jpg", ""), words, "has an unsupported format");
+  expect(write("odd.bin", "abc"), words,
+         "has 3 bytes, which is not a multiple of 2 bytes per token");
+  expect(write("empty.bin", ""), words, "has 0 tokens, but one sample needs 4");
+  expect(write("short.bin", "abcdef"), words, "has 3 tokens, but one sample needs 4");
   expect(write("large.bin", bytes_of<std::uint16_t>({1000, 1, 2, 3})), words,
-         "sample 0 has 1000 for %tokens, which is from 0 to 999");
-  expect(write("t.bin", "abcdefgh"), clicks(), "%dense of clicks is something else");
+         "sample 0 has the value 1000 for input %tokens, which takes 0 to 999");
+  expect(write("t.bin", "abcdefgh"), clicks(), "which do not fit input %dense of clicks");
 
   expect(folder(), words, "tokens.npy");
   write_array("target", "<i8", "(1, 3)", bytes_of<std::int64_t>({1, 2, 3}));
   write("tokens.npy", "PK and so on, no NumPy");
-  expect(folder(), words, "is no .npy file");
+  expect(folder(), words, "is not a .npy file");
   write_array("tokens", "<c8", "(1, 3)", "");
-  expect(folder(), words, "has elements of type '<c8'");
+  expect(folder(), words, "has the unsupported element type '<c8'");
   write_array("tokens", "<i8", "(2, 3)", bytes_of<std::int64_t>({1, 2, 3}));
-  expect(folder(), words, "is cut off: 3 elements of 2 x 3");
+  expect(folder(), words, "is truncated: it holds 3 elements instead of 2 x 3");
   write_array("tokens", "<i8", "(2, 2)", bytes_of<std::int64_t>({1, 2, 3, 4}));
-  expect(folder(), words, "has 2 elements a sample, and %tokens has 3");
+  expect(folder(), words, "has 2 elements per sample, but input %tokens takes 3");
   write_array("tokens", "<i8", "(0, 3)", "");
   expect(folder(), words, "has no samples");
   write_array("tokens", "<i8", "(2, 99999999999, 99999999999)", "");
-  expect(folder(), words, "has the shape");
+  expect(folder(), words, "has the invalid shape");
   write_array("tokens", "<i8", "(2, 3)", bytes_of<std::int64_t>({1, 2, 3, 4, 5, 6}));
-  expect(folder(), words, "has 1 samples, and");
+  expect(folder(), words, "has 1 samples, but");
   write_array("tokens", "<i8", "(1, 3)", bytes_of<std::int64_t>({-1, 2, 3}));
-  expect(folder(), words, "sample 0 has -1 for %tokens");
+  expect(folder(), words, "sample 0 has the value -1 for input %tokens");
   fs::resize_file(folder() + "/tokens.npy", 40);
-  expect(folder(), words, "is cut off in its header");
+  expect(folder(), words, "has a truncated header");
 
   expect(write("c.tsv", ""), clicks(), "has no lines");
-  expect(write("c.tsv", "1\t2\n"), clicks(), "c.tsv:1: does not have 40 fields");
+  expect(write("c.tsv", "1\t2\n"), clicks(), "c.tsv:1: does not have 40 tab-separated fields");
   expect(write("c.tsv", criteo_line("1", "2", "3") + criteo_line("1", "x", "3")), clicks(),
-         "c.tsv:2: 'x' is no number");
-  expect(write("c.tsv", criteo_line("1", "2", "3\t4")), clicks(), "does not have 40 fields");
-  expect(folder() + "/c.tsv", words, "%tokens of words with 3 elements a sample is something else");
+         "c.tsv:2: 'x' is not a number");
+  expect(write("c.tsv", criteo_line("1", "2", "3\t4")), clicks(),
+         "does not have 40 tab-separated fields");
+  expect(folder() + "/c.tsv", words,
+         "which do not fit input %tokens of words with 3 elements per sample");
 }
 
 }  // namespace

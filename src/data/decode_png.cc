@@ -48,7 +48,8 @@ Picture decode_png(std::string_view bytes, const std::string& path) {
   if (!reader.read_pixels(pixels.data())) fail_to_decode(path, reader.why());
   // libpng reads no further than it needs, so a truncated end must be detected here.
   constexpr std::string_view kEnd("IEND\xae\x42\x60\x82", 8);
-  if (bytes.rfind(kEnd) == std::string_view::npos) fail_to_decode(path, "its end is missing");
+  if (bytes.rfind(kEnd) == std::string_view::npos)
+    fail_to_decode(path, "the end of the file is missing");
   out.colors.reserve(pixels.size() / 4 * 3);
   for (std::size_t i = 0; i < pixels.size(); i += 4) {
     out.colors.insert(out.colors.end(), &pixels[i], &pixels[i] + 3);
@@ -65,8 +66,8 @@ Picture decode_png(std::string_view bytes, const std::string& path) {
 namespace tandem::data {
 
 Picture decode_png(std::string_view /*bytes*/, const std::string& path) {
-  throw UserError("data", path, "is a PNG, and this program was built without libpng",
-                  "install libpng-dev and build again");
+  throw UserError("data", path, "is a PNG image, but this program was built without libpng",
+                  "install libpng-dev and rebuild");
 }
 
 }  // namespace tandem::data

@@ -56,7 +56,7 @@ Picture decode_portable(std::string_view bytes, const std::string& path) {
   const auto height = header.number();
   const auto most = header.number();
   if (!width || !height || !most || *most < 1 || *most > 65535) {
-    fail_to_decode(path, "its header is not a width, a height and a number of shades");
+    fail_to_decode(path, "the header does not hold a width, a height and a maximum value");
   }
   auto out = blank(*height, *width, path);
   const std::size_t colors = bytes[1] == '6' ? 3 : 1;
@@ -64,8 +64,8 @@ Picture decode_portable(std::string_view bytes, const std::string& path) {
   const auto count = static_cast<std::size_t>(*height * *width) * colors;
   const auto numbers = header.rest();
   if (numbers.size() / size < count) {
-    fail_to_decode(
-        path, fmt::format("it has {} bytes of {} x {} pixels", numbers.size(), *width, *height));
+    fail_to_decode(path, fmt::format("the file holds {} bytes for {} x {} pixels", numbers.size(),
+                                     *width, *height));
   }
   const auto byte = [&](std::size_t i) {
     return std::uint32_t{static_cast<std::uint8_t>(numbers[i])};

@@ -74,13 +74,13 @@ float brightness(const std::array<float, kColors>& color) {
 
 void fail_to_decode(const std::string& path, const std::string& why) {
   throw UserError("data", path, fmt::format("cannot be decoded: {}", why),
-                  "is it cut off? Take it out of the folder, or copy it again");
+                  "the file may be truncated: copy it again, or remove it from the directory");
 }
 
 Picture blank(std::int64_t height, std::int64_t width, const std::string& path) {
   constexpr std::int64_t kMostPixels = std::int64_t{1} << 28U;
   if (height < 1 || width < 1 || height > kMostPixels / width) {
-    fail_to_decode(path, fmt::format("it says that it has {} x {} pixels", width, height));
+    fail_to_decode(path, fmt::format("the header gives {} x {} pixels", width, height));
   }
   return {height, width, {}};
 }
@@ -89,8 +89,8 @@ Picture decode(std::string_view bytes, const std::string& path) {
   if (bytes.starts_with("\xff\xd8")) return decode_jpeg(bytes, path);
   if (bytes.starts_with("\x89PNG")) return decode_png(bytes, path);
   if (bytes.starts_with("P5") || bytes.starts_with("P6")) return decode_portable(bytes, path);
-  if (bytes.empty()) fail_to_decode(path, "it is empty");
-  fail_to_decode(path, "it begins like no JPEG, PNG, P5 or P6");
+  if (bytes.empty()) fail_to_decode(path, "the file is empty");
+  fail_to_decode(path, "the file is not a JPEG, PNG, P5 or P6 image");
 }
 
 std::vector<float> fitted(const Picture& picture, std::int64_t channels, std::int64_t height,

@@ -54,8 +54,8 @@ std::vector<std::string> pictures_below(const std::string& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto kind = kind_of(entry.path());
     if (kind == FileKind::kOtherPicture) {
-      throw UserError("data", entry.path().string(), "is a picture of a kind that cannot be read",
-                      "JPEG, PNG, PPM and PGM can");
+      throw UserError("data", entry.path().string(), "is an image in an unsupported format",
+                      "supported formats: JPEG, PNG, PPM and PGM");
     }
     // A broken link becomes an error when it is read.
     const bool is_file = entry.is_regular_file() || !entry.exists();
@@ -89,10 +89,11 @@ PictureInputs picture_inputs(const std::string& folder, const graph::Graph& mode
     const bool is_image = shape.rank() == 3 && (shape[0] == 1 || shape[0] == 3) && below == 0;
     const bool is_target = input.name == "target" && shape.rank() == 0 && below > 0;
     if ((is_image && !out.image.empty()) || (!is_image && !is_target)) {
-      throw UserError("data", folder,
-                      fmt::format("has pictures in classes, and %{} of {} is something else",
-                                  input.name, model.name()),
-                      "a folder with an .npy file for every input");
+      throw UserError(
+          "data", folder,
+          fmt::format("holds images in class directories, which do not fit input %{} of {}",
+                      input.name, model.name()),
+          "use a directory with one .npy file per input");
     }
     if (is_image) {
       out.image = input.name;
@@ -112,16 +113,16 @@ class PictureFolder : public Samples {
     const auto classes = names_in_order(folder);
     if (inputs_.classes > 0 && static_cast<std::int64_t>(classes.size()) > inputs_.classes) {
       throw UserError("data", folder,
-                      fmt::format("has {} classes, and {} tells {} apart", classes.size(),
+                      fmt::format("has {} classes, but {} distinguishes only {}", classes.size(),
                                   model.name(), inputs_.classes),
-                      "a network with more of them");
+                      "use a network with more classes");
     }
     for (const auto& name : classes) {
       const auto path = fmt::format("{}/{}", folder, name);
       auto own = pictures_below(path);
       if (own.empty()) {
-        throw UserError("data", path, "has no pictures, and each folder is a class",
-                        "JPEG, PNG, PPM and PGM can be read; remove it, or fill it");
+        throw UserError("data", path, "has no images, but each subdirectory must be a class",
+                        "add JPEG, PNG, PPM or PGM images, or remove the directory");
       }
       std::ranges::move(own, std::back_inserter(pictures_));
       ends_.push_back(count());

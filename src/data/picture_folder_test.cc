@@ -137,21 +137,21 @@ TEST_F(PictureFolderTest, SaysWhatIsWrong) {
     const auto text = said(model);
     EXPECT_NE(text.find(what), std::string::npos) << text;
   };
-  expect("has no image.npy");
-  expect("folders of pictures, one for each class");
+  expect("has no file image.npy");
+  expect("a directory of images with one subdirectory per class");
   fs::create_directory(folder() + "/cat");
-  expect("cat: has no pictures, and each folder is a class");
+  expect("cat: has no images, but each subdirectory must be a class");
   write_gray("cat/x.pgm", 1);
   fs::create_directory(folder() + "/dog");
   write("dog/list.txt", "");
-  expect("dog: has no pictures");
+  expect("dog: has no images");
   write("dog/old.bmp", "BM");
-  expect("old.bmp: is a picture of a kind that cannot be read");
+  expect("old.bmp: is an image in an unsupported format");
   fs::remove(folder() + "/dog/old.bmp");
   write("dog/half.png", "\x89PNG\r\n");
   expect("half.png: cannot be decoded: ");
   write("dog/half.png", "");
-  expect("half.png: cannot be decoded: it is empty");
+  expect("half.png: cannot be decoded: the file is empty");
   fs::remove(folder() + "/dog/half.png");
   fs::create_symlink("nowhere", folder() + "/dog/link.jpg");
   expect("link.jpg: cannot be read");
@@ -159,7 +159,7 @@ TEST_F(PictureFolderTest, SaysWhatIsWrong) {
   write_gray("dog/x.pgm", 1);
   EXPECT_EQ(said(model), "no error");
   write_gray("eel/x.pgm", 1);
-  expect("has 3 classes, and net tells 2 apart");
+  expect("has 3 classes, but net distinguishes only 2");
   const auto clicks = graph::parse_graph(R"(graph clicks
 %dense = input() shape=[2, 13]
 %target = input() shape=[2, 1]
@@ -170,7 +170,7 @@ return %loss
 )",
                                          "text");
   const auto text = error_of([&] { (void)open_samples(folder(), clicks); });
-  EXPECT_NE(text.find("has pictures in classes, and %dense of clicks is something else"),
+  EXPECT_NE(text.find("holds images in class directories, which do not fit input %dense of clicks"),
             std::string::npos)
       << text;
 }

@@ -21,10 +21,9 @@ std::unique_ptr<const Samples> open_samples(const std::string& path, const graph
   if (ending == ".bin" || ending == ".u16") return open_tokens(path, 2, model);
   if (ending == ".u32") return open_tokens(path, 4, model);
   if (!fs::exists(path, ignored)) throw UserError("file", path, "cannot be read");
-  throw UserError(
-      "data", path, "is of no kind that can be read",
-      "tokens: .bin, .u16, .u32; Criteo's: .tsv, .txt; a folder of .npy files, or of folders "
-      "of pictures");
+  throw UserError("data", path, "has an unsupported format",
+                  "supported: token files (.bin, .u16, .u32), Criteo click logs (.tsv, .txt), a "
+                  "directory of .npy files, a directory of images with one subdirectory per class");
 }
 
 std::vector<graph::NodeId> inputs_of(const graph::Graph& model) {
@@ -47,8 +46,8 @@ void check_below(const graph::Node& input, double value, const std::string& path
   const auto below = input.op.get<ops::Input>().below;
   if (below == 0 || (value >= 0 && value < static_cast<double>(below))) return;
   throw UserError("data", path,
-                  fmt::format("sample {} has {} for %{}, which is from 0 to {}", sample, value,
-                              input.name, below - 1));
+                  fmt::format("sample {} has the value {} for input %{}, which takes 0 to {}",
+                              sample, value, input.name, below - 1));
 }
 
 }  // namespace tandem::data

@@ -16,15 +16,16 @@ class Tokens : public Samples {
       : path_(path), file_(path), bytes_(bytes), length_(length) {
     const auto size = static_cast<std::int64_t>(file_.bytes().size());
     if (size % bytes_ != 0) {
-      throw UserError(
-          "data", path,
-          fmt::format("has {} bytes, and a token has {}: is it cut off?", size, bytes_));
+      throw UserError("data", path,
+                      fmt::format("has {} bytes, which is not a multiple of {} bytes per token; "
+                                  "the file may be truncated",
+                                  size, bytes_));
     }
     count_ = (size / bytes_ - 1) / length_;
     if (count_ < 1) {
       throw UserError(
           "data", path,
-          fmt::format("has {} tokens, and a sample needs {}", size / bytes_, length_ + 1));
+          fmt::format("has {} tokens, but one sample needs {}", size / bytes_, length_ + 1));
     }
   }
 
@@ -70,8 +71,8 @@ std::unique_ptr<const Samples> open_tokens(const std::string& path, int bytes,
     if (!is_known || shape.rank() != 1 || (length != 0 && shape[0] != length)) {
       throw UserError(
           "data", path,
-          fmt::format("has tokens, and %{} of {} is something else", input.name, model.name()),
-          "a folder with an .npy file for every input");
+          fmt::format("holds tokens, which do not fit input %{} of {}", input.name, model.name()),
+          "use a directory with one .npy file per input");
     }
     length = shape[0];
   }

@@ -7,13 +7,13 @@ namespace tandem::frameworks {
 Flags deepspeed_config(const plan::Plan& plan, const Degrees& degrees) {
   const Refusing refuse("deepspeed", degrees);
   const auto& schedule = plan.mapped.schedule;
-  const std::string by_code = "DeepSpeed's configuration does not say it: the model's code does";
-  refuse.when(degrees.tp > 1, "has tensor parallelism. " + by_code, "`--to megatron`");
-  refuse.when(degrees.pp > 1, "has a pipeline. " + by_code, "`--to megatron`");
-  refuse.when(degrees.cp > 1, "has context parallelism. " + by_code, "`--to megatron`");
-  refuse.when(degrees.ep > 1, "has expert parallelism. " + by_code, "`--to megatron`");
-  refuse.when(degrees.setting.recompute != "none", "recomputes activations. " + by_code,
-              "recompute=none");
+  const std::string by_code = ", which DeepSpeed's configuration cannot express";
+  refuse.when(degrees.tp > 1, "uses tensor parallelism" + by_code, "use `--to megatron`");
+  refuse.when(degrees.pp > 1, "uses pipeline parallelism" + by_code, "use `--to megatron`");
+  refuse.when(degrees.cp > 1, "uses context parallelism" + by_code, "use `--to megatron`");
+  refuse.when(degrees.ep > 1, "uses expert parallelism" + by_code, "use `--to megatron`");
+  refuse.when(degrees.setting.recompute != "none", "recomputes activations" + by_code,
+              "plan with recompute=none");
   refuse.when(plan.dtype == DType::kFp64, "DeepSpeed does not train in fp64");
 
   Flags out;
@@ -32,7 +32,7 @@ Flags deepspeed_config(const plan::Plan& plan, const Degrees& degrees) {
     config[std::string(name(plan.dtype))]["enabled"] = true;
     config["data_types"]["grad_accum_dtype"] = name(gradient);
     if (!schedule.precision.master) {
-      out.notes.emplace_back("DeepSpeed keeps a copy of the weights in fp32, the plan does not");
+      out.notes.emplace_back("DeepSpeed keeps fp32 master weights; the plan does not");
     }
   }
   return out;

@@ -23,12 +23,12 @@ using strategies::Family;
 using strategies::Problem;
 using strategies::Setting;
 
-// What of a plan is not as a setting makes it.
+// Differences between a plan and the mapping that a setting makes.
 struct Difference {
-  std::size_t count = 0;  // tensors that lie otherwise
-  std::string tensor;     // the first of them
+  std::size_t count = 0;  // number of tensors with another layout
+  std::string tensor;     // name of the first of them
   machine::Layout wanted, made;
-  std::string schedule;  // what of the schedule, where all tensors lie alike
+  std::string schedule;  // part of the schedule that differs, if no tensor does
 };
 
 class Comparison {
@@ -69,13 +69,14 @@ class Comparison {
     }
   }
 
-  // Of nodes, and of weights that are gathered.
+  // Returns the first difference of the schedules or of their nodes, weights that are regathered
+  // included; empty if there is none.
   [[nodiscard]] std::string schedule_difference(const MappedGraph& made) const {
     const auto& a = plan_.schedule;
     const auto& b = made.schedule;
     if (a.order != b.order || a.semantics != b.semantics) return "the order of micro-batches";
     if (a.reduce_each != b.reduce_each) return "how often gradients are reduced";
-    if (a.whole_gradients != b.whole_gradients) return "whether gradients are kept whole";
+    if (a.whole_gradients != b.whole_gradients) return "whether gradients are unsharded";
     for (auto id : made.pcg.ids()) {
       const auto at = by_name_.find(made.pcg.node(id).name);
       if (at == by_name_.end()) continue;
@@ -83,7 +84,7 @@ class Comparison {
         return fmt::format("the stage of %{}", made.pcg.node(id).name);
       }
       if (plan_.remake[at->second.index()] != made.remake[id.index()]) {
-        return fmt::format("whether the backward pass makes %{} again", made.pcg.node(id).name);
+        return fmt::format("whether %{} is recomputed", made.pcg.node(id).name);
       }
     }
     return "";
@@ -99,15 +100,15 @@ bool has_degrees(const Setting& setting) {
          setting.family == Family::kEp;
 }
 
-// The plan's own strategy first, if degrees say it: of several that make the same it is the one
-// that was meant.
+// Returns the settings to compare. The plan's own strategy is first if it has degrees: of several
+// equal settings it is the intended one.
 std::vector<Setting> candidates(const plan::Plan& plan, const Problem& problem) {
   std::vector<Setting> out;
   try {
     out = complete(strategies::parse_setting(plan.strategy), problem);
     if (!out.empty() && !has_degrees(out[0])) out.clear();
   } catch (const UserError&) {
-    // It was searched.
+    // The plan was searched.
   }
   const auto& schedule = plan.mapped.schedule;
   const auto digits =
@@ -140,7 +141,7 @@ std::vector<Setting> candidates(const plan::Plan& plan, const Problem& problem) 
     try {
       std::ranges::copy(complete(setting, problem), std::back_inserter(out));
     } catch (const UserError&) {
-      // The devices cannot be grouped so.
+      // The devices cannot be grouped for this setting.
     }
   }
   return out;
@@ -152,7 +153,7 @@ MappedGraph mapped(const strategies::Strategy& strategy, const Problem& problem,
   return plan::parallelize(problem.model, in_time, strategy.choices, strategy.schedule);
 }
 
-// The setting, or the nearest one's name and what differs from it.
+// The setting of a plan, or the name of the nearest one and its difference.
 struct Found {
   std::optional<Setting> setting;
   std::string nearest;
@@ -179,7 +180,7 @@ Found find_setting(const plan::Plan& plan, const Problem& problem,
       out.difference = difference;
     }
     if (difference.count > 0) continue;
-    // Where all lies alike, what is recomputed is left to find.
+    // All layouts match; the recomputation is still to be found.
     for (const auto recompute : strategies::kRecomputations) {
       auto with = setting;
       with.recompute = recompute;
@@ -200,7 +201,7 @@ bool is_transformer_layer(strategies::LayerKind kind) {
   return kind == strategies::LayerKind::kTransformer || kind == strategies::LayerKind::kExperts;
 }
 
-// By stage; nothing where one begins inside of a layer.
+// Returns the number of layers of each stage; empty if a stage begins inside a layer.
 std::vector<std::int64_t> layers_of_stages(const MappedGraph& mapped) {
   const auto kinds = strategies::layer_kinds(mapped.pcg);
   std::map<std::string_view, std::uint16_t> stage;
@@ -243,10 +244,10 @@ std::string layout_words(const machine::Layout& layout, const machine::Machine& 
   std::map<std::string, machine::DigitMask> by_role;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     const auto role = layout[i];
-    std::string what = "in one place of";
-    if (role.is_dim()) what = fmt::format("with dimension {} over", role.dim());
-    if (role == machine::DigitRole::kReplica) what = "in copies over";
-    if (role == machine::DigitRole::kPartial) what = "in partial sums over";
+    std::string what = "at one position of";
+    if (role.is_dim()) what = fmt::format("sharded in dimension {} over", role.dim());
+    if (role == machine::DigitRole::kReplica) what = "replicated over";
+    if (role == machine::DigitRole::kPartial) what = "as partial sums over";
     by_role[what] |= machine::bit(i);
   }
   std::vector<std::string> out;
@@ -254,17 +255,17 @@ std::string layout_words(const machine::Layout& layout, const machine::Machine& 
   for (const auto& [what, mask] : by_role) {
     out.push_back(fmt::format("{} {}", what, report::levels_text(mask, machine, digits)));
   }
-  return out.empty() ? "whole" : join(out, ", ");
+  return out.empty() ? "unsharded" : join(out, ", ");
 }
 
 void check_not_rewritten(const plan::Plan& plan, const std::string& target) {
   if (plan.derivation.empty()) return;
   const auto& rule = plan.derivation.front().rule;
   throw UserError(target, plan.model,
-                  fmt::format("the plan computes another graph than the model's: {} rewrites, the "
-                              "first of them {}",
+                  fmt::format("the plan rewrites the model's graph: {} rewrites, the "
+                              "first is {}",
                               plan.derivation.size(), rule),
-                  "`tandem plan ... --search layouts` keeps the model's own");
+                  "plan without rewrites: `tandem plan ... --search layouts`");
 }
 
 Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
@@ -277,23 +278,23 @@ Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
   if (found.setting) {
     return with_numbers({.setting = *found.setting, .layers = {}}, plan, problem);
   }
-  const std::string hint = "`--to torch` says where each tensor lies";
+  const std::string hint = "`--to torch` exports the layout of each tensor";
   const auto& d = found.difference;
   if (found.nearest.empty()) {
     throw UserError(target, plan.strategy, "no known strategy has these stages and micro-batches",
                     hint);
   }
   if (d.count == 0) {
-    throw UserError(target, found.nearest,
-                    fmt::format("lays out all tensors as the plan does, but not {}", d.schedule),
-                    hint);
+    throw UserError(
+        target, found.nearest,
+        fmt::format("lays out all tensors as the plan does, but differs in {}", d.schedule), hint);
   }
   const auto in_time = digits_of(plan, machine);
   std::string others;
-  if (d.count == 2) others = "; another tensor differs, too";
-  if (d.count > 2) others = fmt::format("; {} other tensors differ, too", d.count - 1);
+  if (d.count == 2) others = "; another tensor differs too";
+  if (d.count > 2) others = fmt::format("; {} other tensors differ too", d.count - 1);
   throw UserError(target, "%" + d.tensor,
-                  fmt::format("lies {}, and under {}, the nearest degrees of parallelism, {}{}",
+                  fmt::format("is {}; under {}, the nearest degrees of parallelism, it is {}{}",
                               layout_words(d.wanted, machine, in_time), found.nearest,
                               layout_words(d.made, machine, in_time), others),
                   hint);

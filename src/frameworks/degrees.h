@@ -1,7 +1,7 @@
-// A plan as degrees of parallelism, which is all that launchers of other frameworks are told. A
-// plan has that form if a known strategy makes the same of its network: every tensor where the plan
-// has it, the same schedule, the same made again in the backward pass. What was searched tensor by
-// tensor mostly has not, and then the first tensor that lies otherwise is named.
+// Expresses a plan as degrees of parallelism, the only input of other frameworks' launchers. A plan
+// has this form if a known strategy maps its network the same way: the same layout of every tensor,
+// the same schedule, the same recomputation. A plan that was searched tensor by tensor usually has
+// not; the error then names the first tensor that differs.
 #pragma once
 
 #include <string>
@@ -13,27 +13,28 @@
 namespace tandem::frameworks {
 
 struct Degrees {
-  strategies::Setting setting;  // complete; whose network it is
+  strategies::Setting setting;  // complete; of the plan's network
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  std::int64_t zero = 0;  // 3: weights gathered for every use, which is FSDP
+  std::int64_t zero = 0;  // 3: weights are gathered for every use, as in FSDP
   std::int64_t micro_batches = 1;
-  std::int64_t samples = 1;  // of a micro-batch on one device
+  std::int64_t samples = 1;  // per micro-batch and device
 
-  // Of a network with attention: by pipeline stage, how many layers it has. Empty where a stage
-  // begins inside of a layer, or there is one stage.
+  // Number of layers of each pipeline stage of a network with attention. Empty if a stage begins
+  // inside a layer, or there is one stage.
   std::vector<std::int64_t> layers;
   bool is_transformer = false;
 };
 
-// Throws UserError of kind `target` ("megatron") that names the tensor, and why there is no form.
+// Returns the degrees of `plan`. Throws UserError of kind `target` ("megatron") that names the
+// tensor that differs, and why.
 Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
                    const std::string& target);
 
-// "with dimension 0 over node 2, in copies over gpu 4".
+// Describes `layout` in words: "replicated over gpu 4, sharded in dimension 0 over node 2".
 std::string layout_words(const machine::Layout& layout, const machine::Machine& machine,
                          const machine::Digits& digits);
 
-// Throws UserError of kind `target` where the plan's graph is not the model's own.
+// Throws UserError of kind `target` if the plan rewrites the model's graph.
 void check_not_rewritten(const plan::Plan& plan, const std::string& target);
 
 }  // namespace tandem::frameworks

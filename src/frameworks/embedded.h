@@ -1,4 +1,4 @@
-// The files of templates/.
+// Contents of the files in templates/.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace tandem::frameworks {
 
-// Every src/frameworks/templates/*, sorted by name.
+// Returns every file of src/frameworks/templates, sorted by name.
 std::span<const EmbeddedFile> embedded_templates();
 
 }  // namespace tandem::frameworks

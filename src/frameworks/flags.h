@@ -1,6 +1,6 @@
-// What launchers are given for a plan that has degrees of parallelism (degrees.h): flags of
-// Megatron-LM and torchtitan, the configuration file of DeepSpeed. Only what the plan decides:
-// which network, which data and how fast it learns stays the user's.
+// Launcher settings for a plan that has degrees of parallelism (degrees.h): flags of Megatron-LM
+// and torchtitan, the configuration file of DeepSpeed. Only decisions of the plan are set. The
+// network, the data and the learning rate are left to the user.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,11 +13,11 @@ namespace tandem::frameworks {
 
 struct Flags {
   std::vector<std::string> flags;  // "--tensor-model-parallel-size 8"
-  nlohmann::ordered_json config;   // DeepSpeed's instead; null for the others
-  std::vector<std::string> notes;  // what is not quite as in the plan
+  nlohmann::ordered_json config;   // DeepSpeed's instead of flags; null for the others
+  std::vector<std::string> notes;  // differences from the plan
 };
 
-// Each throws UserError where the framework has no form for it, with the reason.
+// Each throws UserError with the reason if the framework cannot express the plan.
 Flags megatron_flags(const plan::Plan& plan, const Degrees& degrees);
 Flags torchtitan_flags(const plan::Plan& plan, const Degrees& degrees);
 Flags deepspeed_config(const plan::Plan& plan, const Degrees& degrees);

@@ -22,8 +22,9 @@ class Megatron {
         refuse_("megatron", degrees) {}
 
   Flags run() {
-    refuse_.when(!degrees_.is_transformer, "Megatron-LM trains transformers, and this is none");
-    refuse_.when(schedule_.is_delayed(), "Megatron-LM's pipelines update weights at once");
+    refuse_.when(!degrees_.is_transformer,
+                 "Megatron-LM trains only transformers, and the model is not one");
+    refuse_.when(schedule_.is_delayed(), "Megatron-LM does not support delayed weight updates");
     layers();
     pipeline();
     data();
@@ -40,10 +41,8 @@ class Megatron {
   void add(const char* flag) { out_.flags.emplace_back(flag); }
 
   void layers() {
-    refuse_.when(
-        setting_.tp.size() > 1,
-        "tensor parallelism is between nodes first, and Megatron-LM has it on neighbouring "
-        "ranks");
+    refuse_.when(setting_.tp.size() > 1,
+                 "tensor parallelism spans nodes first, but Megatron-LM uses neighbouring ranks");
     add("--tensor-model-parallel-size", degrees_.tp);
     if (setting_.sp && degrees_.tp > 1) add("--sequence-parallel");
     if (degrees_.cp > 1) {
@@ -52,7 +51,7 @@ class Megatron {
     }
     if (degrees_.ep > 1) add("--expert-model-parallel-size", degrees_.ep);
     if (setting_.whole_loss && degrees_.tp > 1) {
-      out_.notes.emplace_back("whole_loss: Megatron-LM computes the loss in parts");
+      out_.notes.emplace_back("whole_loss: Megatron-LM shards the loss over tensor-parallel ranks");
     }
   }
 
@@ -60,10 +59,10 @@ class Megatron {
     add("--pipeline-model-parallel-size", degrees_.pp);
     if (degrees_.pp == 1) return;
     refuse_.when(schedule_.order == plan::Order::kGpipe,
-                 "Megatron-LM has no pipelines by GPipe, only 1F1B", "schedule=1f1b");
+                 "Megatron-LM does not support GPipe schedules", "use schedule=1f1b");
     const auto& layers = degrees_.layers;
     refuse_.when(layers.empty(),
-                 "a stage begins inside of a layer, and Megatron-LM keeps them whole",
+                 "a stage begins inside a layer, but Megatron-LM does not split layers",
                  "`tandem explain plan.json` lists the stages");
     if (std::ranges::adjacent_find(layers, std::ranges::not_equal_to()) == layers.end()) {
       if (setting_.interleave > 1) {
@@ -72,8 +71,8 @@ class Megatron {
       return;
     }
     refuse_.when(std::ranges::find(layers.begin(), layers.end() - 1, 0) != layers.end() - 1,
-                 "a stage before the last has no layer");
-    // E: embedding, t: a layer, L: loss.
+                 "a stage before the last has no layers");
+    // E: embedding; t: layer; L: loss.
     std::string layout;
     for (std::size_t s = 0; s < layers.size(); ++s) {
       if (s > 0) layout += '|';
@@ -93,11 +92,12 @@ class Megatron {
         add("--use-distributed-optimizer");
         break;
       default:
-        refuse_.when(degrees_.pp > 1, "Megatron-LM's FSDP is not for pipelines here", "zero=1");
+        refuse_.when(degrees_.pp > 1,
+                     "the export cannot combine Megatron-LM's FSDP with a pipeline", "use zero=1");
         add("--use-megatron-fsdp");
         add("--data-parallel-sharding-strategy",
             degrees_.zero == 2 ? "optim_grads" : "optim_grads_params");
-        add("--ckpt-format", "fsdp_dtensor");  // it has no other
+        add("--ckpt-format", "fsdp_dtensor");  // the only format that it supports
     }
     add("--overlap-grad-reduce");
     if (schedule_.bucket > Bytes{}) {
@@ -108,9 +108,8 @@ class Megatron {
 
   void recomputation() {
     const auto& what = setting_.recompute;
-    refuse_.when(what == "save_matmuls",
-                 "Megatron-LM does not recompute all of a layer but every other matmul",
-                 "recompute=selective or full");
+    refuse_.when(what == "save_matmuls", "Megatron-LM does not support recompute=save_matmuls",
+                 "use recompute=selective or recompute=full");
     if (what == "selective") add("--recompute-granularity", "selective");
     if (what != "full") return;
     add("--recompute-granularity", "full");
@@ -131,8 +130,7 @@ class Megatron {
         add("--accumulate-allreduce-grads-in-fp32");
       }
       if (!schedule_.precision.master) {
-        out_.notes.emplace_back(
-            "Megatron-LM keeps a copy of the weights in fp32, the plan does not");
+        out_.notes.emplace_back("Megatron-LM keeps fp32 master weights; the plan does not");
       }
     }
     add("--optimizer", plan_.optimizer == plan::Optimizer::kAdam ? "adam" : "sgd");

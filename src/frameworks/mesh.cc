@@ -45,8 +45,8 @@ class MeshReading {
     return mapped_.layouts[id.index()];
   }
 
-  // Those along which all that depends on the input runs along the batch. Sums over the batch, of
-  // a loss, are partial sums then, or what is made of them.
+  // Returns the digits along which every operator that depends on the input is split along the
+  // batch. Sums over the batch, as in a loss, are then partial sums or computed from them.
   [[nodiscard]] DigitMask batch_digits() const {
     auto out = digits_.space();
     const auto analyzed = strategies::analyze(pcg_);
@@ -73,7 +73,7 @@ class MeshReading {
     return out;
   }
 
-  // Those along which weights are stored in parts.
+  // Returns the digits along which weights are sharded.
   [[nodiscard]] DigitMask stored_digits() const {
     DigitMask out = 0;
     for (auto id : pcg_.ids()) {
@@ -85,8 +85,8 @@ class MeshReading {
     return out;
   }
 
-  // Digit i and those of `mask`, to every tensor. Others may lie between them if they are no part
-  // of DTensors.
+  // Returns whether digit `i` and the digits of `mask` have the same role for every tensor. Digits
+  // between them must be no part of DTensors.
   [[nodiscard]] bool do_the_same(DigitMask mask, std::size_t i) const {
     std::size_t first = 0;
     while (!has(mask, first)) ++first;

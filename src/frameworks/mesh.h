@@ -1,6 +1,6 @@
-// A plan's devices as a mesh of PyTorch: digits that do the same to every tensor are one of its
-// dimensions. Two dimensions are apart: those along which every operator just takes its part of
-// the batch, which PyTorch calls data parallelism and hands to FSDP. Along the others tensors are
+// A plan's devices as a PyTorch device mesh. Digits that have the same role for every tensor form
+// one dimension of the mesh. Two dimensions are separate: along them every operator only takes its
+// part of the batch, which is data parallelism and is left to FSDP. Along the others, tensors are
 // DTensors.
 #pragma once
 
@@ -18,26 +18,26 @@ struct MeshDim {
 };
 
 struct Mesh {
-  // Of data parallelism: there is a copy of each weight over `replicate`, and parts of it over
-  // `shard`. Both are there, of size 1 if need be, where there is data parallelism.
+  // Dimensions of data parallelism: weights are replicated over `replicate` and sharded over
+  // `shard`. With data parallelism both exist, with size 1 if necessary.
   MeshDim replicate{.name = "replicate"};
   MeshDim shard{.name = "shard"};
   std::vector<MeshDim> planned;
 
   [[nodiscard]] bool has_data() const { return (replicate.digits | shard.digits) != 0; }
-  // In order.
+  // Returns the dimensions of the mesh in order.
   [[nodiscard]] std::vector<MeshDim> dims() const;
 };
 
-// The tensors that operators make or read. Between these, inside of chains of parallelization
-// operators, layouts are nobody's.
+// Returns the tensors that operators read or write. The layouts between them, inside chains of
+// parallelization operators, do not matter.
 std::vector<graph::NodeId> tensors_of(const graph::Graph& pcg);
 
-// `digits` are those of the layouts: of the machine, and of time.
+// Returns the mesh of `mapped`. `digits` are those of its layouts: of the machine, and of time.
 Mesh mesh_of(const plan::MappedGraph& mapped, const machine::Digits& digits);
 
-// How devices are numbered: runs of the machine's digits, outermost first, and in which order they
-// make the mesh.
+// Numbering of devices: runs of the machine's digits, outermost first, and the order in which they
+// form the mesh.
 struct Numbering {
   std::vector<std::int64_t> sizes;
   std::vector<std::size_t> order;

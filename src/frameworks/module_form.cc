@@ -21,7 +21,7 @@ DimMap same_dims(std::size_t rank) {
   return out;
 }
 
-// Activations count from the end where that is their features.
+// Returns the dimensions of an activation: features count from the end.
 DimMap activation_dims(std::size_t rank) {
   auto out = same_dims(rank);
   if (rank > 0) out.back() = -1;
@@ -32,8 +32,8 @@ bool has_word(const Words& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// "b s i, h d i -> b h s d" as nn.Linear has it: [h d, i] is its weight, [b s i] its input and
-// [b s (h d)] its output.
+// Form of a contraction as nn.Linear. In "b s i, h d i -> b h s d" the weight is [h d, i], the
+// input [b s i] and the output [b s (h d)].
 class Product {
  public:
   Product(const Shape& weight_sizes, Words x, Words w, Words out)
@@ -44,7 +44,7 @@ class Product {
       is_product_ = is_product_ && in_x != in_out;
       (in_x ? contracted_ : made_).push_back(word);
     }
-    // Of the two activations one is written as PyTorch has it.
+    // One of the two activations is written in PyTorch's order.
     for (auto word : contracted_.size() == 1 ? x_ : out_) {
       if (!has_word(w_, word)) leading_.push_back(word);
     }
@@ -93,7 +93,7 @@ std::optional<ModuleForm> contraction_form(const Graph& graph, NodeId id, std::s
       .form();
 }
 
-// The bias of a product with heads, [h 1 d], is one dimension there.
+// Merges the bias of a matmul with heads, [h 1 d], to the one dimension of PyTorch.
 ModuleForm without_ones(ModuleForm form) {
   Shape merged = {1};
   bool is_first = true;

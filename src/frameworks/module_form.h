@@ -1,5 +1,5 @@
-// How an operator with weights stands in a module of PyTorch, where dimensions are others than in
-// the graph: nn.Linear has one dimension for all heads and their features.
+// Shapes of an operator with weights as a PyTorch module, whose dimensions differ from the graph's:
+// nn.Linear has one dimension for all heads and their features.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@
 
 namespace tandem::frameworks {
 
-// By dimension of a graph's tensor, which one of PyTorch's it is the outer part of; nothing where
-// it is an inner part, which no placement cuts.
+// For each dimension of a graph's tensor, the PyTorch dimension whose outer part it is. Nullopt for
+// an inner part, which no placement shards.
 using DimMap = std::vector<std::optional<int>>;
 
 struct ModuleForm {
-  Shape weight;  // of the parameter
+  Shape weight;  // shape of the parameter
   DimMap weight_dims;
-  // Of activations: last ones are -1, whatever lies before them.
+  // Dimensions of the activations; the last one is -1, whatever the rank.
   DimMap input_dims, output_dims;
 };
 
-// Of operator `id` and the weight that is its operand number `operand`. Graph or PCG.
+// Returns the form of operator `id` and of its operand `operand`, a weight. `graph` may be a PCG.
 ModuleForm module_form(const graph::Graph& graph, graph::NodeId id, std::size_t operand);
 
 }  // namespace tandem::frameworks

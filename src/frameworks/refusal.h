@@ -1,4 +1,4 @@
-// Why a framework has no form for what a plan does.
+// Errors for plans that a framework cannot express.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tandem::frameworks {
 
-// `target` is "megatron"; what the plan has is named by its setting.
+// Throws errors of kind `target` ("megatron"). Their place is the setting of the plan.
 class Refusing {
  public:
   Refusing(std::string target, const Degrees& degrees)

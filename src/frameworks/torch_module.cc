@@ -23,7 +23,7 @@ using machine::Layout;
   throw UserError("torch", where, message, hint);
 }
 
-// Who reads a tensor: an operator, as its operand number so and so, in this layout.
+// Reader of a tensor: an operator, the number of its operand, and the layout there.
 struct Reader {
   NodeId id;
   std::size_t operand = 0;
@@ -57,10 +57,10 @@ class TorchReading {
     if (schedule.stages > 1) {
       refuse(
           plan_.strategy,
-          fmt::format("the plan has {} pipeline stages, and a module is in one place",
+          fmt::format("has {} pipeline stages, which `--to torch` does not support",
                       schedule.stages),
-          "`--to megatron` and `--to torchtitan` have pipelines; `tandem plan ... --no-pipeline` "
-          "has none");
+          "use `--to megatron` or `--to torchtitan`, or plan without a pipeline: `tandem plan ... "
+          "--no-pipeline`");
     }
   }
 
@@ -68,10 +68,12 @@ class TorchReading {
     for (auto id : tensors_of(pcg_)) {
       const auto& node = pcg_.node(report::origin_of(pcg_, id));
       if (is_join(node)) {
-        refuse("%" + node.name, "is made in several places at once, and DTensors are everywhere");
+        refuse(
+            "%" + node.name,
+            "is computed on several parts of the devices, but a DTensor must be on its whole mesh");
       }
       if ((layout(id).idle() & digits_.space()) != 0) {
-        refuse("%" + node.name, fmt::format("lies {}, and a DTensor is on every device of its mesh",
+        refuse("%" + node.name, fmt::format("is {}, but a DTensor must be on its whole mesh",
                                             layout_words(layout(id), machine_, digits_)));
       }
     }
@@ -93,7 +95,7 @@ class TorchReading {
     }
   }
 
-  // Its first reader; the others get what DTensor makes of it.
+  // Returns the first reader of `id`. The others read what DTensor derives from its layout.
   [[nodiscard]] std::optional<Reader> reader_of(NodeId id) const {
     std::optional<Reader> out;
     for (auto user : consumers_[id.index()]) {
@@ -110,7 +112,7 @@ class TorchReading {
     return out;
   }
 
-  // Where `dims` leads the dimensions that the layout cuts.
+  // Returns the placements of `layout`; `dims` maps its dimensions to those of PyTorch.
   [[nodiscard]] Placements placements(const std::string& name, const Layout& layout,
                                       const DimMap& dims) const {
     Placements out;
@@ -125,10 +127,11 @@ class TorchReading {
       } else if (dims[role.dim()]) {
         out.push_back(fmt::format("Shard({})", *dims[role.dim()]));
       } else {
-        refuse("%" + name,
-               fmt::format("is cut inside of heads: {}. A layer of PyTorch has these and their "
-                           "features in one dimension, which is cut into whole heads",
-                           layout_words(layout, machine_, digits_)));
+        refuse(
+            "%" + name,
+            fmt::format("is sharded inside of attention heads ({}), but layers of PyTorch can only "
+                        "be sharded into whole heads",
+                        layout_words(layout, machine_, digits_)));
       }
     }
     return out;
@@ -156,7 +159,7 @@ class TorchReading {
            node.op.is(ops::kLayerNorm) || node.op.is(ops::kRmsNorm);
   }
 
-  // Which operand is a weight; nothing where none is.
+  // Returns the number of the operand that is a weight, or nullopt if none is.
   [[nodiscard]] std::optional<std::size_t> weight_operand(NodeId id) const {
     const auto inputs = pcg_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -169,13 +172,14 @@ class TorchReading {
     const auto& node = pcg_.node(id);
     if (node.op.is(ops::kEmbeddingBag) || node.op.is(ops::kEmbeddingBags)) {
       refuse("%" + node.name,
-             fmt::format("is of the operator {}, for which DTensor has no rule", node.op.name()),
-             "data parallelism alone has a form: `tandem plan ... --dims data`");
+             fmt::format("uses the operator {}, for which DTensor has no sharding rule",
+                         node.op.name()),
+             "plan with data parallelism only: `tandem plan ... --dims data`");
     }
     if (node.op.is(ops::kMoeDispatch) || node.op.is(ops::kMoeCombine)) {
       refuse("%" + node.name,
-             "sends tokens to experts, which modules of PyTorch do each in a way of their own",
-             "data parallelism alone has a form: `tandem plan ... --dims data`");
+             "dispatches tokens to experts, for which PyTorch has no standard module",
+             "plan with data parallelism only: `tandem plan ... --dims data`");
     }
     const bool has_windows =
         node.op.is(ops::kConv2d) || node.op.is(ops::kMaxPool2d) || node.op.is(ops::kAvgPool2d);
@@ -183,10 +187,9 @@ class TorchReading {
       const auto role = layout(pcg_.inputs(id)[0])[i];
       if (!role.is_dim() || role.dim() < 2) continue;
       refuse("%" + node.name,
-             fmt::format("reads rows or columns of other devices beside its own: {}. DTensors have "
-                         "no such windows",
+             fmt::format("shards rows or columns of images ({}), but DTensor has no halo exchange",
                          layout_words(layout(pcg_.inputs(id)[0]), machine_, digits_)),
-             "`tandem plan ... --dims data,model` cuts neither");
+             "plan without it: `tandem plan ... --dims data,model`");
     }
   }
 

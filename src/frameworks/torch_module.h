@@ -1,6 +1,6 @@
-// A plan as a module of Python that spreads a user's nn.Module with DTensor and FSDP: which devices
-// are a mesh, how each parameter is stored and used, how what layers read and make lies. The code
-// that applies it is templates/parallelize.py; what is made here are its tables.
+// A plan as a Python module that applies DTensor and FSDP to a user's nn.Module: the device mesh,
+// the stored and used layout of each parameter, the layouts of layers' inputs and outputs. The code
+// that applies it is templates/parallelize.py; this code generates its tables.
 #pragma once
 
 #include <string>
@@ -10,35 +10,36 @@
 
 namespace tandem::frameworks {
 
-// By dimension of the mesh that is planned: "Shard(0)".
+// For each planned dimension of the mesh: "Shard(0)".
 using Placements = std::vector<std::string>;
 
 struct TorchWeight {
   std::string name;
-  Shape shape;  // of the parameter, as PyTorch's layers have it
+  Shape shape;  // shape of the parameter in PyTorch's layers
   Placements stored, used;
 };
 
 struct TorchLayer {
   std::string name;
-  std::string weight;       // whose module it is; empty: it is the module of another layer's
-  Placements reads, gives;  // its input, and its output as its first reader wants it
+  std::string weight;       // weight of the layer's module; empty if another layer uses it first
+  Placements reads, gives;  // layout of its input, and of its output for the first reader
 };
 
 struct TorchModule {
   Mesh mesh;
   Numbering numbering;
   std::vector<TorchWeight> weights;
-  std::vector<TorchLayer> layers;       // empty where nothing is planned but data parallelism
-  bool gather_again = false;            // weights are gathered for the backward pass, too
-  std::vector<std::string> recomputed;  // operators
-  std::vector<std::string> whole;       // weights that FSDP stores in parts, and the plan does not
+  std::vector<TorchLayer> layers;       // empty if the plan has only data parallelism
+  bool gather_again = false;            // weights are regathered for the backward pass
+  std::vector<std::string> recomputed;  // operators that are recomputed
+  std::vector<std::string> whole;       // weights that FSDP shards and the plan does not
 };
 
-// Throws UserError("torch", ...) that names the tensor or the operator which has no form there.
+// Returns the module of `plan`. Throws UserError("torch", ...) that names the tensor or operator
+// that PyTorch cannot express.
 TorchModule torch_module(const plan::Plan& plan, const machine::Machine& machine);
 
-// Its source.
+// Returns the Python source of `module`.
 std::string to_python(const TorchModule& module, const plan::Plan& plan);
 
 }  // namespace tandem::frameworks

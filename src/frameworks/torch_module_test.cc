@@ -56,7 +56,7 @@ TEST(TorchModule, HasDataParallelismApart) {
 }
 
 TEST(TorchModule, NumbersDevicesAsTheMachineDoes) {
-  // Tensor parallelism between nodes, data parallelism inside them.
+  // Tensor parallelism between nodes, data parallelism inside them
   const auto module = module_of(kMlp, "dgx_a100:2", "megatron:tp=1/2");
   EXPECT_EQ(module.numbering.sizes, (std::vector<std::int64_t>{2, 8}));
   EXPECT_EQ(module.numbering.order, (std::vector<std::size_t>{1, 0}));
@@ -80,7 +80,7 @@ TEST(TorchModule, HasHeadsAndTheirFeaturesInOneDimension) {
   EXPECT_EQ(weight(module, "l0.b_q").shape, Shape{64});
   EXPECT_EQ(weight(module, "l0.b_q").stored, Placements{"Shard(0)"});
   EXPECT_EQ(weight(module, "l0.w_o").stored, Placements{"Shard(1)"});
-  // The table's first reader is the module; that of the scores is another.
+  // The embedding table's first reader is the module. The scores are another reader.
   const auto scores = std::ranges::find(module.layers, "logits", &TorchLayer::name);
   ASSERT_NE(scores, module.layers.end());
   EXPECT_EQ(scores->weight, "");
@@ -111,9 +111,9 @@ TEST(ModuleForm, HasNoPlaceInsideOfHeads) {
 TEST(TorchModule, RefusesPipelines) {
   EXPECT_EQ(
       error_of([] { module_of(kMlp, "dgx_a100:1", "megatron:tp=4,pp=2"); }),
-      "megatron:tp=4,dp=1,pp=2,micro=16: the plan has 2 pipeline stages, and a module is in one "
-      "place (`--to megatron` and `--to torchtitan` have pipelines; `tandem plan ... "
-      "--no-pipeline` has none)");
+      "megatron:tp=4,dp=1,pp=2,micro=16: has 2 pipeline stages, which `--to torch` does not "
+      "support (use `--to megatron` or `--to torchtitan`, or plan without a pipeline: `tandem "
+      "plan ... --no-pipeline`)");
 }
 
 }  // namespace

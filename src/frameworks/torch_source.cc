@@ -1,4 +1,4 @@
-// The tables of a TorchModule in Python, equal layers in one row each.
+// Writes the tables of a TorchModule in Python; equal layers share a row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tandem::frameworks {
 
 namespace {
 
-// JSON's texts are Python's, too.
+// Returns a JSON string, which is also a Python string.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
@@ -37,7 +37,7 @@ std::string texts(const std::vector<std::string>& values) {
   return tuple(out);
 }
 
-// "3" of "l3.w_q": the number of its layer.
+// Returns the number of the layer in a name: "3" of "l3.w_q".
 std::string_view number_in(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789";
   const auto first = name.find_first_of(kDigits);
@@ -45,7 +45,7 @@ std::string_view number_in(std::string_view name) {
   return name.substr(first, name.find_first_not_of(kDigits, first) - first);
 }
 
-// "l3.w_q" as "l{i}.w_q" where 3 is the number of the layer.
+// Returns "l{i}.w_q" for "l3.w_q" if 3 is the number of the layer, else the name.
 std::string pattern(const std::string& name, std::string_view number) {
   const auto own = number_in(name);
   if (number.empty() || own != number) return name;
@@ -54,10 +54,10 @@ std::string pattern(const std::string& name, std::string_view number) {
   return out;
 }
 
-// A row for each layer that is not like one before it but for its number.
+// Rows of a table. Layers that differ only in their number share a row.
 class Rows {
  public:
-  // `format` gives the row from a function that names.
+  // Adds a row. `format` returns its text, given a function that writes names.
   template <class Format>
   void add(const std::string& name, const Format& format) {
     const auto number = number_in(name);
@@ -98,7 +98,7 @@ class Rows {
   std::vector<Row> rows_;
 };
 
-// The names, one of equal layers.
+// Returns the names as a tuple; equal layers share a name.
 std::string folded_names(const std::vector<std::string>& names) {
   std::vector<std::string> out;
   for (const auto& name : names) {
@@ -175,7 +175,7 @@ std::string to_python(const TorchModule& module, const plan::Plan& plan) {
   CHECK(at != files.end());
   std::string out;
   auto rest = at->text;
-  // What stands in @@ @@ is filled in.
+  // Replaces each @@name@@ of the template by its value.
   while (true) {
     const auto open = rest.find("@@");
     if (open == std::string_view::npos) break;

@@ -22,14 +22,16 @@ class Torchtitan {
         refuse_("torchtitan", degrees) {}
 
   Flags run() {
-    refuse_.when(!degrees_.is_transformer, "torchtitan trains transformers, and this is none");
-    refuse_.when(schedule_.is_delayed(), "torchtitan's pipelines update weights at once");
+    refuse_.when(!degrees_.is_transformer,
+                 "torchtitan trains only transformers, and the model is not one");
+    refuse_.when(schedule_.is_delayed(), "torchtitan does not support delayed weight updates");
     data();
     layers();
     pipeline();
     recomputation();
     numbers();
-    out_.notes.emplace_back("flags of torchtitan v0.2.2; later versions say batches otherwise");
+    out_.notes.emplace_back(
+        "the flags are for torchtitan v0.2.2; later versions define batch sizes differently");
     return std::move(out_);
   }
 
@@ -42,12 +44,11 @@ class Torchtitan {
   void data() {
     const bool alone = degrees_.tp * degrees_.cp * degrees_.pp == 1;
     refuse_.when(degrees_.zero == 0 && degrees_.dp > 1 && !alone,
-                 "torchtitan has a copy of all weights on every device only where nothing else is "
-                 "parallel",
-                 "zero=2 or zero=3 shares them between the devices of data parallelism");
+                 "torchtitan replicates weights only in pure data parallelism",
+                 "use zero=2 or zero=3 to shard them");
     refuse_.when(degrees_.zero == 1 && degrees_.micro_batches > 1,
-                 "torchtitan reduces gradients after every micro-batch, and zero=1 once a step",
-                 "zero=2");
+                 "torchtitan reduces gradients after every micro-batch, but zero=1 once per step",
+                 "use zero=2");
     const bool shares = degrees_.zero > 0;
     add("parallelism.data_parallel_replicate_degree", shares ? 1 : degrees_.dp);
     add("parallelism.data_parallel_shard_degree", shares ? degrees_.dp : 1);
@@ -55,16 +56,15 @@ class Torchtitan {
       add("parallelism.fsdp_reshard_after_forward", degrees_.zero == 3 ? "always" : "never");
     }
     if (schedule_.bucket > Bytes{}) {
-      out_.notes.emplace_back("bucket: torchtitan chooses what is reduced together itself");
+      out_.notes.emplace_back("bucket: torchtitan chooses its own gradient buckets");
     }
   }
 
   void layers() {
     refuse_.when(setting_.tp.size() > 1,
-                 "tensor parallelism is between nodes first, and torchtitan has it on neighbouring "
-                 "ranks");
+                 "tensor parallelism spans nodes first, but torchtitan uses neighbouring ranks");
     refuse_.when(degrees_.tp > 1 && !setting_.sp,
-                 "torchtitan's tensor parallelism computes norms along the sequence", "sp");
+                 "torchtitan's tensor parallelism requires sequence parallelism", "add sp");
     add("parallelism.tensor_parallel_degree", degrees_.tp);
     if (degrees_.cp > 1) {
       add("parallelism.context_parallel_degree", degrees_.cp);
@@ -78,16 +78,16 @@ class Torchtitan {
     if (degrees_.pp == 1) return;
     const auto& layers = degrees_.layers;
     refuse_.when(layers.empty(),
-                 "a stage begins inside of a layer, and torchtitan keeps them whole",
+                 "a stage begins inside a layer, but torchtitan does not split layers",
                  "`tandem explain plan.json` lists the stages");
     refuse_.when(
         std::ranges::adjacent_find(layers, std::ranges::not_equal_to()) != layers.end(),
         "stages have different numbers of layers",
-        "parallelism.module_fqns_per_model_part of torchtitan takes the names of each stage's");
+        "set the modules of each stage with torchtitan's parallelism.module_fqns_per_model_part");
     const char* names[] = {"GPipe", "1F1B", "Interleaved1F1B"};
     add("parallelism.pipeline_parallel_schedule", names[static_cast<std::size_t>(schedule_.order)]);
     add("parallelism.pipeline_parallel_layers_per_stage", layers[0]);
-    // As many layers in each stage, as the plan has them.
+    // Every stage has the same number of layers, as in the plan.
     add("parallelism.pipeline_parallel_first_stage_less_layers", 0);
     add("parallelism.pipeline_parallel_last_stage_less_layers", 0);
     add("parallelism.pipeline_parallel_microbatch_size", degrees_.samples);
@@ -95,15 +95,14 @@ class Torchtitan {
 
   void recomputation() {
     const auto& what = setting_.recompute;
-    refuse_.when(what == "selective",
-                 "torchtitan does not recompute just what grows with the square of a sequence",
-                 "recompute=save_matmuls, full or none");
+    refuse_.when(what == "selective", "torchtitan does not support recompute=selective",
+                 "use recompute=save_matmuls, full or none");
     add("activation_checkpoint.mode", what == "save_matmuls" ? "selective" : what);
     if (what == "save_matmuls") add("activation_checkpoint.selective_ac_option", "op");
   }
 
   void numbers() {
-    // A pipeline's micro-batches are parts of a local batch, others are accumulated over.
+    // The micro-batches of a pipeline are parts of a local batch; others accumulate gradients.
     const auto parts = degrees_.pp > 1 ? degrees_.micro_batches : 1;
     add("training.local_batch_size", degrees_.samples * parts);
     add("training.global_batch_size", plan_.batch);
@@ -114,11 +113,11 @@ class Torchtitan {
     add("training.dtype", all_half ? "bfloat16" : "float32");
     add("training.mixed_precision_param", half ? "bfloat16" : "float32");
     if (half && schedule_.precision.gradient(plan_.dtype) != DType::kFp32 && !all_half) {
-      out_.notes.emplace_back("torchtitan reduces gradients in fp32, the plan in bf16");
+      out_.notes.emplace_back("torchtitan reduces gradients in fp32; the plan uses bf16");
     }
     refuse_.when(plan_.optimizer != plan::Optimizer::kAdam,
-                 fmt::format("torchtitan has Adam and AdamW, not {}", name(plan_.optimizer)),
-                 "--optimizer adam");
+                 fmt::format("torchtitan supports Adam and AdamW, not {}", name(plan_.optimizer)),
+                 "use --optimizer adam");
     add("optimizer.name", "Adam");
   }
 

@@ -33,7 +33,7 @@ class Generator {
 
   Generated run() {
     table_.fill(options_.max_ops, [&](const Progress& p) {
-      say(fmt::format("level {}: {} graphs, {} of {} pieces", p.level, p.graphs, p.done, p.of));
+      say(fmt::format("level {}: {} graphs, {} of {} parts", p.level, p.graphs, p.done, p.of));
     });
     out_.graphs = table_.graphs();
     out_.candidates = table_.equalities().size();
@@ -62,7 +62,7 @@ class Generator {
     std::set<std::pair<std::vector<FormulaId>, std::vector<FormulaId>>> seen;
     HashSet normalised_already;  // the normal form depends on no name
     for (std::size_t i = 0; i < equalities.size(); ++i) {
-      if (i % 1000 == 0) say(fmt::format("generalised {} of {}", i, equalities.size()));
+      if (i % 1000 == 0) say(fmt::format("generalized {} of {}", i, equalities.size()));
       const Equation found{{reader.read(equalities[i].left)}, {reader.read(equalities[i].right)}};
       const auto general = generalised(formulas_, found);
       if (!normalised_already.insert(nameless_hash(formulas_, general))) continue;
@@ -88,7 +88,7 @@ class Generator {
     sort(equations_);
     Pruning pruning(table_, formulas_, options_.threads);
     const auto kept = pruning.without_derived(equations_, true, [&](std::size_t done) {
-      say(fmt::format("derived {} of {}", done, equations_.size()));
+      say(fmt::format("checked {} of {} for derivations", done, equations_.size()));
     });
     count("without those that follow from smaller ones", kept.size());
     kept_ = without_special(kept);
@@ -104,7 +104,7 @@ class Generator {
     for (const auto& e : equations) (is_special(e) ? special : out).push_back(e);
     for (const auto& e : out) pruning.give(e);
     const auto needed = pruning.without_derived(special, false, [&](std::size_t done) {
-      say(fmt::format("special cases {} of {}", done, special.size()));
+      say(fmt::format("checked {} of {} special cases", done, special.size()));
     });
     out.insert(out.end(), needed.begin(), needed.end());
     sort(out);

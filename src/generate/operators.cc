@@ -79,7 +79,7 @@ VariableGroup parse_variables(std::string_view text, bool indices) {
   const auto count = rest.empty() ? 0 : parse_int(rest[0]).value_or(0);
   const auto below = rest.size() == 3 && rest[1] == "below" ? parse_int(rest[2]).value_or(0) : 0;
   if (!shape || count < 1 || indices != (below > 0) || rest.size() != (indices ? 3U : 1U)) {
-    throw UserError("rule", "operator set", fmt::format("'{}' is no variables", text),
+    throw UserError("rule", "operator set", fmt::format("'{}' is not a group of variables", text),
                     "write `tensors [4, 4] 3` or `indices [4] 2 below 5`");
   }
   out.type.shape = *shape;
@@ -123,8 +123,8 @@ rewrite::Rule read_line(std::string_view text, std::size_t line) {
 void add_operations(std::string_view text, std::size_t line, OperatorSet& out) {
   const auto rule = read_line(text, line);
   if (!rule.symbols.empty()) {
-    throw UserError("rule", rule.name, "attributes of an operator set have values",
-                    "write a line for each");
+    throw UserError("rule", rule.name, "attributes in an operator set must have values",
+                    "write one line for each value");
   }
   for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
     out.operations.push_back({.pattern = part_of(rule.source, o),
@@ -147,7 +147,7 @@ void add_constant(std::string_view text, std::size_t line, OperatorSet& out) {
     const auto symbol = std::ranges::find(rule.symbols, word.substr(0, equals));
     const auto value = parse_int(word.substr(std::min(equals + 1, word.size())));
     if (symbol == rule.symbols.end() || !value) {
-      throw UserError("rule", rule.name, fmt::format("'{}' gives no size", word),
+      throw UserError("rule", rule.name, fmt::format("'{}' does not set a size", word),
                       "write `constant n=4: (constant shape=[?n, ?n] value=1)`");
     }
     values[static_cast<std::size_t>(symbol - rule.symbols.begin())] = *value;
@@ -190,8 +190,8 @@ OperatorSet parse_operator_set(std::string_view text) {
 OperatorSet operator_set(std::string_view name) {
   if (name == "taso") return parse_operator_set(kTaso);
   if (name == "all") return parse_operator_set(std::string(kTaso) + std::string(kRest));
-  throw UserError("flag", "--ops", fmt::format("there is no operator set '{}'", name),
-                  "there are: taso, all; or name a file");
+  throw UserError("flag", "--ops", fmt::format("unknown operator set '{}'", name),
+                  "expected taso, all, or the name of a file");
 }
 
 }  // namespace tandem::generate

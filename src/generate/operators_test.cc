@@ -26,19 +26,19 @@ constant n=4: (constant shape=[?n, ?n] kind="eye" value=1)
 
 TEST(OperatorSet, SaysWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"tensors 4 3", "'4 3' is no variables"},
-      {"tensors [4] 0", "'[4] 0' is no variables"},
-      {"indices [4] 2", "'[4] 2' is no variables"},
+      {"tensors 4 3", "'4 3' is not a group of variables"},
+      {"tensors [4] 0", "'[4] 0' is not a group of variables"},
+      {"indices [4] 2", "'[4] 2' is not a group of variables"},
       {"(rellu ?x)", "rellu"},
-      {"(concat ?x ?y axis=?a)", "attributes of an operator set have values"},
-      {"constant n: (constant shape=[?n])", "'n' gives no size"},
+      {"(concat ?x ?y axis=?a)", "attributes in an operator set must have values"},
+      {"constant n: (constant shape=[?n])", "'n' does not set a size"},
       {"constant (constant shape=[?n])", "a size of the constant has no value"},
   };
   for (const auto& [text, expected] : cases) {
     const auto message = error_of([&, text = text] { (void)parse_operator_set(text); });
     EXPECT_NE(message.find(expected), std::string::npos) << message;
   }
-  EXPECT_NE(error_of([] { (void)operator_set("tasso"); }).find("no operator set 'tasso'"),
+  EXPECT_NE(error_of([] { (void)operator_set("tasso"); }).find("unknown operator set 'tasso'"),
             std::string::npos);
 }
 

@@ -86,7 +86,7 @@ Program::Program(const rewrite::Side& pattern, rewrite::PatternId output,
     }
     types.push_back(op ? table.result(*op, inputs) : rewrite::TypeTable::kNone);
     if (types.back() == rewrite::TypeTable::kNone) {
-      throw UserError("graph", node.spec->name, "does not take these operands");
+      throw UserError("graph", node.spec->name, "does not accept these operands");
     }
     if (op->is(ops::kConstant)) {
       step.fixed = constant_values(*op);

@@ -78,11 +78,11 @@ void GraphBuilder::check_new(const ops::Op& op, std::string_view name) const {
   }
   if (name.find_first_of(" \t\r\n%,()#:=\"{}") != std::string_view::npos) {
     throw UserError("graph", place(op, name),
-                    "a node's name has no blanks and none of % , ( ) # : = \" { }");
+                    "node names must not contain blanks or any of % , ( ) # : = \" { }");
   }
-  if (!is_utf8(name)) throw UserError("graph", op.name(), "a node's name is not UTF-8");
+  if (!is_utf8(name)) throw UserError("graph", op.name(), "node names must be valid UTF-8");
   if (by_name_.contains(name)) {
-    throw UserError("graph", place(op, name), "there is already a node of this name");
+    throw UserError("graph", place(op, name), "another node already has this name");
   }
 }
 
@@ -137,14 +137,14 @@ DType common_dtype(const ops::Op& op, std::span<const TensorType> inputs) {
     const bool wants_index = ((op.spec().index_inputs >> i) & 1U) != 0;
     if (is_integer(dtype) != wants_index) {
       throw UserError("graph", "",
-                      fmt::format("input {} is {} and must be {}", i, name(dtype),
+                      fmt::format("input {} is {}, but must be {}", i, name(dtype),
                                   wants_index ? "int32 or int64" : "a real type"));
     }
     if (wants_index) continue;
     if (common && *common != dtype) {
       throw UserError(
           "graph", "",
-          fmt::format("input {} is {} and an earlier input is {}", i, name(dtype), name(*common)));
+          fmt::format("input {} is {}, but an earlier input is {}", i, name(dtype), name(*common)));
     }
     common = dtype;
   }
@@ -204,7 +204,7 @@ TensorType type_on(const ops::TaskGrid& grid, const ops::Op& op, const ops::Sign
 
 TensorType unchecked_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
   if (op.role() == ops::Role::kSource && !inputs.empty()) {
-    throw UserError("graph", "", fmt::format("takes 0 inputs and has {}", inputs.size()));
+    throw UserError("graph", "", fmt::format("takes 0 inputs, but has {}", inputs.size()));
   }
   if (op.spec().type) return op.spec().type(op.raw(), inputs);
   const auto& s = ops::signature(op, sizes_of(inputs));

@@ -59,11 +59,12 @@ TEST(Join, Errors) {
                     x, y, operands));
   };
   EXPECT_EQ(join("shape=[4]", "shape=[4]"), "accepted");
-  EXPECT_EQ(join("shape=[4]", "shape=[4]", "%x"), "join %s: takes 2 inputs or more and has 1");
+  EXPECT_EQ(join("shape=[4]", "shape=[4]", "%x"), "join %s: takes at least 2 inputs, but has 1");
   EXPECT_EQ(join("shape=[4]", "shape=[4/2]"),
-            "join %s: input 1 is [4/2] fp32 and input 0 is [4] fp32 (what is joined has one type)");
+            "join %s: input 1 is [4/2] fp32, but input 0 is [4] fp32 (all joined tensors must have "
+            "the same type)");
   EXPECT_EQ(join("shape=[4]", "shape=[4] dtype=int64 below=2"),
-            "join %s: input 1 is int64 and must be a real type");
+            "join %s: input 1 is int64, but must be a real type");
   EXPECT_EQ(join("shape=[4]^2", "shape=[4]^2"),
             "join %s: partial maxima cannot be joined (reduce them first)");
 }

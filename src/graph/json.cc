@@ -48,7 +48,7 @@ class Reader {
   [[nodiscard]] std::string graph_name(const Json& json) const {
     auto name = text(json, "name", "");
     if (words(name).size() != 1 || name.find_first_of("#\n") != std::string::npos) {
-      fail("", fmt::format("'{}' is not a graph's name: one word", name));
+      fail("", fmt::format("'{}' is not a valid graph name: it must be one word", name));
     }
     return name;
   }
@@ -57,7 +57,7 @@ class Reader {
                                  const std::string& where) const {
     const auto at = json.find(key);
     if (at == json.end() || !at->is_string())
-      fail(where, fmt::format("key '{}' must be a text", key));
+      fail(where, fmt::format("key '{}' must be a string", key));
     return at->get<std::string>();
   }
 
@@ -70,9 +70,10 @@ class Reader {
 
   [[nodiscard]] NodeId find(const GraphBuilder& builder, const Json& name,
                             const std::string& where) const {
-    if (!name.is_string()) fail(where, "a node is named by a text");
+    if (!name.is_string()) fail(where, "node names must be strings");
     const auto id = builder.find(name.get<std::string>());
-    if (!id) fail(where, fmt::format("there is no node '{}' before", name.get<std::string>()));
+    if (!id)
+      fail(where, fmt::format("there is no node '{}' before this one", name.get<std::string>()));
     return *id;
   }
 
@@ -82,7 +83,7 @@ class Reader {
     if (at == node.end()) return out;
     if (!at->is_object()) fail(where, "key 'attributes' must be an object");
     for (const auto& [name, value] : at->items()) {
-      if (!value.is_string()) fail(where, fmt::format("attribute '{}' must be a text", name));
+      if (!value.is_string()) fail(where, fmt::format("attribute '{}' must be a string", name));
       out.emplace_back(name, value.get<std::string>());
     }
     return out;
@@ -105,7 +106,8 @@ class Reader {
       const auto id = builder.add(ops::parse_op(spec, attributes(node, where)), inputs, name);
       const auto type = type_text(builder.node(id).type);
       if (node.contains("type") && text(node, "type", where) != type) {
-        fail(where, fmt::format("is written as {} and is {}", text(node, "type", where), type));
+        fail(where,
+             fmt::format("is written as {}, but its type is {}", text(node, "type", where), type));
       }
     } catch (const UserError& e) {
       if (e.where.starts_with(source_)) throw;

@@ -37,23 +37,23 @@ TEST(GraphJson, SaysWhatIsWrong) {
   EXPECT_EQ(error_of("["), "g.json: is not JSON");
   EXPECT_EQ(error_of("[]"), "g.json: is not a JSON object");
   EXPECT_EQ(error_of(document(R"({"name": "x", "op": "input", "name": "y"})")),
-            "g.json: 'nodes[0].name' stands twice");
+            "g.json: 'nodes[0].name' is given twice");
   EXPECT_EQ(error_of("{}"), "g.json: key 'tandem_graph' must be 1");
   EXPECT_EQ(error_of(document("", "")), "g.json: key 'outputs' names no node");
   EXPECT_EQ(error_of(document("1")), "g.json: node 0: must be an object");
-  EXPECT_EQ(error_of(document(R"({"name": "x"})")), "g.json: node 'x': key 'op' must be a text");
+  EXPECT_EQ(error_of(document(R"({"name": "x"})")), "g.json: node 'x': key 'op' must be a string");
   EXPECT_EQ(error_of(document(R"({"name": "x", "op": "rleu"})")),
-            "g.json: node 'x': there is no operator 'rleu'");
+            "g.json: node 'x': unknown operator 'rleu'");
   EXPECT_EQ(error_of(document(R"({"name": "x", "op": "relu", "inputs": ["y"]})")),
-            "g.json: node 'x': there is no node 'y' before");
+            "g.json: node 'x': there is no node 'y' before this one");
   EXPECT_EQ(error_of(document(kInput + "," + kInput)),
-            "g.json: node 'x': there is already a node of this name");
+            "g.json: node 'x': another node already has this name");
   EXPECT_EQ(error_of(document(R"({"name": "x", "op": "input", "attributes": {"shape": 2}})")),
-            "g.json: node 'x': attribute 'shape' must be a text");
+            "g.json: node 'x': attribute 'shape' must be a string");
   EXPECT_EQ(
       error_of(document(
           R"({"name": "x", "op": "input", "attributes": {"shape": "[2]"}, "type": "[3] fp32"})")),
-      "g.json: node 'x': is written as [3] fp32 and is [2] fp32");
+      "g.json: node 'x': is written as [3] fp32, but its type is [2] fp32");
   EXPECT_EQ(error_of("{\"a\":" + std::string(5000, '[')), "g.json: is nested too deeply");
 }
 

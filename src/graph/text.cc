@@ -113,7 +113,7 @@ class Parser {
         run_line(read_line(line, 0), nullptr);
       }
     }
-    fail("the text ends without 'return'", "");
+    fail("the graph ends without 'return'", "");
   }
 
  private:
@@ -146,22 +146,22 @@ class Parser {
     const auto first = first_word(line);
     if (first == "repeat") return {number, read_repeat(line, depth)};
     if (first == "end") fail("'end' without 'repeat'", "");
-    if (first == "carry") fail("'carry' stands only at the start of a repeat", "");
+    if (first == "carry") fail("'carry' is only allowed at the start of a repeat", "");
     return {number, read_node(line)};
   }
 
   // Reads `repeat COUNT as VARIABLE from NUMBER`, then carries and nodes, then `end`.
   Repeat read_repeat(std::string_view header, int depth) {
     const int start = line_;
-    if (depth == kMaxDepth) fail(fmt::format("repeats nested deeper than {}", kMaxDepth), "");
+    if (depth == kMaxDepth) fail(fmt::format("repeats are nested deeper than {}", kMaxDepth), "");
     auto repeat = read_header(header);
     while (!rest_.empty()) {
       const auto line = next_line();
       if (line.empty()) continue;
       const auto first = first_word(line);
       if (first == "end") {
-        if (line != "end") fail("text after 'end'", line);
-        if (repeat.body.empty()) fail("a repeat needs at least one node", "");
+        if (line != "end") fail("unexpected text after 'end'", line);
+        if (repeat.body.empty()) fail("a repeat must have at least one node", "");
         return repeat;
       }
       if (first == "return") break;
@@ -171,7 +171,7 @@ class Parser {
         repeat.body.push_back(read_line(line, depth + 1));
       }
     }
-    fail(fmt::format("the repeat of line {} has no 'end'", start), "");
+    fail(fmt::format("the repeat in line {} has no 'end'", start), "");
   }
 
   [[nodiscard]] Repeat read_header(std::string_view line) const {
@@ -182,7 +182,7 @@ class Parser {
     const auto count = parse_int(w[1]);
     if (!count || *count < 1) fail("expected a count of at least 1", w[1]);
     if (w[3].find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string_view::npos) {
-      fail("expected a variable of small letters", w[3]);
+      fail("expected a variable of lowercase letters", w[3]);
     }
     const auto from = parse_int(w[5]);
     if (!from || *from < 0 || *from > kLargestNumber) {
@@ -254,11 +254,12 @@ class Parser {
     const auto body = count_nodes(repeat.body);
     const auto room = kMaxNodes - static_cast<std::int64_t>(builder_->size());
     if (repeat.count * body > room) {
-      fail(fmt::format("the repeat makes too many nodes: a graph has at most {}", kMaxNodes), "");
+      fail(fmt::format("the repeat creates too many nodes: a graph has at most {}", kMaxNodes), "");
     }
     for (const auto* r = around; r != nullptr; r = r->around) {
       if (r->repeat.variable == repeat.variable) {
-        fail(fmt::format("'{}' is the variable of a repeat around this one", repeat.variable), "");
+        fail(fmt::format("'{}' is already the variable of an enclosing repeat", repeat.variable),
+             "");
       }
     }
     Round round{.repeat = repeat, .number = repeat.from, .carried = {}, .around = around};
@@ -275,7 +276,7 @@ class Parser {
 
   void check_carry_name(std::string_view name, const Round* around) const {
     if (builder_->find(name) || find_carried(name, around)) {
-      fail(fmt::format("there is already a %{}", name), "");
+      fail(fmt::format("the name %{} is already in use", name), "");
     }
   }
 
@@ -287,7 +288,7 @@ class Parser {
       const auto name = expand(carry.then, &round);
       const auto id = builder_->find(std::string_view(name).substr(1));
       if (!name.starts_with('%') || !id) {
-        fail(fmt::format("there is no node {} at the end of the round", name), "");
+        fail(fmt::format("there is no node {} at the end of the iteration", name), "");
       }
       round.carried[c] = *id;
     }
@@ -303,7 +304,8 @@ class Parser {
       const auto variable = text.substr(open + 1, close - open - 1);
       const auto* r = round;
       while (r != nullptr && r->repeat.variable != variable) r = r->around;
-      if (r == nullptr) fail(fmt::format("there is no repeat as '{}' here", variable), text);
+      if (r == nullptr)
+        fail(fmt::format("no enclosing repeat has the variable '{}'", variable), text);
       out += fmt::format("{}{}", text.substr(0, open), r->number);
       text.remove_prefix(close + 1);
     }
@@ -333,12 +335,14 @@ class Parser {
     inputs.reserve(line.inputs.size());
     for (auto i : line.inputs) inputs.push_back(reference(i, round));
     auto name = expand(line.name, round);
-    if (find_carried(name, round)) fail(fmt::format("%{} is carried here", name), "");
+    if (find_carried(name, round))
+      fail(fmt::format("%{} is already the name of a carried node", name), "");
     try {
       const Node& node = builder_->node(builder_->add(line.op, inputs, std::move(name)));
       if (line.type.empty() || line.type == type_text(node.type)) return;
-      throw UserError("graph", fmt::format("{} %{}", node.op.name(), node.name),
-                      fmt::format("is written as {} and is {}", line.type, type_text(node.type)));
+      throw UserError(
+          "graph", fmt::format("{} %{}", node.op.name(), node.name),
+          fmt::format("is written as {}, but its type is {}", line.type, type_text(node.type)));
     } catch (const UserError& e) {
       fail(e);
     }
@@ -347,9 +351,10 @@ class Parser {
   Graph finish(std::string_view rest) {
     std::vector<NodeId> outputs;
     for (auto name : split(rest, ',')) outputs.push_back(reference(name, nullptr));
-    if (outputs.empty()) fail("'return' needs at least one node", "");
+    if (outputs.empty()) fail("'return' must name at least one node", "");
     while (!rest_.empty()) {
-      if (const auto line = next_line(); !line.empty()) fail("text after 'return'", line);
+      if (const auto line = next_line(); !line.empty())
+        fail("unexpected text after 'return'", line);
     }
     return builder_->finish(std::move(outputs));
   }

@@ -12,7 +12,7 @@ namespace tandem::import {
 
 namespace {
 
-// Attributes that say how to compute and not what, or that only matter for inference.
+// Attributes that do not change the result: hints for execution, or settings for inference only.
 constexpr std::array kWithoutMeaning = {"consumed_inputs", "is_test",           "momentum",
                                         "order",           "exhaustive_search", "ws_nbytes_limit",
                                         "stash_type",      "__torch_scope",     "saturate"};
@@ -36,7 +36,7 @@ const Attribute* Call::attribute(std::string_view name) {
 std::int64_t Call::integer(std::string_view name, std::int64_t otherwise) {
   const auto* a = attribute(name);
   if (a != nullptr && a->type != 0 && a->type != 2) {
-    reject(fmt::format("attribute {} must be a whole number", name));
+    reject(fmt::format("attribute {} must be an integer", name));
   }
   return a == nullptr ? otherwise : a->i;
 }
@@ -58,7 +58,7 @@ std::optional<Sizes> Call::integers(std::string_view name) {
   const auto* a = attribute(name);
   if (a == nullptr) return std::nullopt;
   if (a->type != 0 && a->type != 7) {
-    reject(fmt::format("attribute {} must be a list of whole numbers", name));
+    reject(fmt::format("attribute {} must be a list of integers", name));
   }
   return a->ints;
 }
@@ -69,7 +69,7 @@ void Call::check_attributes() const {
         std::ranges::find(kWithoutMeaning, a.name) != kWithoutMeaning.end()) {
       continue;
     }
-    if (a.name.starts_with('_')) continue;  // notes that other programs leave
+    if (a.name.starts_with('_')) continue;  // annotations that other programs leave
     reject(fmt::format("attribute {} is not supported", a.name));
   }
 }
@@ -80,9 +80,11 @@ Value& Call::value(std::size_t i) {
   if (!has(i)) reject(fmt::format("input {} is missing", i));
   const auto at = importer_.values_.find(node_.inputs[i]);
   if (at == importer_.values_.end()) {
-    reject(fmt::format("input {} is '{}', which no input, initializer or earlier node makes", i,
-                       node_.inputs[i]),
-           "nodes must stand after those they use, without cycles");
+    reject(
+        fmt::format(
+            "input {} is '{}', which is no graph input, initializer or output of an earlier node",
+            i, node_.inputs[i]),
+        "sort the nodes: each must come after the nodes that it reads");
   }
   return at->second;
 }
@@ -90,7 +92,7 @@ Value& Call::value(std::size_t i) {
 std::size_t Call::axis(std::int64_t axis, std::size_t rank) const {
   const auto size = static_cast<std::int64_t>(rank);
   if (axis < -size || axis >= size) {
-    reject(fmt::format("axis {} is not in a tensor of rank {}", axis, rank));
+    reject(fmt::format("axis {} is out of range for a tensor of rank {}", axis, rank));
   }
   return static_cast<std::size_t>(axis < 0 ? axis + size : axis);
 }
@@ -113,12 +115,12 @@ NodeId Call::real_input(std::size_t i, DType dtype) {
 }
 
 NodeId Call::constant(const Known& k, DType dtype) {
-  if (node_.outputs.empty()) reject("has no output");
+  if (node_.outputs.empty()) reject("the node has no output");
   return importer_.source_of(fmt::format("{}.constant", node_.outputs[0]), k, dtype);
 }
 
 NodeId Call::fixed_index(const Known& k, std::int64_t below) {
-  if (node_.outputs.empty()) reject("has no output");
+  if (node_.outputs.empty()) reject("the node has no output");
   const auto name = fmt::format("{}.rows", node_.outputs[0]);
   const auto id = importer_.input(name, k.sizes, DType::kInt64, below);
   Dense<double> contents{Shape(k.sizes)};
@@ -148,10 +150,10 @@ KnownPtr Call::contents(std::size_t i) { return importer_.known(value(i)); }
 Sizes Call::known_integers(std::size_t i, std::string_view what) {
   const auto k = contents(i);
   if (!k) {
-    reject(fmt::format("{} is computed from inputs, not known", what),
-           "the shapes of a graph must be known; give sizes with --batch and --dim");
+    reject(fmt::format("{} must be constant, but is computed from inputs", what),
+           "shapes must be static; set sizes with --batch and --dim");
   }
-  if (!k->whole()) reject(fmt::format("{} must be whole numbers", what));
+  if (!k->whole()) reject(fmt::format("{} must contain integers", what));
   return k->ints;
 }
 
@@ -185,7 +187,7 @@ Sizes Call::sizes_of(NodeId id) const {
 }
 
 NodeId Call::add(const ops::Op& op, std::span<const NodeId> inputs) {
-  if (node_.outputs.empty()) reject("has no output");
+  if (node_.outputs.empty()) reject("the node has no output");
   return importer_.add(op, inputs, fmt::format("{}.{}", node_.outputs[0], op.name()));
 }
 
@@ -209,8 +211,9 @@ void Call::unusable(std::size_t i, const std::string& why) {
   if (wants(i)) result(Value{.unusable = why}, i);
 }
 
-// PyTorch writes initializers of equal contents once, and the others as their identity. Where all
-// elements are the same, as of new normalisations, that is by chance: they are different weights.
+// PyTorch writes initializers of equal contents once, and the others as an Identity of it. If all
+// elements are equal, as in fresh normalizations, the equality is a coincidence: they are different
+// weights.
 void Call::identity(std::size_t output, std::size_t input) {
   auto& v = value(input);
   Value same = v;
@@ -231,8 +234,9 @@ void Call::move(const ops::Op& op, std::size_t input, std::size_t output) {
 }
 
 Value Call::moved(const Value& fed, const ops::Op& op) const {
-  constexpr std::size_t kMostMoves = 64;  // every tensor on the way has those before it
-  if (fed.moves.size() == kMostMoves) reject("whole numbers are moved too often");
+  constexpr std::size_t kMostMoves = 64;  // each tensor on the way stores the moves before it
+  if (fed.moves.size() == kMostMoves)
+    reject("an integer input passes through too many reshapes, transposes and slices");
   Value out = fed;
   out.moves.push_back(op);
   try {
@@ -249,7 +253,7 @@ namespace {
 
 ops::Op reshape_to(const Sizes& sizes) { return ops::make_op(ops::kReshape, ops::Reshape{sizes}); }
 
-// Do the dimensions of one fit into those of the other, as the operator reshape needs?
+// Returns whether the dimensions of `from` and `to` nest, as the operator reshape requires.
 bool nests(const Sizes& from, const Sizes& to) {
   if (count_elements(from, "a tensor") == 0) reject("a tensor has no elements");
   std::size_t i = from.size();
@@ -282,7 +286,7 @@ void Call::reshape(const Sizes& to, std::size_t output) {
     Known shaped = *k;
     shaped.sizes = to;
     if (static_cast<std::int64_t>(k->count()) != count_elements(to, "the result")) {
-      reject("the result has another number of elements");
+      reject("the result has a different number of elements");
     }
     result(std::move(shaped));
     return;
@@ -300,7 +304,7 @@ void Call::reshape(const Sizes& to, std::size_t output) {
 
 void Call::causal(std::size_t i, KnownPtr mask, bool times_mask) {
   Value v{.type = value(i).type, .sizes = value(i).sizes};
-  // A mask that was multiplied with hides the same and is not needed.
+  // A mask that the scores were multiplied by hides the same elements and is dropped.
   const auto& before = value(i);
   v.scores = before.times_mask && !before.node && !times_mask ? *before.scores : tensor(i);
   v.mask = std::move(mask);
@@ -335,7 +339,7 @@ std::string Call::derived_key() {
 
 void Call::derived(std::int32_t type, Sizes sizes) {
   if (!wants(0)) return;
-  // Layers repeat it: the same of the same is one input.
+  // Layers repeat the same expression: equal expressions become one input.
   const auto key = derived_key();
   if (const auto same = importer_.derived_before_.find(key);
       !key.empty() && same != importer_.derived_before_.end()) {

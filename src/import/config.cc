@@ -23,7 +23,7 @@ using models::DecoderSizes;
 using models::ModelSpec;
 using models::Settings;
 
-// Reads keys with checks; a key may have several names, the first that is there counts.
+// Reads keys and checks their values.
 class Config {
  public:
   Config(Json json, const std::string& source) : json_(std::move(json)), source_(source) {}
@@ -32,7 +32,8 @@ class Config {
     throw UserError("config", source_, message, hint);
   }
 
-  // Null counts as absent, as Hugging Face writes it.
+  // Returns the value of `key`. Null counts as absent, because Hugging Face writes it for absent
+  // values.
   [[nodiscard]] const Json* find(std::string_view key) const {
     const auto at = json_.find(std::string(key));
     return at == json_.end() || at->is_null() ? nullptr : &*at;
@@ -47,7 +48,7 @@ class Config {
     }
     constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
     if (!value->is_number_integer() || *value < 1 || *value > kLargest) {
-      fail(fmt::format("'{}' is {} and must be a whole number from 1", key, shown(*value)));
+      fail(fmt::format("'{}' is {} and must be a positive integer", key, shown(*value)));
     }
     return value->get<std::int64_t>();
   }
@@ -79,14 +80,14 @@ class Config {
     return value->get<std::string>();
   }
 
-  // Every head has as many of the others.
+  // Throws unless `whole`, the value of `of`, is a multiple of `value`.
   void check_divides(std::string_view key, std::int64_t value, std::string_view of,
                      std::int64_t whole) const {
     if (whole % value == 0) return;
-    fail(fmt::format("'{}' is {}, which is not a multiple of '{}', {}", of, whole, key, value));
+    fail(fmt::format("'{}' is {} and must be a multiple of '{}' ({})", of, whole, key, value));
   }
 
-  // An option that this program cannot honour must have the value that changes nothing.
+  // Throws unless the option `key` has the only supported value, `value`.
   void expect(std::string_view key, bool value) const {
     if (flag(key, value) != value) {
       fail(fmt::format("'{}': {} is not supported", key, value ? "false" : "true"));
@@ -115,7 +116,7 @@ class Config {
       known.emplace_back(n.name);
     }
     fail(fmt::format("'{}' is '{}', which is not supported", key, name),
-         "supported are: " + join(known, ", "));
+         "supported: " + join(known, ", "));
   }
 
  private:
@@ -155,7 +156,7 @@ ModelSpec gpt2(const Config& c) {
                       decoder);
 }
 
-// LLaMA, Mistral (of whose sliding window config_notes tells) and, with experts, Mixtral.
+// Builds LLaMA, Mistral (config_notes reports its sliding window) and, with experts, Mixtral.
 ModelSpec llama(const Config& c, bool has_experts) {
   const auto hidden = c.size("hidden_size");
   const auto heads = c.size("num_attention_heads");
@@ -165,7 +166,7 @@ ModelSpec llama(const Config& c, bool has_experts) {
   c.expect("attention_bias", false);
   c.expect("mlp_bias", false);
   if (c.size("head_dim", hidden / heads) != hidden / heads) {
-    c.fail(fmt::format("'head_dim' {} is not hidden_size / num_attention_heads = {}",
+    c.fail(fmt::format("'head_dim' is {} and must be hidden_size / num_attention_heads = {}",
                        c.size("head_dim"), hidden / heads));
   }
   auto decoder = models::llama_decoder(c.real("rope_theta", 10000), c.real("rms_norm_eps", 1e-6));
@@ -194,7 +195,7 @@ ModelSpec opt(const Config& c) {
   const Decoder decoder{.activation = &c.activation("activation_function", "relu"),
                         .bias = c.flag("enable_bias", true),
                         .norm = {models::NormKind::kLayer, 1e-5},
-                        .context = positions + 2,  // its first two rows stand for padding
+                        .context = positions + 2,  // the first two rows are for padding
                         .tied = c.flag("tie_word_embeddings", true)};
   const auto heads = c.size("num_attention_heads");
   c.check_divides("num_attention_heads", heads, "hidden_size", hidden);
@@ -238,13 +239,13 @@ ModelSpec read_family(const Config& c) {
   if (family == "mixtral") return llama(c, true);
   if (family == "bert") return bert(c);
   if (family == "opt") return opt(c);
-  c.fail(fmt::format("there is no model_type '{}'", family),
-         "supported are: bert, gpt2, llama, mistral, mixtral, opt");
+  c.fail(fmt::format("model_type '{}' is not supported", family),
+         "supported: bert, gpt2, llama, mistral, mixtral, opt");
 }
 
 }  // namespace
 
-// What is wrong with it otherwise, read_config says.
+// read_config reports all other errors.
 bool is_config(std::string_view text) {
   const auto flat = [](int depth, Json::parse_event_t, const Json&) { return depth <= 1; };
   const auto json = Json::parse(text, flat, false);
@@ -257,14 +258,13 @@ std::vector<std::string> config_notes(std::string_view text, const std::string& 
   std::vector<std::string> out;
   const auto* window = config.find("sliding_window");
   if (window != nullptr && window->is_number_integer() && *window > 0 && *window < seq) {
-    out.push_back(fmt::format(
-        "{}: attention is counted over all {} positions, not over a 'sliding_window' of {}", source,
-        seq, shown(*window)));
+    out.push_back(
+        fmt::format("{}: attention covers all {} positions; 'sliding_window' of {} is ignored",
+                    source, seq, shown(*window)));
   }
   if (config.find("quantization_config") != nullptr) {
     out.push_back(fmt::format(
-        "{}: 'quantization_config' is not looked at: weights are of the element type that is run",
-        source));
+        "{}: 'quantization_config' is ignored: weights have the dtype of the run", source));
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Hugging Face's config.json: the hyperparameters of a network of a known family, as a model like
-// the built-in ones. GPT-2, LLaMA, Mistral, Mixtral, BERT and OPT.
+// Reads Hugging Face's config.json, which holds the hyperparameters of a network of a known family:
+// GPT-2, LLaMA, Mistral, Mixtral, BERT or OPT. The result is a model like the built-in ones.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace tandem::import {
 
-// Is the text such a file: a JSON object with a "model_type"?
+// Returns whether `text` is such a file: a JSON object with a "model_type".
 bool is_config(std::string_view text);
 
-// Throws UserError that names `source` and the key: "config.json: 'hidden_size' is missing".
+// Returns the model that `text` describes. Throws UserError that names `source` and the key:
+// "config.json: 'hidden_size' is missing".
 std::shared_ptr<const models::ModelSpec> read_config(std::string_view text,
                                                      const std::string& source);
 
-// What such a file says that the network of a sequence length does not have: a window of attention
-// that is shorter, a quantization.
+// Returns one note for each property in `text` that the network of sequence length `seq` does not
+// have: a shorter attention window, or a quantization.
 std::vector<std::string> config_notes(std::string_view text, const std::string& source,
                                       std::int64_t seq);
 

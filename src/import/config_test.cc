@@ -8,7 +8,7 @@
 namespace tandem::import {
 namespace {
 
-// As Hugging Face ships them, less what does not matter here.
+// Files as Hugging Face ships them, without irrelevant keys.
 constexpr std::string_view kGpt2 = R"({"model_type": "gpt2", "activation_function": "gelu_new",
   "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024, "n_inner": null,
   "vocab_size": 50257, "layer_norm_epsilon": 1e-05})";
@@ -47,7 +47,7 @@ TEST(Config, ParametersAreThePublishedOnes) {
     std::string_view config;
     std::int64_t parameters;
   };
-  // The counts of the released weights; BERT's with its masked-word head, tied.
+  // Numbers of parameters of the released weights; BERT's includes its tied masked-LM head.
   const Case cases[] = {
       {kGpt2, 124439808},    {kGpt2Medium, 354823168}, {kLlama2, 6738415616},
       {kLlama3, 8030261248}, {kMistral, 7241732096},   {kMixtral, 46702792704},
@@ -86,13 +86,12 @@ TEST(Config, NotesWhatTheNetworkDoesNotHave) {
   };
   const std::string_view window = R"({"model_type": "mistral", "sliding_window": 128})";
   EXPECT_EQ(notes(window, 256),
-            "config.json: attention is counted over all 256 positions, not over a "
-            "'sliding_window' of 128");
+            "config.json: attention covers all 256 positions; 'sliding_window' of 128 "
+            "is ignored");
   EXPECT_EQ(notes(window, 128), "");
   EXPECT_EQ(notes(R"({"model_type": "mistral", "sliding_window": null})", 256), "");
   EXPECT_EQ(notes(R"({"model_type": "llama", "quantization_config": {"bits": 4}})", 256),
-            "config.json: 'quantization_config' is not looked at: weights are of the element type "
-            "that is run");
+            "config.json: 'quantization_config' is ignored: weights have the dtype of the run");
 }
 
 TEST(Config, ErrorsNameTheFileAndTheKey) {
@@ -103,42 +102,42 @@ TEST(Config, ErrorsNameTheFileAndTheKey) {
   const Case cases[] = {
       {"[1]", "config.json: is not a JSON object"},
       {R"({"model_type": "gpt2", "n_embd": 8, "n_embd": 16})",
-       "config.json: 'n_embd' stands twice (one of the two)"},
+       "config.json: 'n_embd' is given twice (remove one of the two)"},
       {R"({"model_type": "llama"})", "config.json: 'hidden_size' is missing"},
       {R"({"model_type": "lama"})",
-       "config.json: there is no model_type 'lama' (supported are: bert, gpt2, llama, mistral, "
+       "config.json: model_type 'lama' is not supported (supported: bert, gpt2, llama, mistral, "
        "mixtral, opt)"},
       {R"({"model_type": 7})", "config.json: 'model_type' is 7 and must be a string"},
       {R"({"model_type": "gpt2", "n_embd": 0})",
-       "config.json: 'n_embd' is 0 and must be a whole number from 1"},
+       "config.json: 'n_embd' is 0 and must be a positive integer"},
       {R"({"model_type": "gpt2", "n_embd": -5})",
-       "config.json: 'n_embd' is -5 and must be a whole number from 1"},
+       "config.json: 'n_embd' is -5 and must be a positive integer"},
       {R"({"model_type": "gpt2", "n_embd": 1e30})",
-       "config.json: 'n_embd' is 1e+30 and must be a whole number from 1"},
+       "config.json: 'n_embd' is 1e+30 and must be a positive integer"},
       {R"({"model_type": "gpt2", "n_embd": 99999999999999999})",
-       "config.json: 'n_embd' is 99999999999999999 and must be a whole number from 1"},
+       "config.json: 'n_embd' is 99999999999999999 and must be a positive integer"},
       {R"({"model_type": "gpt2", "n_embd": "768 and many more characters than anybody reads"})",
-       "config.json: 'n_embd' is \"768 and many more characters than an... and must be a whole "
-       "number from 1"},
+       "config.json: 'n_embd' is \"768 and many more characters than an... and must be a positive "
+       "integer"},
       {R"({"model_type": "gpt2", "n_embd": 8, "activation_function": "mish"})",
-       "config.json: 'activation_function' is 'mish', which is not supported (supported are: relu, "
+       "config.json: 'activation_function' is 'mish', which is not supported (supported: relu, "
        "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, silu, swish, tanh, sigmoid)"},
       {R"({"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2,
            "attention_bias": true})",
        "config.json: 'attention_bias': true is not supported"},
       {R"({"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2, "head_dim": 16})",
-       "config.json: 'head_dim' 16 is not hidden_size / num_attention_heads = 4"},
+       "config.json: 'head_dim' is 16 and must be hidden_size / num_attention_heads = 4"},
       {R"({"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2,
            "rms_norm_eps": -1})",
        "config.json: 'rms_norm_eps' is -1 and must be a number above 0"},
       {R"({"model_type": "gpt2", "n_embd": 8, "n_head": 3})",
-       "config.json: 'n_embd' is 8, which is not a multiple of 'n_head', 3"},
+       "config.json: 'n_embd' is 8 and must be a multiple of 'n_head' (3)"},
       {R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 32,
            "num_key_value_heads": 5})",
-       "config.json: 'num_attention_heads' is 32, which is not a multiple of "
-       "'num_key_value_heads', 5"},
+       "config.json: 'num_attention_heads' is 32 and must be a multiple of "
+       "'num_key_value_heads' (5)"},
       {R"({"model_type": "bert", "hidden_size": 8, "num_attention_heads": 3})",
-       "config.json: 'hidden_size' is 8, which is not a multiple of 'num_attention_heads', 3"},
+       "config.json: 'hidden_size' is 8 and must be a multiple of 'num_attention_heads' (3)"},
       {R"({"model_type": "opt", "hidden_size": 8, "do_layer_norm_before": false})",
        "config.json: 'do_layer_norm_before': false is not supported"},
       {R"({"model_type": "opt", "hidden_size": 8, "word_embed_proj_dim": 4})",
@@ -153,7 +152,7 @@ TEST(Config, ErrorsNameTheFileAndTheKey) {
       EXPECT_EQ(e.kind, "config");
     }
   }
-  // What is impossible with an override shows when the network is built.
+  // An override with an impossible value fails when the network is built.
   try {
     const auto spec = read_config(
         R"({"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_layer": 1, "vocab_size": 5})",

@@ -1,4 +1,4 @@
-// Functions of single elements, and arithmetic with constants.
+// Converters of elementwise functions, and of arithmetic with constants.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ NodeId scaled(Call& call, NodeId x, double factor) {
   return factor == 1 ? x : call.add(make_op(ops::kScale, ops::Scale{factor}), {x});
 }
 
-// A tensor of the file that hides scores from a softmax: 0 where they are shown, else very small;
-// windowed attention has -100.
+// Returns whether a tensor of the file hides scores from a softmax: shown scores have 0, hidden
+// ones a very small number. Windowed attention uses -100.
 bool is_score_mask(const Known& k) {
   bool hides = false;
   for (std::size_t i = 0; i < k.count(); ++i) {
@@ -33,7 +33,8 @@ bool is_zero(const Known& k) {
   return std::ranges::all_of(k.reals, [](double x) { return x == 0; }) && !k.whole();
 }
 
-// Of an operand that may be such a mask times `sign`: square where rows and columns are.
+// Returns operand `i` times `sign` if it is such a mask, else null. Reads a weight only if its last
+// two sizes are equal.
 KnownPtr score_mask(Call& call, std::size_t i, double sign) {
   const auto& sizes = call.sizes(i);
   if (sizes.size() < 2 || !real_type(call.value(i).type) || call.value(i).fill) return nullptr;
@@ -48,7 +49,7 @@ KnownPtr score_mask(Call& call, std::size_t i, double sign) {
   return k && is_score_mask(*k) ? k : nullptr;
 }
 
-// Do sizes stretch to `to` without changing it?
+// Returns whether `sizes` broadcast to `to` without changing it.
 bool stretches_to(const Sizes& sizes, const Sizes& to) {
   if (sizes.size() > to.size()) return false;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -58,7 +59,8 @@ bool stretches_to(const Sizes& sizes, const Sizes& to) {
   return true;
 }
 
-// Before opset 7 the second operand was stretched only where `broadcast` said so, from `axis` on.
+// Returns the second operand, broadcast. Before opset 7 it was broadcast only if `broadcast` was
+// set, from dimension `axis` on.
 NodeId second_operand(Call& call) {
   const bool legacy = call.opset() < 7 && call.integer("broadcast", 0) != 0;
   const auto rank = static_cast<std::int64_t>(call.rank(0));
@@ -68,13 +70,13 @@ NodeId second_operand(Call& call) {
   if (!legacy || axis == rank - own || own == 0) return b;
   auto sizes = call.sizes(1);
   const auto behind = rank - own - static_cast<std::int64_t>(call.axis(axis, call.rank(0)));
-  if (behind < 0) reject(fmt::format("axis {} does not fit", axis));
+  if (behind < 0) reject(fmt::format("axis {} is out of range", axis));
   sizes.insert(sizes.end(), static_cast<std::size_t>(behind), 1);
   return call.reshaped(b, sizes);
 }
 
-// Scores with a constant mask: hidden ones are made very small, or multiplied by 0 before. A causal
-// mask is kept apart from its scores, for the softmax to take in.
+// Converts scores with a constant mask: hidden scores get a very small number, or are multiplied by
+// 0 first. A causal mask stays apart from its scores, so that the softmax can represent it.
 bool mask_scores(Call& call) {
   const auto op = call.op();
   for (std::size_t i = 0; i < 2; ++i) {
@@ -101,7 +103,8 @@ bool mask_scores(Call& call) {
   return false;
 }
 
-// A mask that hides nothing: exporters compute one of ones.
+// Converts the addition of a mask of zeros, which hides nothing. Exporters compute one from a mask
+// of ones.
 bool add_nothing(Call& call) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto& v = call.value(i);
@@ -113,14 +116,14 @@ bool add_nothing(Call& call) {
   return false;
 }
 
-// Add, Sub, Mul, Div. Constant scalars become attributes where they can.
+// Converts Add, Sub, Mul and Div. Constant scalars become attributes where possible.
 void arithmetic(Call& call) {
   const auto op = call.op();
   const auto scalar = [&](std::size_t i) -> std::optional<double> {
     const auto k = call.known_scalar(i);
     return k && std::isfinite(*k) && call.rank(i) <= call.rank(1 - i) ? k : std::nullopt;
   };
-  // Before opset 7 these said how sizes are matched; second_operand() reads them.
+  // Before opset 7 these attributes defined the broadcast; second_operand() reads them.
   if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
   const bool factor = op == "Mul" || op == "Div";
   if (const auto s = scalar(1); s && factor && (op == "Mul" || *s != 0)) {
@@ -143,11 +146,11 @@ void arithmetic(Call& call) {
   call.result(spec, {a, second_operand(call)});
 }
 
-// Sum, Min, Max, Mean of any number of tensors.
+// Converts Sum, Min, Max and Mean of any number of tensors.
 void many(Call& call) {
   const auto& spec = call.op() == "Min" ? ops::kMin : call.op() == "Max" ? ops::kMax : ops::kAdd;
   const auto n = call.inputs();
-  if (n == 0) reject("has no inputs");
+  if (n == 0) reject("the node has no inputs");
   auto out = call.tensor(0);
   if (n == 1) {
     call.identity();
@@ -165,7 +168,7 @@ void many(Call& call) {
 void power(Call& call) {
   if (call.opset() < 7) call.integer("broadcast", 0), call.integer("axis", 0);
   const auto exponent = call.scalar_contents(1);
-  if (!exponent) reject("the exponent must be a known scalar");
+  if (!exponent) reject("the exponent must be a constant scalar");
   const auto x = call.tensor(0);
   if (*exponent == 2) {
     call.result(ops::kSquare, {x});
@@ -187,10 +190,10 @@ void clip(Call& call) {
   for (std::size_t i = 1; i < 3; ++i) {
     if (!call.has(i)) continue;
     const auto bound = call.scalar_contents(i);
-    if (!bound) reject("the bounds must be known scalars");
+    if (!bound) reject("the bounds must be constant scalars");
     (i == 1 ? low : high) = std::clamp(*bound, -kLargest, kLargest);
   }
-  // With the bounds crossed, the upper one holds.
+  // If the lower bound is above the upper one, the upper one applies.
   call.result(make_op(ops::kClip, ops::Clip{std::min(low, high), high}), {call.tensor(0)});
 }
 
@@ -210,8 +213,8 @@ void cast_to(Call& call, std::int32_t type) {
     }
     return;
   }
-  if (!wanted) reject(fmt::format("computed numbers cannot become {}", type_name(type)));
-  // Whole numbers that are a node are real ones there.
+  if (!wanted) reject(fmt::format("a computed tensor cannot be cast to {}", type_name(type)));
+  // Integers that became a node are floating point there.
   const auto own = from.node ? std::optional(call.dtype(*from.node)) : real_type(from.type);
   if (own == wanted) {
     call.identity();
@@ -220,11 +223,11 @@ void cast_to(Call& call, std::int32_t type) {
   call.result(make_op(ops::kCast, ops::Cast{*wanted}), {call.tensor(0)});
 }
 
-// Leaves computed numbers as they are, and makes real ones of an input of whole numbers.
+// Keeps computed tensors as they are, and makes a floating-point input from an integer one.
 void cast(Call& call) {
   const auto* to = call.attribute("to");
   if (to == nullptr) reject("attribute to is missing");
-  // Up to opset 5 it was a text.
+  // Up to opset 5 the type was a string.
   std::int32_t type = static_cast<std::int32_t>(to->i);
   for (std::int32_t t = 1; !to->s.empty() && t <= kBfloat16; ++t) {
     auto name = type_name(t);
@@ -235,7 +238,7 @@ void cast(Call& call) {
   cast_to(call, type);
 }
 
-// To the type of the second operand.
+// Casts to the type of the second operand.
 void cast_like(Call& call) {
   const auto type = call.value(1).type;
   call.attribute("saturate");
@@ -246,36 +249,38 @@ void cast_like(Call& call) {
   }
 }
 
-// No computed number is infinite or undefined here: hidden scores are finite.
+// Returns false for every element: no computed number is infinite or NaN, because hidden scores are
+// finite.
 void never(Call& call) {
   for (const char* name : {"detect_negative", "detect_positive"}) call.attribute(name);
   call.result(Value{.type = kBool, .sizes = call.sizes(0), .fill = 0});
 }
 
-// scale * x + bias of each channel: how old files prepare an image.
+// Converts scale * x + bias for each channel, with which old files preprocess an image.
 void image_scaler(Call& call) {
   const auto scale = call.real("scale", 1);
   const auto* bias = call.attribute("bias");
-  if (call.rank(0) < 2) reject("the input must have channels");
+  if (call.rank(0) < 2) reject("the input must have a channel dimension");
   const auto x = scaled(call, call.tensor(0), scale);
   Known k{.type = kFloat, .sizes = Sizes(call.rank(0) - 1, 1)};
   if (bias != nullptr) k.reals = bias->floats;
   k.sizes[0] = static_cast<std::int64_t>(k.reals.size());
   if (k.sizes[0] != call.sizes(0)[1]) {
-    reject(fmt::format("bias has {} numbers for {} channels", k.sizes[0], call.sizes(0)[1]));
+    reject(fmt::format("bias has {} values, but the input has {} channels", k.sizes[0],
+                       call.sizes(0)[1]));
   }
   call.result(ops::kAdd, {x, call.constant(k, call.dtype(x))});
 }
 
-// The numbers of the largest elements: nothing that follows could be trained through them.
+// Converts ArgMax and ArgMin. No gradient passes through their result.
 void number_of_largest(Call& call) {
   for (const char* name : {"axis", "keepdims", "select_last_index"}) call.attribute(name);
   call.tensor(0);
-  call.unusable(0, "it is computed as whole numbers");
+  call.unusable(0, "it holds the indices of an ArgMax or ArgMin, which are not differentiable");
 }
 void identity(Call& call) { call.identity(); }
 
-// For inference it is the identity; only opset 12's training_mode keeps it.
+// Converts a dropout, which is the identity in inference. Only training_mode of opset 12 keeps it.
 void dropout(Call& call) {
   double p = call.real("ratio", 0.5);
   call.integer("seed", 0);
@@ -289,7 +294,7 @@ void dropout(Call& call) {
   call.unusable(1, "it is the mask of a Dropout");
 }
 
-// Where with a mask of the file is a mask on scores, or a choice between tensors.
+// Converts Where. With a mask of the file it is a mask on scores, or a choice between tensors.
 void where(Call& call) {
   const auto condition = call.contents(0);
   const auto x_or_y = [&](std::size_t i) { return call.known_scalar(i); };
@@ -309,7 +314,7 @@ void where(Call& call) {
     };
     if (hides(1, 2, true) || hides(2, 1, false)) return;
   }
-  // Everywhere the same branch.
+  // The condition is the same everywhere: the result is one operand.
   if (condition && condition->count() > 0 &&
       std::ranges::adjacent_find(condition->ints, std::not_equal_to<>()) == condition->ints.end()) {
     const std::size_t taken = condition->real(0) != 0 ? 1 : 2;
@@ -319,7 +324,7 @@ void where(Call& call) {
       return;
     }
   }
-  // A scalar takes its type from the other operand, and is finite.
+  // A scalar takes its dtype from the other operand and is clamped to finite values.
   const auto first = x_or_y(1) ? call.tensor(2) : call.tensor(1);
   const auto dtype = call.dtype(first);
   const auto branch = [&](std::size_t i) {
@@ -348,7 +353,7 @@ void elu(Call& call) {
   call.result(ops::kAdd, {above, scaled(call, less_one, alpha * gamma)});
 }
 
-// log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which stays in range.
+// Computes log(1 + exp(x)) as max(x, 0) + log(1 + exp(-|x|)), which stays in range.
 NodeId softplus_of(Call& call, NodeId x, bool last) {
   const auto e = call.add(ops::kExp, {call.add(ops::kNeg, {call.add(ops::kAbs, {x})})});
   const auto log = call.add(ops::kLog, {call.add(ops::kAdd, {e, call.scalar(1, call.dtype(x))})});
@@ -387,7 +392,7 @@ void prelu(Call& call) {
   auto slope = call.weight(1);
   const auto sizes = call.sizes(1);
   const auto rank = call.rank(0);
-  // Before opset 7, a slope for every channel.
+  // Before opset 7 a slope vector has one value for each channel.
   if (call.opset() < 7 && sizes.size() == 1 && sizes[0] != 1 && rank > 2) {
     Sizes wide(rank - 1, 1);
     wide[0] = sizes[0];

@@ -1,5 +1,5 @@
-// Convolutions, pools, normalisations and resizing of images. Those of one spatial dimension are
-// those of two with rows of size 1.
+// Converters of convolutions, pools, normalizations and resizing of images. Operators on one
+// spatial dimension become operators on two, with rows of size 1.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,19 +15,19 @@ namespace {
 
 using ops::make_op;
 
-// [n, c, w] as [n, c, 1, w].
+// Returns [n, c, w] as [n, c, 1, w]; an image of rank 4 is unchanged.
 NodeId as_image(Call& call, NodeId x) {
   auto sizes = call.sizes_of(x);
   if (sizes.size() == 4) return x;
   if (sizes.size() != 3) {
     reject(fmt::format("a tensor of rank {} is not supported", sizes.size()),
-           "images have one or two spatial dimensions");
+           "images must have one or two spatial dimensions");
   }
   sizes.insert(sizes.begin() + 2, 1);
   return call.reshaped(x, sizes);
 }
 
-// The result of an operator on images, with its spatial dimensions as they came.
+// Defines the result of an operator on images, with the spatial dimensions of the input.
 void image_result(Call& call, const ops::Op& op, std::span<const NodeId> inputs) {
   if (call.rank(0) == 4) {
     call.result(op, inputs);
@@ -45,13 +45,13 @@ struct WindowSizes {
 
 std::int64_t checked(std::int64_t value, std::int64_t least) {
   if (value < least || value > (std::int64_t{1} << 20U)) {
-    reject(fmt::format("a kernel, stride, dilation or padding is {}", value));
+    reject(fmt::format("a kernel size, stride, dilation or padding of {} is out of range", value));
   }
   return value;
 }
 
-// kernel_shape, strides, pads, dilations and auto_pad, for two dimensions. `kernel` is the
-// weight's.
+// Reads kernel_shape, strides, pads, dilations and auto_pad for two dimensions. `kernel` holds the
+// spatial sizes of the weight.
 WindowSizes window_sizes(Call& call, Sizes kernel) {
   const auto spatial = call.rank(0) < 2 ? 0 : call.rank(0) - 2;
   if (const auto given = call.integers("kernel_shape")) kernel = *given;
@@ -61,8 +61,8 @@ WindowSizes window_sizes(Call& call, Sizes kernel) {
                 .dilation = call.integers("dilations").value_or(Sizes(spatial, 1))};
   if (w.kernel.size() != spatial || w.stride.size() != spatial || w.dilation.size() != spatial ||
       w.padding.size() != 2 * spatial) {
-    reject(fmt::format("kernel_shape, strides, dilations or pads do not fit {} spatial dimensions",
-                       spatial));
+    reject(fmt::format(
+        "kernel_shape, strides, dilations or pads do not match {} spatial dimensions", spatial));
   }
   for (auto n : w.kernel) checked(n, 1);
   for (auto n : w.stride) checked(n, 1);
@@ -96,8 +96,8 @@ WindowSizes window_sizes(Call& call, Sizes kernel) {
 void conv(Call& call) {
   const auto weight_sizes = call.sizes(1);
   if (weight_sizes.size() != call.rank(0) || weight_sizes.size() < 3) {
-    reject(
-        fmt::format("the weight has rank {} and the input {}", weight_sizes.size(), call.rank(0)));
+    reject(fmt::format("the weight has rank {}, but the input has rank {}", weight_sizes.size(),
+                       call.rank(0)));
   }
   const auto w = window_sizes(call, Sizes(weight_sizes.begin() + 2, weight_sizes.end()));
   std::vector<NodeId> inputs = {as_image(call, call.tensor(0)), as_image(call, call.weight(1))};
@@ -107,11 +107,11 @@ void conv(Call& call) {
   image_result(call, make_op(ops::kConv2d, a), inputs);
 }
 
-// Of three spatial dimensions, two neighbours that the windows do not join count as one. PyTorch
-// writes a local response normalisation with such a pool over the channels.
+// Merges two neighbouring dimensions of three if the windows do not span them. PyTorch exports
+// local response normalization as such a pool over the channels.
 struct Joined {
   WindowSizes windows;
-  Sizes image;  // empty: nothing was joined
+  Sizes image;  // empty if nothing was merged
 };
 
 Joined join_dimensions(WindowSizes w, const Sizes& sizes) {
@@ -144,7 +144,7 @@ void pool(Call& call) {
                       average && call.integer("count_include_pad", 0) != 0};
   const auto x =
       joined.empty() ? as_image(call, call.tensor(0)) : call.reshaped(call.tensor(0), joined);
-  // Where there is no padding the mean is over the window either way.
+  // Without padding, the mean covers the whole window either way.
   auto attributes = a;
   const bool padded = std::ranges::any_of(a.padding, [](auto n) { return n != 0; });
   if (!average || (!padded && !a.ceil)) attributes.count_padding = true;
@@ -152,14 +152,14 @@ void pool(Call& call) {
   if (joined.empty()) {
     image_result(call, op, std::span(&x, 1));
   } else {
-    // Apart again: the joined dimensions kept their sizes.
+    // Splits the merged dimensions, which kept their sizes.
     const auto pooled = call.add(op, {x});
     auto sizes = call.sizes(0);
     const auto now = call.sizes_of(pooled);
     sizes[now[2] == sizes[2] * sizes[3] ? 4 : 2] = now[now[2] == sizes[2] * sizes[3] ? 3 : 2];
     call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {pooled});
   }
-  call.unusable(1, "it is the indices of a MaxPool");
+  call.unusable(1, "it holds the indices of a MaxPool");
 }
 
 void global_pool(Call& call) {
@@ -170,11 +170,12 @@ void global_pool(Call& call) {
   call.result(make_op(mean ? ops::kReduceMean : ops::kReduceMax, a), {call.tensor(0)});
 }
 
-// With the statistics of the batch, as in training; the running ones are no parameters.
+// Converts with the statistics of the batch, as in training. The running statistics are no
+// parameters.
 void batch_norm(Call& call) {
-  // Of vectors, every position is a channel.
+  // For vectors, every position is a channel.
   if (call.integer("spatial", 1) == 0 && call.rank(0) != 2) {
-    reject("spatial=0, statistics for every position, is not supported");
+    reject("spatial=0 (statistics for every position) is not supported");
   }
   call.integer("training_mode", 0);
   for (std::size_t i = 3; i < 5; ++i) {
@@ -187,8 +188,8 @@ void batch_norm(Call& call) {
   }
 }
 
-// Scale and shift of the file, unless they change nothing: exporters write group norm with ones
-// and zeros here and the real ones behind it.
+// Takes scale and shift from the file, unless they change nothing: exporters write group norm with
+// ones and zeros here and the real scale and shift behind it.
 void instance_norm(Call& call) {
   const auto operand = [&](std::size_t i) {
     const auto k = call.known(i);
@@ -202,10 +203,10 @@ void instance_norm(Call& call) {
 void group_norm(Call& call) {
   const auto groups = call.integer("num_groups", 0);
   if (call.rank(0) < 2 || groups < 1 || call.sizes(0)[1] % groups != 0) {
-    reject(fmt::format("{} groups do not fit", groups));
+    reject(fmt::format("num_groups is {} and must divide the number of channels", groups));
   }
   const auto channels = call.sizes(0)[1];
-  // Before opset 21 there was one number for each group.
+  // Before opset 21 there was one value for each group.
   const auto operand = [&](std::size_t i) {
     const auto x = call.weight(i);
     if (call.sizes_of(x) != Sizes{groups} || groups == channels) return x;
@@ -220,7 +221,8 @@ void group_norm(Call& call) {
   call.result(op, {call.tensor(0), operand(1), operand(2)});
 }
 
-// Less the mean, over the root of the variance; by default over all but the channels.
+// Subtracts the mean and divides by the standard deviation; by default over all dimensions but the
+// channels.
 void mean_variance_norm(Call& call) {
   ops::Reduction a{.axes = call.integers("axes").value_or(Sizes{0, 2, 3}), .keep = true};
   for (auto& axis : a.axes) axis = static_cast<std::int64_t>(call.axis(axis, call.rank(0)));
@@ -244,19 +246,20 @@ void lrn(Call& call) {
   call.result(op, {call.tensor(0)});
 }
 
-// Resize and Upsample to a whole multiple, by the nearest element: copies along new dimensions.
+// Converts Resize and Upsample to an integer multiple by the nearest element: copies along new
+// dimensions.
 void upsample(Call& call) {
   const auto mode = call.text("mode", "nearest");
-  if (mode != "nearest") reject(fmt::format("mode {} is not supported", mode), "nearest is");
-  // Those for which a whole multiple copies every element.
+  if (mode != "nearest") reject(fmt::format("mode {} is not supported", mode), "use nearest");
+  // Accepts the modes with which an integer multiple copies every element.
   const bool old = call.op() == "Upsample" || call.opset() < 11;
   const auto place = call.text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
   const auto rounding = call.text("nearest_mode", old ? "floor" : "round_prefer_floor");
   const bool centred = place == "half_pixel" || place == "pytorch_half_pixel";
   if (!(centred && rounding.starts_with("round")) &&
       !(place == "asymmetric" && rounding == "floor")) {
-    reject(fmt::format("{} with {} is not supported", place, rounding),
-           "asymmetric with floor and half_pixel with round_prefer_floor are");
+    reject(fmt::format("{} with nearest_mode {} is not supported", place, rounding),
+           "supported: asymmetric with floor, half_pixel with round_prefer_floor");
   }
   call.real("cubic_coeff_a", 0), call.real("extrapolation_value", 0);
   const auto x = call.tensor(0);
@@ -282,13 +285,14 @@ void upsample(Call& call) {
       scales.push_back(static_cast<double>(sizes[d]) / static_cast<double>(from[d]));
     }
   }
-  if (scales.size() != from.size()) reject("the scales do not fit the rank");
+  if (scales.size() != from.size()) reject("the number of scales differs from the rank");
   Sizes apart;
   Sizes copied;
   Sizes to;
   for (std::size_t d = 0; d < from.size(); ++d) {
     if (!(scales[d] >= 1 && scales[d] <= 1024) || scales[d] != std::floor(scales[d])) {
-      reject(fmt::format("a scale of {} is not supported", scales[d]), "whole numbers are");
+      reject(fmt::format("a scale of {} is not supported", scales[d]),
+             "supported: integers from 1 to 1024");
     }
     const auto times = static_cast<std::int64_t>(scales[d]);
     apart.push_back(from[d]);

@@ -1,4 +1,4 @@
-// Products, reductions, softmax and its relatives.
+// Converters of matmuls, reductions, softmax and attention.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ void matmul(Call& call) {
     call.result(ops::kMatMul, {a, b});
     return;
   }
-  // A vector is a row on the left and a column on the right, and vanishes from the result.
+  // A vector is a row on the left and a column on the right. The result does not have its
+  // dimension.
   if (a_sizes.size() == 1) a = call.reshaped(a, {1, a_sizes[0]});
   if (b_sizes.size() == 1) b = call.reshaped(b, {b_sizes[0], 1});
   const auto product = call.add(ops::kMatMul, {a, b});
@@ -40,7 +41,8 @@ NodeId transposed(Call& call, NodeId x) {
   return call.add(make_op(ops::kTranspose, ops::Transpose{{1, 0}}), {x});
 }
 
-// alpha * a * b + beta * c, which is a linear layer where b is transposed and the factors are 1.
+// Converts alpha * a * b + beta * c. It is a linear layer if b is transposed and both factors are
+// 1.
 void gemm(Call& call) {
   const auto alpha = call.real("alpha", 1);
   const auto beta = call.real("beta", 1);
@@ -76,14 +78,15 @@ void gemm(Call& call) {
   call.result(ops::kAdd, {product, c});
 }
 
-// "bij,bjk->bik" as "b i j, b j k -> b i k"; without an arrow, letters that stand once remain.
+// Converts "bij,bjk->bik" to "b i j, b j k -> b i k". Without an arrow, the letters that occur once
+// remain.
 void einsum(Call& call) {
   const auto equation = call.text("equation", "");
   std::map<char, int> counts;
   std::string index;
   const auto arrow = equation.find("->");
   const auto letter = [&](char c) {
-    // Index text has small letters only.
+    // Index text has lower-case letters only.
     return std::isupper(static_cast<unsigned char>(c)) != 0
                ? fmt::format("{}_", static_cast<char>(std::tolower(c)))
                : std::string(1, c);
@@ -100,7 +103,7 @@ void einsum(Call& call) {
       ++counts[c];
     } else if (c != ' ') {
       reject(fmt::format("the equation \"{}\" is not supported", equation),
-             "letters, commas and an arrow are");
+             "supported: letters, commas and an arrow");
     }
   }
   if (arrow == std::string::npos) {
@@ -116,7 +119,8 @@ void einsum(Call& call) {
   call.result(make_op(ops::kContract, ops::Contract{index}), inputs);
 }
 
-// Up to opset 12 the tensor counts as a matrix: the dimensions before the axis and the others.
+// Converts Softmax and LogSoftmax. Up to opset 12 the tensor counts as a matrix: the dimensions
+// before the axis and the rest.
 void softmax(Call& call) {
   const bool log = call.op() == "LogSoftmax";
   const auto op = [&](std::int64_t axis) {
@@ -170,13 +174,13 @@ void reduce(Call& call) {
   if (op == "SumSquare") return call.result(sum, {call.add(ops::kSquare, {x})});
   if (op == "L2") return call.result(ops::kSqrt, {call.add(sum, {call.add(ops::kSquare, {x})})});
   if (op == "LogSum") return call.result(ops::kLog, {call.add(sum, {x})});
-  // LogSumExp, shifted by the maximum so that exp stays in range.
+  // LogSumExp subtracts the maximum so that exp stays in range.
   const auto keep = make_op(ops::kReduceMax, ops::Reduction{.axes = a.axes, .keep = true});
   const auto e = call.add(ops::kExp, {call.add(ops::kSub, {x, call.add(keep, {x})})});
   call.result(ops::kAdd, {call.add(ops::kLog, {call.add(sum, {e})}), call.add(maximum, {x})});
 }
 
-// Over the last dimensions, from `axis` on; several of them are joined.
+// Normalizes over the dimensions from `axis` on; several of them are merged.
 void layer_norm(Call& call) {
   const auto rank = call.rank(0);
   const auto axis = call.axis(call.integer("axis", -1), rank);
@@ -203,7 +207,7 @@ void layer_norm(Call& call) {
   }
 }
 
-// The sum of two tensors, normalised; ONNX Runtime joins the two. Output 3 is the sum.
+// Normalizes the sum of two tensors, which ONNX Runtime fuses. Output 3 is the sum.
 void skip_norm(Call& call) {
   const bool rms = call.op() == "SkipSimplifiedLayerNormalization";
   const std::size_t bias = rms ? 3 : 4;
@@ -213,22 +217,24 @@ void skip_norm(Call& call) {
   std::vector<NodeId> inputs = {sum, call.weight(2)};
   if (!rms && call.has(3)) inputs.push_back(call.weight(3));
   call.result(make_op(rms ? ops::kRmsNorm : ops::kLayerNorm, a), inputs);
-  for (std::size_t i = 1; i < 3; ++i) call.unusable(i, "it is a statistic of a normalisation");
+  for (std::size_t i = 1; i < 3; ++i)
+    call.unusable(i, "it is a statistic of a layer normalization");
   call.result(ops::kIdentity, {sum}, 3);
 }
 
-// [b, s, heads * size] as [b, heads, s, size].
+// Returns [b, s, heads * size] as [b, heads, s, size].
 NodeId apart(Call& call, NodeId x, std::int64_t heads) {
   const auto s = call.sizes_of(x);
   if (s.size() == 4) return x;
   if (s.size() != 3 || heads < 1 || s[2] % heads != 0) {
-    reject(fmt::format("{} heads do not fit", heads), "q_num_heads and kv_num_heads say them");
+    reject(fmt::format("an operand cannot be split into {} heads", heads),
+           "set q_num_heads and kv_num_heads");
   }
   x = call.reshaped(x, {s[0], s[1], heads, s[2] / heads});
   return call.add(make_op(ops::kTranspose, ops::Transpose{{0, 2, 1, 3}}), {x});
 }
 
-// Every head of keys and values as often as heads of queries share it.
+// Repeats every head of keys and values for the query heads that share it.
 NodeId shared(Call& call, NodeId x, std::int64_t times) {
   if (times == 1) return x;
   const auto s = call.sizes_of(x);
@@ -238,7 +244,9 @@ NodeId shared(Call& call, NodeId x, std::int64_t times) {
 }
 
 void attention(Call& call) {
-  if (call.is_microsoft()) reject("it is not supported in this domain", "that of opset 23 is");
+  if (call.is_microsoft())
+    reject("Attention of the domain com.microsoft is not supported",
+           "use Attention of ONNX opset 23");
   if (call.has(4) || call.has(5)) reject("past keys and values are not supported");
   for (std::size_t i = 1; i < call.outputs(); ++i) {
     if (call.wants(i)) reject("only the first output is supported");
@@ -255,7 +263,8 @@ void attention(Call& call) {
   const auto q_sizes = call.sizes_of(q);
   const auto k_sizes = call.sizes_of(k);
   if (q_sizes[1] % k_sizes[1] != 0) {
-    reject(fmt::format("{} heads do not share {}", q_sizes[1], k_sizes[1]));
+    reject(
+        fmt::format("{} query heads are not a multiple of {} key heads", q_sizes[1], k_sizes[1]));
   }
   const auto scale = call.real("scale", 1 / std::sqrt(static_cast<double>(q_sizes[3])));
   k = shared(call, k, q_sizes[1] / k_sizes[1]);
@@ -263,7 +272,7 @@ void attention(Call& call) {
   k = call.add(make_op(ops::kTranspose, ops::Transpose{{0, 1, 3, 2}}), {k});
   auto scores = call.add(make_op(ops::kScale, ops::Scale{scale}), {call.add(ops::kMatMul, {q, k})});
   if (call.has(3)) {
-    if (!real_type(call.value(3).type)) reject("a mask of bool is not supported here");
+    if (!real_type(call.value(3).type)) reject("a boolean mask is not supported");
     scores = call.add(ops::kAdd, {scores, call.tensor(3)});
   }
   const auto shown = call.add(make_op(ops::kSoftmax, ops::Softmax{-1, causal}), {scores});
@@ -276,7 +285,7 @@ void attention(Call& call) {
 
 void cross_entropy(Call& call) {
   if (call.text("reduction", "mean") != "mean") reject("only reduction mean is supported");
-  if (call.has(2)) reject("weights of classes are not supported");
+  if (call.has(2)) reject("class weights are not supported");
   if (call.attribute("ignore_index") != nullptr) reject("ignore_index is not supported");
   auto x = call.tensor(0);
   const auto rank = call.rank(0);
@@ -289,7 +298,7 @@ void cross_entropy(Call& call) {
     x = call.add(make_op(ops::kTranspose, ops::Transpose{perm}), {x});
   }
   if (call.value(1).fed.empty() || !call.value(1).moves.empty()) {
-    reject("the labels must be an input");
+    reject("the labels must be a graph input");
   }
   call.result(ops::kCrossEntropy, {x, call.index(1, classes)});
   call.unusable(1, "it is the log probability of a SoftmaxCrossEntropyLoss");

@@ -1,4 +1,4 @@
-// What takes parts of tensors or puts tensors together.
+// Converters of operators that take parts of tensors or join tensors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using ops::make_op;
 
-constexpr std::size_t kMostParts = 64;  // that a gather by known indices is taken apart into
+constexpr std::size_t kMostParts = 64;  // most slices that a gather by known indices becomes
 
 ops::Op slice_op(std::size_t axis, std::int64_t begin, std::int64_t size) {
   return make_op(ops::kSlice, ops::Slice{static_cast<std::int64_t>(axis), begin, size});
@@ -24,11 +24,11 @@ ops::Op slice_op(std::size_t axis, std::int64_t begin, std::int64_t size) {
 // --- Parts --------------------------------------------------------------------------------------
 
 void concat(Call& call) {
-  if (call.inputs() == 0) reject("has no inputs");
+  if (call.inputs() == 0) reject("the node has no inputs");
   const auto axis = call.axis(call.integer("axis", 1), call.rank(0));
   std::vector<NodeId> inputs;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
-    // Nothing along the axis: as good as absent.
+    // An operand of size 0 along the axis contributes nothing.
     if (call.rank(i) == call.rank(0) && call.sizes(i)[axis] == 0) continue;
     inputs.push_back(call.tensor(i));
   }
@@ -46,23 +46,24 @@ void split(Call& call) {
   const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
   const auto whole = call.sizes(0)[axis];
   const auto n = static_cast<std::int64_t>(call.outputs());
-  if (n == 0) reject("has no outputs");
-  if (call.integer("num_outputs", n) != n) reject("num_outputs is not their number");
+  if (n == 0) reject("the node has no outputs");
+  if (call.integer("num_outputs", n) != n) reject("num_outputs differs from the number of outputs");
   auto parts = call.integers_or_input("split", 1).value_or(Sizes{});
   if (parts.empty()) {
     const auto each = (whole + n - 1) / n;
     for (std::int64_t i = 0; i < n; ++i) parts.push_back(std::min(each, whole - i * each));
   }
   std::int64_t begin = 0;
-  if (parts.size() != call.outputs()) reject("it does not split into as many parts as outputs");
+  if (parts.size() != call.outputs())
+    reject("the number of split sizes differs from the number of outputs");
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i] < 1 || parts[i] > whole - begin) {
-      reject(fmt::format("the parts do not add up to {}", whole));
+      reject(fmt::format("the split sizes do not sum to {}", whole));
     }
     if (call.wants(i)) call.move(slice_op(axis, begin, parts[i]), 0, i);
     begin += parts[i];
   }
-  if (begin != whole) reject(fmt::format("the parts do not add up to {}", whole));
+  if (begin != whole) reject(fmt::format("the split sizes do not sum to {}", whole));
 }
 
 struct Piece {
@@ -70,7 +71,7 @@ struct Piece {
   std::int64_t begin, size, step;
 };
 
-// What a Slice with steps of at least 1 takes of each dimension.
+// Returns the range that a Slice with steps of at least 1 takes of each dimension.
 std::vector<Piece> pieces_of(Call& call) {
   const auto list = [&](const char* name, std::size_t i) {
     return call.integers_or_input(name, i);
@@ -86,7 +87,7 @@ std::vector<Piece> pieces_of(Call& call) {
   const auto steps = list("steps", 4).value_or(Sizes(starts->size(), 1));
   if (ends->size() != starts->size() || axes->size() != starts->size() ||
       steps.size() != starts->size()) {
-    reject("starts, ends, axes and steps differ in number");
+    reject("starts, ends, axes and steps differ in length");
   }
   std::vector<Piece> out;
   for (std::size_t i = 0; i < starts->size(); ++i) {
@@ -104,7 +105,7 @@ std::vector<Piece> pieces_of(Call& call) {
   return out;
 }
 
-// Every step-th element of the dimension: the first of groups of `step`.
+// Takes every step-th element of the dimension: the first element of each group of `step`.
 NodeId every(Call& call, NodeId x, const Piece& p) {
   auto sizes = call.sizes_of(x);
   const auto groups = (p.size + p.step - 1) / p.step;
@@ -149,22 +150,24 @@ void slice(Call& call) {
 
 void pad(Call& call) {
   if (call.text("mode", "constant") != "constant") {
-    reject(fmt::format("mode {} is not supported", call.text("mode", "")), "constant is");
+    reject(fmt::format("mode {} is not supported", call.text("mode", "")), "supported: constant");
   }
   auto value = call.real("value", 0);
   auto pads = call.integers_or_input(call.attribute("paddings") ? "paddings" : "pads", 1);
   if (call.has(2)) {
     const auto k = call.known_scalar(2);
-    if (!k) reject("the value must be a known scalar");
+    if (!k) reject("the value must be a constant scalar");
     value = *k;
   }
-  if (value != 0) reject(fmt::format("padding with {} is not supported", value), "with 0 is");
+  if (value != 0)
+    reject(fmt::format("padding with {} is not supported", value), "supported: padding with 0");
   if (!pads) reject("pads are missing");
   const auto rank = call.rank(0);
   Sizes axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   if (call.has(3)) axes = call.known_integers(3, "the axes");
-  if (pads->size() != 2 * axes.size()) reject("pads do not fit the rank");
+  if (pads->size() != 2 * axes.size())
+    reject("the number of pads must be twice the number of axes");
   std::vector<ops::Op> steps;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto d = call.axis(axes[i], rank);
@@ -197,7 +200,7 @@ void pad(Call& call) {
 
 // --- Gather -------------------------------------------------------------------------------------
 
-// The rows of a table [rows, ...] that operand `from`, an input of whole numbers, names.
+// Looks up rows of `table`, of shape [rows, ...], by operand `from`, an integer input.
 void look_up(Call& call, NodeId table, std::size_t from) {
   const auto table_sizes = call.sizes_of(table);
   if (table_sizes.empty()) reject("the table is a scalar");
@@ -211,7 +214,7 @@ void look_up(Call& call, NodeId table, std::size_t from) {
     call.result(ops::kEmbedding, {index, table});
     return;
   }
-  // What has moved the indices moves the rows.
+  // The operators that moved the indices move the rows.
   auto out = call.add(ops::kEmbedding, {index, table});
   for (const auto& move : moves) out = call.add(row_move(move, width), {out});
   auto sizes = call.sizes(from);
@@ -223,8 +226,8 @@ void look_up(Call& call, NodeId table, std::size_t from) {
   }
 }
 
-// Rows along `axis` that a constant names: an embedding whose indices the file fixes. The axis goes
-// first before, and its place is the indices' after.
+// Looks up rows along `axis` by constant indices: an embedding whose indices the file fixes. The
+// axis moves to the front first; afterwards the dimensions of the indices take its place.
 void look_up_fixed(Call& call, const Known& rows, std::size_t axis) {
   auto table = call.factor(0);
   Sizes perm;
@@ -239,7 +242,7 @@ void look_up_fixed(Call& call, const Known& rows, std::size_t axis) {
   to.insert(to.end(), moved.begin() + 1, moved.end());
   out = call.reshaped(out, to);
   if (axis != 0) {
-    // [rows..., before..., behind...] as [before..., rows..., behind...]
+    // Transposes [rows..., before..., behind...] to [before..., rows..., behind...].
     Sizes back;
     const auto own = rows.sizes.size();
     for (std::size_t d = 0; d < axis; ++d) back.push_back(static_cast<std::int64_t>(own + d));
@@ -252,17 +255,17 @@ void look_up_fixed(Call& call, const Known& rows, std::size_t axis) {
   call.result(ops::kIdentity, {out});
 }
 
-// Rows of a unit matrix: on for the class that is named, off for the others.
+// Converts OneHot to a lookup of rows of a matrix with `on` on the diagonal and `off` elsewhere.
 void one_hot(Call& call) {
   const auto depth = call.known_integers(1, "the depth");
   const auto values = call.contents(2);
-  if (depth.size() != 1 || depth[0] < 1) reject("the depth must be one number");
-  if (!values || values->count() != 2) reject("the values must be two known numbers");
-  if (call.value(0).fed.empty()) reject("the indices must be an input");
+  if (depth.size() != 1 || depth[0] < 1) reject("the depth must be one positive integer");
+  if (!values || values->count() != 2) reject("the values must be two constants");
+  if (call.value(0).fed.empty()) reject("the indices must be a graph input");
   count_elements({depth[0], depth[0]}, "the table");
   const auto rank = call.rank(0) + 1;
   const auto axis = call.axis(call.integer("axis", -1), rank);
-  if (axis + 1 != rank) reject("only the last axis is supported", "axis -1");
+  if (axis + 1 != rank) reject("only the last axis is supported", "use axis -1");
   const double off = values->real(0);
   const double on = values->real(1);
   Known table{.type = kFloat, .sizes = {depth[0], depth[0]}};
@@ -279,23 +282,23 @@ void gather(Call& call) {
   const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
   const auto from = call.sizes(0);
   if (!k) {
-    if (call.value(1).fed.empty()) reject("the indices are computed from inputs");
-    if (axis != 0) reject("indices that are an input need axis 0");
+    if (call.value(1).fed.empty()) reject("indices computed from inputs are not supported");
+    if (axis != 0) reject("indices that are a graph input require axis 0");
     look_up(call, call.weight(0), 1);
     return;
   }
   Sizes at = k->ints;
-  if (!k->whole() || at.empty()) reject("the indices must be whole numbers");
+  if (!k->whole() || at.empty()) reject("the indices must be integers");
   for (auto& i : at) {
     if (i < -from[axis] || i >= from[axis]) {
-      reject(fmt::format("index {} is not in 0..{}", i, from[axis] - 1));
+      reject(fmt::format("index {} is out of range 0..{}", i, from[axis] - 1));
     }
     if (i < 0) i += from[axis];
   }
   Sizes to(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis));
   to.insert(to.end(), k->sizes.begin(), k->sizes.end());
   to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(axis) + 1, from.end());
-  // Runs of consecutive indices are slices.
+  // Runs of consecutive indices become slices.
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
   for (auto i : at) {
     if (!runs.empty() && runs.back().first + runs.back().second == i) {

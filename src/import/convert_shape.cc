@@ -1,4 +1,4 @@
-// What only says sizes or gives elements other places.
+// Converters of operators that only give sizes or move elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void constant(Call& call) {
   if (const auto* a = call.attribute("value"); a != nullptr) {
     const auto tensor = read_tensor(a->tensor);
     count_elements(tensor.sizes, "the tensor");
-    // Read where it is needed: it may be a weight.
+    // The contents are read where they are needed: it may be a weight.
     call.result(Value{.type = tensor.type, .sizes = tensor.sizes, .stored = a->tensor});
     return;
   }
@@ -58,12 +58,12 @@ void constant(Call& call) {
     }
     call.result(std::move(k));
   } else {
-    reject("it has no value of numbers");
+    reject("the constant has no numeric value");
   }
 }
 
-// One value everywhere. Where the sizes are written in the file, so is the tensor: a weight whose
-// numbers were left out.
+// Converts a tensor with one value everywhere. If the sizes are stored in the file, the tensor is a
+// weight without its numbers.
 void filled(Call& call) {
   Value v{.type = kFloat, .fill = 0};
   if (call.op() == "ConstantOfShape") {
@@ -104,20 +104,21 @@ void reshape(Call& call) {
   const bool zero_is_size = call.integer("allowzero", 0) != 0;
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] == 0 && !zero_is_size) {
-      if (d >= from.size()) reject(fmt::format("size 0 at dim {} has nothing to copy", d));
+      if (d >= from.size())
+        reject(fmt::format("size 0 at dim {} copies a dimension that the input does not have", d));
       to[d] = from[d];
     }
     if (to[d] < -1) reject(fmt::format("the shape has a size of {}", to[d]));
   }
   const auto count = product(from);
   const auto open = std::ranges::count(to, -1);
-  if (open > 1) reject("the shape leaves more than one size open");
+  if (open > 1) reject("the shape has more than one size of -1");
   const auto known_count = [&] {
     double out = 1;
     for (auto n : to) out *= n == -1 ? 1 : static_cast<double>(n);
     return out;
   };
-  // A file for one batch has its size in its shapes, first.
+  // A file for one batch size has it in its shapes, as the first size.
   const auto file_batch = call.file_batch();
   const bool fits = open == 1 ? count % std::max<std::int64_t>(product(to) * -1, 1) == 0
                               : known_count() == static_cast<double>(count);
@@ -129,13 +130,15 @@ void reshape(Call& call) {
   if (open == 1) {
     const auto rest = static_cast<std::int64_t>(known_count());
     if (rest == 0 || count % rest != 0) {
-      reject(fmt::format("{} elements do not fill the shape", count));
+      reject(fmt::format("the shape does not divide {} elements evenly", count));
     }
     *std::ranges::find(to, -1) = count / rest;
   }
   if (product(to) != count) {
-    reject(fmt::format("{} elements cannot become {}", count, product(to)),
-           file_batch > 0 ? "the file is made for one batch size; export it with an open one" : "");
+    reject(fmt::format("{} elements cannot be reshaped to {}", count, product(to)),
+           file_batch > 0
+               ? "the file fixes its batch size; export it with a symbolic batch dimension"
+               : "");
   }
   call.reshape(to);
 }
@@ -144,7 +147,7 @@ void flatten(Call& call) {
   const auto& from = call.sizes(0);
   const auto rank = static_cast<std::int64_t>(from.size());
   auto axis = call.integer("axis", 1);
-  if (axis < -rank || axis > rank) reject(fmt::format("axis {} does not fit", axis));
+  if (axis < -rank || axis > rank) reject(fmt::format("axis {} is out of range", axis));
   if (axis < 0) axis += rank;
   call.reshape({product(Sizes(from.begin(), from.begin() + axis)),
                 product(Sizes(from.begin() + axis, from.end()))});
@@ -172,7 +175,7 @@ void unsqueeze(Call& call) {
   std::vector<bool> fresh(from.size() + axes->size());
   for (auto axis : *axes) {
     const auto d = call.axis(axis, fresh.size());
-    if (fresh[d]) reject(fmt::format("axes name dim {} twice", d));
+    if (fresh[d]) reject(fmt::format("axes contain dim {} twice", d));
     fresh[d] = true;
   }
   Sizes to;
@@ -203,13 +206,13 @@ void expand(Call& call) {
 void tile(Call& call) {
   const auto from = call.sizes(0);
   const auto times = call.known_integers(1, "the repeats");
-  if (times.size() != from.size()) reject("the repeats do not fit the rank");
+  if (times.size() != from.size()) reject("the number of repeats differs from the rank");
   Sizes apart;
   Sizes copied;
   Sizes to;
   for (std::size_t d = 0; d < from.size(); ++d) {
     if (times[d] < 1 || times[d] > (std::int64_t{1} << 30U)) {
-      reject(fmt::format("a repeat is {}", times[d]));
+      reject(fmt::format("a repeat count of {} is out of range", times[d]));
     }
     if (times[d] > 1) apart.push_back(1), copied.push_back(times[d]);
     apart.push_back(from[d]);
@@ -237,7 +240,7 @@ void transpose(Call& call) {
   }
 }
 
-// Blocks of pixels as channels, and back.
+// Moves blocks of pixels to channels, or back.
 void depth_and_space(Call& call) {
   const bool to_space = call.op() == "DepthToSpace";
   const bool crd = to_space && call.text("mode", "DCR") == "CRD";
@@ -246,7 +249,7 @@ void depth_and_space(Call& call) {
   if (s.size() != 4) reject("the input must have 4 dimensions");
   if (block < 1 || block > 1024 ||
       (to_space ? s[1] % (block * block) : s[2] % block + s[3] % block)) {
-    reject(fmt::format("a blocksize of {} does not fit", block));
+    reject(fmt::format("blocksize {} does not divide the input", block));
   }
   Sizes apart = {s[0], s[1], s[2] / block, block, s[3] / block, block};
   Sizes perm = {0, 3, 5, 1, 2, 4};
@@ -263,7 +266,7 @@ void depth_and_space(Call& call) {
   call.result(make_op(ops::kReshape, ops::Reshape{to}), {turned});
 }
 
-// Where shapes decide, one branch is there and the other is not.
+// Converts an If whose condition is known: only one branch is converted.
 void branch(Call& call) {
   const auto condition = call.known_scalar(0);
   const auto* yes = call.attribute("then_branch");

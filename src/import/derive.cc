@@ -1,7 +1,6 @@
-// Whole numbers that a file computes from inputs of whole numbers: positions that count only words
-// that are there, masks by comparison. The graph computes with real numbers only, so such a result
-// becomes an input of its own, which is computed before the graph runs. Here is what sizes and type
-// it has.
+// Sizes and types of integers that a file computes from integer inputs: positions that skip
+// padding, masks by comparison. The graph computes with floating-point numbers only, so such a
+// result becomes an input of its own, which is computed before the graph runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +24,7 @@ bool is_one_of(std::string_view op, std::span<const std::string_view> list) {
   return std::ranges::find(list, op) != list.end();
 }
 
-// Is it computed from whole numbers and constants?
+// Returns whether operand `i` is computed from integers and constants.
 bool is_from_whole(Call& call, std::size_t i) {
   const auto& v = call.value(i);
   return !v.fed.empty() || v.from_whole || call.is_known(i);
@@ -57,17 +56,17 @@ Sizes reduced(Call& call) {
 Sizes repeated(Call& call) {
   auto out = call.sizes(0);
   const auto times = call.known_integers(1, "the repeats");
-  if (times.size() != out.size()) reject("the repeats do not fit the rank");
+  if (times.size() != out.size()) reject("the number of repeats differs from the rank");
   for (std::size_t d = 0; d < out.size(); ++d) {
     if (times[d] < 1 || times[d] > (std::int64_t{1} << 20U)) {
-      reject(fmt::format("a repeat is {}", times[d]));
+      reject(fmt::format("a repeat count of {} is out of range", times[d]));
     }
     out[d] *= times[d];
   }
   return out;
 }
 
-// Of GatherND and GatherElements.
+// Returns the sizes of a GatherND or GatherElements.
 Sizes gathered(Call& call) {
   const auto& at = call.sizes(1);
   if (call.op() == "GatherElements") {
@@ -79,7 +78,7 @@ Sizes gathered(Call& call) {
   const auto taken = at.empty() ? -1 : at.back();
   if (batch < 0 || taken < 0 || batch > static_cast<std::int64_t>(from.size()) ||
       taken > static_cast<std::int64_t>(from.size()) - batch) {
-    reject("the indices do not fit the rank");
+    reject("the indices do not match the rank");
   }
   Sizes out(at.begin(), at.end() - 1);
   out.insert(out.end(), from.begin() + batch + taken, from.end());
@@ -109,7 +108,8 @@ bool derive(Call& call) {
   if (!truth && !choice && !reduction && !concat && !tile && !gather && !is_one_of(op, kOfElements))
     return false;
   if (call.inputs() == 0 || !call.has(0)) return false;
-  // A cast of an input is its own business; one of what was computed from it is whole again here.
+  // A cast of an input is converted elsewhere. A cast of a computed tensor back to integers is an
+  // input again.
   const auto& first = call.value(0);
   if (op == "Cast") {
     const auto to = static_cast<std::int32_t>(call.integer("to", 0));

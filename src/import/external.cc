@@ -13,7 +13,8 @@ namespace tandem::import {
 
 namespace {
 
-// A model says which file is read: only one beside it may be.
+// Returns whether `path` is in the directory of the model. The model names the file, so others must
+// not be read.
 bool is_inside(const std::filesystem::path& path) {
   return !path.empty() && path.is_relative() &&
          std::ranges::none_of(path, [](const auto& part) { return part == ".."; });
@@ -25,21 +26,21 @@ Contents read_external(const Tensor& tensor, const std::string& folder) {
   const auto place = read_location(tensor);
   const auto fail = [&](std::string_view why) {
     throw UserError("onnx", "",
-                    fmt::format("tensor '{}' is needed, and the file '{}' that holds it {}",
-                                tensor.name, place.file, why));
+                    fmt::format("tensor '{}' is stored in the file '{}', which {}", tensor.name,
+                                place.file, why));
   };
   const std::filesystem::path name(place.file);
   if (!is_utf8(place.file) || place.file.find('\0') != std::string_view::npos || !is_inside(name)) {
-    fail("is not beside the model");
+    fail("is not in the directory of the model");
   }
   const auto path = std::filesystem::path(folder) / name;
   const auto bytes = count_bytes(tensor);
   std::error_code problem;
-  if (!std::filesystem::is_regular_file(path, problem)) fail("is not there");
+  if (!std::filesystem::is_regular_file(path, problem)) fail("does not exist");
   const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, problem));
   if (problem) fail("cannot be read");
   if (place.offset > size || bytes > size - place.offset || place.length.value_or(bytes) != bytes) {
-    fail("is too short or says another length");
+    fail("does not have the length that the tensor requires");
   }
   std::string raw(static_cast<std::size_t>(bytes), '\0');
   std::ifstream in(path, std::ios::binary);

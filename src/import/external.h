@@ -1,4 +1,4 @@
-// Contents of tensors that a model keeps in files beside its own.
+// Reads the contents of tensors that a model stores in files beside its own (ONNX external data).
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace tandem::import {
 
-// Throws UserError where the file is not in `folder`, cannot be read or is too short.
+// Returns the contents of `tensor` from its file in directory `folder`. Throws UserError if the
+// file is not in `folder`, cannot be read or is too short.
 Contents read_external(const Tensor& tensor, const std::string& folder);
 
 }  // namespace tandem::import

@@ -30,7 +30,6 @@ void push(Known& out, double value) {
   }
 }
 
-// Element `from` of `k`, unchanged.
 void copy_element(const Known& k, std::size_t from, Known& out) {
   if (k.whole()) {
     out.ints.push_back(k.ints[from]);
@@ -52,11 +51,10 @@ std::vector<std::size_t> strides_of(const Sizes& sizes) {
   return out;
 }
 
-// A result that reads every element of `k` at an index made from the result's: element n along
-// dimension d is at n * stride[d] more than `begin`.
 namespace {
 
-// Appends what `strided` reads. The last dimension is the inner loop: masks are large.
+// Appends the elements that `strided` reads. The last dimension is the inner loop, because masks
+// are large.
 template <class T>
 void read_strided(const std::vector<T>& from, const Sizes& sizes, std::int64_t at,
                   const std::vector<std::int64_t>& strides, std::vector<T>& out) {
@@ -74,7 +72,7 @@ void read_strided(const std::vector<T>& from, const Sizes& sizes, std::int64_t a
       at -= strides[d] * index[d];
       index[d] = 0;
     }
-    if (d >= sizes.size()) return;  // it has wrapped around: none was left
+    if (d >= sizes.size()) return;  // the index wrapped around: all elements were read
   }
 }
 
@@ -103,7 +101,7 @@ Sizes broadcast_sizes(const Sizes& a, const Sizes& b) {
       return d < lacks ? std::int64_t{1} : s[d - lacks];
     };
     if (size(a) != size(b) && size(a) != 1 && size(b) != 1) {
-      reject(fmt::format("sizes {} and {} do not fit", size(a), size(b)));
+      reject(fmt::format("sizes {} and {} cannot be broadcast", size(a), size(b)));
     }
     out[d] = size(a) == 1 ? size(b) : size(a);
   }
@@ -122,7 +120,8 @@ Known broadcast(Call& call, const Known& k, const Sizes& sizes) {
 
 namespace {
 
-// Reshape, Squeeze, Unsqueeze and Flatten have converters, which know how to do it to sizes.
+// Returns all folding functions by operator. Reshape, Squeeze, Unsqueeze and Flatten have
+// converters instead, which also handle sizes.
 const std::map<std::string_view, Folder>& folders() {
   static const auto kFolders = [] {
     std::map<std::string_view, Folder> out;
@@ -147,7 +146,7 @@ bool fold(Call& call) {
   if (at == folders().end() || call.inputs() == 0 || call.outputs() != 1) return false;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
     if (!call.has(i)) continue;
-    // A look that reads nothing yet: most operands are computed.
+    // This check reads no contents: most operands are computed.
     const auto& v = call.value(i);
     if (!v.known && v.stored.empty() && !v.fill) return false;
   }

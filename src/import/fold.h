@@ -1,5 +1,5 @@
-// Folding: nodes whose operands are all known are computed here, on whole numbers where ONNX does.
-// It is how shapes that a network computes from its inputs' shapes become numbers.
+// Constant folding: computes the nodes whose operands are all known, with integers where ONNX uses
+// integers. It turns the shapes that a network computes from its inputs' shapes into numbers.
 #pragma once
 
 #include <string_view>
@@ -14,29 +14,32 @@ using Operands = std::vector<KnownPtr>;
 using Folder = Known (*)(Call&, const Operands&);
 using Folders = std::vector<std::pair<std::string_view, Folder>>;
 
+// Return the folding functions of one file each, by ONNX operator.
 Folders elementwise_folders();
 Folders movement_folders();
 Folders reduction_folders();
 
-// Operand i; throws where it is missing.
+// Returns operand `i`. Throws UserError if it is missing.
 const Known& operand(const Operands& in, std::size_t i);
-// The elements of a result of these sizes, which is charged for.
+// Returns the number of elements of a result of these sizes, and charges the call for them.
 std::size_t count_of(Call& call, const Sizes& sizes);
 
 std::int64_t to_integer(double value);
 void push(Known& out, double value);
-// Element `from` of `k`, unchanged.
+// Appends element `from` of `k` to `out`, unchanged.
 void copy_element(const Known& k, std::size_t from, Known& out);
 
+// Returns the row-major strides of a tensor of these sizes.
 std::vector<std::size_t> strides_of(const Sizes& sizes);
-// A result that reads every element of `k` at an index made from the result's: element n along
-// dimension d is at n * stride[d] more than `begin`.
+// Returns a tensor of `sizes` whose element at index (n_0, n_1, ...) is the element of `k` at begin
+// + n_0 * strides[0] + n_1 * strides[1] + ...
 Known strided(Call& call, const Known& k, Sizes sizes, std::int64_t begin,
               const std::vector<std::int64_t>& strides);
+// Returns `k` broadcast to `sizes`.
 Known broadcast(Call& call, const Known& k, const Sizes& sizes);
 
-// Of two elements, by an operator's name. Whole numbers wrap around, as they do in ONNX's
-// implementations.
+// Return the result of the binary operator `op` on two elements. Integers wrap around, as they do
+// in ONNX's implementations.
 std::int64_t whole_result(std::string_view op, std::int64_t a, std::int64_t b);
 double real_result(std::string_view op, double a, double b);
 

@@ -1,4 +1,4 @@
-// Folding of what is done to each element by itself.
+// Folding of elementwise operators.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace tandem::import {
 
-// Whole numbers wrap around, as they do in ONNX's implementations.
+// Computes with unsigned numbers, so that integers wrap around as in ONNX's implementations.
 template <class F>
 std::int64_t wrapping(std::int64_t a, std::int64_t b, F f) {
   return static_cast<std::int64_t>(f(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
@@ -22,11 +22,11 @@ std::int64_t whole_result(std::string_view op, std::int64_t a, std::int64_t b) {
   if (op == "Min") return std::min(a, b);
   if (op == "Max") return std::max(a, b);
   if (op == "Pow") return to_integer(std::pow(static_cast<double>(a), static_cast<double>(b)));
-  if (b == 0) reject("a division by zero");
+  if (b == 0) reject("an integer division by zero");
   if (b == -1) return op == "Div" ? wrapping(0, a, std::minus<>()) : 0;
   if (op == "Div") return a / b;
   if (op == "Remainder") return a % b;
-  const auto rest = a % b;  // Mod: the sign is that of the divisor
+  const auto rest = a % b;  // Mod: the result has the sign of the divisor
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
@@ -133,7 +133,7 @@ Known unary(Call& call, const Operands& in) {
 
 Known known_cast(const Known& k, std::int32_t to) {
   if (!real_type(to) && !is_whole(to)) {
-    reject(fmt::format("to {} is not supported", type_name(to)));
+    reject(fmt::format("a cast to {} is not supported", type_name(to)));
   }
   Known out{.type = to, .sizes = k.sizes};
   for (std::size_t i = 0; i < k.count(); ++i) {

@@ -1,4 +1,4 @@
-// Folding of what moves elements, and of what makes them from their places.
+// Folding of operators that move elements, or compute them from their positions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Known with_sizes(const Known& k, Sizes sizes) {
 Known gather(Call& call, const Operands& in) {
   const auto& k = operand(in, 0);
   const auto& index = operand(in, 1);
-  if (!index.whole()) reject("the indices must be whole numbers");
+  if (!index.whole()) reject("the indices must be integers");
   const auto axis = checked_axis(call, call.integer("axis", 0), k);
   Sizes sizes(k.sizes.begin(), k.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
   sizes.insert(sizes.end(), index.sizes.begin(), index.sizes.end());
@@ -34,11 +34,12 @@ Known gather(Call& call, const Operands& in) {
   if (count_of(call, sizes) == 0) return out;
   const auto behind = strides_of(k.sizes)[axis];
   const auto along = k.sizes[axis];
-  if (along == 0) reject("there is nothing to choose from");
+  if (along == 0) reject("the dimension to gather from is empty");
   const auto blocks = k.count() / (behind * static_cast<std::size_t>(along));
   for (std::size_t b = 0; b < blocks; ++b) {
     for (auto i : index.ints) {
-      if (i < -along || i >= along) reject(fmt::format("index {} is not in 0..{}", i, along - 1));
+      if (i < -along || i >= along)
+        reject(fmt::format("index {} is out of range 0..{}", i, along - 1));
       const auto row = static_cast<std::size_t>(i < 0 ? i + along : i);
       for (std::size_t e = 0; e < behind; ++e) {
         copy_element(k, (b * static_cast<std::size_t>(along) + row) * behind + e, out);
@@ -92,7 +93,7 @@ Known slice(Call& call, const Operands& in) {
   }
   if (ends.size() != starts.size() || axes->size() != starts.size() ||
       steps.size() != starts.size()) {
-    reject("starts, ends, axes and steps differ in number");
+    reject("starts, ends, axes and steps differ in length");
   }
   auto sizes = k.sizes;
   std::vector<std::int64_t> strides;
@@ -143,14 +144,15 @@ Known expand(Call& call, const Operands& in) {
 Known tile(Call& call, const Operands& in) {
   const auto& k = operand(in, 0);
   const auto& times = operand(in, 1).ints;
-  if (times.size() != k.sizes.size()) reject("the repeats do not fit the rank");
-  // [a, b] tiled is [ta, a, tb, b] with strides of 0 along the new dimensions.
+  if (times.size() != k.sizes.size()) reject("the number of repeats differs from the rank");
+  // Tiles [a, b] as [ta, a, tb, b], with strides of 0 along the new dimensions.
   Sizes sizes;
   Sizes joined;
   std::vector<std::int64_t> strides;
   const auto own = strides_of(k.sizes);
   for (std::size_t d = 0; d < times.size(); ++d) {
-    if (times[d] < 0 || times[d] > (std::int64_t{1} << 40U)) reject("a repeat is out of range");
+    if (times[d] < 0 || times[d] > (std::int64_t{1} << 40U))
+      reject("a repeat count is out of range");
     sizes.insert(sizes.end(), {times[d], k.sizes[d]});
     strides.insert(strides.end(), {0, static_cast<std::int64_t>(own[d])});
     joined.push_back(times[d] * k.sizes[d]);
@@ -165,7 +167,7 @@ Known transpose(Call& call, const Operands& in) {
     perm[d] = static_cast<std::int64_t>(perm.size() - 1 - d);
   }
   perm = call.integers("perm").value_or(perm);
-  if (perm.size() != k.sizes.size()) reject("perm does not fit the rank");
+  if (perm.size() != k.sizes.size()) reject("the length of perm differs from the rank");
   const auto own = strides_of(k.sizes);
   Sizes sizes;
   std::vector<std::int64_t> strides;
@@ -175,7 +177,7 @@ Known transpose(Call& call, const Operands& in) {
     strides.push_back(static_cast<std::int64_t>(own[d]));
   }
   if (count_elements(sizes, "the result") != static_cast<std::int64_t>(k.count())) {
-    reject("perm names a dimension twice");
+    reject("perm contains a dimension twice");
   }
   return strided(call, k, sizes, 0, strides);
 }

@@ -1,4 +1,4 @@
-// Folding of sums and products over many elements.
+// Folding of reductions, cumulative sums and matmuls.
 #include <fmt/format.h>
 
 #include <functional>
@@ -68,18 +68,18 @@ Known cumulative_sum(Call& call, const Operands& in) {
   return out;
 }
 
-// Products of matrices; dimensions in front are matched.
+// Multiplies matrices; leading dimensions are broadcast.
 Known matmul(Call& call, const Operands& in) {
   const auto& a = operand(in, 0);
   const auto& b = operand(in, 1);
   if (a.sizes.size() < 2 || b.sizes.size() < 2 || a.whole() || b.whole()) {
-    reject("constants must be matrices of real numbers");
+    reject("constant operands must be floating-point matrices");
   }
   const auto rows = a.sizes[a.sizes.size() - 2];
   const auto inner = a.sizes.back();
   const auto columns = b.sizes.back();
   if (inner != b.sizes[b.sizes.size() - 2]) {
-    reject(fmt::format("sizes {} and {} do not fit", inner, b.sizes[b.sizes.size() - 2]));
+    reject(fmt::format("sizes {} and {} do not match", inner, b.sizes[b.sizes.size() - 2]));
   }
   const auto front = broadcast_sizes(Sizes(a.sizes.begin(), a.sizes.end() - 2),
                                      Sizes(b.sizes.begin(), b.sizes.end() - 2));

@@ -20,7 +20,7 @@ bool is_vector(const Sizes& sizes) {
   return std::ranges::count_if(sizes, [](auto size) { return size != 1; }) <= 1;
 }
 
-// All that a layer's weights or an image have gone into.
+// Returns all tensors that depend on a layer's weights or an image.
 std::unordered_set<std::string_view> find_others(const Model& model,
                                                  const std::vector<Node>& nodes) {
   std::unordered_set<std::string_view> others;
@@ -50,7 +50,7 @@ std::unordered_set<std::string_view> find(const Model& model) {
   if (!waves) return {};
   for (auto message : model.nodes) nodes.push_back(read_node(message));
   const auto others = find_others(model, nodes);
-  // Backwards: who is seen by waves of positions alone.
+  // Walks backward and keeps the tensors that only waves of positions use.
   std::unordered_map<std::string_view, bool> alone;
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
     if (node->op == "Shape" || node->outputs.empty()) continue;
@@ -79,7 +79,7 @@ std::unordered_set<std::string_view> find_frequencies(const Model& model) {
   try {
     return find(model);
   } catch (const UserError&) {
-    return {};  // reading finds it again, and says where
+    return {};  // the import reads it again and reports the error with its place
   }
 }
 

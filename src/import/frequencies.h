@@ -1,5 +1,5 @@
-// Vectors of frequencies: positions times them go into sines and cosines, in rotary or sinusoidal
-// positions. Files hold them as they hold weights, and nothing trains them.
+// Finds vectors of frequencies: rotary or sinusoidal position embeddings multiply them by positions
+// and apply sine and cosine. Files store them like weights, but they are not trained.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,9 @@
 
 namespace tandem::import {
 
-// The initializers of at most one dimension larger than 1 that only sines and cosines see, through
-// products with positions: what is computed from whole numbers, vectors and constants. A gain
-// before the sine of a layer's result is no frequency.
+// Returns the names of the initializers that only reach sines and cosines, through multiplications
+// with positions. Each has at most one dimension larger than 1. A position is computed from
+// integers, vectors and constants. A gain before the sine of a layer's result is no frequency.
 std::unordered_set<std::string_view> find_frequencies(const Model& model);
 
 }  // namespace tandem::import

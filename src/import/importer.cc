@@ -23,7 +23,8 @@ bool is_batch(std::string_view dimension) {
   return lower.find("batch") != std::string::npos;
 }
 
-// "past + 1": the sum of sizes that are given.
+// Returns the sum in a text like "past + 1" from `sizes`, or nullopt if it is no sum or a size is
+// unknown.
 std::optional<std::int64_t> sum_of(const std::string& text,
                                    const std::map<std::string, std::int64_t>& sizes) {
   if (text.find('+') == std::string::npos) return std::nullopt;
@@ -63,7 +64,7 @@ void Importer::define(std::string_view name, Value value) {
   if (!is_utf8(name)) reject("a tensor's name is not UTF-8");
   if (value.origin.empty()) value.origin = name;
   if (!values_.try_emplace(name, std::move(value)).second) {
-    reject(fmt::format("there are two tensors {}", quoted(name)));
+    reject(fmt::format("two tensors have the name {}", quoted(name)));
   }
 }
 
@@ -88,7 +89,7 @@ void Importer::read_initializers(const Model& graph) {
   }
 }
 
-// Sizes must be of dimensions that are there.
+// Throws UserError if a size in the options names no dimension of an input.
 void Importer::check_dims(const std::vector<ValueInfo>& infos) const {
   for (const auto& [name, size] : options_.dims) {
     bool found = false;
@@ -103,9 +104,9 @@ void Importer::check_dims(const std::vector<ValueInfo>& infos) const {
       }
     }
     if (found) continue;
-    fail("", UserError("onnx", "", fmt::format("no dimension of an input is called '{}'", name),
-                       names.empty() ? "INPUT.1 is one without a name"
-                                     : "they are called: " +
+    fail("", UserError("onnx", "", fmt::format("no input dimension is called '{}'", name),
+                       names.empty() ? "write INPUT.1 for an unnamed dimension"
+                                     : "named dimensions: " +
                                            join(std::vector(names.begin(), names.end()), ", ")));
   }
 }
@@ -119,7 +120,7 @@ void Importer::read_inputs() {
     } catch (const UserError& e) {
       fail("an input", e);
     }
-    // Old files list their initializers here, too.
+    // Old files list their initializers here too.
     if (!values_.contains(info.name)) infos.push_back(std::move(info));
   }
   for (const auto& info : infos) {
@@ -138,9 +139,9 @@ void Importer::read_inputs() {
 }
 
 void Importer::read_input(const ValueInfo& info, bool first) {
-  if (info.type == 0) reject("is no tensor, or its type is not said");
+  if (info.type == 0) reject("is not a tensor or has no element type");
   if (!real_type(info.type) && !is_whole(info.type)) {
-    reject(fmt::format("has elements of type {}, which is not supported", type_name(info.type)));
+    reject(fmt::format("has the unsupported element type {}", type_name(info.type)));
   }
   if (!info.has_shape) reject("has no shape");
   Value v{.type = info.type};
@@ -156,9 +157,9 @@ void Importer::read_input(const ValueInfo& info, bool first) {
       v.sizes.push_back(*sum);
     } else if (dim.size && *dim.size != 0) {
       v.sizes.push_back(*dim.size);
-      if (*dim.size < 0) reject(fmt::format("dim {} is {}", d, *dim.size));
+      if (*dim.size < 0) reject(fmt::format("dim {} has the negative size {}", d, *dim.size));
       if (d > 0) continue;
-      // The first dimension is the batch: that of the first input, and where it is the same.
+      // The first dimension is the batch: that of the first input, and equal ones of the others.
       if (first) out_.batch = *dim.size;
       const bool same = first || (file_batch_ != 0 && *dim.size == file_batch_);
       if (same && options_.batch > 0) {
@@ -172,8 +173,9 @@ void Importer::read_input(const ValueInfo& info, bool first) {
       if (!name.empty()) options_.dims.try_emplace(name, v.sizes[0]);
     } else {
       const auto flag = name.empty() ? key : name;
-      reject(fmt::format("dim {} is open{}", d, name.empty() ? "" : fmt::format(": {}", name)),
-             fmt::format("say its size: --dim {0}=SIZE, or FILE.onnx:{0}=SIZE", flag));
+      reject(fmt::format("dim {}{} has no fixed size", d,
+                         name.empty() ? "" : fmt::format(" ('{}')", name)),
+             fmt::format("set it with --dim {0}=SIZE or FILE.onnx:{0}=SIZE", flag));
     }
   }
   check_rank(v.sizes, "it");
@@ -200,7 +202,7 @@ std::string place_of(const Node& node) {
   const auto op =
       node.domain.empty() ? std::string(node.op) : fmt::format("{}.{}", node.domain, node.op);
   if (!node.name.empty()) return fmt::format("{} '{}'", op, node.name);
-  return node.outputs.empty() ? op : fmt::format("{} that makes '{}'", op, node.outputs[0]);
+  return node.outputs.empty() ? op : fmt::format("{} with output '{}'", op, node.outputs[0]);
 }
 
 const ops::OpSpec* find_plain_operator(std::string_view op) {
@@ -222,16 +224,16 @@ const ops::OpSpec* find_plain_operator(std::string_view op) {
       node.domain.empty() ? std::string(node.op) : fmt::format("{}.{}", node.domain, node.op);
   const auto foldable = foldable_operators();
   if (std::ranges::find(foldable, node.op) != foldable.end()) {
-    reject(fmt::format("the operator {} is supported only of what is known", op),
-           "shapes and constants are; these operands are computed from inputs");
+    reject(fmt::format("the operator {} is supported only for constant operands", op),
+           "these operands are computed from inputs; only shapes and constants are folded");
   }
   reject(fmt::format("the operator {} is not supported", op),
-         "supported are: " + join(supported_onnx_operators(), " "));
+         "supported: " + join(supported_onnx_operators(), " "));
 }
 
 }  // namespace
 
-// Nodes whose operator is the file's format's own.
+// Converts a node whose operator belongs to ONNX or ONNX Runtime.
 void Importer::convert_known(Call& call, const Node& node) {
   const auto at = converters().find(node.op);
   const auto* spec = at == converters().end() ? find_plain_operator(node.op) : nullptr;
@@ -258,7 +260,7 @@ void Importer::convert(Node node) {
     for (auto text : {node.name, node.op, node.domain}) {
       if (!is_utf8(text)) reject("a name is not UTF-8");
     }
-    if (node.op.empty()) reject("a node names no operator");
+    if (node.op.empty()) reject("the node has no operator");
     if (scope_ != nullptr) {
       for (auto& name : node.inputs) name = scope_->resolve(name);
       for (auto& name : node.outputs) name = declare(name);
@@ -274,7 +276,7 @@ void Importer::convert(Node node) {
       unknown_operator(node);
     }
   } catch (const UserError& e) {
-    // The innermost node is the place.
+    // The innermost node is the place of the error.
     if (e.where.starts_with(source_)) throw;
     fail(place_of(node), e);
   }
@@ -288,10 +290,10 @@ std::vector<NodeId> Importer::outputs() {
     try {
       name = read_value_info(message).name;
       const auto at = values_.find(name);
-      if (at == values_.end()) reject("no node makes it");
+      if (at == values_.end()) reject("no node produces it");
       auto& v = at->second;
       if (v.sizes.end() != std::ranges::find(v.sizes, 0)) continue;
-      // What the file only passes on or computes from constants is no result of a network.
+      // A tensor that the file only passes on or computes from constants is no result of a network.
       if (!v.node && !v.scores && model_.outputs.size() > 1) continue;
       if (const auto contents = v.node || v.input ? nullptr : known(v); contents) {
         v.node = source_of(name, *contents, real_type(v.type).value_or(DType::kFp32));
@@ -301,7 +303,7 @@ std::vector<NodeId> Importer::outputs() {
       fail(fmt::format("output {}", quoted(name)), e);
     }
   }
-  if (out.empty()) fail("", UserError("onnx", "", "the graph has no output that is computed"));
+  if (out.empty()) fail("", UserError("onnx", "", "the graph has no computed output"));
   return out;
 }
 
@@ -334,8 +336,8 @@ void Importer::convert_nodes(std::span<const std::string_view> nodes) {
   }
 }
 
-// Without the nodes that no output needs: what the file computes for a Shape, or a mask whose
-// values come from outside.
+// Returns the graph without the nodes that no output needs: what the file computes for a Shape, or
+// a mask whose values come from outside.
 graph::Graph Importer::finish(std::vector<NodeId> outputs) {
   auto all = builder_.finish(std::move(outputs));
   std::vector<bool> needed(all.size());

@@ -1,4 +1,4 @@
-// What converters work with: the tensors of a file while it is imported, and one node of it.
+// Data of an import in progress, as converters see it: the tensors of the file, and one node of it.
 #pragma once
 
 #include <deque>
@@ -23,44 +23,46 @@ namespace tandem::import {
 
 using graph::NodeId;
 
+// Returns `name` in single quotes.
 std::string quoted(std::string_view name);
-// Throws where a tensor of the graph cannot have as many dimensions.
+// Throws UserError if a tensor of the graph cannot have as many dimensions.
 void check_rank(const Sizes& sizes, std::string_view what);
 
-// One tensor of the file. Most things are made on demand: a weight becomes a node when a node uses
-// it, contents are read when a shape depends on them.
+// One tensor of the file. Most members are filled on demand: a weight becomes a node when a node
+// uses it, and contents are read when a shape depends on them.
 struct Value {
   std::int32_t type = 0;  // ElementType
   Sizes sizes = {};
-  std::optional<NodeId> node = {};  // in the graph
-  KnownPtr known = {};              // contents
-  std::string_view stored = {};     // an initializer's message
-  std::optional<double> fill = {};  // every element is this; `known` may be too large to be made
-  bool data = false;                // written in the file, not computed: a weight where it is real
-  bool untrained = false;           // ... nowhere: frequencies, masks
-  bool from_whole = false;          // computed from whole numbers and constants only
-  bool input = false;               // of the graph, of real numbers
+  std::optional<NodeId> node = {};  // node of the graph
+  KnownPtr known = {};              // contents, if known
+  std::string_view stored = {};     // message of the initializer
+  std::optional<double> fill = {};  // value of every element; `known` may be too large to build
+  bool data = false;        // stored in the file, not computed: a floating-point tensor is a weight
+  bool untrained = false;   // never trained: frequencies, masks
+  bool from_whole = false;  // computed from integers and constants only
+  bool input = false;       // floating-point input of the graph
 
   std::string_view tied = {};  // another tensor, whose weight or input this is
 
-  // A graph input of whole numbers, and what has moved its elements since. It becomes a node where
-  // it is used: of indices, or of real numbers.
+  // Name of an integer input of the graph, and the operators that moved its elements since. The
+  // value becomes a node where it is used: an input of indices or of floating-point numbers.
   std::string_view fed = {};
   std::vector<ops::Op> moves = {};
 
-  // Scores under a causal mask, which a softmax takes in as an attribute. Older networks multiply
-  // them by the mask first, which changes only what it hides.
+  // Attention scores under a causal mask, which a softmax represents as an attribute. Older
+  // networks first multiply scores by the mask, which changes only the hidden scores.
   std::optional<NodeId> scores = {};
   KnownPtr mask = {};
   bool times_mask = false;
 
-  std::string_view origin = {};  // the tensor of the file that holds the data
+  std::string_view origin = {};  // tensor of the file that holds the data
 
-  std::string unusable = {};  // why, if it is
+  std::string unusable = {};  // reason why no node may use it; empty if nodes may
 };
 
 class Call;
 
+// Imports one file: reads its inputs and initializers, then converts its nodes in order.
 class Importer {
  public:
   Importer(std::string_view file, const std::string& source, const OnnxOptions& options);
@@ -79,7 +81,7 @@ class Importer {
   void convert_all(const Model& graph);
   const Function* find_function(const Node& node);
   void call_function(const Node& call, const Function& function);
-  // A name for what a node inside a function or a branch makes.
+  // Returns a unique name for the output `given` of a node inside a function or a branch.
   std::string_view declare(std::string_view given);
   void define(std::string_view name, Value value);
   std::vector<NodeId> outputs();
@@ -87,7 +89,7 @@ class Importer {
   NodeId append_loss(NodeId output);
   [[noreturn]] void fail(const std::string& where, const UserError& e) const;
 
-  // What a value is as an operand.
+  // Each of these returns the node that represents a value as an operand, and adds it if necessary.
   NodeId tensor(std::string_view name, Value& v, bool trained);
   NodeId index(Value& v, std::int64_t below);
   NodeId real_input(Value& v, DType dtype);
@@ -98,7 +100,8 @@ class Importer {
   KnownPtr known(Value& v);
   void charge(std::int64_t elements);
 
-  // A name of the file as one of the graph: unused, and without what its text cannot hold.
+  // Returns a name for the graph: `name` without the characters that graph text cannot hold, and
+  // with a number if it is taken.
   std::string free_name(std::string_view name);
   NodeId add(const ops::Op& op, std::span<const NodeId> inputs, std::string_view name);
   Value value_of(NodeId id) const;
@@ -113,23 +116,23 @@ class Importer {
   OnnxModel out_;
   std::int64_t known_elements_ = 0;
   std::int64_t dropouts_ = 0;
-  int depth_ = 0;                      // of graphs inside nodes
-  bool made_node_ = false;             // by the node being converted
-  Scope* scope_ = nullptr;             // of the function or branch being converted
-  std::deque<std::string> own_names_;  // that the file has not
+  int depth_ = 0;                      // nesting depth of graphs inside nodes
+  bool made_node_ = false;             // whether the current node added a node to the graph
+  Scope* scope_ = nullptr;             // scope of the current function or branch
+  std::deque<std::string> own_names_;  // names that the file does not have
   std::int64_t next_own_ = 2;
-  std::unordered_map<std::string, int> next_number_;     // of names that are taken
-  std::unordered_map<std::string, Function> functions_;  // by their operator
-  std::int64_t inner_nodes_ = 0;                         // of functions
-  std::int64_t opset_ = 1;                               // of the nodes being converted
-  std::unordered_set<std::string_view> frequencies_;     // initializers
-  std::unordered_set<std::string_view> derived_;         // tensors of whole numbers that are inputs
-  std::map<std::string, std::string_view> derived_before_;  // by what they are computed from
-  bool has_batch_name_ = false;  // is some dimension of an input called batch?
-  std::int64_t file_batch_ = 0;  // that the file fixes and options_.batch replaces; else 0
+  std::unordered_map<std::string, int> next_number_;     // next number for each name that is taken
+  std::unordered_map<std::string, Function> functions_;  // by domain, operator and overload
+  std::int64_t inner_nodes_ = 0;                         // number of nodes inlined from functions
+  std::int64_t opset_ = 1;                               // opset of the nodes being converted
+  std::unordered_set<std::string_view> frequencies_;     // initializers that are frequencies
+  std::unordered_set<std::string_view> derived_;         // integer tensors that became inputs
+  std::map<std::string, std::string_view> derived_before_;  // by the expression that computes them
+  bool has_batch_name_ = false;  // whether a dimension of an input is called batch
+  std::int64_t file_batch_ = 0;  // batch size of the file if options_.batch replaces it; else 0
 
-  // Indices are below the rows of the smallest table that they name; that of a second use may be
-  // smaller, and then the file is read again.
+  // Bounds of index inputs: the rows of the smallest table that they index. If a later use has a
+  // smaller bound, `again_` is set and the file is imported again.
   std::map<std::string, std::int64_t> below_;
   std::map<std::string, NodeId> index_inputs_;
   std::map<std::pair<std::string, DType>, NodeId> real_inputs_;
@@ -146,7 +149,8 @@ class Call {
   [[nodiscard]] bool is_microsoft() const { return node_.domain == "com.microsoft"; }
   [[nodiscard]] std::int64_t opset() const;
 
-  // Attributes. One that no converter asks for is an error: it would change the result.
+  // Attributes. The converter must ask for every attribute of the node: an unread one is an error,
+  // because it would change the result.
   const Attribute* attribute(std::string_view name);
   std::int64_t integer(std::string_view name, std::int64_t otherwise);
   double real(std::string_view name, double otherwise);
@@ -154,7 +158,7 @@ class Call {
   std::optional<Sizes> integers(std::string_view name);
   void check_attributes() const;
 
-  // Operands.
+  // Operands. `i` is the number of an input.
   [[nodiscard]] std::size_t inputs() const { return node_.inputs.size(); }
   [[nodiscard]] bool has(std::size_t i) const {
     return i < node_.inputs.size() && !node_.inputs[i].empty();
@@ -162,36 +166,38 @@ class Call {
   Value& value(std::size_t i);
   const Sizes& sizes(std::size_t i) { return value(i).sizes; }
   std::size_t rank(std::size_t i) { return sizes(i).size(); }
-  // -1 is the last dimension; one that is not there is an error.
+  // Returns dimension `axis`, where -1 is the last. Throws UserError if it is out of range.
   std::size_t axis(std::int64_t axis, std::size_t rank) const;
-  NodeId tensor(std::size_t i);  // real numbers; constants of the file are not trained
-  NodeId weight(std::size_t i);  // constants of the file, and inputs of the graph, are trained
+  NodeId tensor(std::size_t i);  // floating point; constants of the file are not trained
+  NodeId weight(std::size_t i);  // constants of the file and inputs of the graph are trained
   NodeId factor(std::size_t i);  // constants of the file are trained
   NodeId index(std::size_t i, std::int64_t below);
   NodeId real_input(std::size_t i, DType dtype);
   NodeId constant(const Known& k, DType dtype);
   NodeId fixed_index(const Known& k, std::int64_t below);
   NodeId scalar(double value, DType dtype);
-  // Null where the contents are computed, or a weight's: contents() reads those, too.
+  // Returns the contents of operand `i`, or null if they are computed or belong to a weight.
+  // contents() reads weights too.
   KnownPtr known(std::size_t i);
-  // Would known() give contents? Reads none.
+  // Returns whether known() would return contents, without reading them.
   bool is_known(std::size_t i);
   KnownPtr contents(std::size_t i);
   Sizes known_integers(std::size_t i, std::string_view what);
   std::optional<double> known_scalar(std::size_t i);
-  // The same where the operand cannot be a weight, in however many dimensions it is written.
+  // Returns the value of a scalar operand that cannot be a weight, whatever its number of
+  // dimensions.
   std::optional<double> scalar_contents(std::size_t i);
-  // Of an attribute, or of an input in later opsets.
+  // Returns a list that is an attribute in earlier opsets and an input in later ones.
   std::optional<Sizes> integers_or_input(std::string_view name, std::size_t i);
 
-  // Results.
+  // Results. `i` is the number of an output.
   [[nodiscard]] std::size_t outputs() const { return node_.outputs.size(); }
   [[nodiscard]] bool wants(std::size_t i) const {
     return i < node_.outputs.size() && !node_.outputs[i].empty();
   }
   [[nodiscard]] DType dtype(NodeId id) const;
   [[nodiscard]] Sizes sizes_of(NodeId id) const;
-  NodeId add(const ops::Op& op, std::span<const NodeId> inputs);  // on the way to the result
+  NodeId add(const ops::Op& op, std::span<const NodeId> inputs);  // an intermediate node
   NodeId add(const ops::Op& op, std::initializer_list<NodeId> inputs) {
     return add(op, std::span(inputs.begin(), inputs.size()));
   }
@@ -207,27 +213,30 @@ class Call {
   }
   void result(Value value, std::size_t i = 0);
   void result(Known known);
-  // An operand under another name.
+  // Defines an output as another name of an input.
   void identity(std::size_t output = 0, std::size_t input = 0);
-  // A result that nothing here can use: the indices of a pooling.
+  // Marks an output that no node may use, such as the indices of a pooling.
   void unusable(std::size_t i, const std::string& why);
-  // An operator that moves elements and computes nothing, applied to operand i.
+  // Applies to an input an operator that moves elements and computes nothing.
   void move(const ops::Op& op, std::size_t input = 0, std::size_t output = 0);
-  // The same of whole numbers that are fed.
+  // Returns the integer input `fed` after the operator `op`.
   Value moved(const Value& fed, const ops::Op& op) const;
-  // The same elements in another shape, made in two steps where the dimensions do not nest.
+  // Returns a node with the same elements in another shape. Reshapes in two steps if the dimensions
+  // do not nest.
   NodeId reshaped(NodeId id, const Sizes& sizes);
   void reshape(const Sizes& sizes, std::size_t output = 0);
-  // Whole numbers that are computed from inputs of them, outside the graph: they are an input.
+  // Defines the result as a new integer input of the graph: it is computed from integer inputs,
+  // outside the graph.
   void derived(std::int32_t type, Sizes sizes);
-  // What it is computed from; empty where that is not easily said.
+  // Returns a text of the expression that computes the result; empty if it has no short form.
   std::string derived_key();
-  // The scores in operand i under the causal mask `mask`.
+  // Defines the result as the scores of operand `i` under the causal mask `mask`.
   void causal(std::size_t i, KnownPtr mask, bool times_mask = false);
-  // The nodes of a graph inside this node, as if they stood here; its outputs are this node's.
+  // Converts the nodes of a graph inside this node in its place. The outputs of the graph become
+  // those of the node.
   void inline_graph(std::string_view message);
   void charge(std::int64_t elements);
-  // Marks results that are computed from whole numbers and constants only.
+  // Marks the results that are computed from integers and constants only.
   void note_from_whole();
   std::int64_t next_dropout();
   [[nodiscard]] std::int64_t file_batch() const { return importer_.file_batch_; }
@@ -243,28 +252,29 @@ class Call {
 
 using Converter = void (*)(Call&);
 
-// A move of whole numbers as a move of the rows that they name, which are `width` long.
+// Returns the operator that moves rows of `width` elements as `op` moves the integers that index
+// them.
 ops::Op row_move(const ops::Op& op, std::int64_t width);
 
-// Is this an elementwise operator without attributes? Then it says itself which ONNX operator it
-// is, and needs no converter.
+// Returns whether `spec` is an elementwise operator without attributes. Such an operator names its
+// ONNX operator itself and needs no converter.
 bool plain_operator(const ops::OpSpec* spec);
 
-// By operator.
+// Returns all converters by ONNX operator.
 const std::map<std::string_view, Converter>& converters();
 
-// Computes the result where all operands are known; null where the operator is not foldable or an
-// operand is computed. Some fold whatever their operands are: Shape.
+// Computes the result if all operands are known. Returns false if the operator is not foldable or
+// an operand is computed. Some converters fold whatever their operands are: Shape.
 bool fold(Call& call);
 std::vector<std::string_view> foldable_operators();
 Known known_cast(const Known& k, std::int32_t type);
 Sizes broadcast_sizes(const Sizes& a, const Sizes& b);
 
-// Where whole numbers are computed from inputs of whole numbers, the result becomes an input; false
-// where they are not.
+// Turns the result into an input of the graph if it is computed from integer inputs. Returns false
+// otherwise.
 bool derive(Call& call);
 
-// The files of converters; converters() joins them.
+// Converters of one file each; converters() joins them.
 using ConverterList = std::vector<std::pair<std::string_view, Converter>>;
 ConverterList elementwise_converters();
 ConverterList image_converters();

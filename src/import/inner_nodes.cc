@@ -1,5 +1,5 @@
-// Nodes inside nodes: the functions that a model defines and the branches of an If are converted in
-// the place of the node that has them.
+// Converts nodes inside nodes: the functions that a model defines and the branches of an If replace
+// the node that has them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace tandem::import {
 
 namespace {
 
-constexpr std::int64_t kInnerAlways = std::int64_t{1} << 16U;  // that any file may have
+constexpr std::int64_t kInnerAlways = std::int64_t{1} << 16U;  // number that any file may have
 constexpr std::size_t kLongName = 256;
 
 }  // namespace
@@ -19,7 +19,7 @@ std::string_view Importer::declare(std::string_view given) {
   auto name = given;
   if (scope_ == nullptr || name.empty()) return name;
   auto own = name;
-  // A function may be called often: long names would be many.
+  // A function may be called often, and a long name would be stored for each call.
   if (name.size() > kLongName) name = "long_name";
   if (const auto at = scope_->results.find(given); at != scope_->results.end()) {
     own = at->second;
@@ -31,7 +31,7 @@ std::string_view Importer::declare(std::string_view given) {
     own = own_names_.emplace_back(std::move(fresh));
   }
   if (!scope_->names.emplace(given, own).second) {
-    reject(fmt::format("there are two tensors '{}'", name));
+    reject(fmt::format("two tensors have the name '{}'", name));
   }
   return own;
 }
@@ -50,19 +50,19 @@ const Function* Importer::find_function(const Node& node) {
   return at == functions_.end() ? nullptr : &at->second;
 }
 
-// The function's nodes as if they stood in the place of the call.
+// Converts the function's nodes in the place of the call.
 void Importer::call_function(const Node& call, const Function& function) {
   constexpr int kMostDepth = 32;
-  if (depth_ == kMostDepth) reject("functions in functions are nested too deeply");
+  if (depth_ == kMostDepth) reject("functions are nested too deeply");
   if (call.inputs.size() > function.inputs.size() ||
       call.outputs.size() > function.outputs.size()) {
-    reject(fmt::format("it has {} inputs and {} outputs, and the function {} and {}",
+    reject(fmt::format("the call has {} inputs and {} outputs, but the function has {} and {}",
                        call.inputs.size(), call.outputs.size(), function.inputs.size(),
                        function.outputs.size()));
   }
   inner_nodes_ += static_cast<std::int64_t>(function.nodes.size()) + 1;
   if (inner_nodes_ > kInnerAlways + static_cast<std::int64_t>(file_.size())) {
-    reject("the model's functions become too many nodes");
+    reject("the model's functions expand to too many nodes");
   }
   Scope scope{.is_function = true, .attributes = call.attributes};
   for (const auto& a : function.defaults) {
@@ -73,14 +73,14 @@ void Importer::call_function(const Node& call, const Function& function) {
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const auto output = call.outputs[i];
     if (output.empty()) continue;
-    if (values_.contains(output)) reject(fmt::format("there are two tensors '{}'", output));
+    if (values_.contains(output)) reject(fmt::format("two tensors have the name '{}'", output));
     scope.results.try_emplace(function.outputs[i], output);
     if (scope.prefix.empty() && output.size() <= kLongName) scope.prefix = output;
   }
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
     const auto given = i < call.inputs.size() ? call.inputs[i] : std::string_view{};
     if (!values_.contains(given) && !given.empty()) {
-      reject(fmt::format("no earlier node makes '{}'", given));
+      reject(fmt::format("no earlier node produces '{}'", given));
     }
     scope.names[function.inputs[i]] = given;
   }
@@ -96,14 +96,15 @@ void Importer::call_function(const Node& call, const Function& function) {
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].empty() || values_.contains(call.outputs[i])) continue;
     const auto at = values_.find(scope.resolve(function.outputs[i]));
-    if (at == values_.end()) reject(fmt::format("its output '{}' is missing", function.outputs[i]));
+    if (at == values_.end())
+      reject(fmt::format("the function does not produce its output '{}'", function.outputs[i]));
     define(call.outputs[i], Value(at->second));
   }
 }
 
 void Call::inline_graph(std::string_view message) {
   constexpr int kMostDepth = 8;
-  if (importer_.depth_ == kMostDepth) reject("graphs in graphs are nested too deeply");
+  if (importer_.depth_ == kMostDepth) reject("inner graphs are nested too deeply");
   if (node_.outputs.empty()) reject("has no output");
   const auto graph = read_subgraph(message);
   Scope scope{.outer = importer_.scope_};
@@ -118,13 +119,14 @@ void Call::inline_graph(std::string_view message) {
   importer_.convert_all(graph);
   --importer_.depth_;
   importer_.scope_ = outer;
-  if (graph.outputs.size() != outputs()) reject("the inner graph has another number of outputs");
+  if (graph.outputs.size() != outputs())
+    reject("the inner graph has a different number of outputs");
   for (std::size_t i = 0; i < outputs(); ++i) {
     const auto name = scope.resolve(read_value_info(graph.outputs[i]).name);
     if (name == node_.outputs[i]) continue;
     const auto at = importer_.values_.find(name);
     if (at == importer_.values_.end()) {
-      reject(fmt::format("no node of the inner graph makes '{}'", name));
+      reject(fmt::format("no node of the inner graph produces '{}'", name));
     }
     result(Value(at->second), i);
   }

@@ -75,7 +75,7 @@ bool is_triangle(const Tensor& tensor) {
   const auto rank = tensor.sizes.size();
   if (!real_type(tensor.type) || rank < 2 || tensor.external) return false;
   if (tensor.sizes[rank - 1] < 2 || tensor.sizes[rank - 2] < 2) return false;
-  // Weights do not begin so.
+  // Weights do not begin with 1, 0.
   if (const auto first = read_beginning(tensor);
       !first || first->first != 1 || first->second != 0) {
     return false;

@@ -1,5 +1,5 @@
-// Tensors whose contents are known while a file is imported: shapes, axes, masks and what is
-// computed from them. They never become nodes unless a computed tensor meets them.
+// Tensors whose contents are known during an import: shapes, axes, masks and what is computed from
+// them. They become nodes only where a computed tensor uses them.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,12 @@
 
 namespace tandem::import {
 
+// Contents of one tensor.
 struct Known {
   std::int32_t type = kInt64;
   Sizes sizes = {};
-  std::vector<std::int64_t> ints = {};  // of whole numbers and bool
-  std::vector<double> reals = {};       // of others
+  std::vector<std::int64_t> ints = {};  // elements of an integer or bool tensor
+  std::vector<double> reals = {};       // elements of any other tensor
 
   [[nodiscard]] bool whole() const { return is_whole(type); }
   [[nodiscard]] std::size_t count() const { return whole() ? ints.size() : reals.size(); }
@@ -27,26 +28,30 @@ struct Known {
 };
 using KnownPtr = std::shared_ptr<const Known>;
 
-// `folder` holds the contents that are in other files.
+// Returns the contents of `tensor`. `folder` is the directory of external data; empty: none is
+// read.
 Known known_from(const Tensor& tensor, const std::string& folder = "");
 Known integers(Sizes values);  // a vector of int64
 
-// How the contents may be written down: as an attribute of the operator constant, if they are of
-// its kinds ("fill", "iota", "eye").
+// Representation of contents by the attributes of the operator constant, whose kinds are "fill",
+// "iota" and "eye".
 struct Written {
   std::string kind;
   double value = 0;
   std::int64_t axis = 0;
 };
+// Returns the representation of `k`, or nullopt if it is of no such kind.
 std::optional<Written> written_as(const Known& k);
 
-// Is this tensor of real numbers 1 up to the diagonal and 0 above it? Reads others only in part.
+// Returns whether `tensor` is floating point, with 1 up to the diagonal and 0 above it. Reads other
+// tensors only in part.
 bool is_triangle(const Tensor& tensor);
 
-// So low that a softmax gives it nothing.
+// Returns whether `score` is so low that a softmax makes it zero.
 inline bool is_hidden(double score) { return score <= -1e4; }
 
-// Of [..., s, t]: is element t of row s shown only where t <= s? `hidden` tells by value.
+// Returns whether `k`, of shape [..., s, t], hides exactly the elements with t > s. `hidden`
+// decides by value.
 bool is_causal(const Known& k, const std::function<bool(double)>& hidden);
 
 }  // namespace tandem::import

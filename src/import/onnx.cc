@@ -46,10 +46,10 @@ OnnxModel import_onnx(std::string_view file, const std::string& source,
 
 OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options) {
   const MappedFile file(path);
-  // The format cannot say more; a reader of 64-bit sizes would accept it all the same.
+  // Protocol Buffers limits a message to 2 GiB, although a reader with 64-bit sizes would accept
+  // more.
   if (file.bytes().size() > (std::size_t{1} << 31U)) {
-    throw UserError("onnx", path, "the file has more than 2 GiB",
-                    "such models keep their weights in other files (external data)");
+    throw UserError("onnx", path, "is larger than 2 GiB", "store the weights as external data");
   }
   auto here = options;
   const auto slash = path.rfind('/');
@@ -112,7 +112,7 @@ Dense<double> read_weight(std::string_view file, const std::string& name,
       return out;
     }
   }
-  reject(fmt::format("the file does not hold '{}'", name));
+  reject(fmt::format("the file does not contain '{}'", name));
 }
 
 bool is_onnx_file(const std::string& path) {
@@ -124,7 +124,7 @@ bool is_onnx_file(const std::string& path) {
 }
 
 bool is_onnx(const std::string& path, std::string_view beginning) {
-  // A ModelProto begins with its ir_version, as programs write it: field 1, below 128.
+  // A ModelProto usually begins with its ir_version: field 1, a number below 128.
   return path.ends_with(".onnx") ||
          (beginning.size() > 2 && beginning[0] == '\x08' && beginning[1] > 0 && beginning[1] < 32);
 }

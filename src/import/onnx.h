@@ -1,9 +1,9 @@
 // Reads ONNX files into graphs.
 //
-// What computes becomes nodes; what only says shapes (Shape, Gather, Concat, ... of known numbers)
-// is folded away; initializers that are real become weights, unless nothing trains them: running
-// statistics, masks and scalars. The file's bytes are read in place; weights are not copied.
-// docs/onnx.md says what is supported and how it is read.
+// Nodes that compute become nodes of the graph. Nodes that only compute shapes (Shape, Gather,
+// Concat, ... of known numbers) are folded. Floating-point initializers become weights, except
+// running statistics, masks and scalars, which are not trained. The bytes of the file are read in
+// place; weights are not copied. docs/guides/onnx.md lists what is supported.
 #pragma once
 
 #include <map>
@@ -17,45 +17,45 @@
 namespace tandem::import {
 
 struct OnnxOptions {
-  std::int64_t batch =
-      0;  // for the first dimension of the inputs; 0: the file's, or 1 if it is open
-  std::map<std::string, std::int64_t> dims = {};  // sizes for symbolic dimensions
+  // size of the first dimension of the inputs; 0: the file's, or 1 if it is symbolic
+  std::int64_t batch = 0;
+  std::map<std::string, std::int64_t> dims = {};  // sizes of symbolic dimensions
   bool append_loss = false;  // mse of the first output against an input `target`
-  std::string folder = {};   // of files that hold contents of tensors; empty: they are not read
+  std::string folder = {};   // directory of external data; empty: it is not read
 };
 
 struct OnnxModel {
   graph::Graph graph;
   std::int64_t batch = 1;
   std::int64_t opset = 0;
-  // By ONNX operator, the nodes that left nothing in the graph: "Shape" -> 12.
+  // Number of nodes that left nothing in the graph, by ONNX operator: "Shape" -> 12.
   std::map<std::string, int> folded;
-  // Inputs of the graph whose contents the file holds, and which are not trained: masks that are
-  // no causal ones. By the name of the node.
+  // Contents of the inputs that the file stores and that are not trained, such as masks that are
+  // not causal; by name of the node.
   std::map<std::string, Dense<double>> fixed;
-  // Inputs that the file computes from inputs of whole numbers: positions, masks. By name.
+  // Names of the inputs that the file computes from integer inputs: positions, masks.
   std::vector<std::string> derived;
-  // Of every weight and input, the name that it has in the file.
+  // Name in the file of every weight and input.
   std::map<std::string, std::string> names;
 };
 
-// `file` holds a ModelProto; `source` is how messages call it. Throws UserError of kind "onnx" that
-// names the node.
+// Imports `file`, which holds a ModelProto; `source` is its name in messages. Throws UserError of
+// kind "onnx" that names the node.
 OnnxModel import_onnx(std::string_view file, const std::string& source,
                       const OnnxOptions& options = {});
 OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options = {});
 
-// The contents of a weight, by its name in the file; `folder` as in OnnxOptions.
+// Returns the contents of a weight by its name in the file; `folder` is as in OnnxOptions.
 Dense<double> read_weight(std::string_view file, const std::string& name,
                           const std::string& folder = "");
 
-// Is this a name or a beginning of an ONNX file?
+// Returns whether `path` or the first bytes of the file, `beginning`, are those of an ONNX file.
 bool is_onnx(const std::string& path, std::string_view beginning);
 
-// The same of a file on disk. Reads only its beginning.
+// Returns whether the file at `path` is an ONNX file. Reads only its beginning.
 bool is_onnx_file(const std::string& path);
 
-// All operators that are converted or folded, in alphabetical order.
+// Returns all operators that are converted or folded, in alphabetical order.
 std::vector<std::string> supported_onnx_operators();
 
 }  // namespace tandem::import

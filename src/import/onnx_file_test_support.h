@@ -1,4 +1,4 @@
-// Writes small ONNX files for tests, byte by byte as onnx.proto says.
+// Writes small ONNX files for tests, byte by byte as onnx.proto defines.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ inline std::string node(const std::string& op, const std::vector<std::string>& i
   return out + bytes(3, name) + bytes(4, op) + attributes;
 }
 
-// The call of a function, and the function.
+// A call of a function, and the function.
 inline std::string call(const std::string& domain, const std::string& op,
                         const std::vector<std::string>& inputs,
                         const std::vector<std::string>& outputs,
@@ -83,7 +83,7 @@ inline std::string function(const std::string& domain, const std::string& name,
   for (const auto& n : nodes) out += bytes(7, n);
   return out;
 }
-// An attribute that is the attribute `of` of the call.
+// Returns an attribute that refers to the attribute `of` of the call.
 inline std::string refer(const std::string& name, const std::string& of) {
   return bytes(5, bytes(1, name) + number(20, 2) + bytes(21, of));
 }

@@ -1,5 +1,5 @@
-// What ONNX files become, and what is said of bad ones. Values are compared with PyTorch's and the
-// ONNX project's in tests/onnx/.
+// Graphs of ONNX files, and errors of bad ones. tests/onnx/ compares values with PyTorch's and the
+// ONNX project's.
 #include "import/onnx.h"
 
 #include <gtest/gtest.h>
@@ -68,8 +68,8 @@ TEST(Onnx, SymbolicBatchAndNamedDimensions) {
   const File file{.nodes = {node("Relu", {"x"}, {"y"})},
                   .inputs = {value_info("x", kFloat, {{0, "N"}, {0, "seq"}, {4}})}};
   EXPECT_EQ(error_of(file),
-            "m.onnx: input 'x': dim 1 is open: seq (say its size: --dim seq=SIZE, or "
-            "FILE.onnx:seq=SIZE)");
+            "m.onnx: input 'x': dim 1 ('seq') has no fixed size (set it with --dim seq=SIZE "
+            "or FILE.onnx:seq=SIZE)");
   const auto model = import_onnx(file.text(), "m.onnx", {.batch = 5, .dims = {{"seq", 7}}});
   EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[5, 7, 4]");
   EXPECT_EQ(model.batch, 5);
@@ -94,7 +94,7 @@ TEST(Onnx, OldFilesListInitializersAsInputs) {
 }
 
 TEST(Onnx, WeightsWithoutTheirNumbers) {
-  // Inputs of the graph, or a constant of a written shape.
+  // The weights are inputs of the graph, or a constant of a stored shape.
   const File file{
       .nodes = {node("ConstantOfShape", {"shape"}, {"w"}), node("Gemm", {"x", "w", "b"}, {"y"})},
       .initializers = {whole("shape", {3, 4})},
@@ -231,7 +231,7 @@ TEST(Onnx, FrequenciesAreNotTrained) {
   };
   EXPECT_EQ(count("Sin", kInt64), 0);
   EXPECT_EQ(count("Tanh", kInt64), 3);
-  EXPECT_EQ(count("Sin", kFloat), 3);  // a gain of what may be a layer's result
+  EXPECT_EQ(count("Sin", kFloat), 3);  // a gain on a possible layer result
 }
 
 TEST(Onnx, SumsOfNamedDimensions) {
@@ -242,11 +242,10 @@ TEST(Onnx, SumsOfNamedDimensions) {
   const auto model = import_onnx(file.text(), "m.onnx", {.dims = {{"past", 0}, {"new", 3}}});
   EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[1, 4]");
   EXPECT_EQ(error_of(file.text(), OnnxOptions{.dims = {{"past", 0}, {"new", 3}, {"nwe", 3}}}),
-            "m.onnx: no dimension of an input is called 'nwe' (they are called: batch, new, past)");
+            "m.onnx: no input dimension is called 'nwe' (named dimensions: batch, new, past)");
 }
 
-// --- Bad files
-// -------------------------------------------------------------------------------------
+// --- Bad files ----------------------------------------------------------------------------------
 
 TEST(OnnxErrors, Functions) {
   const auto with = [](const std::string& f, const std::string& n) {
@@ -254,17 +253,17 @@ TEST(OnnxErrors, Functions) {
   };
   const auto error = with(function("own", "f", {"a"}, {"b"}, {call("own", "f", {"a"}, {"b"})}),
                           call("own", "f", {"x"}, {"y"}));
-  EXPECT_TRUE(error.ends_with("': functions in functions are nested too deeply")) << error;
+  EXPECT_TRUE(error.ends_with("': functions are nested too deeply")) << error;
   EXPECT_EQ(with(function("own", "f", {"a"}, {"b"}, {node("Relu", {"x"}, {"b"})}),
                  call("own", "f", {"x"}, {"y"})),
-            "m.onnx: Relu that makes 'b': no earlier node of the function makes 'x'");
-  EXPECT_EQ(
-      with(function("own", "f", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}),
-           call("own", "f", {"x", "x"}, {"y"})),
-      "m.onnx: own.f that makes 'y': it has 2 inputs and 1 outputs, and the function 1 and 1");
+            "m.onnx: Relu with output 'b': no earlier node of the function produces 'x'");
+  EXPECT_EQ(with(function("own", "f", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}),
+                 call("own", "f", {"x", "x"}, {"y"})),
+            "m.onnx: own.f with output 'y': the call has 2 inputs and 1 outputs, but the function "
+            "has 1 and 1");
   EXPECT_TRUE(
       starts_with(with(function("own", "f", {"a"}, {"b"}, {}), call("other", "f", {"x"}, {"y"})),
-                  "m.onnx: other.f that makes 'y': the operator other.f is not supported "));
+                  "m.onnx: other.f with output 'y': the operator other.f is not supported "));
   // Calls that double at every level.
   std::vector<std::string> functions;
   for (int i = 0; i < 30; ++i) {
@@ -276,7 +275,7 @@ TEST(OnnxErrors, Functions) {
   functions.push_back(function("own", "f30", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}));
   const auto many =
       error_of(File{.nodes = {call("own", "f0", {"x"}, {"y"})}, .functions = functions});
-  EXPECT_TRUE(many.ends_with("the model's functions become too many nodes")) << many;
+  EXPECT_TRUE(many.ends_with("the model's functions expand to too many nodes")) << many;
 }
 
 TEST(OnnxErrors, ContentsInOtherFiles) {
@@ -286,10 +285,10 @@ TEST(OnnxErrors, ContentsInOtherFiles) {
     const File file{.nodes = {node("Reshape", {"x", "s"}, {"y"})}, .initializers = {shape}};
     return error_of(file.text(), OnnxOptions{.folder = testing::TempDir()});
   };
-  const std::string begin = "m.onnx: Reshape that makes 'y': tensor 's' is needed, and the file '";
-  EXPECT_EQ(with("../s.bin"), begin + "../s.bin' that holds it is not beside the model");
-  EXPECT_EQ(with("/etc/s"), begin + "/etc/s' that holds it is not beside the model");
-  EXPECT_EQ(with("none.bin"), begin + "none.bin' that holds it is not there");
+  const std::string begin = "m.onnx: Reshape with output 'y': tensor 's' is stored in the file '";
+  EXPECT_EQ(with("../s.bin"), begin + "../s.bin', which is not in the directory of the model");
+  EXPECT_EQ(with("/etc/s"), begin + "/etc/s', which is not in the directory of the model");
+  EXPECT_EQ(with("none.bin"), begin + "none.bin', which does not exist");
 }
 
 TEST(OnnxErrors, AnUnknownOperatorNamesItAndWhatThereIs) {
@@ -297,53 +296,55 @@ TEST(OnnxErrors, AnUnknownOperatorNamesItAndWhatThereIs) {
   EXPECT_TRUE(
       starts_with(error_of(file),
                   "m.onnx: NonMaxSuppression 'boxes': the operator NonMaxSuppression is not "
-                  "supported (supported are: Abs Add And ArgMax "));
+                  "supported (supported: Abs Add And ArgMax "));
 }
 
 TEST(OnnxErrors, Cut) {
   const auto whole_file = File{.nodes = {node("Relu", {"x"}, {"y"})}}.text();
   for (std::size_t size = 0; size < whole_file.size(); ++size) {
-    // Cut between the messages, it is a model without what follows.
+    // A file that is cut between messages is a model without the rest.
     const auto error = error_of(whole_file.substr(0, size));
     EXPECT_TRUE(error != "no error" || size + 4 == whole_file.size()) << size;
   }
-  EXPECT_EQ(error_of(std::string("")), "m.onnx: the file holds no graph (is it an ONNX model?)");
+  EXPECT_EQ(error_of(std::string("")), "m.onnx: the file contains no graph (is it an ONNX model?)");
   EXPECT_EQ(
       error_of(std::string("graph mlp\n")),
-      "m.onnx: field 12 has the unknown wire type 7 (the file is damaged, cut off, or no ONNX "
-      "model)");
+      "m.onnx: field 12 has the unknown wire type 7 (the file is damaged, truncated or not an "
+      "ONNX model)");
 }
 
 TEST(OnnxErrors, MissingAndCyclic) {
-  const std::string hint = " (nodes must stand after those they use, without cycles)";
+  const std::string hint = " (sort the nodes: each must come after the nodes that it reads)";
   EXPECT_EQ(error_of(File{.nodes = {node("Add", {"x", "w"}, {"y"}, "", "add")}}),
-            "m.onnx: Add 'add': input 1 is 'w', which no input, initializer or earlier node makes" +
+            "m.onnx: Add 'add': input 1 is 'w', which is no graph input, initializer or output of "
+            "an earlier node" +
                 hint);
   EXPECT_EQ(error_of(File{.nodes = {node("Add", {"x", "z"}, {"y"}), node("Relu", {"y"}, {"z"})}}),
-            "m.onnx: Add that makes 'y': input 1 is 'z', which no input, initializer or earlier "
-            "node makes" +
+            "m.onnx: Add with output 'y': input 1 is 'z', which is no graph input, initializer or "
+            "output of an earlier node" +
                 hint);
   EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"x"})}}),
-            "m.onnx: Relu that makes 'x': there are two tensors 'x'");
-  EXPECT_EQ(error_of(File{}), "m.onnx: output 'y': no node makes it");
+            "m.onnx: Relu with output 'x': two tensors have the name 'x'");
+  EXPECT_EQ(error_of(File{}), "m.onnx: output 'y': no node produces it");
 }
 
 TEST(OnnxErrors, SizesAndTypes) {
   const auto with_input = [](const std::string& input) {
     return error_of(File{.nodes = {node("Relu", {"x"}, {"y"})}, .inputs = {input}});
   };
-  EXPECT_EQ(with_input(value_info("x", kFloat, {{2}, {-3}})), "m.onnx: input 'x': dim 1 is -3");
+  EXPECT_EQ(with_input(value_info("x", kFloat, {{2}, {-3}})),
+            "m.onnx: input 'x': dim 1 has the negative size -3");
   EXPECT_EQ(with_input(value_info("x", kFloat, std::vector<Dim>(9, {1}))),
-            "m.onnx: input 'x': it has 9 dimensions and can have 8");
+            "m.onnx: input 'x': it has 9 dimensions; at most 8 are supported");
   EXPECT_EQ(with_input(value_info("x", kFloat, std::vector<Dim>(1000, {1}))),
             "m.onnx: an input: a shape has more than 64 dimensions");
   EXPECT_EQ(with_input(value_info("x", kFloat, {{1 << 30}, {1 << 30}})),
             "m.onnx: input 'x': it has more than 2^50 elements");
   EXPECT_EQ(with_input(value_info("x", kString, {{2}})),
-            "m.onnx: input 'x': has elements of type string, which is not supported");
+            "m.onnx: input 'x': has the unsupported element type string");
   EXPECT_EQ(with_input(value_info("x", kInt64, {{2}})),
-            "m.onnx: Relu that makes 'y': 'x' is int64 and must be of real numbers here (whole "
-            "numbers computed from inputs are not supported)");
+            "m.onnx: Relu with output 'y': 'x' is int64 and must be a floating-point tensor "
+            "here (integers computed from inputs are not supported)");
   EXPECT_EQ(with_input(value_info("\xff", kFloat, {{2}})),
             "m.onnx: input '\xff': a tensor's name is not UTF-8");
 }
@@ -354,28 +355,28 @@ TEST(OnnxErrors, Contents) {
   };
   EXPECT_EQ(
       with_shape(tensor<std::int64_t>("s", kInt64, {2}, {6})),
-      "m.onnx: Reshape that makes 'y': tensor 's' has 8 bytes of contents and its sizes say 2 "
+      "m.onnx: Reshape with output 'y': tensor 's' contains 8 bytes, but its shape requires 2 "
       "elements of 8 bytes");
   EXPECT_EQ(with_shape(tensor<std::int64_t>("s", kInt64, {2}, {6}) + number(14, 1)),
-            "m.onnx: Reshape that makes 'y': tensor 's' is needed and its contents are in another "
-            "file, which is not loaded");
-  // Nothing is made room for that the file does not hold.
+            "m.onnx: Reshape with output 'y': tensor 's' is stored in an external file, which "
+            "was not loaded");
+  // No memory is allocated for contents that the file does not hold.
   EXPECT_EQ(with_shape(tensor<std::int64_t>("s", kInt64, {1'000'000'000}, {6})),
-            "m.onnx: Reshape that makes 'y': too much is computed from constants (the importer "
-            "keeps only small ones)");
+            "m.onnx: Reshape with output 'y': constant folding needs too many elements (only "
+            "small constants are folded)");
   EXPECT_EQ(with_shape(tensor<std::int64_t>("s", kInt64, {-2}, {6})),
             "m.onnx: initializer 's': it has a size of -2");
   EXPECT_EQ(with_shape(whole("s", {5})),
-            "m.onnx: Reshape that makes 'y': 6 elements cannot become 5");
+            "m.onnx: Reshape with output 'y': 6 elements cannot be reshaped to 5");
 }
 
 // Found by fuzzing.
 TEST(OnnxErrors, OperandsThatAreNotThere) {
   EXPECT_EQ(error_of(File{.nodes = {node("BatchNormalization", {"x"}, {"y"})}}),
-            "m.onnx: BatchNormalization that makes 'y': input 1 is missing");
+            "m.onnx: BatchNormalization with output 'y': input 1 is missing");
   EXPECT_EQ(
       error_of(File{.nodes = {node("Trilu", {"x", "k"}, {"y"})}, .initializers = {whole("k", {})}}),
-      "m.onnx: Trilu that makes 'y': the diagonal must be a scalar");
+      "m.onnx: Trilu with output 'y': the diagonal must be a scalar");
   const File scalar{.nodes = {node("ReduceSum", {"x"}, {"s"}, integer("keepdims", 0)),
                               node("Expand", {"s", "to"}, {"y"})},
                     .initializers = {whole("to", {1, 4})},
@@ -385,16 +386,15 @@ TEST(OnnxErrors, OperandsThatAreNotThere) {
 
 TEST(OnnxErrors, AttributesThatWouldChangeTheResult) {
   EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"y"}, integer("limit", 6))}}),
-            "m.onnx: Relu that makes 'y': attribute limit is not supported");
+            "m.onnx: Relu with output 'y': attribute limit is not supported");
 }
 
 TEST(OnnxErrors, WhatIsComputedHasLimits) {
   const File file{.nodes = {node("Expand", {"a", "s"}, {"b"}), node("Reshape", {"x", "b"}, {"y"})},
                   .initializers = {whole("a", {1}), whole("s", {1 << 30})}};
-  EXPECT_EQ(
-      error_of(file),
-      "m.onnx: Expand that makes 'b': too much is computed from constants (the importer keeps "
-      "only small ones)");
+  EXPECT_EQ(error_of(file),
+            "m.onnx: Expand with output 'b': constant folding needs too many elements (only "
+            "small constants are folded)");
 }
 
 TEST(Onnx, ALargeFileImports) {

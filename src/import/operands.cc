@@ -1,4 +1,4 @@
-// What values of the file are as operands of the graph's nodes.
+// Turns values of the file into operands of the graph's nodes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace tandem::import {
 
 namespace {
 
-constexpr std::int64_t kKnownAlways = std::int64_t{1} << 22U;  // elements that any file may compute
+constexpr std::int64_t kKnownAlways = std::int64_t{1}
+                                      << 22U;  // elements that constants of any file may have
 
 Shape to_shape(const Sizes& sizes, std::string_view what) {
   check_rank(sizes, what);
@@ -24,7 +25,7 @@ Shape to_shape(const Sizes& sizes, std::string_view what) {
   return Shape(sizes);
 }
 
-// Exponents below this are zero in every type, and it is finite in all but fp16.
+// Returns a finite score whose exponential is zero in every dtype. -1e30 is not finite in fp16.
 double hidden_score(DType dtype) { return dtype == DType::kFp16 ? -65504 : -1e30; }
 
 }  // namespace
@@ -33,7 +34,8 @@ std::string quoted(std::string_view name) { return fmt::format("'{}'", name); }
 
 void check_rank(const Sizes& sizes, std::string_view what) {
   if (sizes.size() <= Shape::kMaxRank) return;
-  reject(fmt::format("{} has {} dimensions and can have {}", what, sizes.size(), Shape::kMaxRank));
+  reject(fmt::format("{} has {} dimensions; at most {} are supported", what, sizes.size(),
+                     Shape::kMaxRank));
 }
 
 std::string Importer::free_name(std::string_view name) {
@@ -77,7 +79,7 @@ Value Importer::value_of(NodeId id) const {
 void Importer::charge(std::int64_t elements) {
   known_elements_ += elements;
   if (known_elements_ > kKnownAlways + static_cast<std::int64_t>(file_.size())) {
-    reject("too much is computed from constants", "the importer keeps only small ones");
+    reject("constant folding needs too many elements", "only small constants are folded");
   }
 }
 
@@ -136,18 +138,18 @@ NodeId Importer::tensor(std::string_view name, Value& v, bool trained) {
     v.node = tensor(v.tied, values_.at(v.tied), trained);
     return *v.node;
   }
-  if (!v.unusable.empty()) reject(fmt::format("{} is used: {}", quoted(name), v.unusable));
+  if (!v.unusable.empty()) reject(fmt::format("{} cannot be used: {}", quoted(name), v.unusable));
   if (v.scores) {
     v.node = masked(name, v);
     return *v.node;
   }
   const auto dtype = real_type(v.type);
   if (!dtype) {
-    reject(
-        fmt::format("{} is {} and must be of real numbers here", quoted(name), type_name(v.type)),
-        "whole numbers computed from inputs are not supported");
+    reject(fmt::format("{} is {} and must be a floating-point tensor here", quoted(name),
+                       type_name(v.type)),
+           "integers computed from inputs are not supported");
   }
-  // Contents that were computed are no weight, nor are frequencies and masks.
+  // Computed contents are no weight; frequencies and masks are not either.
   trained = trained && !v.untrained && (v.input || v.data || !v.stored.empty() || v.fill);
   const bool scalar = v.sizes.empty();
   if (v.input && !trained) {
@@ -185,7 +187,7 @@ NodeId Importer::index(Value& v, std::int64_t below) {
   const std::string name(v.fed);
   const auto type = input_types_.at(v.fed);
   if (!index_type(type)) {
-    reject(fmt::format("{} is {} and must be int32 or int64 to name rows", quoted(v.fed),
+    reject(fmt::format("{} is {} and must be int32 or int64 to index rows", quoted(v.fed),
                        type_name(type)));
   }
   auto& least = below_.try_emplace(name, below).first->second;

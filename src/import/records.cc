@@ -17,13 +17,14 @@ namespace tandem::import {
 
 namespace {
 
-constexpr std::size_t kMostDimensions = 64;  // in the file; a tensor of a graph has at most 8
+constexpr std::size_t kMostDimensions =
+    64;  // limit for shapes in the file; a tensor of a graph has at most 8
 constexpr std::size_t kMostAttributes = 64;  // of a node; operators have at most about 20
 
 struct TypeInfo {
   std::int32_t type;
   const char* name;
-  std::size_t size;  // in raw data
+  std::size_t size;  // bytes of an element in raw data
 };
 constexpr TypeInfo kTypes[] = {
     {kFloat, "float", 4},      {kUint8, "uint8", 1},   {kInt8, "int8", 1},
@@ -113,7 +114,7 @@ std::int64_t read_opset(std::string_view message, std::int64_t otherwise) {
   return domain.empty() || domain == "ai.onnx" ? version : otherwise;
 }
 
-// float_data, int32_data, int64_data, double_data, uint64_data
+// Reads float_data, int32_data, int64_data, double_data and uint64_data.
 void append_typed(const Tensor& tensor, Contents& out) {
   std::vector<std::int64_t> ints;
   for (WireReader r(tensor.bytes); r.next();) {
@@ -241,7 +242,7 @@ std::string what_is(const Tensor& tensor) { return fmt::format("tensor '{}'", te
 const TypeInfo& type_of(const Tensor& tensor) {
   const auto* type = find_type(tensor.type);
   if (type == nullptr || type->size == 0) {
-    reject(fmt::format("{} has elements of type {}, which is not supported", what_is(tensor),
+    reject(fmt::format("{} has the unsupported element type {}", what_is(tensor),
                        type_name(tensor.type)));
   }
   return *type;
@@ -256,7 +257,7 @@ Location read_location(const Tensor& tensor) {
     const auto* end = text.data() + text.size();
     const auto [stop, problem] = std::from_chars(text.data(), end, value);
     if (problem != std::errc() || stop != end || value < 0) {
-      reject(fmt::format("{} has no valid place in its file", what_is(tensor)));
+      reject(fmt::format("{} has an invalid offset or length of external data", what_is(tensor)));
     }
     return value;
   };
@@ -284,7 +285,7 @@ Contents read_contents(const Tensor& tensor, std::string_view raw) {
   const auto& type = type_of(tensor);
   const auto count = static_cast<std::size_t>(count_elements(tensor.sizes, what_is(tensor)));
   if (raw.size() / type.size != count || raw.size() % type.size != 0) {
-    reject(fmt::format("{} has {} bytes of contents and its sizes say {} elements of {} bytes",
+    reject(fmt::format("{} contains {} bytes, but its shape requires {} elements of {} bytes",
                        what_is(tensor), raw.size(), count, type.size));
   }
   Contents out;
@@ -295,8 +296,7 @@ Contents read_contents(const Tensor& tensor, std::string_view raw) {
 Contents read_contents(const Tensor& tensor) {
   const auto what = what_is(tensor);
   if (tensor.external) {
-    reject(fmt::format("{} is needed and its contents are in another file, which is not loaded",
-                       what));
+    reject(fmt::format("{} is stored in an external file, which was not loaded", what));
   }
   type_of(tensor);
   const auto count = static_cast<std::size_t>(count_elements(tensor.sizes, what));
@@ -310,7 +310,7 @@ Contents read_contents(const Tensor& tensor) {
   if (!is_raw) append_typed(tensor, out);
   const auto found = is_whole(tensor.type) ? out.ints.size() : out.reals.size();
   if (found != count) {
-    reject(fmt::format("{} has {} elements of contents and its sizes say {}", what, found, count));
+    reject(fmt::format("{} contains {} elements, but its shape requires {}", what, found, count));
   }
   return out;
 }
@@ -490,7 +490,7 @@ Model read_model(std::string_view file) {
     if (r.field() == 8) out.opset = read_opset(r.bytes(), out.opset);
     if (r.field() == 25) out.functions.push_back(r.bytes());
   }
-  if (!has_graph) reject("the file holds no graph", "is it an ONNX model?");
+  if (!has_graph) reject("the file contains no graph", "is it an ONNX model?");
   return out;
 }
 

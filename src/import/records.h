@@ -1,6 +1,6 @@
-// The messages of an ONNX file that the importer looks at (onnx.proto), as views into the file.
-// Long ones are kept as bytes and read when they are needed: a node when it is converted, a
-// tensor's contents when a shape depends on them. What takes little in the file takes little here.
+// The messages of an ONNX file that the importer uses (onnx.proto), as views into the file. Long
+// messages stay bytes until they are needed: a node until it is converted, a tensor's contents
+// until a shape depends on them. A message that is short in the file is short in memory too.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ namespace tandem::import {
 
 using Sizes = std::vector<std::int64_t>;
 
+// Throws UserError of kind "onnx" without a place; the importer adds the place.
 [[noreturn]] void reject(std::string message, std::string hint = "");
 
 // TensorProto.DataType
@@ -35,11 +36,11 @@ enum ElementType : std::int32_t {
   kUint64 = 13,
   kBfloat16 = 16,
 };
-// float, double, float16, bfloat16; none for others.
+// Returns the DType of float, double, float16 and bfloat16; nullopt for other types.
 std::optional<DType> real_type(std::int32_t type);
-// int32 and int64, which may hold indices.
+// Returns the DType of int32 and int64, which may hold indices; nullopt for other types.
 std::optional<DType> index_type(std::int32_t type);
-// Whole numbers and bool. Asked for every element.
+// Returns whether `type` is an integer type or bool. Called for every element.
 constexpr bool is_whole(std::int32_t type) {
   return (type >= kUint8 && type <= kInt64) || type == kBool || type == kUint32 || type == kUint64;
 }
@@ -49,10 +50,10 @@ struct Tensor {
   std::string_view name = {};
   std::int32_t type = 0;
   Sizes sizes = {};
-  bool external = false;        // the contents are in another file
+  bool external = false;        // contents are in another file
   std::string_view bytes = {};  // the message, for read_contents
 };
-// Where they are, if they are: a file beside this one, and bytes of it.
+// Place of a tensor's contents: a file beside the model, and a range of its bytes.
 struct Location {
   std::string_view file;
   std::int64_t offset = 0;
@@ -61,32 +62,35 @@ struct Location {
 Location read_location(const Tensor& tensor);
 Tensor read_tensor(std::string_view message);
 
-// Of dimensions that are known to be few and small enough.
+// Returns the product of sizes that are known to be few and small.
 std::int64_t product(const Sizes& sizes);
 
-// The number of elements; throws UserError if a size is negative or the number is absurd.
+// Returns the number of elements. Throws UserError if a size is negative or the number is above
+// 2^50.
 std::int64_t count_elements(const Sizes& sizes, std::string_view what);
 
-// The contents: whole numbers and bool in `ints`, others in `reals`. Throws UserError if they are
-// not there, or not as many as the sizes say.
+// Contents of a tensor: integers and bool in `ints`, others in `reals`.
 struct Contents {
   std::vector<std::int64_t> ints;
   std::vector<double> reals;
 };
+// Returns the contents of `tensor`. Throws UserError if they are missing or if their number differs
+// from the sizes.
 Contents read_contents(const Tensor& tensor);
-// Of a tensor whose contents are elsewhere: `raw` holds them. And how many bytes they are.
+// Reads the contents of a tensor from `raw`, the bytes of another file. count_bytes returns how
+// many bytes that takes.
 Contents read_contents(const Tensor& tensor, std::string_view raw);
 std::int64_t count_bytes(const Tensor& tensor);
 
-// The first two elements of real numbers; none where it has fewer.
+// Returns the first two elements of a floating-point tensor, or nullopt if it has fewer.
 std::optional<std::pair<double, double>> read_beginning(const Tensor& tensor);
 
-// Are all its elements the same? Copies nothing.
+// Returns whether all elements are equal. Copies nothing.
 bool is_uniform(const Tensor& tensor);
 
 struct Attribute {
   std::string_view name;
-  std::int64_t type = 0;  // AttributeProto.AttributeType; 0 where the file does not say
+  std::int64_t type = 0;  // AttributeProto.AttributeType; 0 if the file does not give it
   std::int64_t i = 0;
   float f = 0;
   std::string_view s;
@@ -94,7 +98,7 @@ struct Attribute {
   std::vector<std::int64_t> ints;
   std::vector<double> floats;
   std::string_view graph;   // bytes
-  std::string_view refers;  // in a function: the attribute of the call that it is
+  std::string_view refers;  // in a function: the attribute of the call that provides the value
 };
 Attribute read_attribute(std::string_view message);
 
@@ -109,20 +113,20 @@ struct Node {
 };
 Node read_node(std::string_view message);
 
-// An operator that the model itself defines.
+// An operator that the model defines itself.
 struct Function {
   std::string_view name;
   std::string_view domain;
   std::string_view overload;
-  std::int64_t opset = 0;  // of the default domain; 0 where it does not say
+  std::int64_t opset = 0;  // of the default domain; 0 if not given
   std::vector<std::string_view> inputs;
   std::vector<std::string_view> outputs;
-  std::vector<Attribute> defaults;      // of attributes that a call may leave out
+  std::vector<Attribute> defaults;      // values of attributes that a call may omit
   std::vector<std::string_view> nodes;  // bytes
 };
 Function read_function(std::string_view message);
 
-// A dimension is a number, a name, or unknown.
+// A dimension of a shape: a number, a name, or unknown.
 struct Dimension {
   std::optional<std::int64_t> size;
   std::string_view name;
@@ -130,7 +134,7 @@ struct Dimension {
 
 struct ValueInfo {
   std::string_view name;
-  std::int32_t type = 0;  // 0: not a tensor, or not said
+  std::int32_t type = 0;  // 0: not a tensor, or not given
   bool has_shape = false;
   std::vector<Dimension> shape;
 };
@@ -138,7 +142,7 @@ ValueInfo read_value_info(std::string_view message);
 
 struct Model {
   std::int64_t ir_version = 0;
-  std::int64_t opset = 0;  // of the default domain; 0 where the file does not say
+  std::int64_t opset = 0;  // of the default domain; 0 if not given
   std::string_view graph_name;
   std::vector<std::string_view> nodes;         // bytes
   std::vector<std::string_view> initializers;  // bytes
@@ -148,7 +152,7 @@ struct Model {
   bool has_sparse_initializer = false;
 };
 Model read_model(std::string_view file);
-// A graph inside a node: the branch of an If.
+// Reads a graph inside a node, such as a branch of an If.
 Model read_subgraph(std::string_view message);
 
 }  // namespace tandem::import

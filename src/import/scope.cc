@@ -13,7 +13,8 @@ std::string_view Scope::resolve(std::string_view name) const {
   for (const auto* scope = this; scope != nullptr; scope = scope->outer) {
     if (const auto at = scope->names.find(name); at != scope->names.end()) return at->second;
     if (scope->is_function) {
-      throw UserError("onnx", "", fmt::format("no earlier node of the function makes '{}'", name));
+      throw UserError("onnx", "",
+                      fmt::format("no earlier node of the function produces '{}'", name));
     }
   }
   return name;

@@ -1,6 +1,6 @@
-// Names of tensors inside a node: a function of the model has names of its own, a branch sees those
-// around it too. While such nodes are converted in the place of their node, theirs are replaced by
-// names that nothing else has.
+// Names of tensors inside a node. A function of the model has its own names; a branch also sees the
+// names around it. Inner nodes are converted in the place of their node, and their names are
+// replaced by unique ones.
 #pragma once
 
 #include <string>
@@ -13,18 +13,20 @@
 namespace tandem::import {
 
 struct Scope {
-  const Scope* outer = nullptr;  // none around a function
+  const Scope* outer = nullptr;  // null for a function
   bool is_function = false;
-  std::string prefix = {};  // of new names
+  std::string prefix = {};  // prefix of new names
   std::unordered_map<std::string_view, std::string_view> names = {};
-  // The results, and what the node around calls them.
+  // Outputs of the inner graph, and their names outside.
   std::unordered_map<std::string_view, std::string_view> results = {};
-  // Of a function: what its nodes' attributes may refer to.
+  // Attribute values that the nodes of a function may refer to.
   std::vector<Attribute> attributes = {};
 
-  // The name that stands for `name`. Throws UserError where a function has no such tensor.
+  // Returns the unique name that stands for `name`. Throws UserError if a function has no such
+  // tensor.
   [[nodiscard]] std::string_view resolve(std::string_view name) const;
-  // Gives the attributes that refer to a function's those values; drops those that have none.
+  // Replaces attributes that refer to an attribute of the function by its value, and removes those
+  // without a value.
   void resolve_attributes(Node& node) const;
 };
 

@@ -11,10 +11,11 @@ namespace tandem::import {
 namespace {
 
 [[noreturn]] void malformed(std::string why) {
-  throw UserError("onnx", "", std::move(why), "the file is damaged, cut off, or no ONNX model");
+  throw UserError("onnx", "", std::move(why),
+                  "the file is damaged, truncated or not an ONNX model");
 }
 
-// The machines this runs on are little-endian, as the format is.
+// The format is little-endian, like the machines that this program supports.
 template <class T>
 T load(std::string_view bytes) {
   T out;
@@ -24,7 +25,7 @@ T load(std::string_view bytes) {
 
 template <class T>
 void append_packed(std::string_view bytes, std::vector<double>& out) {
-  if (bytes.size() % sizeof(T) != 0) malformed("a list of numbers ends inside a number");
+  if (bytes.size() % sizeof(T) != 0) malformed("a packed list of numbers is truncated");
   out.reserve(out.size() + bytes.size() / sizeof(T));
   for (; !bytes.empty(); bytes.remove_prefix(sizeof(T))) {
     out.push_back(static_cast<double>(load<T>(bytes)));
@@ -36,7 +37,7 @@ void append_packed(std::string_view bytes, std::vector<double>& out) {
 std::uint64_t WireReader::take_varint() {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift < 70; shift += 7) {
-    if (rest_.empty()) malformed("the data end inside a number");
+    if (rest_.empty()) malformed("the data is truncated inside a number");
     const auto byte = static_cast<unsigned char>(rest_.front());
     rest_.remove_prefix(1);
     if (shift < 64) value |= static_cast<std::uint64_t>(byte & 0x7fU) << shift;
@@ -47,8 +48,9 @@ std::uint64_t WireReader::take_varint() {
 
 std::string_view WireReader::take(std::uint64_t count) {
   if (count > rest_.size()) {
-    malformed(fmt::format("the data end inside a field: {} bytes are announced and {} are there",
-                          count, rest_.size()));
+    malformed(
+        fmt::format("the data is truncated inside a field: {} bytes are expected, {} are left",
+                    count, rest_.size()));
   }
   const auto out = rest_.substr(0, count);
   rest_.remove_prefix(count);
@@ -59,7 +61,8 @@ bool WireReader::next() {
   if (rest_.empty()) return false;
   const auto key = take_varint();
   const auto type = key & 7U;
-  if (key >> 3U == 0 || key >> 32U != 0) malformed(fmt::format("there is no field {}", key >> 3U));
+  if (key >> 3U == 0 || key >> 32U != 0)
+    malformed(fmt::format("the field number {} is invalid", key >> 3U));
   if (type != 0 && type != 1 && type != 2 && type != 5) {
     malformed(fmt::format("field {} has the unknown wire type {}", key >> 3U, type));
   }
@@ -83,8 +86,7 @@ bool WireReader::next() {
 }
 
 void WireReader::expect(Type type) const {
-  if (type_ != type)
-    malformed(fmt::format("field {} is not of the type that it must have", field_));
+  if (type_ != type) malformed(fmt::format("field {} has an unexpected wire type", field_));
 }
 
 std::int64_t WireReader::integer() const {

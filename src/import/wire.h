@@ -1,6 +1,6 @@
-// The wire format of Protocol Buffers, read in place: a message is a run of fields, each a number
-// and a varint, 4 bytes, 8 bytes, or a run of bytes, which may be a message again. Nothing is
-// copied, so that a file's weights stay in the file.
+// Reads the wire format of Protocol Buffers in place. A message is a sequence of fields: a number,
+// then a varint, 4 bytes, 8 bytes, or a run of bytes, which may be a message. Nothing is copied, so
+// weights stay in the file.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}
 
-  // To the next field; false at the end. Throws UserError (without a place) where the message is
-  // not well formed.
+  // Moves to the next field. Returns false at the end. Throws UserError (without a place) if the
+  // message is malformed.
   bool next();
 
   [[nodiscard]] std::uint32_t field() const { return field_; }
-  // The value, as the type that the field has by its schema; UserError where it is of another.
+  // Return the value as the type that the schema gives the field. Throw UserError if it is of
+  // another type.
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] float real32() const;
   [[nodiscard]] double real64() const;

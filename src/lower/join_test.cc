@@ -93,14 +93,14 @@ TEST(Join, ErrorsOfPlaces) {
     return std::string("accepted");
   };
   EXPECT_EQ(error("y1", "."),
-            "linear %y1: the layouts of its operands and its result do not agree");
+            "linear %y1: the layouts of its operands and its result are inconsistent");
   auto layouts = places(2);
   for (const auto* name : {"x1", "w1", "y1"}) layouts[name] = ".";
   try {
     lower(mapped_text(products(2), layouts), digits_of({2}), Optimizer::kSgd);
     FAIL() << "accepted";
   } catch (const UserError& e) {
-    EXPECT_STREQ(e.what(), "join %s: operand 1 has layout '.' and is joined into 'p' at 'A'");
+    EXPECT_STREQ(e.what(), "join %s: operand 1 has layout '.', but joining into 'p' requires 'A'");
   }
 }
 

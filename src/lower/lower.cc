@@ -48,7 +48,7 @@ class Lowering : ProgramBuilder {
     const auto phase = program_.phase;
     if (phase == Phase::kTraining && pcg_.node(loss).type.shape.rank() != 0) {
       throw UserError("graph", fmt::format("%{}", pcg_.node(loss).name),
-                      fmt::format("training needs a scalar loss and this is {}",
+                      fmt::format("training requires a scalar loss, but the output has shape {}",
                                   to_text(pcg_.node(loss).type.shape)));
     }
     for (auto id : pcg_.ids()) forward(id);

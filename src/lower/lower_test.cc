@@ -430,7 +430,7 @@ TEST(LowerErrors, SayWhatIsWrong) {
       "return %y\n");
   const auto good = parallelize(model, digits, named_choices(model, digits, {{"y", "d0 *"}}));
   EXPECT_EQ(error_of([&] { lower(good, digits, Optimizer::kSgd); }),
-            "%y: training needs a scalar loss and this is [4/2, 6]*2");
+            "%y: training requires a scalar loss, but the output has shape [4/2, 6]*2");
 
   const auto error = [&](std::size_t node, std::string_view layout) {
     auto bad = good;
@@ -438,9 +438,10 @@ TEST(LowerErrors, SayWhatIsWrong) {
     return error_of([&] { lower(bad, digits, Optimizer::kSgd, Phase::kInference); });
   };
   EXPECT_EQ(error(0, "0r"), "no error");
-  EXPECT_EQ(error(0, "0"), "input %x: layout '0' has 1 digits and the machine has 2");
-  EXPECT_EQ(error(1, "0r"), "weight %w: layout '0r' does not mean the type [6, 8]*4");
-  EXPECT_EQ(error(0, "r0"), "linear %y: the layouts of its operands and its result do not agree");
+  EXPECT_EQ(error(0, "0"), "input %x: layout '0' has 1 digits, but the machine has 2");
+  EXPECT_EQ(error(1, "0r"), "weight %w: layout '0r' does not match the type [6, 8]*4");
+  EXPECT_EQ(error(0, "r0"),
+            "linear %y: the layouts of its operands and its result are inconsistent");
 
   const auto delayed = [&](plan::Schedule schedule) {
     auto bad = good;
@@ -450,12 +451,12 @@ TEST(LowerErrors, SayWhatIsWrong) {
   };
   EXPECT_EQ(delayed({}), "no error");
   EXPECT_EQ(delayed({.order = plan::Order::kGpipe}),
-            "schedule: delays updates, which takes 1f1b with one stage a rank");
+            "schedule: delays updates, which requires 1f1b with one stage per rank");
   EXPECT_EQ(delayed({.stages = 2}),
-            "schedule: delays updates, which takes 1f1b with one stage a rank");
+            "schedule: delays updates, which requires 1f1b with one stage per rank");
   EXPECT_EQ(delayed({.stages = 2, .digits = 0b01}),
-            "schedule: delays updates over 2 ranks and has 1 micro-batches (at least as many "
-            "micro-batches as ranks)");
+            "schedule: delays updates over 2 ranks, but has only 1 micro-batches (use at least as "
+            "many micro-batches as ranks)");
 }
 
 }  // namespace

@@ -147,9 +147,9 @@ BufferId ProgramBuilder::move(BufferId from, const Layout& to, NodeId node, Plac
   const auto step = reshard(same_time, to);
   if (step.size() != 1 || !is_local(step[0].kind)) {
     throw UserError("plan", fmt::format("%{}", pcg_.node(node).name),
-                    fmt::format("needs all micro-batches at once: '{}' becomes '{}'",
+                    fmt::format("requires all micro-batches at once: '{}' becomes '{}'",
                                 to_text(before), to_text(to)),
-                    "only gradients may put micro-batches together");
+                    "only gradients may combine micro-batches");
   }
   return take(from, step[0], node, place);
 }

@@ -109,7 +109,8 @@ class Interpreter {
       moved = false;
       for (auto& rank : all) moved = advance(rank) || moved;
     }
-    for (const auto& rank : all) CHECK(rank.turn == rank.turns.size(), "waits for ever");
+    for (const auto& rank : all)
+      CHECK(rank.turn == rank.turns.size(), "deadlock: a rank waits forever");
     keep_last_versions();
     return std::move(out_);
   }

@@ -40,14 +40,14 @@ std::size_t read_word(const Place& place, std::string_view field, Words rest,
                       std::span<const std::string_view> words) {
   const auto found = rest.size() == 1 ? std::ranges::find(words, rest[0]) : words.end();
   if (found == words.end()) {
-    place.fail(fmt::format("{}: expected one of {}", shown(field, rest), fmt::join(words, ", ")));
+    place.fail(fmt::format("{}: expected one of: {}", shown(field, rest), fmt::join(words, ", ")));
   }
   return static_cast<std::size_t>(found - words.begin());
 }
 
 void check_reserve(const Place& place, const std::string& owner, const Device& device) {
   if (device.reserve < device.memory) return;
-  place.fail(fmt::format("{}: reserve {} leaves nothing of memory {}", owner,
+  place.fail(fmt::format("{}: reserve {} leaves nothing of the memory {}", owner,
                          bytes_text(device.reserve.value), bytes_text(device.memory.value)));
 }
 
@@ -87,7 +87,7 @@ void DeviceText::check(const Place& place, const Device& device) const {
 
 void DeviceText::once(const Place& place, std::string_view field) {
   if (!seen_.emplace(field).second) {
-    place.fail(fmt::format("{}: '{}' stands twice", owner_, field));
+    place.fail(fmt::format("{}: '{}' is given twice", owner_, field));
   }
 }
 
@@ -117,14 +117,13 @@ void DeviceText::read_kernels(const Place& place, Words rest, Device& device) {
   }
   if (rest.size() < 2 || rest.size() > 3) {
     place.fail(
-        fmt::format("{}: expected an operator and how many kernels execute it",
+        fmt::format("{}: expected an operator and the number of kernels that execute it",
                     shown("kernels", rest)),
-        "write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass");
+        "write it like 'kernels softmax 4', or 'kernels softmax 4 3' to include the backward pass");
   }
   if (!known(rest[0])) {
-    place.fail(
-        fmt::format("{}: there is no operator '{}'", shown("kernels", rest), printable(rest[0])),
-        "`tandem ops` lists them");
+    place.fail(fmt::format("{}: unknown operator '{}'", shown("kernels", rest), printable(rest[0])),
+               "`tandem ops` lists the operators");
   }
   const auto field = fmt::format("kernels {}", rest[0]);
   once(place, field);

@@ -58,13 +58,14 @@ Target parse_path(const FieldValue& field, const std::vector<std::string>& lines
   } else if (out.kind == "level") {
     const auto wanted = rest.substr(0, rest.rfind('.'));
     fail(field, fmt::format("the machine has no level '{}'", printable(wanted)),
-         fmt::format("level.NAME.FIELD with NAME {}", join(names, " or ")));
+         fmt::format("write level.NAME.FIELD, where NAME is {}", join(names, " or ")));
   }
   if (out.kind == "device" && names.size() == 1) out.name.clear();  // one device is all
   for (const auto word : split(rest, '.')) out.field.emplace_back(word);
   if (!is_name(rest) || out.field.empty() || out.field.size() > (out.field[0] == "peak" ? 2 : 1)) {
-    fail(field, "is no field of a machine file",
-         "device.FIELD, device.peak.TYPE or level.NAME.FIELD, as in docs/machine-format.md");
+    fail(field, "is not a field of machine files",
+         "write device.FIELD, device.peak.TYPE or level.NAME.FIELD, see "
+         "docs/reference/machine-format.md");
   }
   return out;
 }
@@ -149,7 +150,8 @@ bool is_field_path(std::string_view key) {
 
 std::string with_field(std::string_view text, const FieldValue& field) {
   if (field.value.find_first_of("\n#") != std::string::npos) {
-    fail(field, fmt::format("cannot be '{}'", printable(field.value)), "a value on one line");
+    fail(field, fmt::format("cannot be '{}'", printable(field.value)),
+         "the value must fit on one line");
   }
   std::vector<std::string> lines;
   while (!text.empty()) {

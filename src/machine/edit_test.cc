@@ -79,14 +79,14 @@ TEST(Edit, TheBlankBeforeAUnitMayBeLeftOut) {
 
 TEST(Edit, Errors) {
   EXPECT_EQ(error_of("level.rack.latency"),
-            "level.rack.latency: the machine has no level 'rack' (level.NAME.FIELD with NAME node "
-            "or slot)");
+            "level.rack.latency: the machine has no level 'rack' (write level.NAME.FIELD, where "
+            "NAME is node or slot)");
   EXPECT_EQ(error_of("device."),
-            "device.: is no field of a machine file (device.FIELD, device.peak.TYPE or "
-            "level.NAME.FIELD, as in docs/machine-format.md)");
+            "device.: is not a field of machine files (write device.FIELD, device.peak.TYPE or "
+            "level.NAME.FIELD, see docs/reference/machine-format.md)");
   EXPECT_EQ(error_of("device.C.memory"),
-            "device.C.memory: is no field of a machine file (device.FIELD, device.peak.TYPE or "
-            "level.NAME.FIELD, as in docs/machine-format.md)");
+            "device.C.memory: is not a field of machine files (write device.FIELD, "
+            "device.peak.TYPE or level.NAME.FIELD, see docs/reference/machine-format.md)");
   EXPECT_TRUE(error_of("device.speed")
                   .starts_with("toy.machine:7: device A.1: unknown field 'speed' (expected one of: "
                                "memory, reserve, bandwidth, memory_utilization, "));
@@ -96,7 +96,7 @@ TEST(Edit, Errors) {
   EXPECT_EQ(error_of("device.memory", "-1GB"),
             "toy.machine:3: memory -1 GB: must be greater than 0");
   EXPECT_EQ(error_of("device.memory", "1 GB\nreserve 0 B"),
-            "device.memory: cannot be '1 GB?reserve 0 B' (a value on one line)");
+            "device.memory: cannot be '1 GB?reserve 0 B' (the value must fit on one line)");
 }
 
 // Lines of software profiles are no sections of their own. They come after the device's lines.

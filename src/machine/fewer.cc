@@ -82,7 +82,8 @@ std::vector<std::int64_t> parse_units(std::string_view text, const Machine& mach
   for (const auto& level : machine.levels) most.push_back(std::to_string(level.count));
   const auto fail = [&](const std::string& message) {
     throw UserError("machine", machine.name, message,
-                    fmt::format("units in use by level, at most use={}", join(most, "/")));
+                    fmt::format("give the number of used units for each level, at most use={}",
+                                join(most, "/")));
   };
   if (parts.size() != machine.levels.size()) {
     fail(fmt::format("use={}: the machine has {} levels", text, machine.levels.size()));
@@ -90,8 +91,8 @@ std::vector<std::int64_t> parse_units(std::string_view text, const Machine& mach
   for (std::size_t l = 0; l < parts.size(); ++l) {
     const auto n = parse_int(trim(parts[l]));
     if (!n || *n < 1 || *n > machine.levels[l].count) {
-      fail(
-          fmt::format("use={}: '{}' is not from 1 to {}", text, parts[l], machine.levels[l].count));
+      fail(fmt::format("use={}: '{}' is not an integer from 1 to {}", text, parts[l],
+                       machine.levels[l].count));
     }
     out.push_back(*n);
   }

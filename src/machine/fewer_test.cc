@@ -79,13 +79,14 @@ std::string error(const std::string& name) {
 
 TEST(WithUnits, SaysWhatIsWrong) {
   EXPECT_EQ(error("dgx_h100:6,use=5"),
-            "dgx_h100:6: use=5: the machine has 2 levels (units in use by level, at most use=6/8)");
+            "dgx_h100:6: use=5: the machine has 2 levels (give the number of used units for each "
+            "level, at most use=6/8)");
   EXPECT_EQ(error("dgx_h100:6,use=7/8"),
-            "dgx_h100:6: use=7/8: '7' is not from 1 to 6 (units in use by level, at most "
-            "use=6/8)");
+            "dgx_h100:6: use=7/8: '7' is not an integer from 1 to 6 (give the number of used units "
+            "for each level, at most use=6/8)");
   EXPECT_EQ(error("dgx_h100:6,use=x/8"),
-            "dgx_h100:6: use=x/8: 'x' is not from 1 to 6 (units in use by level, at most "
-            "use=6/8)");
+            "dgx_h100:6: use=x/8: 'x' is not an integer from 1 to 6 (give the number of used units "
+            "for each level, at most use=6/8)");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ void LevelFields::read(const Place& place, const std::string& owner, std::string
     place.fail(fmt::format("{}: unknown field '{}'", owner, printable(name)),
                suggestion(name, known));
   }
-  if (!seen_.emplace(name).second) place.fail(fmt::format("{}: '{}' stands twice", owner, name));
+  if (!seen_.emplace(name).second) place.fail(fmt::format("{}: '{}' is given twice", owner, name));
   if (is_word) {
     level.trees = read_word(place, name, rest, kNoYes) == 1;
     return;

@@ -33,8 +33,8 @@ std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   const bool is_folder = std::filesystem::is_directory(path, ignored);
   if (!in || is_folder) {
-    throw UserError("machine", path, is_folder ? "is a folder" : "cannot read this file",
-                    "a machine is NAME:SIZE of a built-in one or the path of a machine file");
+    throw UserError("machine", path, is_folder ? "is a directory" : "cannot read this file",
+                    "expected NAME:SIZE of a built-in machine, or the path of a machine file");
   }
   std::string text(kMost + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -68,9 +68,10 @@ std::optional<std::string> measured_local() {
   if (near != stems.end()) {
     hint = fmt::format("did you mean {}?", usages[static_cast<std::size_t>(near - stems.begin())]);
   } else {
-    hint = fmt::format("built in: {}; or the path of a machine file", join(usages, ", "));
+    hint = fmt::format("built-in machines: {}; or give the path of a machine file",
+                       join(usages, ", "));
   }
-  throw UserError("machine", name, fmt::format("there is no machine '{}'", printable(stem)), hint);
+  throw UserError("machine", name, fmt::format("unknown machine '{}'", printable(stem)), hint);
 }
 
 // The text that a name stands for, with the size in the name (0 if there is none).
@@ -102,10 +103,9 @@ Named resolve_without_software(const std::string& name) {
   if (colon == std::string::npos) return open(name, 0);
   const auto size = parse_int(std::string_view(name).substr(colon + 1));
   if (!size || *size < 1) {
-    throw UserError(
-        "machine", name,
-        fmt::format("size '{}' is not a whole number of at least 1", name.substr(colon + 1)),
-        fmt::format("write it like {}:8", stem));
+    throw UserError("machine", name,
+                    fmt::format("size '{}' is not a positive integer", name.substr(colon + 1)),
+                    fmt::format("write it like {}:8", stem));
   }
   return open(stem, *size);
 }
@@ -124,8 +124,8 @@ Named resolve(const std::string& name) {
   auto rest = name;
   const auto software = take_ending(rest, ",software=");
   if (software && software->empty()) {
-    throw UserError("machine", name, "names no software",
-                    fmt::format("`tandem machines {}` lists those it has", rest));
+    throw UserError("machine", name, "names no software profile",
+                    fmt::format("`tandem machines {}` lists the software profiles", rest));
   }
   const auto use = take_ending(rest, ",use=");
   auto out = resolve_without_software(rest);
@@ -138,10 +138,11 @@ Machine in_use(Machine machine, const std::string& use) {
   if (use.empty()) return machine;
   auto out = with_units(machine, parse_units(use, machine));
   if (out) return std::move(*out);
-  throw UserError("machine", machine.name,
-                  fmt::format("use={}: a level whose units are not joined by one switch cannot be "
-                              "used in part",
-                              use));
+  throw UserError(
+      "machine", machine.name,
+      fmt::format(
+          "use={}: only a level whose units are all joined by one switch can be used in part",
+          use));
 }
 
 }  // namespace

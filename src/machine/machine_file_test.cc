@@ -79,34 +79,34 @@ TEST(TopologyText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   };
   const Case cases[] = {
       {"topology mesh",
-       "toy.machine:13: topology mesh: there is no such topology (expected one of: switch, "
-       "'fat_tree 16 2:1' (leaves of 16 units, uplinks of a half), ring, 'torus 4x4', links, "
+       "toy.machine:13: topology mesh: unknown topology (expected one of: switch, 'fat_tree 16 "
+       "2:1' (16 units per leaf, uplinks with half of the bandwidth), ring, 'torus 4x4', links, "
        "'links packed')"},
-      {"topology ring\ntopology ring", "toy.machine:14: 'topology' stands twice"},
+      {"topology ring\ntopology ring", "toy.machine:14: 'topology' is given twice"},
       {"topology torus 3x3",
-       "toy.machine:13: topology torus 3x3: has 9 units, and level 'node' 8 "
-       "(the product of the extents is the level's count)"},
+       "toy.machine:13: topology torus 3x3: has 9 units, but level 'node' has 8 (the product of "
+       "the extents must be the count of the level)"},
       {"topology torus 999999x999999x999999x999999",
        "toy.machine:13: topology torus 999999x999999x999999x999999: has 9.99996000006e+23 units, "
-       "and level 'node' 8 (the product of the extents is the level's count)"},
+       "but level 'node' has 8 (the product of the extents must be the count of the level)"},
       {"topology ring\nlink 0 1",
-       "toy.machine:14: level 'node': its topology is ring, not links "
-       "(links and routes are read where the level has a line 'topology links')"},
+       "toy.machine:14: level 'node': its topology is ring, not links (links and routes require a "
+       "line 'topology links' in the level)"},
       {"link 0 1",
-       "toy.machine:13: level 'node': its topology is switch, not links "
-       "(links and routes are read where the level has a line 'topology links')"},
+       "toy.machine:13: level 'node': its topology is switch, not links (links and routes require "
+       "a line 'topology links' in the level)"},
       {"topology links\nlink 0 1",
-       "toy.machine:10: level 'node': no links lead from unit 0 to unit 2 (a link is missing)"},
+       "toy.machine:10: level 'node': no links lead from unit 0 to unit 2 (add the missing link)"},
       {"topology links",
-       "toy.machine:10: level 'node': no links lead from unit 0 to unit 1 (a link is missing)"},
+       "toy.machine:10: level 'node': no links lead from unit 0 to unit 1 (add the missing link)"},
       {"topology links\nlink 0 8",
-       "toy.machine:14: link 0 8: there is no unit 8 (level 'node' has the units 0 to 7)"},
+       "toy.machine:14: link 0 8: there is no unit 8 (level 'node' has units 0 to 7)"},
       {"topology links\nlink 0 -1",
-       "toy.machine:14: link 0 -1: there is no unit -1 (level 'node' has the units 0 to 7)"},
-      {"topology links\nlink 0 0", "toy.machine:14: link 0 0: joins 0 with itself"},
+       "toy.machine:14: link 0 -1: there is no unit -1 (level 'node' has units 0 to 7)"},
+      {"topology links\nlink 0 0", "toy.machine:14: link 0 0: connects 0 with itself"},
       {"topology links\nlink 0 1\nlink 1 0",
-       "toy.machine:15: link 1 0: 1 and 0 are joined already "
-       "(a double link is one of twice the bandwidth)"},
+       "toy.machine:15: link 1 0: 1 and 0 are already connected (for a double link, write one link "
+       "with twice the bandwidth)"},
       {"topology links\nlink 0",
        "toy.machine:14: link 0: expected two units or switches "
        "(write it like 'link 0 1', 'link 0 leaf' or 'link 0 1 50 GB/s 2 us half')"},
@@ -122,8 +122,8 @@ TEST(TopologyText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
       {"topology links\nlink 0 1 1 GB/s 2 GB/s",
        "toy.machine:14: link 0 1 1 GB/s 2 GB/s: has two bandwidths"},
       {"topology links\nroute 0 1",
-       "toy.machine:14: route 0 1: expected two units and what lies between "
-       "(write it like 'route 0 3 via 1 2')"},
+       "toy.machine:14: route 0 1: expected two units and the points between them (write it like "
+       "'route 0 3 via 1 2')"},
       {"topology links\nlink 0 s\nlink 1 s\nlink 2 s\nlink 3 s\nlink 4 s\nlink 5 s\nlink 6 s\n"
        "link 7 s\nroute 0 2 via 1",
        "toy.machine:22: route 0 2 via 1: there is no link between 0 and 1"},
@@ -165,16 +165,16 @@ TEST(UtilizationText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   };
   const Case cases[] = {
       {"utilization 0.5\nutilization 0.5 at 1 MB",
-       "toy.machine:14: level node: utilization 0.5 at 1 MB: 'utilization' stands twice "
-       "(one for all sizes, or lines that all end like 'at 64 KiB')"},
+       "toy.machine:14: level node: utilization 0.5 at 1 MB: 'utilization' is given twice (write "
+       "one line for all sizes, or lines that all end like 'at 64 KiB')"},
       {"utilization send 0.5 at 1 MB\nutilization send 0.5",
-       "toy.machine:14: level node: utilization send 0.5: 'utilization' stands twice "
-       "(one for all sizes, or lines that all end like 'at 64 KiB')"},
+       "toy.machine:14: level node: utilization send 0.5: 'utilization' is given twice (write one "
+       "line for all sizes, or lines that all end like 'at 64 KiB')"},
       {"utilization 0.5 at 1 MB\nutilization 0.5 at 1 MB",
-       "toy.machine:14: utilization 0.5 at 1 MB: sizes must grow from line to line"},
+       "toy.machine:14: utilization 0.5 at 1 MB: sizes must increase from line to line"},
       {"utilization 0.5 at 1 MB\nutilization 0.9 at 1.5 MB",
-       "toy.machine:14: utilization 0.9 at 1.5 MB: 1.5 MB would take less time than 1 MB "
-       "(which reach 0.5)"},
+       "toy.machine:14: utilization 0.9 at 1.5 MB: 1.5 MB would take less time than 1 MB (the "
+       "smaller size reaches 0.5)"},
       {"utilization 0.5 at big",
        "toy.machine:13: utilization at big: expected an amount like '16 GB' "
        "(units: B, KB, MB, GB, TB, KiB, MiB, GiB)"},
@@ -182,14 +182,14 @@ TEST(UtilizationText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
        "toy.machine:13: utilization at: expected an amount like '16 GB' "
        "(units: B, KB, MB, GB, TB, KiB, MiB, GiB)"},
       {"utilization slice 0.5",
-       "toy.machine:13: utilization slice 0.5: there is no collective 'slice' "
-       "(all_reduce, all_gather, reduce_scatter, all_to_all, send, ...)"},
+       "toy.machine:13: utilization slice 0.5: unknown collective 'slice' (expected all_reduce, "
+       "all_gather, reduce_scatter, all_to_all, send, ...)"},
       {"utilization",
-       "toy.machine:13: utilization: expected a fraction like '0.8' "
-       "(a number without a unit)"},
+       "toy.machine:13: utilization: expected a fraction like '0.8' (expected a number without a "
+       "unit)"},
       {"utilization 2 at 1 MB",
-       "toy.machine:13: utilization 2: must not be greater than 1 "
-       "(the part of the rated value that is reached in practice, like '0.8')"},
+       "toy.machine:13: utilization 2: must not be greater than 1 (expected the fraction of the "
+       "rated value that is reached in practice, like '0.8')"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
 }
@@ -200,8 +200,8 @@ TEST(TopologyText, OnlySwitchesJoinVeryManyUnits) {
            std::string(topology) + "\n";
   };
   EXPECT_EQ(error_of(text("ring"), 1025),
-            "toy.machine:13: level 'node': 1025 units, more than 1024 for this topology "
-            "(switch and fat_tree take any number)");
+            "toy.machine:13: level 'node': 1025 units, more than 1024 for this topology (switch "
+            "and fat_tree allow any number of units)");
   EXPECT_EQ(error_of(text("ring"), 1024), "no error");
   EXPECT_EQ(error_of(text("fat_tree 32 2:1"), 100000), "no error");
   EXPECT_EQ(error_of(text("torus 4x4"), 0).substr(0, 40),
@@ -251,33 +251,33 @@ TEST(DeviceGroups, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   const auto both = [](std::string_view lines) { return kV100 + with(lines); };
   const Case cases[] = {
       {both(""),
-       "toy.machine:18: level 'node': 2 devices and no group that says which units have them "
-       "(a line like 'group first V100 2' for each)"},
+       "toy.machine:18: level 'node': the file has 2 devices, but no groups that assign them to "
+       "units (add a line like 'group first V100 2' for each device)"},
       {both("group new A100 3\ngroup old V100 4"),
-       "toy.machine:18: level 'node': its groups have 7 units together, not 8 "
-       "(every unit is in one group)"},
+       "toy.machine:18: level 'node': its groups have 7 units in total, not 8 (put every unit into "
+       "one group)"},
       {both("group new A100 8"), "toy.machine: device 'V100' is in no group"},
       {both("group new A1000 8"),
-       "toy.machine:21: group 'new': there is no device 'A1000' (did you mean 'A100'?)"},
-      {both("group new A100 4\ngroup new V100 4"), "toy.machine:22: group 'new' stands twice"},
+       "toy.machine:21: group 'new': unknown device 'A1000' (did you mean 'A100'?)"},
+      {both("group new A100 4\ngroup new V100 4"), "toy.machine:22: group 'new' is given twice"},
       {both("group new A100"),
-       "toy.machine:21: group new A100: expected a name, a device and how many units have it "
-       "(write it like 'group old V100 4')"},
+       "toy.machine:21: group new A100: expected a name, a device and a number of units (write it "
+       "like 'group old V100 4')"},
       {both("group new A100 0"),
-       "toy.machine:21: group new A100 0: expected a name, a device and how many units have it "
-       "(write it like 'group old V100 4')"},
+       "toy.machine:21: group new A100 0: expected a name, a device and a number of units (write "
+       "it like 'group old V100 4')"},
       {both("level gpu 2\nbandwidth 1 GB/s\nlatency 1 us\ngroup new A100 2"),
-       "toy.machine:24: group new A100 2: stands in level 'gpu' "
-       "(groups are of units of the outermost level)"},
+       "toy.machine:24: group new A100 2: not allowed in level 'gpu' (only units of the outermost "
+       "level have groups)"},
       {kDevice + kDevice.substr(kDevice.find("device")),
-       "toy.machine:10: device 'A100' stands twice"},
+       "toy.machine:10: device 'A100' is given twice"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(c.text), c.error);
   auto other = both("group new A100 3\ngroup old V100 5");
   other.replace(other.find("peak fp32 15.7"), 9, "peak fp64");
   EXPECT_EQ(error_of(other),
-            "toy.machine: the devices A100+V100 have no element type in common "
-            "(a 'peak' of the same type for each)");
+            "toy.machine: the devices A100+V100 have no element type in common (add a 'peak' of "
+            "the same type to each device)");
 }
 
 TEST(MachineHash, TellsTopologiesAndGroups) {

@@ -113,44 +113,45 @@ TEST(ParseMachine, ErrorsSayWhereWhatAndWhatWouldBeRight) {
        "toy.machine:7: bandwidth 900 GB/s shared: expected a rate like '25 GB/s' "
        "(units: MB/s, GB/s, TB/s, MiB/s, GiB/s)"},
       {"utilization 0.5", "utilization 1.5",
-       "toy.machine:13: utilization 1.5: must not be greater than 1 "
-       "(the part of the rated value that is reached in practice, like '0.8')"},
+       "toy.machine:13: utilization 1.5: must not be greater than 1 (expected the fraction of the "
+       "rated value that is reached in practice, like '0.8')"},
       {"utilization 0.5", "utilization 80 %",
-       "toy.machine:13: utilization 80 %: expected a fraction like '0.8' (a number without a "
-       "unit)"},
+       "toy.machine:13: utilization 80 %: expected a fraction like '0.8' (expected a number "
+       "without a unit)"},
       {"utilization 0.5", "utilization nan",
-       "toy.machine:13: utilization nan: expected a fraction like '0.8' (a number without a unit)"},
+       "toy.machine:13: utilization nan: expected a fraction like '0.8' (expected a number without "
+       "a unit)"},
       {"  memory 16 GiB", "  memory 16 GB\n  memory 16 GB",
-       "toy.machine:7: device thing: 'memory' stands twice"},
-      {"peak fp16", "peak fp32", "toy.machine:9: device thing: 'peak fp32' stands twice"},
+       "toy.machine:7: device thing: 'memory' is given twice"},
+      {"peak fp16", "peak fp32", "toy.machine:9: device thing: 'peak fp32' is given twice"},
       {"peak fp16", "peak fp17",
        "toy.machine:9: peak fp17 0.125 PFLOP/s: expected an element type and a rate like "
        "'fp32 15.7 TFLOP/s' (element types: fp64, fp32, fp16, bf16, int32, int64)"},
       {"  memory 16 GiB", "  memory 1 GB\n  reserve 2 GB",
-       "toy.machine:5: device thing: reserve 2 GB leaves nothing of memory 1 GB"},
+       "toy.machine:5: device thing: reserve 2 GB leaves nothing of the memory 1 GB"},
       {"slot 3", "slot 0", "toy.machine:14: level 'slot': count 0 is less than 1"},
       {"slot 3", "slot three",
-       "toy.machine:14: level 'slot': count 'three' is not a whole number "
-       "(or '?' for a size given with the name)"},
+       "toy.machine:14: level 'slot': count 'three' is not an integer (use '?' if the size is "
+       "given with the name)"},
       {"slot 3", "slot ?",
-       "toy.machine:14: level 'slot': a second count is '?' (one size is given, not two)"},
+       "toy.machine:14: level 'slot': a second count is '?' (only one count can be given with the "
+       "name)"},
       {"slot 3", "slot 2000000",
        "toy.machine:14: level 'slot': count 2000000 is more than 1048576"},
       {"slot 3", "slot 524288",
        "toy.machine:10: machine 'toy' has 2097152 devices, more than 1048576"},
-      {"slot 3", "box 3", "toy.machine:14: level 'box' stands twice"},
+      {"slot 3", "box 3", "toy.machine:14: level 'box' is given twice"},
       {"slot 3", "slot",
-       "toy.machine:14: level 'slot': expected a name and a count "
-       "(write it like 'level gpu 4', or 'level node ?' for a size given with the name)"},
-      {"machine toy\n", "",
-       "toy.machine: 'machine' is missing "
-       "(a machine file has a line 'machine NAME')"},
+       "toy.machine:14: level 'slot': expected a name and a count (write it like 'level gpu 4', or "
+       "'level node ?' if the size is given with the name)"},
+      {"machine toy\n", "", "toy.machine: 'machine' is missing (add a line 'machine NAME')"},
       {"machine toy", "machine to y",
-       "toy.machine:2: machine 'to y': expected a name (one word of letters, digits and _ - . +)"},
-      {"usage toy:NODES", "usage a\nusage b", "toy.machine:4: 'usage' stands twice"},
+       "toy.machine:2: machine 'to y': expected a name (a name is one word of letters, digits and "
+       "_ - . +)"},
+      {"usage toy:NODES", "usage a\nusage b", "toy.machine:4: 'usage' is given twice"},
       {"usage toy:NODES", "wat",
-       "toy.machine:3: 'wat' stands outside of a device or level "
-       "(expected one of: machine, usage, doc, device, level, mapping, software)"},
+       "toy.machine:3: 'wat' is outside of a device or level (expected one of: machine, usage, "
+       "doc, device, level, mapping, software)"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(changed(c.from, c.to)), c.error);
 }
@@ -158,10 +159,8 @@ TEST(ParseMachine, ErrorsSayWhereWhatAndWhatWouldBeRight) {
 TEST(ParseMachine, NeedsADeviceALevelAndAPeak) {
   const std::string text(kGood);
   EXPECT_EQ(error_of(text.substr(0, text.find("level"))),
-            "toy.machine: machine 'toy' has no level "
-            "(a machine file has at least one 'level NAME COUNT')");
-  EXPECT_EQ(error_of(""),
-            "toy.machine: 'machine' is missing (a machine file has a line 'machine NAME')");
+            "toy.machine: machine 'toy' has no level (add at least one line 'level NAME COUNT')");
+  EXPECT_EQ(error_of(""), "toy.machine: 'machine' is missing (add a line 'machine NAME')");
   auto no_peak = changed("  peak fp32 15.7 TFLOP/s\n", "");
   no_peak.erase(no_peak.find("  peak"), no_peak.find("level") - no_peak.find("  peak"));
   EXPECT_EQ(error_of(no_peak),
@@ -173,8 +172,8 @@ TEST(ParseMachine, ASizeIsGivenWhereTheTextLeavesOneOpen) {
   EXPECT_EQ(error_of(std::string(kGood), 0),
             "toy.machine:10: toy needs a size: toy:NODES (the count of level 'box' is '?')");
   EXPECT_EQ(error_of(changed("box ?", "box 2"), 4),
-            "toy.machine: machine 'toy' takes no size and was given 4 "
-            "(a level with the count '?' would take it)");
+            "toy.machine: machine 'toy' takes no size, but was given 4 (only a machine with a "
+            "level of count '?' takes a size)");
   EXPECT_EQ(parse_machine(changed("box ?", "box 2"), "toy.machine").name, "toy");
 }
 
@@ -231,22 +230,21 @@ TEST(LoadMachine, FileWithAndWithoutSize) {
 }
 
 TEST(LoadMachine, Errors) {
-  EXPECT_EQ(load_error("sumit:8"),
-            "sumit:8: there is no machine 'sumit' (did you mean summit:NODES?)");
+  EXPECT_EQ(load_error("sumit:8"), "sumit:8: unknown machine 'sumit' (did you mean summit:NODES?)");
   EXPECT_TRUE(load_error("xyzzyxyzzy")
-                  .starts_with("xyzzyxyzzy: there is no machine 'xyzzyxyzzy' (built in: "));
+                  .starts_with("xyzzyxyzzy: unknown machine 'xyzzyxyzzy' (built-in machines: "));
   EXPECT_TRUE(load_error("summit").find(": summit needs a size: summit:NODES (") !=
               std::string::npos);
   EXPECT_EQ(load_error("summit:x"),
-            "summit:x: size 'x' is not a whole number of at least 1 (write it like summit:8)");
+            "summit:x: size 'x' is not a positive integer (write it like summit:8)");
   EXPECT_EQ(load_error("summit:0"),
-            "summit:0: size '0' is not a whole number of at least 1 (write it like summit:8)");
+            "summit:0: size '0' is not a positive integer (write it like summit:8)");
   EXPECT_EQ(load_error("no/such.machine"),
-            "no/such.machine: cannot read this file "
-            "(a machine is NAME:SIZE of a built-in one or the path of a machine file)");
+            "no/such.machine: cannot read this file (expected NAME:SIZE of a built-in machine, or "
+            "the path of a machine file)");
   EXPECT_EQ(load_error("/tmp/"),
-            "/tmp/: is a folder "
-            "(a machine is NAME:SIZE of a built-in one or the path of a machine file)");
+            "/tmp/: is a directory (expected NAME:SIZE of a built-in machine, or the path of a "
+            "machine file)");
   EXPECT_NE(load_error("summit:1000000").find("6000000 devices, more than 1048576"),
             std::string::npos);
 }

@@ -148,8 +148,8 @@ Mapping find_mapping(const Machine& machine, Grid grid, const std::string& name)
   if (named == machine.mappings.end() && !is_text) {
     std::vector<std::string> names;
     for (const auto& m : machine.mappings) names.push_back(m.name);
-    place.fail(fmt::format("{} names no such mapping", machine.name),
-               names.empty() ? "a mapping may be written out, like 'node:dim0, gpu:dim1'"
+    place.fail(fmt::format("{} has no mapping of this name", machine.name),
+               names.empty() ? "write the mapping out, like 'node:dim0, gpu:dim1'"
                              : suggestion(name, names));
   }
   const Digits digits(machine);
@@ -226,7 +226,7 @@ NamedMapping parse_mapping(const Place& place, std::string_view name, std::strin
       std::vector<std::string> names;
       names.reserve(levels.size());
       for (const auto& l : levels) names.push_back(l.name);
-      place.fail(fmt::format("'{}': there is no level '{}'", printable(piece), printable(units[0])),
+      place.fail(fmt::format("'{}': unknown level '{}'", printable(piece), printable(units[0])),
                  suggestion(units[0], names));
     }
     NamedMapping::Part part{static_cast<std::size_t>(level - levels.begin()), 0, {}};
@@ -236,9 +236,9 @@ NamedMapping parse_mapping(const Place& place, std::string_view name, std::strin
       if (!size || *size < 1) malformed();
       part.size = *size;
       if (is_sized && rest % part.size != 0) {
-        place.fail(fmt::format("'{}': cannot take {} of {} {}s that are left", printable(piece),
+        place.fail(fmt::format("'{}': cannot take {} of the {} {}s that are left", printable(piece),
                                part.size, rest, level->name),
-                   fmt::format("{} has the count {}, and what is taken divides it", level->name,
+                   fmt::format("{} has the count {}; the taken units must divide it", level->name,
                                level->count));
       }
     }

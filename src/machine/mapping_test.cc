@@ -212,14 +212,14 @@ TEST(NamedMapping, JoinsTheEnumerationAndCanBeFound) {
                                       "node:dim1, gpu:dim0"}));
   EXPECT_EQ(find_mapping(machine, Sizes{4, 4}, "wide").name, "wide");
   EXPECT_EQ(error_of(machine, {4, 4}, "wyde"),
-            "mapping wyde: toy:4 names no such mapping (did you mean 'wide'?)");
+            "mapping wyde: toy:4 has no mapping of this name (did you mean 'wide'?)");
   EXPECT_EQ(error_of(machine_of({2}), {2}, "wide"),
-            "mapping wide: toy names no such mapping (a mapping may be written out, like "
+            "mapping wide: toy has no mapping of this name (write the mapping out, like "
             "'node:dim0, gpu:dim1')");
   EXPECT_EQ(error_of(machine, {16, 4}, "wide"),
             "mapping wide: makes a grid of 4x4 on toy:4, not 16x4");
   EXPECT_EQ(error_of(machine, {4}, "noed:dim0"),
-            "mapping noed:dim0: 'noed:dim0': there is no level 'noed' (did you mean 'node'?)");
+            "mapping noed:dim0: 'noed:dim0': unknown level 'noed' (did you mean 'node'?)");
 }
 
 TEST(NamedMapping, ErrorsSayWhereWhatAndWhatWouldBeRight) {
@@ -228,13 +228,13 @@ TEST(NamedMapping, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   };
   const Case cases[] = {
       {"m = node/8:dim0",
-       "toy.machine:14: 'node/8:dim0': cannot take 8 of 4 nodes that are left (node has the count "
-       "4, and what is taken divides it)"},
+       "toy.machine:14: 'node/8:dim0': cannot take 8 of the 4 nodes that are left (node has the "
+       "count 4; the taken units must divide it)"},
       {"m = gpu/2:dim0, gpu/4:dim1",
-       "toy.machine:14: 'gpu/4:dim1': cannot take 4 of 2 gpus that are left (gpu has the count 4, "
-       "and what is taken divides it)"},
+       "toy.machine:14: 'gpu/4:dim1': cannot take 4 of the 2 gpus that are left (gpu has the count "
+       "4; the taken units must divide it)"},
       {"m = socket:dim0",
-       "toy.machine:14: 'socket:dim0': there is no level 'socket' (expected one of: node, gpu)"},
+       "toy.machine:14: 'socket:dim0': unknown level 'socket' (expected one of: node, gpu)"},
       {"m = node",
        "toy.machine:14: 'node': expected a level and a dimension "
        "(write it like 'node:dim0, gpu/2:dim1, gpu:idle')"},
@@ -247,7 +247,7 @@ TEST(NamedMapping, ErrorsSayWhereWhatAndWhatWouldBeRight) {
       {"m node:dim0",
        "toy.machine:14: mapping m node:dim0: expected a name, '=' and parts "
        "(write it like 'mapping wide = node:dim0, gpu:dim1')"},
-      {"wide = node:dim0", "toy.machine:14: mapping 'wide' stands twice"},
+      {"wide = node:dim0", "toy.machine:14: mapping 'wide' is given twice"},
   };
   for (const auto& c : cases) {
     try {

@@ -78,7 +78,8 @@ double read_number(const Place& place, std::string_view field, Words rest, const
     std::vector<std::string_view> names;
     for (const auto& u : kind.units) names.push_back(u.name);
     place.fail(fmt::format("{}: expected {}", shown(field, rest), kind.form),
-               bare ? "a number without a unit" : fmt::format("units: {}", fmt::join(names, ", ")));
+               bare ? "expected a number without a unit"
+                    : fmt::format("units: {}", fmt::join(names, ", ")));
   }
   const double scaled = value.value_or(0) * (bare ? 1 : unit->factor);
   if (scaled < 0 || (scaled == 0 && !may_be_zero)) {
@@ -87,7 +88,7 @@ double read_number(const Place& place, std::string_view field, Words rest, const
   }
   if (kind.is_fraction && scaled > 1) {
     place.fail(fmt::format("{}: must not be greater than 1", shown(field, rest)),
-               "the part of the rated value that is reached in practice, like '0.8'");
+               "expected the fraction of the rated value that is reached in practice, like '0.8'");
   }
   // Squares of accepted numbers stay finite, so no later formula meets an infinity.
   if (scaled > 1e150 || (scaled != 0 && scaled < 1e-50)) {

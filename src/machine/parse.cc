@@ -47,8 +47,8 @@ class Parser {
   // Fails unless a size was given exactly if the text leaves a count open.
   void check_size() const {
     if (open_line_ == 0 && size_ != 0) {
-      at(0).fail(fmt::format("machine '{}' takes no size and was given {}", machine_.name, size_),
-                 "a level with the count '?' would take it");
+      at(0).fail(fmt::format("machine '{}' takes no size, but was given {}", machine_.name, size_),
+                 "only a machine with a level of count '?' takes a size");
     }
     if (open_line_ != 0 && size_ == 0) {
       at(open_line_)
@@ -105,7 +105,7 @@ class Parser {
     } else if (keyword == "mapping") {
       read_mapping(trim(text).substr(keyword.size()));
     } else {
-      if (!keywords_.emplace(keyword).second) fail(fmt::format("'{}' stands twice", keyword));
+      if (!keywords_.emplace(keyword).second) fail(fmt::format("'{}' is given twice", keyword));
       if (keyword == "machine") machine_.name = name_in(keyword, rest);
       if (keyword == "usage") file_.usage = shown(rest);
       if (keyword == "doc") file_.doc = doc_in(text);
@@ -126,7 +126,7 @@ class Parser {
   std::string name_in(std::string_view keyword, Words rest) const {
     if (rest.size() != 1 || !is_name(rest[0])) {
       fail(fmt::format("{} '{}': expected a name", keyword, shown(rest)),
-           "one word of letters, digits and _ - . +");
+           "a name is one word of letters, digits and _ - . +");
     }
     return std::string(rest[0]);
   }
@@ -135,7 +135,7 @@ class Parser {
     close_section();
     const auto name = name_in("device", rest);
     for (const auto& other : devices_) {
-      if (other.device.name == name) fail(fmt::format("device '{}' stands twice", name));
+      if (other.device.name == name) fail(fmt::format("device '{}' is given twice", name));
     }
     devices_.push_back({place_, DeviceText("device " + name), {}});
     devices_.back().device.name = name;
@@ -146,7 +146,7 @@ class Parser {
     close_section();
     const auto name = name_in("software", rest);
     for (const auto& other : software_) {
-      if (other.name() == name) fail(fmt::format("software '{}' stands twice", name));
+      if (other.name() == name) fail(fmt::format("software profile '{}' is given twice", name));
     }
     software_.emplace_back(name);
     section_ = Section::kSoftware;
@@ -156,12 +156,12 @@ class Parser {
     close_section();
     if (rest.size() != 2) {
       fail(fmt::format("level '{}': expected a name and a count", shown(rest)),
-           "write it like 'level gpu 4', or 'level node ?' for a size given with the name");
+           "write it like 'level gpu 4', or 'level node ?' if the size is given with the name");
     }
     Level level;
     level.name = name_in("level", rest.first(1));
     for (const auto& other : machine_.levels) {
-      if (other.name == level.name) fail(fmt::format("level '{}' stands twice", level.name));
+      if (other.name == level.name) fail(fmt::format("level '{}' is given twice", level.name));
     }
     level.count = rest[1] == "?" ? open_count(level.name) : count_in(level.name, rest[1]);
     machine_.levels.push_back(level);
@@ -171,7 +171,8 @@ class Parser {
 
   std::int64_t open_count(const std::string& level) {
     if (open_line_ != 0) {
-      fail(fmt::format("level '{}': a second count is '?'", level), "one size is given, not two");
+      fail(fmt::format("level '{}': a second count is '?'", level),
+           "only one count can be given with the name");
     }
     open_line_ = place_.line;
     file_.open_level = level;
@@ -181,8 +182,8 @@ class Parser {
   std::int64_t count_in(const std::string& level, std::string_view text) const {
     const auto count = parse_int(text);
     if (!count) {
-      fail(fmt::format("level '{}': count '{}' is not a whole number", level, printable(text)),
-           "or '?' for a size given with the name");
+      fail(fmt::format("level '{}': count '{}' is not an integer", level, printable(text)),
+           "use '?' if the size is given with the name");
     }
     return check_count(level, *count);
   }
@@ -211,7 +212,7 @@ class Parser {
   void read_field(std::string_view name, Words rest) {
     switch (section_) {
       case Section::kNone:
-        fail(fmt::format("'{}' stands outside of a device or level", printable(name)),
+        fail(fmt::format("'{}' is outside of a device or level", printable(name)),
              suggestion(name, {kKeywords.begin(), kKeywords.end()}));
       case Section::kDevice:
         return devices_.back().text.read(place_, name, rest, devices_.back().device);
@@ -236,15 +237,15 @@ class Parser {
     const auto text = shown("group", rest);
     const auto units = rest.size() == 3 ? parse_int(rest[2]) : std::nullopt;
     if (!units || *units < 1 || *units > kMaxDevices || !is_name(rest[0]) || !is_name(rest[1])) {
-      fail(fmt::format("{}: expected a name, a device and how many units have it", text),
+      fail(fmt::format("{}: expected a name, a device and a number of units", text),
            "write it like 'group old V100 4'");
     }
     if (machine_.levels.size() != 1) {
-      fail(fmt::format("{}: stands in level '{}'", text, machine_.levels.back().name),
-           "groups are of units of the outermost level");
+      fail(fmt::format("{}: not allowed in level '{}'", text, machine_.levels.back().name),
+           "only units of the outermost level have groups");
     }
     for (const auto& other : groups_) {
-      if (other.name == rest[0]) fail(fmt::format("group '{}' stands twice", rest[0]));
+      if (other.name == rest[0]) fail(fmt::format("group '{}' is given twice", rest[0]));
     }
     groups_.push_back({place_, std::string(rest[0]), std::string(rest[1]), *units});
   }
@@ -257,7 +258,7 @@ class Parser {
            "write it like 'mapping wide = node:dim0, gpu:dim1'");
     }
     for (const auto& other : mappings_) {
-      if (other.name == name) fail(fmt::format("mapping '{}' stands twice", printable(name)));
+      if (other.name == name) fail(fmt::format("mapping '{}' is given twice", printable(name)));
     }
     mappings_.push_back({place_, std::string(name), std::string(text.substr(equals + 1))});
   }
@@ -267,7 +268,7 @@ class Parser {
     if (devices_.empty()) require_keyword("device");
     if (machine_.levels.empty()) {
       at(0).fail(fmt::format("machine '{}' has no level", machine_.name),
-                 "a machine file has at least one 'level NAME COUNT'");
+                 "add at least one line 'level NAME COUNT'");
     }
     double devices = 1;  // a product of integers might overflow
     for (const auto& level : machine_.levels) devices *= static_cast<double>(level.count);
@@ -308,8 +309,8 @@ class Parser {
     if (section == software_.end()) {
       std::vector<std::string> names;
       for (const auto& s : software_) names.push_back(s.name());
-      at(0).fail(fmt::format("there is no software '{}'", printable(wanted_)),
-                 names.empty() ? "the machine has no section 'software NAME'"
+      at(0).fail(fmt::format("unknown software profile '{}'", printable(wanted_)),
+                 names.empty() ? "this machine has no section 'software NAME'"
                                : suggestion(wanted_, names));
     }
     for (auto& d : devices_) {
@@ -322,7 +323,7 @@ class Parser {
 
   void require_keyword(std::string_view keyword) const {
     at(0).fail(fmt::format("'{}' is missing", keyword),
-               fmt::format("a machine file has a line '{} NAME'", keyword));
+               fmt::format("add a line '{} NAME'", keyword));
   }
 
   // Divides the computer's memory equally among the devices (`memory computer`).
@@ -330,7 +331,7 @@ class Parser {
     device.memory = device.memory / devices;
     if (device.reserve >= device.memory) {
       at(0).fail(
-          fmt::format("{:.0f} processes have {} each, of which the reserve of {} leaves nothing",
+          fmt::format("{:.0f} processes have {} each, and the reserve of {} leaves nothing of it",
                       devices, bytes_text(device.memory.value), bytes_text(device.reserve.value)));
     }
   }
@@ -340,9 +341,11 @@ class Parser {
     const auto& outermost = machine_.levels.front();
     if (groups_.empty() && devices_.size() > 1) {
       levels_.front().place.fail(
-          fmt::format("level '{}': {} devices and no group that says which units have them",
-                      outermost.name, devices_.size()),
-          fmt::format("a line like 'group first {} 2' for each", devices_.front().device.name));
+          fmt::format(
+              "level '{}': the file has {} devices, but no groups that assign them to units",
+              outermost.name, devices_.size()),
+          fmt::format("add a line like 'group first {} 2' for each device",
+                      devices_.front().device.name));
     }
     if (groups_.empty()) return;
     std::set<std::string> used;
@@ -353,9 +356,8 @@ class Parser {
       if (text == devices_.end()) {
         std::vector<std::string> names;
         for (const auto& d : devices_) names.push_back(d.device.name);
-        group.place.fail(
-            fmt::format("group '{}': there is no device '{}'", group.name, group.device),
-            suggestion(group.device, names));
+        group.place.fail(fmt::format("group '{}': unknown device '{}'", group.name, group.device),
+                         suggestion(group.device, names));
       }
       machine_.groups.push_back({group.name, text->device, group.units});
       used.insert(group.device);
@@ -368,14 +370,14 @@ class Parser {
     }
     if (is_sized && units != outermost.count) {
       levels_.front().place.fail(
-          fmt::format("level '{}': its groups have {} units together, not {}", outermost.name,
+          fmt::format("level '{}': its groups have {} units in total, not {}", outermost.name,
                       units, outermost.count),
-          "every unit is in one group");
+          "put every unit into one group");
     }
     machine_.device = weakest(machine_.groups);
     if (machine_.device.peak.empty()) {
       at(0).fail(fmt::format("the devices {} have no element type in common", machine_.device.name),
-                 "a 'peak' of the same type for each");
+                 "add a 'peak' of the same type to each device");
     }
   }
 

@@ -33,7 +33,7 @@ double parse_factor(std::string_view key, std::string_view text) {
   const auto factor = parse_double(text);
   if (!factor || !(*factor >= 1 / kLargest) || *factor > kLargest) {
     throw UserError("flag", "--scale", fmt::format("{} cannot be '{}'", key, text),
-                    "a factor above 0, from 1e-6 to 1e6");
+                    "expected a factor from 1e-6 to 1e6");
   }
   return *factor;
 }
@@ -68,9 +68,9 @@ void scale_device(const Machine& machine, const Scale& scale, Device& device) {
   }
   if (device.memory > device.reserve) return;
   throw UserError("machine", machine.name,
-                  fmt::format("{} of memory leave nothing beside the reserve of {}",
+                  fmt::format("{} of memory leaves nothing after the reserve of {}",
                               bytes_text(device.memory.value), bytes_text(device.reserve.value)),
-                  "scale its capacity by more");
+                  "use a larger factor for the capacity");
 }
 
 }  // namespace
@@ -90,8 +90,8 @@ Scale parse_scale(std::string_view text) {
     if (at == kKeys.end() && name != kBothOfMemory) {
       std::vector<std::string> names = {std::string(kBothOfMemory)};
       for (const auto& key : kKeys) names.emplace_back(key.name);
-      throw UserError("flag", "--scale", fmt::format("there is no '{}' to scale", name),
-                      "there are: " + join(names, ", "));
+      throw UserError("flag", "--scale", fmt::format("'{}' cannot be scaled", name),
+                      "expected one of: " + join(names, ", "));
     }
     const auto value = equals == std::string_view::npos ? "" : trim(part.substr(equals + 1));
     const double factor = parse_factor(name, value);
@@ -99,7 +99,7 @@ Scale parse_scale(std::string_view text) {
       const bool of_memory = key.factor == &Scale::capacity || key.factor == &Scale::bandwidth;
       if (key.name != name && !(of_memory && name == kBothOfMemory)) continue;
       if (!said.insert(key.name).second) {
-        throw UserError("flag", "--scale", fmt::format("'{}' stands twice", key.name));
+        throw UserError("flag", "--scale", fmt::format("'{}' is given twice", key.name));
       }
       out.*key.factor = factor;
     }

@@ -27,16 +27,16 @@ TEST(Scale, TextParsesBack) {
 
 TEST(Scale, Errors) {
   EXPECT_EQ(error_of("speed=2"),
-            "--scale: there is no 'speed' to scale (there are: memory, compute, capacity, "
+            "--scale: 'speed' cannot be scaled (expected one of: memory, compute, capacity, "
             "bandwidth, intra, inter, latency, launch)");
-  const std::string hint = " (a factor above 0, from 1e-6 to 1e6)";
+  const std::string hint = " (expected a factor from 1e-6 to 1e6)";
   EXPECT_EQ(error_of("compute=0"), "--scale: compute cannot be '0'" + hint);
   EXPECT_EQ(error_of("inter=-2"), "--scale: inter cannot be '-2'" + hint);
   EXPECT_EQ(error_of("inter=nan"), "--scale: inter cannot be 'nan'" + hint);
   EXPECT_EQ(error_of("inter=fast"), "--scale: inter cannot be 'fast'" + hint);
   EXPECT_EQ(error_of("inter"), "--scale: inter cannot be ''" + hint);
-  EXPECT_EQ(error_of("inter=2,inter=3"), "--scale: 'inter' stands twice");
-  EXPECT_EQ(error_of("memory=2,capacity=3"), "--scale: 'capacity' stands twice");
+  EXPECT_EQ(error_of("inter=2,inter=3"), "--scale: 'inter' is given twice");
+  EXPECT_EQ(error_of("memory=2,capacity=3"), "--scale: 'capacity' is given twice");
   EXPECT_EQ(error_of(""), "--scale: is empty (write it like compute=10,inter=10)");
 }
 
@@ -118,10 +118,9 @@ TEST(Scale, TheReserveMustFit) {
     (void)scaled(m, {.capacity = 0.125});
     FAIL();
   } catch (const UserError& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "ring: 2 GB of memory leave nothing beside the reserve of 2 GB (scale its capacity "
-        "by more)");
+    EXPECT_STREQ(e.what(),
+                 "ring: 2 GB of memory leaves nothing after the reserve of 2 GB (use a larger "
+                 "factor for the capacity)");
   }
 }
 

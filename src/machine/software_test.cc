@@ -156,14 +156,15 @@ TEST(SoftwareText, IsNamedWithTheMachine) {
     }
     return "no error";
   };
-  EXPECT_EQ(error("dgx_a100:2,software=megatrn"),
-            "machines/dgx_a100.machine: there is no software 'megatrn' (did you mean 'megatron'?)");
+  EXPECT_EQ(
+      error("dgx_a100:2,software=megatrn"),
+      "machines/dgx_a100.machine: unknown software profile 'megatrn' (did you mean 'megatron'?)");
   EXPECT_EQ(error("dgx_a100:2,software="),
-            "dgx_a100:2,software=: names no software (`tandem machines dgx_a100:2` lists those it "
-            "has)");
+            "dgx_a100:2,software=: names no software profile (`tandem machines dgx_a100:2` lists "
+            "the software profiles)");
   EXPECT_EQ(error("h100_superpod:2,software=x"),
-            "machines/h100_superpod.machine: there is no software 'x' (the machine has no section "
-            "'software NAME')");
+            "machines/h100_superpod.machine: unknown software profile 'x' (this machine has no "
+            "section 'software NAME')");
 }
 
 TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
@@ -172,36 +173,38 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   };
   const Case cases[] = {
       {"software",
-       "toy.machine:50: software '': expected a name (one word of letters, digits and "
-       "_ - . +)"},
-      {"software eager", "toy.machine:50: software 'eager' stands twice"},
+       "toy.machine:50: software '': expected a name (a name is one word of letters, digits and _ "
+       "- . +)"},
+      {"software eager", "toy.machine:50: software profile 'eager' is given twice"},
       {"software x\n  compute_utilization 1.2",
-       "toy.machine:51: compute_utilization 1.2: must not be greater than 1 (the part of the rated "
-       "value that is reached in practice, like '0.8')"},
+       "toy.machine:51: compute_utilization 1.2: must not be greater than 1 (expected the fraction "
+       "of the rated value that is reached in practice, like '0.8')"},
       {"software x\n  dispatch -3 us", "toy.machine:51: dispatch -3 us: must be 0 or more"},
       {"software x\n  units 0", "toy.machine:51: units 0: must be greater than 0"},
       {"software x\n  units 8 GB",
-       "toy.machine:51: units 8 GB: expected a number like '108' (a number without a unit)"},
-      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:52: software x: 'step' stands twice"},
-      {"software x\n  fuse some", "toy.machine:51: fuse some: expected one of no, bias, yes"},
-      {"software x\n  overlap", "toy.machine:51: overlap: expected one of no, yes"},
+       "toy.machine:51: units 8 GB: expected a number like '108' (expected a number without a "
+       "unit)"},
+      {"software x\n  step 3 ms\n  step 3 ms", "toy.machine:52: software x: 'step' is given twice"},
+      {"software x\n  fuse some", "toy.machine:51: fuse some: expected one of: no, bias, yes"},
+      {"software x\n  overlap", "toy.machine:51: overlap: expected one of: no, yes"},
       {"software x\n  kernels softmix 3",
-       "toy.machine:51: kernels softmix 3: there is no operator 'softmix' (`tandem ops` lists "
-       "them)"},
+       "toy.machine:51: kernels softmix 3: unknown operator 'softmix' (`tandem ops` lists the "
+       "operators)"},
       {"software x\n  kernels softmax",
-       "toy.machine:51: kernels softmax: expected an operator and how many kernels execute it "
-       "(write it like 'kernels softmax 4', or 'kernels softmax 4 3' with the backward pass)"},
+       "toy.machine:51: kernels softmax: expected an operator and the number of kernels that "
+       "execute it (write it like 'kernels softmax 4', or 'kernels softmax 4 3' to include the "
+       "backward pass)"},
       {"software x\n  level slt utilization 0.3",
-       "toy.machine:51: software x: level slt utilization 0.3: there is no such level above (did "
-       "you mean 'slot'?)"},
+       "toy.machine:51: software x: level slt utilization 0.3: the machine has no such level above "
+       "this line (did you mean 'slot'?)"},
       {"software x\n  level slot",
        "toy.machine:51: software x: level slot: expected a level, a field and its value (write it "
        "like 'level gpu utilization 0.7')"},
       {"software x\n  level slot utilization 1.5",
-       "toy.machine:51: utilization 1.5: must not be greater than 1 (the part of the rated value "
-       "that is reached in practice, like '0.8')"},
+       "toy.machine:51: utilization 1.5: must not be greater than 1 (expected the fraction of the "
+       "rated value that is reached in practice, like '0.8')"},
       {"software x\n  reserve 50 GB",
-       "toy.machine:3: device thing: reserve 50 GB leaves nothing of memory 40 GB"},
+       "toy.machine:3: device thing: reserve 50 GB leaves nothing of the memory 40 GB"},
   };
   for (const auto& c : cases) EXPECT_EQ(error_of(kToy + c.lines + "\n", "x"), c.error) << c.lines;
 }
@@ -216,10 +219,9 @@ TEST(SoftwareText, ComputeMayWaitForSends) {
 
 // A software profile is checked even if it is not requested.
 TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
-  EXPECT_EQ(
-      error_of(kToy + "  interference 2\n"),
-      "toy.machine:50: interference 2: must not be greater than 1 (the part of the rated value "
-      "that is reached in practice, like '0.8')");
+  EXPECT_EQ(error_of(kToy + "  interference 2\n"),
+            "toy.machine:50: interference 2: must not be greater than 1 (expected the fraction of "
+            "the rated value that is reached in practice, like '0.8')");
 }
 
 }  // namespace

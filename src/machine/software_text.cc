@@ -19,7 +19,7 @@ struct Line {
 }  // namespace
 
 void SoftwareText::set_doc(const Place& place, std::string doc) {
-  if (!doc_.empty()) place.fail(fmt::format("{}: 'doc' stands twice", owner_));
+  if (!doc_.empty()) place.fail(fmt::format("{}: 'doc' is given twice", owner_));
   doc_ = std::move(doc);
 }
 
@@ -44,7 +44,7 @@ void SoftwareText::read_level(const Place& place, Words rest, const std::vector<
     std::vector<std::string> names;
     names.reserve(levels.size());
     for (const auto& level : levels) names.push_back(level.name);
-    place.fail(fmt::format("{}: {}: there is no such level above", owner_, whole),
+    place.fail(fmt::format("{}: {}: the machine has no such level above this line", owner_, whole),
                suggestion(rest[0], names));
   }
   auto& level = levels_[std::string(rest[0])];

@@ -13,8 +13,8 @@ namespace tandem::machine {
 namespace {
 
 constexpr std::string_view kKinds =
-    "switch, 'fat_tree 16 2:1' (leaves of 16 units, uplinks of a half), ring, 'torus 4x4', links, "
-    "'links packed'";
+    "switch, 'fat_tree 16 2:1' (16 units per leaf, uplinks with half of the bandwidth), ring, "
+    "'torus 4x4', links, 'links packed'";
 
 std::optional<std::int64_t> positive(std::string_view text) {
   const auto value = parse_int(text);
@@ -55,13 +55,13 @@ class TopologyText::Points {
     if (const auto unit = parse_int(word)) {
       if (*unit < 0 || *unit >= level_.count) {
         place.fail(fmt::format("{}: there is no unit {}", text, *unit),
-                   fmt::format("level '{}' has the units 0 to {}", level_.name, level_.count - 1));
+                   fmt::format("level '{}' has units 0 to {}", level_.name, level_.count - 1));
       }
       return static_cast<std::int32_t>(*unit);
     }
     const auto [at, is_new] = switches_.try_emplace(word, level_.count + switches());
     if (is_new && switches() > kMaxJoined) {
-      place.fail(fmt::format("{}: there are more than {} switches", text, kMaxJoined));
+      place.fail(fmt::format("{}: more than {} switches", text, kMaxJoined));
     }
     return static_cast<std::int32_t>(at->second);
   }
@@ -85,7 +85,7 @@ void TopologyText::read(const Place& place, std::string_view keyword, Words rest
 }
 
 void TopologyText::read_topology(const Place& place, Words rest) {
-  if (place_.line != 0) place.fail("'topology' stands twice");
+  if (place_.line != 0) place.fail("'topology' is given twice");
   place_ = place;
   text_ = shown(rest);
   const auto kind = rest.empty() ? "" : rest[0];
@@ -106,7 +106,7 @@ void TopologyText::read_topology(const Place& place, Words rest) {
     kind_ = Kind::kLinks;
     packed_ = rest.size() == 2;
   } else {
-    place.fail(fmt::format("{}: there is no such topology", shown("topology", rest)),
+    place.fail(fmt::format("{}: unknown topology", shown("topology", rest)),
                fmt::format("expected one of: {}", kKinds));
   }
 }
@@ -126,7 +126,7 @@ void TopologyText::read_link(const Place& place, Words rest) {
   }
   link.a = rest[0];
   link.b = rest[1];
-  if (link.a == link.b) place.fail(fmt::format("{}: joins {} with itself", text, link.a));
+  if (link.a == link.b) place.fail(fmt::format("{}: connects {} with itself", text, link.a));
   for (rest = rest.subspan(2); !rest.empty(); rest = rest.subspan(2)) {
     const bool time = is_time_unit(rest[1]);
     auto& number = time ? link.latency : link.bandwidth;
@@ -141,7 +141,7 @@ void TopologyText::read_route(const Place& place, Words rest) {
   const auto text = shown("route", rest);
   if (rest.size() < 4 || rest[2] != "via" || !std::ranges::all_of(rest, is_name) ||
       !parse_int(rest[0]) || !parse_int(rest[1]) || parse_int(rest[0]) == parse_int(rest[1])) {
-    place.fail(fmt::format("{}: expected two units and what lies between", text),
+    place.fail(fmt::format("{}: expected two units and the points between them", text),
                "write it like 'route 0 3 via 1 2'");
   }
   Route route{place, text, {std::string(rest[0])}};
@@ -154,13 +154,13 @@ void TopologyText::join(const Place& level_place, Level& level) const {
   if (kind_ != Kind::kLinks && !(links_.empty() && routes_.empty())) {
     const auto& place = links_.empty() ? routes_.front().place : links_.front().place;
     place.fail(fmt::format("level '{}': its topology is {}, not links", level.name, text_),
-               "links and routes are read where the level has a line 'topology links'");
+               "links and routes require a line 'topology links' in the level");
   }
   const auto joined = [&] {
     if (level.count > kMaxJoined) {
       place_.fail(fmt::format("level '{}': {} units, more than {} for this topology", level.name,
                               level.count, kMaxJoined),
-                  "switch and fat_tree take any number");
+                  "switch and fat_tree allow any number of units");
     }
   };
   switch (kind_) {
@@ -183,9 +183,9 @@ void TopologyText::join(const Place& level_place, Level& level) const {
       double units = 1;  // a product of integers might overflow
       for (const auto extent : extents_) units *= static_cast<double>(extent);
       if (units != static_cast<double>(level.count)) {
-        place_.fail(fmt::format("topology {}: has {:.15g} units, and level '{}' {}", text_, units,
-                                level.name, level.count),
-                    "the product of the extents is the level's count");
+        place_.fail(fmt::format("topology {}: has {:.15g} units, but level '{}' has {}", text_,
+                                units, level.name, level.count),
+                    "the product of the extents must be the count of the level");
       }
       level.network = torus(extents_, level.latency, level.half_duplex);
       return;
@@ -206,8 +206,8 @@ std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place
     const auto a = points.number(link.place, link.text, link.a);
     const auto b = points.number(link.place, link.text, link.b);
     if (!joined.emplace(std::min(a, b), std::max(a, b)).second) {
-      link.place.fail(fmt::format("{}: {} and {} are joined already", link.text, link.a, link.b),
-                      "a double link is one of twice the bandwidth");
+      link.place.fail(fmt::format("{}: {} and {} are already connected", link.text, link.a, link.b),
+                      "for a double link, write one link with twice the bandwidth");
     }
     links.push_back({a, b, link.bandwidth.value_or(level.bandwidth.value) / level.bandwidth.value,
                      Seconds{link.latency.value_or(level.latency.value)},
@@ -216,7 +216,7 @@ std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place
   if (const auto unit = unreached(level.count, points.switches(), links)) {
     level_place.fail(
         fmt::format("level '{}': no links lead from unit 0 to unit {}", level.name, *unit),
-        "a link is missing");
+        "add the missing link");
   }
 
   std::map<std::pair<std::int32_t, std::int32_t>, Network::Route> routes;

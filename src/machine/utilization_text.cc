@@ -13,9 +13,9 @@ std::optional<Step> take_collective(const Place& place, Words& rest) {
   if (rest.size() < 2 || parse_double(rest[0])) return std::nullopt;
   const auto step = parse_collective(rest[0]);
   if (!step) {
-    place.fail(fmt::format("{}: there is no collective '{}'", shown("utilization", rest),
-                           printable(rest[0])),
-               "all_reduce, all_gather, reduce_scatter, all_to_all, send, ...");
+    place.fail(
+        fmt::format("{}: unknown collective '{}'", shown("utilization", rest), printable(rest[0])),
+        "expected all_reduce, all_gather, reduce_scatter, all_to_all, send, ...");
   }
   rest = rest.subspan(1);
   return step;
@@ -34,8 +34,8 @@ void UtilizationText::read(const Place& place, const std::string& owner, Words r
   const auto part =
       read_number(place, "utilization", sized ? rest.first(1) : rest, kFraction, false);
   if (lines.constant || (!sized && !lines.points.empty())) {
-    place.fail(fmt::format("{}: {}: 'utilization' stands twice", owner, whole),
-               "one for all sizes, or lines that all end like 'at 64 KiB'");
+    place.fail(fmt::format("{}: {}: 'utilization' is given twice", owner, whole),
+               "write one line for all sizes, or lines that all end like 'at 64 KiB'");
   }
   if (!sized) {
     lines.constant = part;
@@ -46,12 +46,12 @@ void UtilizationText::read(const Place& place, const std::string& owner, Words r
   if (!lines.points.empty()) {
     const auto& last = lines.points.back();
     if (next.size <= last.size) {
-      place.fail(fmt::format("{}: sizes must grow from line to line", whole));
+      place.fail(fmt::format("{}: sizes must increase from line to line", whole));
     }
     if (!Utilization::may_follow(last, next)) {
       place.fail(fmt::format("{}: {} would take less time than {}", whole,
                              bytes_text(next.size.value), bytes_text(last.size.value)),
-                 fmt::format("which reach {:.3g}", last.part));
+                 fmt::format("the smaller size reaches {:.3g}", last.part));
     }
   }
   lines.points.push_back(next);

@@ -3,7 +3,7 @@
 namespace tandem::madmax {
 
 Bandwidths bandwidths(const System& system) {
-  // A link's bandwidth counts both directions. A node's ports are shared by its devices.
+  // A link's bandwidth adds both directions. The devices of a node share its ports.
   const auto intra = system.intra_bandwidth * (system.intra_links * system.intra_utilization / 2);
   const auto inter = system.inter_bandwidth * (system.inter_links * system.inter_utilization / 2 /
                                                system.devices_per_node());

@@ -22,7 +22,7 @@ Seconds Result::communication() const {
 double Result::throughput() const { return global_batch / iteration.value; }
 
 Seconds Result::exposed() const {
-  // Without communication the difference is the rounding of two sums.
+  // Without communication the difference is only rounding.
   return communication() > Seconds{} ? std::max(Seconds{}, iteration - compute()) : Seconds{};
 }
 

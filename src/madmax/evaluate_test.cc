@@ -1,4 +1,4 @@
-// Against what the paper says, and against the public code's output where that is at hand.
+// Comparison with the paper, and with the public code's output if it is available.
 #include "madmax/evaluate.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ Result train_dlrm(const Model& model, const Strategy& mlp, double batch, const S
   return evaluate(model, system, recommendation_task(Purpose::kPretrain, mlp, batch, system));
 }
 
-// Table 1: data parallel MLPs, tables spread, 64 K samples on 128 A100.
+// Table 1: data-parallel MLPs, distributed tables, 64 K samples on 128 A100.
 TEST(MadMax, TableOneDlrmA) {
   const auto system = a100_system(128);
   const auto r = train_dlrm(dlrm_a(), flat(Method::kReplicate, system), 65536, system);
@@ -36,7 +36,7 @@ TEST(MadMax, TableOneDlrmA) {
   expect_near(r.throughput(), 1.21e6, kOnePercent);
 }
 
-// 256 K samples, 3.06 M a second; the strategy is not said, FSDP and DDP lie on either side.
+// 256 K samples, 3.06 M per second. The paper does not state the strategy; FSDP and DDP bracket it.
 TEST(MadMax, TableOneDlrmB) {
   const auto system = a100_system(128);
   for (const auto method : {Method::kShard, Method::kReplicate}) {
@@ -57,7 +57,7 @@ TEST(MadMax, TableOneLlama) {
   expect_near(steps * r.iteration.value / (24 * kHour), 19.21, kOnePercent);
 }
 
-// Figure 9: throughput over FSDP's.
+// Figure 9: throughput relative to FSDP.
 TEST(MadMax, FigureNineDlrmA) {
   const auto system = a100_system(128);
   const auto throughput = [&](const Strategy& mlp) {
@@ -69,7 +69,8 @@ TEST(MadMax, FigureNineDlrmA) {
   expect_near(throughput(flat(Method::kTensor, system)) / fsdp, 0.19, 0.02);
 }
 
-// Figure 8: the best over FSDP for DLRM-A-MoE, 2.24 in training and 5.27 in inference.
+// Figure 8: the best strategy relative to FSDP for DLRM-A-MoE, 2.24 in training and 5.27 in
+// inference.
 TEST(MadMax, FigureEightExperts) {
   const auto system = a100_system(128);
   const auto model = with_experts(dlrm_a());
@@ -87,7 +88,7 @@ TEST(MadMax, FigureEightExperts) {
   expect_near(best_over_fsdp(Purpose::kInference), 5.27, kOnePercent);
 }
 
-// Section 5: (TP, DDP) 1.34, DDP 1.68 if memory allowed it, (DDP, TP) 0.18.
+// Section 5: (TP, DDP) 1.34, DDP 1.68 without the memory limit, (DDP, TP) 0.18.
 TEST(MadMax, Gpt3OverFsdp) {
   const auto system = a100_system(2048);
   const auto throughput = [&](const Strategy& strategy) {
@@ -155,7 +156,7 @@ std::map<std::string, double> as_recorded(const Result& r) {
 }
 
 // Records {model_cfg, system_cfg, task_cfg, out} of the public code. They may not be distributed
-// with Tandem: they lie in $TANDEM_SHARED/madmax, by default beside the repository.
+// with Tandem. They are read from $TANDEM_SHARED/madmax, by default beside the repository.
 TEST(MadMax, EveryRecord) {
   const char* shared = std::getenv("TANDEM_SHARED");
   const auto folder =
@@ -169,7 +170,7 @@ TEST(MadMax, EveryRecord) {
     const auto system = parse_system(record["system_cfg"].dump(), "system");
     const auto task = parse_task(record["task_cfg"].dump(), "task", model, system);
     const auto& published = record["out"];
-    // Differences of sums are compared on the sums' scale.
+    // Differences of sums are compared relative to the sums.
     const double rounding = 1e-9 * published["serialized_ms"].get<double>();
     for (const auto& [key, value] : as_recorded(evaluate(model, system, task))) {
       const auto expected = published[key].get<double>();

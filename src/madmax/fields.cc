@@ -15,7 +15,8 @@ using nlohmann::json;
 
 namespace {
 
-// A field that is there and may be the one that is missing, misspelt.
+// Returns a hint that names a field of the file that may be the missing one, misspelt; empty if
+// there is none.
 std::string like_it(const json& fields, const std::vector<std::string>& asked_for,
                     std::string_view missing) {
   std::vector<std::string> there;
@@ -23,7 +24,7 @@ std::string like_it(const json& fields, const std::vector<std::string>& asked_fo
     if (std::ranges::find(asked_for, key) == asked_for.end()) there.push_back(key);
   }
   const auto near = nearest(missing, there);
-  return near.empty() ? "" : fmt::format("is it '{}', which is there?", near);
+  return near.empty() ? "" : fmt::format("is '{}' a misspelling of it?", near);
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ const json& Fields::at(std::string_view key) {
 
 double Fields::number(std::string_view key) {
   const auto& value = at(key);
-  constexpr double kLargest = 1e30;  // products of a few stay finite
+  constexpr double kLargest = 1e30;  // products of a few such numbers stay finite
   if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > kLargest) {
     fail_value(key, value, "a number above 0");
   }
@@ -80,7 +81,7 @@ int Fields::whole(std::string_view key, const json& value, int least) const {
   constexpr double kLargest = 1 << 20;
   const double number = value.is_number() ? value.get<double>() : -1;
   if (number < least || number > kLargest || number != std::floor(number)) {
-    fail_value(key, value, fmt::format("a whole number from {} to {}", least, kLargest));
+    fail_value(key, value, fmt::format("an integer from {} to {}", least, kLargest));
   }
   return static_cast<int>(number);
 }
@@ -111,7 +112,7 @@ std::vector<std::string> Fields::texts(std::string_view key) {
 
 std::vector<int> Fields::counts(std::string_view key) {
   const auto& value = at(key);
-  if (!value.is_array()) fail_value(key, value, "a list of whole numbers");
+  if (!value.is_array()) fail_value(key, value, "a list of integers");
   std::vector<int> out;
   for (const auto& element : value) out.push_back(whole(key, element, 1));
   return out;
@@ -125,7 +126,7 @@ void Fields::finish() const {
   for (const auto& [key, value] : json_.items()) {
     if (std::ranges::find(known_, key) != known_.end()) continue;
     const auto near = nearest(key, known_);
-    fail(fmt::format("there is no field '{}'", key),
+    fail(fmt::format("the field '{}' is unknown", key),
          near.empty() ? "" : "did you mean '" + near + "'?");
   }
 }

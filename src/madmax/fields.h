@@ -1,6 +1,6 @@
-// The fields of one of MAD-Max's JSON files, read with checks. Every message names the file and the
-// field. A reader asks for the fields it needs by name; what it never asked for is an error in the
-// end, so that a misspelt field cannot pass as an absent one.
+// Reads the fields of one of MAD-Max's JSON files with checks. Every message names the file and the
+// field. A reader asks for fields by name; a field that it never asked for is an error, so that a
+// misspelt field cannot pass as an absent one.
 #pragma once
 
 #include <initializer_list>
@@ -13,30 +13,31 @@ namespace tandem::madmax {
 
 class Fields {
  public:
-  // `source` is how messages call the text. Throws UserError unless it is a JSON object.
+  // `source` is the name of the text in messages. Throws UserError unless the text is a JSON
+  // object.
   Fields(std::string_view text, std::string source);
 
   // Throws UserError: "source: message (hint)".
   [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const;
 
   bool has(std::string_view key);
-  // A number above 0.
+  // Returns a number above 0.
   double number(std::string_view key);
-  // A part of a whole, above 0 and at most 1.
+  // Returns a number above 0 and at most 1.
   double fraction(std::string_view key);
-  // A part of a whole that may be none of it.
+  // Returns a number from 0 to 1.
   double share(std::string_view key);
-  // A whole number from `least` to 2^20, which bounds the time that one evaluation takes.
+  // Returns an integer from `least` to 2^20, which bounds the time of one evaluation.
   int count(std::string_view key, int least = 1);
-  // False when absent.
+  // Returns a bool; false if absent.
   bool flag(std::string_view key);
   std::string text(std::string_view key);
   std::vector<std::string> texts(std::string_view key);
   std::vector<int> counts(std::string_view key);
 
-  // Fields that may stand there and say nothing to the model.
+  // Accepts fields that may be present but that the model does not use.
   void ignore(std::initializer_list<std::string_view> keys);
-  // To be called last: throws when a field is left that nobody asked for.
+  // Throws UserError if a field was never asked for. Must be called last.
   void finish() const;
 
  private:

@@ -38,7 +38,7 @@ constexpr Named<Method> kLayerMethods[] = {
 constexpr Named<Method> kEmbeddingMethods[] = {{"ddp", Method::kReplicate},
                                                {"mp", Method::kTables}};
 
-// The value of that name among `all`.
+// Returns the value named `name` among `all`. Throws UserError if there is none.
 template <class Value>
 Value named(const Fields& fields, std::string_view key, const std::string& name,
             std::span<const Named<Value>> all) {
@@ -47,7 +47,7 @@ Value named(const Fields& fields, std::string_view key, const std::string& name,
     if (one.name == name) return one.value;
     names.emplace_back(one.name);
   }
-  fields.fail(fmt::format("'{}' cannot be '{}'", key, name), "there are: " + join(names, ", "));
+  fields.fail(fmt::format("'{}' cannot be '{}'", key, name), "supported: " + join(names, ", "));
 }
 
 Recommendation parse_recommendation(Fields& fields) {
@@ -60,7 +60,7 @@ Recommendation parse_recommendation(Fields& fields) {
           .lookups = fields.number("pooling_size")};
 }
 
-// The tokens of an image are its patches; a patch has three values for each pixel.
+// Reads an image: its tokens are patches, and a patch has three values for each pixel.
 void parse_patches(Fields& fields, Transformer& out) {
   const int image = fields.count("image_size");
   const int patch = fields.count("patch_dim");
@@ -93,7 +93,7 @@ void parse_experts(Fields& fields, Model& out) {
   }
 }
 
-// What the public code can express: at most two levels, FSDP only as the first.
+// Checks the limits of the public code: at most two levels, and FSDP only as the first.
 void check_order(const Fields& fields, const std::string& key, const Strategy& strategy) {
   const auto& [first, second] = strategy.level;
   if (strategy.levels < 2) return;
@@ -115,9 +115,9 @@ void check_degrees(const Fields& fields, const std::string& key, const Strategy&
                 fmt::format("the system has {} devices", system.devices));
   }
   if (first != per_node && first != system.devices) {
-    fields.fail(
-        fmt::format("the degrees in '{}' begin with {}", key, first),
-        fmt::format("the first is the {} devices of a node, or all {}", per_node, system.devices));
+    fields.fail(fmt::format("the degrees in '{}' begin with {}", key, first),
+                fmt::format("the first must be {} (devices of a node) or {} (all devices)",
+                            per_node, system.devices));
   }
 }
 
@@ -130,7 +130,7 @@ Strategy parse_strategy(Fields& fields, const std::string& layers, const System&
     fields.fail(fmt::format("'{}' has {} levels and must have 1 or 2", key, names.size()));
   }
   if (degrees.size() != names.size()) {
-    fields.fail(fmt::format("'{}_degree' has length {}, and the strategy {} levels", key,
+    fields.fail(fmt::format("'{}_degree' has length {}, but the strategy has {} levels", key,
                             degrees.size(), names.size()));
   }
   Strategy out;
@@ -145,7 +145,8 @@ Strategy parse_strategy(Fields& fields, const std::string& layers, const System&
   return out;
 }
 
-// `min_frozen_layer` is what the files call the number of blocks whose gradients are synchronised.
+// Reads what fine-tuning freezes. `min_frozen_layer` is the files' name of the number of blocks
+// whose gradients are synchronized.
 void parse_frozen(Fields& fields, const Model& model, Task& out) {
   out.frozen = {.top = fields.flag("freeze_top_mlp"),
                 .bottom = fields.flag("freeze_bot_mlp"),
@@ -179,7 +180,8 @@ FlopsPerSecond System::speed(double value_bytes) const {
 
 Model parse_model(std::string_view text, const std::string& source) {
   Fields fields(text, source);
-  // A file may say more than its type needs; nothing depends on the heads.
+  // A file may have more fields than its type needs. The result does not depend on the number of
+  // heads.
   fields.ignore({"num_bot_mlp_layers", "num_top_mlp_layers", "mlp_dim", "num_tables",
                  "entries_per_table", "emb_dim", "pooling_size", "num_transformer_layers",
                  "num_transformer_heads", "attention_dim", "transformer_fc_dim",
@@ -236,7 +238,7 @@ System parse_system(std::string_view text, const std::string& source) {
 Task parse_task(std::string_view text, const std::string& source, const Model& model,
                 const System& system) {
   Fields fields(text, source);
-  // A task file may say more than this model needs.
+  // A task file may have more fields than this model needs.
   fields.ignore({"name", "mlp_parallel", "mlp_parallel_degree", "local_mlp_bs",
                  "transformer_parallel", "transformer_parallel_degree", "local_transformer_bs",
                  "freeze_top_mlp", "freeze_bot_mlp", "freeze_emb", "freeze_transformer",
@@ -248,7 +250,8 @@ Task parse_task(std::string_view text, const std::string& source, const Model& m
   if (out.embedding.levels != 1) fields.fail("'emb_parallel' must have one level");
   if (is_recommendation(model.family)) {
     if (out.embedding.level[0].method != Method::kTables) {
-      fields.fail("'emb_parallel' must be [\"mp\"]: a DLRM's tables are spread over the devices");
+      fields.fail(
+          "'emb_parallel' must be [\"mp\"]: a DLRM distributes its tables over the devices");
     }
     out.mlp = parse_strategy(fields, "mlp", system, kLayerMethods);
     out.mlp_batch = fields.number("local_mlp_bs");

@@ -1,8 +1,8 @@
-// What MAD-Max's public model reads: three JSON files, of a model, a system and a task.
+// Inputs of MAD-Max's public model: three JSON files, of a model, a system and a task.
 //
-// docs/madmax.md lists the fields. The structs keep the files' meaning, not their spelling, and
-// only what the model uses; numbers stay plain, in bytes, operations and seconds, as the files have
-// them.
+// docs/internals/madmax.md lists the fields. The structs follow the files' meaning, not their
+// spelling, and keep only what the model uses. Numbers are in bytes, operations and seconds, as in
+// the files.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace tandem::madmax {
 
 // ---- The model ----------------------------------------------------------------------------------
 
-// The order matters: first those with MLPs, and kDlrmTransformer before all with a transformer.
+// Kinds of models. The order matters: first those with MLPs, and kDlrmTransformer before all others
+// with a transformer.
 enum class Family {
   kDlrm,             // embeddings, bottom MLP, top MLP
   kDlrmExperts,      // the top MLP's layers are mixtures of experts
@@ -33,27 +34,27 @@ struct Recommendation {
   double tables = 0;
   double rows = 0;  // of every table
   double embedding_width = 0;
-  double lookups = 0;  // in every table, for a sample
+  double lookups = 0;  // per table and sample
 };
 
 struct Transformer {
   int blocks = 0;
   double width = 0;
   double ffn_width = 0;
-  double tokens = 0;  // of a sample: the sequence length, or the patches of an image
-  double rows =
-      0;  // of the embedding that is not of positions: the vocabulary, or a patch's values
+  double tokens = 0;  // per sample: the sequence length, or the number of image patches
+  // of the embedding that is not of positions: the vocabulary, or the values of a patch
+  double rows = 0;
 };
 
 struct Model {
   std::string name;
   Family family = Family::kDlrm;
-  double value_bytes = 0;  // of a weight or an activation
+  double value_bytes = 0;  // per weight or activation
   double embedding_value_bytes = 0;
-  Recommendation recommendation = {};  // of the three DLRM families
-  Transformer transformer = {};        // of all but kDlrm and kDlrmExperts
+  Recommendation recommendation = {};  // for the three DLRM families
+  Transformer transformer = {};        // for all families but kDlrm and kDlrmExperts
   double experts = 1;
-  double active_experts = 1;  // those that a sample passes through
+  double active_experts = 1;  // experts that a sample passes through
 };
 
 bool is_recommendation(Family family);
@@ -71,14 +72,15 @@ struct System {
   Bytes memory = {};
   BytesPerSecond memory_bandwidth = {};
   double memory_utilization = 0;
-  // Of one device inside its node, and of one node; both directions of a link together.
+  // Links of one device inside its node (intra) and of one node (inter). Bandwidths add both
+  // directions.
   double intra_links = 0;
   BytesPerSecond intra_bandwidth = {};
   double intra_utilization = 0;
   double inter_links = 0;
   BytesPerSecond inter_bandwidth = {};
   double inter_utilization = 0;
-  double intra_share = 0;  // of an all-reduce across nodes: the part that stays inside them
+  double intra_share = 0;  // share of an all-reduce across nodes that stays inside them
 
   [[nodiscard]] int devices_per_node() const { return devices / nodes; }
   [[nodiscard]] FlopsPerSecond speed(double value_bytes) const;
@@ -86,11 +88,11 @@ struct System {
 
 // ---- The task -----------------------------------------------------------------------------------
 
-// How devices share the layers of one kind: DDP, FSDP, tensor parallelism; the tables of embeddings
-// may be spread, some to each device.
+// Parallelism of the layers of one kind: DDP, FSDP, or tensor parallelism. kTables distributes
+// embedding tables, some to each device.
 enum class Method { kReplicate, kShard, kTensor, kTables };
 
-// One method for all devices, or one inside nodes and one across them, in this order.
+// One method for all devices, or one inside nodes and then one across nodes.
 struct Strategy {
   struct Level {
     Method method = Method::kReplicate;
@@ -102,7 +104,7 @@ struct Strategy {
 
 enum class Purpose { kPretrain, kFinetune, kInference };
 
-// What fine-tuning leaves as it is.
+// Parts that fine-tuning does not train.
 struct Frozen {
   bool top = false;
   bool bottom = false;
@@ -115,18 +117,18 @@ struct Task {
   Strategy mlp = {};
   Strategy embedding = {};
   Strategy transformer = {};
-  // Samples of one device; of one group of devices that share a sample under tensor parallelism.
+  // Samples per device; with tensor parallelism, per group of devices that share a sample.
   double mlp_batch = 0;
   double embedding_batch = 0;
   double transformer_batch = 0;
   Frozen frozen = {};
-  int trained_blocks = 0;  // of a language or vision model: blocks whose gradients are synchronised
+  int trained_blocks = 0;  // language and vision models: blocks whose gradients are synchronized
 };
 
-// `source` is how messages call the text. All throw UserError.
+// Each parses one file; `source` is its name in messages. All throw UserError.
 Model parse_model(std::string_view text, const std::string& source);
 System parse_system(std::string_view text, const std::string& source);
-// The task's degrees must fit the system.
+// The task's degrees must match the system.
 Task parse_task(std::string_view text, const std::string& source, const Model& model,
                 const System& system);
 

@@ -1,4 +1,4 @@
-// What is wrong with an input is said with file, field and value.
+// Parsing of inputs. Errors name the file, the field and the value.
 #include "madmax/inputs.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST(Inputs, AreRead) {
   EXPECT_TRUE(vision_task().frozen.embedding);
   EXPECT_EQ(vision_task().trained_blocks, 2);
   EXPECT_EQ(vision_task(with(kVisionTask, "type", "pretrain")).trained_blocks, 6);
-  // A file may speak of layers that the model has not.
+  // A file may describe layers that the model does not have.
   EXPECT_EQ(model(with(kVision, "num_tables", "none")).recommendation.tables, 0);
   EXPECT_EQ(vision_task(with(kVisionTask, "mlp_parallel", Json{"ddp"})).mlp.levels, 0);
 }
@@ -79,18 +79,18 @@ TEST(Inputs, ModelErrors) {
   EXPECT_EQ(error_of([] { parse_model("{", "m.json"); }), "m.json: is not JSON (line 1, column 2)");
   EXPECT_EQ(error_of([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
   EXPECT_EQ(error_of([] { parse_model(R"({"type": "LLM", "dim": 1, "type": "ViT"})", "m.json"); }),
-            "m.json: 'type' stands twice (one of the two)");
+            "m.json: 'type' is given twice (remove one of the two)");
   EXPECT_EQ(say(with(kDlrm, "type", "RNN")),
             "m.json: 'type' cannot be 'RNN' "
-            "(there are: DLRM, DLRM_MoE, DLRM_Transformer, LLM, LLM_MoE, ViT)");
+            "(supported: DLRM, DLRM_MoE, DLRM_Transformer, LLM, LLM_MoE, ViT)");
   EXPECT_EQ(say(with(kDlrm, "type", 3)), "m.json: 'type' is 3 and must be a string");
   EXPECT_EQ(say(with(kDlrm, "mlp_dim", {})), "m.json: 'mlp_dim' is missing");
   EXPECT_EQ(say(with(with(kDlrm, "mlp_dim", {}), "mlp_dims", 8)),
-            "m.json: 'mlp_dim' is missing (is it 'mlp_dims', which is there?)");
+            "m.json: 'mlp_dim' is missing (is 'mlp_dims' a misspelling of it?)");
   EXPECT_EQ(say(with(kDlrm, "mlp_dim", -64)),
             "m.json: 'mlp_dim' is -64 and must be a number above 0");
   EXPECT_EQ(say(with(kDlrm, "num_top_mlp_layers", 2.5)),
-            "m.json: 'num_top_mlp_layers' is 2.5 and must be a whole number from 1 to 1048576");
+            "m.json: 'num_top_mlp_layers' is 2.5 and must be an integer from 1 to 1048576");
   EXPECT_EQ(say(with(kDlrm, "bytes_per_nonemb_param", 3)),
             "m.json: 'bytes_per_nonemb_param' is 3 and must be 1, 2, 4 or 8");
   EXPECT_EQ(say(with(kDlrm, "num_active_experts", 5)),
@@ -101,7 +101,7 @@ TEST(Inputs, ModelErrors) {
             }),
             "m.json: is nested too deeply");
   EXPECT_EQ(say(with(kDlrm, "num_tabels", 5)),
-            "m.json: there is no field 'num_tabels' (did you mean 'num_tables'?)");
+            "m.json: the field 'num_tabels' is unknown (did you mean 'num_tables'?)");
   EXPECT_EQ(say(with(kVision, "image_size", 225)),
             "m.json: 'image_size' 225 is not a multiple of 'patch_dim' 16");
 }
@@ -127,12 +127,12 @@ TEST(Inputs, StrategyErrors) {
         with(with(kDlrmTask, "mlp_parallel", methods), "mlp_parallel_degree", degrees);
     return error_of([&] { dlrm_task(json); });
   };
-  EXPECT_EQ(say({"pp"}, {8}), "t.json: 'mlp_parallel' cannot be 'pp' (there are: ddp, fsdp, tp)");
+  EXPECT_EQ(say({"pp"}, {8}), "t.json: 'mlp_parallel' cannot be 'pp' (supported: ddp, fsdp, tp)");
   EXPECT_EQ(say("tp", {8}), "t.json: 'mlp_parallel' is \"tp\" and must be a list of strings");
   EXPECT_EQ(say({"tp", "ddp", "fsdp"}, {2, 2, 2}),
             "t.json: 'mlp_parallel' has 3 levels and must have 1 or 2");
   EXPECT_EQ(say({"tp", "ddp"}, Json::array({8})),
-            "t.json: 'mlp_parallel_degree' has length 1, and the strategy 2 levels");
+            "t.json: 'mlp_parallel_degree' has length 1, but the strategy has 2 levels");
   EXPECT_EQ(say({"tp", "fsdp"}, {4, 2}), "t.json: 'mlp_parallel': 'fsdp' must be the first level");
   EXPECT_EQ(say({"tp", "tp"}, {4, 2}), "t.json: 'mlp_parallel': both levels have the same method");
   EXPECT_EQ(
@@ -140,18 +140,19 @@ TEST(Inputs, StrategyErrors) {
       "t.json: the degrees in 'mlp_parallel_degree' multiply to 16 (the system has 8 devices)");
   EXPECT_EQ(say({"tp", "ddp"}, {2, 4}),
             "t.json: the degrees in 'mlp_parallel_degree' begin with 2 "
-            "(the first is the 4 devices of a node, or all 8)");
+            "(the first must be 4 (devices of a node) or 8 (all devices))");
   EXPECT_EQ(say(Json::array({"tp"}), Json::array({"x"})),
-            "t.json: 'mlp_parallel_degree' is \"x\" and must be a whole number from 1 to 1048576");
+            "t.json: 'mlp_parallel_degree' is \"x\" and must be an integer from 1 to 1048576");
 }
 
 TEST(Inputs, TaskErrors) {
   const auto say = [](const Json& json) { return error_of([&] { dlrm_task(json); }); };
   EXPECT_EQ(say(with(kDlrmTask, "type", "train")),
-            "t.json: 'type' cannot be 'train' (there are: pretrain, finetune, inference)");
-  EXPECT_EQ(say(with(kDlrmTask, "emb_parallel", Json::array({"ddp"}))),
-            "t.json: 'emb_parallel' must be [\"mp\"]: a DLRM's tables are spread over the devices");
-  EXPECT_EQ(say(with(kDlrmTask, "local_batch", 5)), "t.json: there is no field 'local_batch'");
+            "t.json: 'type' cannot be 'train' (supported: pretrain, finetune, inference)");
+  EXPECT_EQ(
+      say(with(kDlrmTask, "emb_parallel", Json::array({"ddp"}))),
+      "t.json: 'emb_parallel' must be [\"mp\"]: a DLRM distributes its tables over the devices");
+  EXPECT_EQ(say(with(kDlrmTask, "local_batch", 5)), "t.json: the field 'local_batch' is unknown");
   EXPECT_EQ(error_of([] { vision_task(with(kVisionTask, "min_frozen_layer", 7)); }),
             "t.json: 'min_frozen_layer' 7 is more than the model's 6 layers");
   EXPECT_EQ(error_of([] { vision_task(with(kVisionTask, "freeze_emb", 1)); }),

@@ -1,8 +1,8 @@
-// One iteration of one device as two streams in order: compute, and communication.
+// One iteration of one device as two in-order streams: compute and communication.
 //
-// A piece of work starts when its stream is free and what it waits for has ended; there is nothing
-// else. So an iteration is a fold over its layers and needs no list of tasks: what a piece waits
-// for is the end of an earlier one, which the fold still holds.
+// An operation starts when its stream is free and its dependency has ended. Nothing else delays it.
+// So an iteration is a fold over its layers and needs no task list: every dependency is the end of
+// an earlier operation, which the fold still stores.
 //
 //   compute  | emb | b0 | b1 |        waits         | t0 | t1 |
 //   network        |  all-to-all of the embeddings  |
@@ -22,16 +22,17 @@ class Iteration {
   Seconds compute(Compute kind, Seconds duration, Seconds after = {});
   Seconds communicate(Collective kind, Seconds duration, Seconds after = {});
 
-  // The next layer's compute waits until then.
+  // Delays the next layer's compute to `until`.
   void wait(Seconds until) { awaited_ = std::max(awaited_, until); }
-  // Nothing that follows starts before all so far has ended.
+  // Delays all later operations until all earlier ones have ended.
   void barrier() { compute_end_ = network_end_ = end(); }
 
   void forward(const Layer& layer);
-  // `gathered` is when the layer's weights are there; `synchronised`: its gradient is communicated.
+  // Runs a layer's backward pass. `gathered` is the time when its weights are available;
+  // `synchronised` says whether its gradient is communicated.
   void backward(const Layer& layer, Seconds gathered, bool synchronised);
-  // FSDP gathers the weights of a layer once the layer before last has been computed, so that those
-  // of two layers are held at a time. Returns the end.
+  // Gathers the weights of a layer with FSDP, once the layer before the last has been computed: the
+  // weights of two layers are held at a time. Returns the end.
   Seconds gather(const Layer& layer);
 
   [[nodiscard]] Seconds compute_end() const { return compute_end_; }
@@ -40,14 +41,14 @@ class Iteration {
   [[nodiscard]] const Totals& totals() const { return totals_; }
 
  private:
-  // Compute with what always stands around it: experts' exchanges before and after.
+  // Computes a layer, with the exchanges of experts before and after.
   void run(const Layer& layer, Seconds duration, Seconds gathered);
   void synchronise(const Layer& layer);
 
   Seconds compute_end_;
   Seconds network_end_;
   Seconds awaited_;
-  std::array<Seconds, 2> layer_ends_ = {};  // of the two layers computed last, the older first
+  std::array<Seconds, 2> layer_ends_ = {};  // ends of the last two layers, the older first
   Totals totals_;
 };
 

@@ -1,4 +1,4 @@
-// The two streams against closed forms.
+// Compares the two streams with closed forms.
 #include "madmax/iteration.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kLayers = 7;
 
-// kLayers equal layers there, and back again after a barrier.
+// Runs kLayers equal layers forward and, after a barrier, backward.
 Iteration there_and_back(const Layer& layer, int synchronised = kLayers) {
   Iteration out;
   for (int i = 0; i < kLayers; ++i) out.forward(layer);
@@ -27,10 +27,10 @@ TEST(Iteration, GradientsHideBehindTheBackwardPass) {
   // Shorter than a layer's backward pass of 4: only the last gradient is exposed.
   EXPECT_DOUBLE_EQ(there_and_back({.compute = Seconds{2}, .gradient = Seconds{3}}).end().value,
                    kLayers * 2 * 3 + 3);
-  // Longer: they queue behind the first layer's backward pass.
+  // Longer gradients queue behind the first layer's backward pass.
   EXPECT_DOUBLE_EQ(there_and_back({.compute = Seconds{2}, .gradient = Seconds{5}}).end().value,
                    kLayers * 2 + 4 + kLayers * 5);
-  // Three are synchronised, early in the backward pass.
+  // Three gradients are synchronized, early in the backward pass.
   EXPECT_DOUBLE_EQ(there_and_back({.compute = Seconds{2}, .gradient = Seconds{5}}, 3).end().value,
                    kLayers * 2 * 3);
 }
@@ -38,7 +38,7 @@ TEST(Iteration, GradientsHideBehindTheBackwardPass) {
 TEST(Iteration, ActivationsAreWaitedFor) {
   const Layer layer{.compute = Seconds{2}, .activation = Seconds{3}, .activation_back = Seconds{5}};
   EXPECT_DOUBLE_EQ(there_and_back(layer).end().value, kLayers * (2 + 3 + 4 + 5));
-  // Nothing waits for those of the backward pass: they queue behind its first layer.
+  // Nothing waits for gradients of the backward pass: they queue behind its first layer.
   auto free = layer;
   free.activation_blocks = false;
   EXPECT_DOUBLE_EQ(there_and_back(free).end().value, kLayers * (2 + 3) + 4 + kLayers * 5);
@@ -50,8 +50,8 @@ TEST(Iteration, ExpertsExchangeBeforeAndAfter) {
   EXPECT_DOUBLE_EQ(it.totals().of(Collective::kAllToAll).value, kLayers * 2 * 2 * 3);
 }
 
-// Of what communicates after a layer, only the activation holds up the next one; a gradient that
-// goes first holds up the activation.
+// After a layer, only the activation's communication delays the next one. A gradient that goes
+// first delays the activation.
 TEST(Iteration, AGradientMayStandBeforeAnActivation) {
   Layer layer{.compute = Seconds{2}, .gradient = Seconds{1}, .activation_back = Seconds{5}};
   EXPECT_DOUBLE_EQ(there_and_back(layer).end().value, kLayers * (2 + 4 + 5) + 1);
@@ -67,11 +67,11 @@ TEST(Iteration, GathersRunAheadByOneLayer) {
     }
     return out.end().value;
   };
-  // Only the first is exposed, or all are and the last layer's compute.
+  // Either only the first gather is exposed, or all gathers and the last layer's compute are.
   EXPECT_DOUBLE_EQ(forward(5, 3), 3 + kLayers * 5);
   EXPECT_DOUBLE_EQ(forward(3, 5), kLayers * 5 + 3);
-  // A long layer, then three short ones. Were there no limit, all gathers would hide behind the
-  // first; so only the second's does, the third's starts when the first has ended.
+  // A long layer, then three short ones. Without a limit, all gathers would overlap with the first
+  // layer. With it only the second's does; the third's starts when the first layer has ended.
   Iteration limited;
   const Layer second{.compute = Seconds{1}, .gather = Seconds{2}};
   limited.forward({.compute = Seconds{100}, .gather = Seconds{2}});

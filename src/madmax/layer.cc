@@ -4,7 +4,7 @@ namespace tandem::madmax {
 
 namespace {
 
-// What a layer does for the local batch, before it is divided.
+// Work of a layer for the local batch, before it is divided among devices.
 struct Work {
   Flops flops = {};       // forward
   Bytes weights = {};     // of all experts
@@ -21,7 +21,7 @@ Layer make_layer(const Work& work, const Sharing& sharing, FlopsPerSecond speed)
   out.weights = slice / sharing.shard;
   if (sharing.shard > 1) out.gather = out.scatter = slice / sharing.gather;
   if (sharing.replicate > 1) {
-    // (tp, ddp) sums the gradient of the whole layer, (ddp, tp) that of a slice.
+    // (tp, ddp) reduces the gradient of the whole layer, (ddp, tp) that of a slice.
     out.gradient = (sharing.gradient_first ? slice : work.weights) / sharing.gradient;
   }
   if (has_tensor) {
@@ -58,7 +58,7 @@ Blocks make_blocks(const Model& model, const System& system, const Sharing& shar
   const auto& sizes = model.transformer;
   const auto speed = system.speed(model.value_bytes);
   const double tokens = batch * sizes.tokens;
-  const double attention = 4 * sizes.width * sizes.width;  // values; scores are not counted
+  const double attention = 4 * sizes.width * sizes.width;  // without attention scores
   const double ffn = 2 * sizes.width * sizes.ffn_width;
   const Bytes activation{tokens * sizes.width * model.value_bytes};
   const auto flops = [&](double values) { return Flops{2 * values * tokens}; };
@@ -81,7 +81,7 @@ Embedding make_embedding(const Model& model, const System& system, const Task& t
                          const Bandwidths& bandwidths) {
   const auto& tables = model.recommendation;
   const auto& sequence = model.transformer;
-  // A sequence looks up every token and its position; a DLRM's vectors are counted before pooling.
+  // A sequence looks up every token and its position. A DLRM's vectors are counted before pooling.
   const double values = is_recommendation(model.family)
                             ? tables.tables * tables.lookups * tables.embedding_width
                             : 2 * sequence.tokens * sequence.width;

@@ -1,26 +1,26 @@
-// What a layer costs one device: its work, divided by the degrees of a strategy and by the rates of
-// a system.
+// Costs of a layer on one device: its work, divided by the degrees of a strategy and the rates of a
+// system.
 #pragma once
 
 #include "madmax/bandwidths.h"
 
 namespace tandem::madmax {
 
-// A layer on one device. Times of zero: there is none of it.
+// A layer on one device. A time of zero means that it has no such operation.
 struct Layer {
-  Seconds compute = {};           // forward; the backward pass takes twice that
-  Seconds gather = {};            // FSDP: all-gather of its weights, before it in either direction
+  Seconds compute = {};           // forward; the backward pass takes twice as long
+  Seconds gather = {};            // FSDP: all-gather of its weights, before it in both directions
   Seconds scatter = {};           // FSDP: reduce-scatter of its gradient
   Seconds gradient = {};          // DDP: all-reduce of its gradient; nothing waits for it
   Seconds exchange = {};          // experts: all-to-all of activations, before it and after it
   Seconds activation = {};        // tensor parallelism: all-reduce of its result, forward
-  Seconds activation_back = {};   // and in the backward pass
-  bool activation_blocks = true;  // in the backward pass the next layer waits for that
-  bool gradient_first = false;    // its gradient is communicated before the activation
-  Bytes weights = {};             // that the device keeps
+  Seconds activation_back = {};   // tensor parallelism: all-reduce in the backward pass
+  bool activation_blocks = true;  // whether the next layer of the backward pass waits for that
+  bool gradient_first = false;    // whether its gradient is communicated before the activation
+  Bytes weights = {};             // stored on the device
 };
 
-// The layers of an MLP; the result of every second one is all-reduced.
+// The layers of an MLP. The result of every second layer is all-reduced.
 struct Mlp {
   int layers = 0;
   Layer odd = {};   // the first, the third, ...
@@ -37,17 +37,17 @@ struct Blocks {
 };
 Blocks make_blocks(const Model& model, const System& system, const Sharing& sharing, double batch);
 
-// Embedding tables, the lookups of a batch in them.
+// Embedding tables and the lookups of a batch.
 struct Embedding {
   Seconds lookup = {};    // forward; the backward pass takes as long
-  Seconds exchange = {};  // tables that are spread: all-to-all of what was looked up
-  Seconds gradient = {};  // tables that are copied: all-reduce of as much
+  Seconds exchange = {};  // distributed tables: all-to-all of the looked-up vectors
+  Seconds gradient = {};  // replicated tables: all-reduce of as many bytes
   Bytes weights = {};
 };
 Embedding make_embedding(const Model& model, const System& system, const Task& task,
                          const Bandwidths& bandwidths);
 
-// The weights of a device in all layers of a kind.
+// Return the weight bytes of a device in all layers of a kind.
 Bytes weights_of(const Mlp& mlp);
 Bytes weights_of(const Blocks& blocks);
 

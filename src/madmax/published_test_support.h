@@ -7,7 +7,7 @@
 namespace tandem::madmax {
 
 // Nodes of 8 A100, with the utilizations that the public code assumes: 70.5 % of the peak, 83.6 %
-// of the memory's bandwidth, two thirds of NVLink, 56 % of 8 ports of 200 Gb/s.
+// of the memory bandwidth, two thirds of NVLink, 56 % of 8 ports of 200 Gb/s.
 inline System a100_system(int devices) {
   return {.name = "A100",
           .devices = devices,
@@ -54,7 +54,7 @@ inline Model dlrm_b() {
   return out;
 }
 
-// 16 experts, 2 of them for a sample.
+// 16 experts, 2 of them active per sample.
 inline Model with_experts(Model model) {
   model.family = model.family == Family::kDlrm ? Family::kDlrmExperts : Family::kLanguageExperts;
   model.experts = 16;
@@ -82,7 +82,7 @@ inline Model language_model(int blocks, double width, double ffn_width, double t
                           .rows = 50257}};
 }
 inline Model gpt3() { return language_model(96, 12288, 49152); }
-// Its FFN of three matrices as two of 8/3 the width.
+// Represents an FFN of three matrices by two of 8/3 the width.
 inline Model llama_65b() { return language_model(80, 8192, 21846); }
 inline Model llama2_70b(double tokens = 4096) { return language_model(80, 8192, 21846, tokens); }
 inline Model llm_moe() { return with_experts(language_model(120, 10704, 42816, 8192)); }
@@ -94,7 +94,7 @@ inline Strategy nested(Method inside, Method across, const System& system) {
   return {.levels = 2, .level = {{{inside, system.devices_per_node()}, {across, system.nodes}}}};
 }
 
-// Samples that a device, or a group with tensor parallelism, takes of a global batch.
+// Returns the samples of a global batch per device, or per group with tensor parallelism.
 inline double local_batch(double global_batch, const Strategy& strategy, const System& system) {
   double sharing = 1;
   for (const auto& level : strategy.level) {
@@ -103,7 +103,7 @@ inline double local_batch(double global_batch, const Strategy& strategy, const S
   return global_batch * sharing / system.devices;
 }
 
-// `transformer`: of models that have one.
+// `transformer` applies to models that have one.
 inline Task recommendation_task(Purpose purpose, const Strategy& mlp, double global_batch,
                                 const System& system, const Strategy& transformer = {}) {
   return {.purpose = purpose,

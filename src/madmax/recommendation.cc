@@ -1,5 +1,6 @@
-// DLRMs. Forward: embeddings, bottom MLP, transformer, top MLP; backward: the same in reverse. The
-// all-to-all of the embeddings runs beside the bottom MLP, and what follows the bottom MLP waits.
+// DLRMs. Forward: embeddings, bottom MLP, transformer, top MLP; backward: the reverse. The
+// all-to-all of the embeddings overlaps with the bottom MLP, and the part after the bottom MLP
+// waits for it.
 #include "madmax/evaluate.h"
 #include "madmax/iteration.h"
 
@@ -10,13 +11,13 @@ namespace {
 struct Network {
   Embedding embedding = {};
   Mlp bottom = {};
-  Blocks blocks = {};  // none but in kDlrmTransformer
+  Blocks blocks = {};  // only for kDlrmTransformer
   Mlp top = {};
 };
 
-// With a transformer between the MLPs, the public code looks up the place of two all-reduces of the
-// backward pass by the other part's number of levels: the top MLP's by the transformer's, the FFN's
-// by the MLP's. And attention does not wait for the FFN's.
+// Reproduces an error of the public code for models with a transformer between the MLPs. Two
+// all-reduces of the backward pass use the other part's number of levels: the top MLP's that of the
+// transformer, the FFN's that of the MLP. Attention does not wait for the FFN's all-reduce.
 void mix_up_levels(const Sharing& mlp, const Sharing& transformer, const Bandwidths& bandwidths,
                    Network& network) {
   const auto rescale = [&](const Sharing& own, int levels, Layer& layer) {
@@ -68,7 +69,8 @@ void forward(const Network& network, Iteration& iteration) {
   forward(network.top, iteration);
 }
 
-// Frozen layers below are skipped whole; a frozen top MLP only keeps its gradients to itself.
+// Runs the backward pass. Frozen lower layers are skipped; a frozen top MLP only does not
+// communicate its gradients.
 void backward(const Network& network, const Frozen& frozen, Iteration& iteration) {
   const auto& blocks = network.blocks;
   backward(network.top, !frozen.top, iteration);

@@ -1,4 +1,4 @@
-// What MAD-Max's public model says of one iteration.
+// Results of MAD-Max's public model for one iteration.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace tandem::madmax {
 enum class Compute { kGemm, kEmbedding };
 enum class Collective { kAllToAll, kAllReduce, kAllGather, kReduceScatter };
 
-// The time of each kind of work, as if nothing overlapped.
+// Time of each kind of work without overlap.
 struct Totals {
   std::array<Seconds, 2> compute = {};
   std::array<Seconds, 4> communication = {};
@@ -26,14 +26,14 @@ struct Result {
   double global_batch = 0;
   Seconds iteration = {};
   Totals totals = {};
-  Bytes weights = {};  // of a device; gradients, optimizer state and activations are not counted
+  Bytes weights = {};  // per device, without gradients, optimizer state and activations
 
   [[nodiscard]] double throughput() const;  // samples per second
   [[nodiscard]] Seconds compute() const;
   [[nodiscard]] Seconds communication() const;
   [[nodiscard]] Seconds serialized() const { return compute() + communication(); }
   [[nodiscard]] Seconds overlapped() const { return serialized() - iteration; }
-  // Communication with no compute beside it, and its part of all communication.
+  // Communication that is not overlapped with compute, and its share of all communication.
   [[nodiscard]] Seconds exposed() const;
   [[nodiscard]] double exposed_share() const;
 };

@@ -1,5 +1,5 @@
-// Language and vision models: an embedding, then equal blocks of attention and FFN, and the same in
-// reverse. The embedding's gradient waits until all communication before it has ended.
+// Language and vision models. Forward: an embedding, then equal blocks of attention and FFN;
+// backward: the reverse. The embedding's gradient waits for all earlier communication.
 #include "madmax/evaluate.h"
 #include "madmax/iteration.h"
 
@@ -25,9 +25,9 @@ void backward(const Blocks& blocks, int synchronised, Iteration& iteration) {
   }
 }
 
-// Vision models prefetch without restraint: a layer's weights are gathered while the layer before
-// it is computed. The first gather is there even where nothing is sharded, as if the first level
-// of the strategy were FSDP.
+// Runs the backward pass of vision models, which prefetch without a limit: a layer's weights are
+// gathered while the layer before it is computed. The first gather happens even if nothing is
+// sharded, as if the strategy's first level were FSDP.
 void backward_prefetching(const Blocks& blocks, const Sharing& sharing, int synchronised,
                           Iteration& iteration) {
   const auto gather = [&](const Layer& layer) {

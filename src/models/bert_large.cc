@@ -49,7 +49,7 @@ std::vector<Hyperparameter> bert_hyperparameters() {
 
 const ModelSpec kBertLarge = {
     .name = "bert_large",
-    .doc = "BERT-Large with its embeddings and masked-word head (arXiv:1810.04805)",
+    .doc = "BERT-Large with embeddings and masked-LM head (arXiv:1810.04805)",
     .hyperparameters = bert_hyperparameters(),
     .batch_per_device = 4,
     .train_batch = 8,

@@ -327,14 +327,16 @@ AttentionOptions attention_options(const Settings& settings) {
 void check_rope(const Settings& settings, const AttentionOptions& options) {
   const auto hidden = settings.size("hidden");
   if (!options.rope_base || hidden / options.heads % 2 == 0) return;
-  settings.fail(fmt::format("hidden {} / heads {} is odd, and rotary positions turn pairs", hidden,
-                            options.heads));
+  settings.fail(
+      fmt::format("hidden {} / heads {} is odd, but rotary embeddings need an even head width",
+                  hidden, options.heads));
 }
 
 std::vector<Hyperparameter> expert_hyperparameters(std::int64_t experts, std::int64_t active) {
   return {{"experts", fmt::format("{}", experts), "experts"},
-          {"active_experts", fmt::format("{}", active), "experts that a token goes to"},
-          {"imbalance", "1", "the fullest expert's tokens over the average; 1 is perfect balance"}};
+          {"active_experts", fmt::format("{}", active), "experts per token"},
+          {"imbalance", "1",
+           "tokens of the busiest expert / tokens per expert on average; 1 is perfect balance"}};
 }
 
 ExpertOptions expert_options(const Settings& settings) {
@@ -345,7 +347,7 @@ ExpertOptions expert_options(const Settings& settings) {
     settings.fail(
         fmt::format("active_experts {} is more than experts {}", out.active, out.experts));
   }
-  if (out.imbalance < 1) settings.fail("imbalance is below 1: no expert would be the fullest");
+  if (out.imbalance < 1) settings.fail("imbalance must be at least 1, which is perfect balance");
   return out;
 }
 

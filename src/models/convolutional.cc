@@ -23,10 +23,11 @@ std::int64_t norm_group(const Settings& settings, std::int64_t batch, std::int64
 }  // namespace
 
 std::vector<Hyperparameter> convolutional_hyperparameters(const ConvolutionalDefaults& d) {
-  const auto group_doc =
-      fmt::format("samples normalised together; 0: {0} if the batch is a multiple of {0}, else all",
-                  d.device_batch);
-  return {{"image", fmt::format("{}", d.image), "rows and columns of an image"},
+  const auto group_doc = fmt::format(
+      "samples per batch norm group; 0: {0} if the batch is a multiple of {0}, else the whole "
+      "batch",
+      d.device_batch);
+  return {{"image", fmt::format("{}", d.image), "height and width of an image"},
           {"classes", "1000", "classes"},
           {"width", fmt::format("{}", d.width), d.width_doc},
           {"bn_group", "0", group_doc}};

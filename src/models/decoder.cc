@@ -30,7 +30,8 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
   out.dropout = drops && out.attention.cache == 0;  // only training drops
   out.attention.dropout = out.dropout;
   if (out.dropout && out.attention.fused) {
-    settings.fail("dropout=true needs attention=plain: the fused operator drops nothing");
+    settings.fail(
+        "dropout=true requires attention=plain, because the fused operator has no dropout");
   }
   out.attention.rope_base = decoder.rope_base;
   check_rope(settings, out.attention);
@@ -61,20 +62,23 @@ std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
       {"hidden", text(s.hidden), "model width"},
       {"heads", text(s.heads), "attention heads"},
       {"kv_heads", s.kv_heads == s.heads ? "heads" : text(s.kv_heads),
-       "heads of keys and values, a divisor of heads"},
-      {"ffn", text(s.ffn), "width inside the feed-forward block"},
-      {"vocab", text(s.vocab), "tokens in the vocabulary"},
-      {"vocab_pad", "1", "tables of tokens have a multiple of this many rows"},
+       "key and value heads, a divisor of heads"},
+      {"ffn", text(s.ffn), "width of the feed-forward block"},
+      {"vocab", text(s.vocab), "vocabulary size"},
+      {"vocab_pad", "1", "the vocabulary is padded to a multiple of this"},
       {"seq", text(s.seq), "sequence length"},
-      {"cache", "0", "if more: the step of inference that makes one token after so many"},
-      {"attention", s.attention, "plain (scores, softmax, mix), wide (softmax in fp32) or fused"},
+      {"cache", "0",
+       "if above 0: one inference step that generates a token after this many cached tokens"},
+      {"attention", s.attention,
+       "plain (scores, softmax, values), wide (plain with softmax in fp32) or fused"},
   };
   if (s.rms) {
     out.push_back({"norm", "fused", "fused (one operator) or plain (several, in fp32)"});
   }
   out.push_back({"loss", "fused", "fused (one operator) or plain (several, in fp32)"});
   if (s.dropout) {
-    out.push_back({"dropout", "false", "of probabilities and of what a layer adds: true or false"});
+    out.push_back({"dropout", "false",
+                   "dropout on attention probabilities and layer outputs: true or false"});
   }
   if (s.experts > 0) {
     for (auto& h : expert_hyperparameters(s.experts, s.active_experts)) out.push_back(h);

@@ -34,7 +34,7 @@ const ModelSpec kDlrmA = {
 
 const ModelSpec kDlrmAMoe = {
     .name = "dlrm_a_moe",
-    .doc = "DLRM-A of MAD-Max (ISCA'24), its top MLP a mixture of 16 experts",
+    .doc = "DLRM-A of MAD-Max (ISCA'24) with a mixture of 16 experts as its top MLP",
     .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kExperts),
     .batch = 65536,
     .train_batch = 64,
@@ -44,7 +44,7 @@ const ModelSpec kDlrmAMoe = {
 
 const ModelSpec kDlrmATransformer = {
     .name = "dlrm_a_transformer",
-    .doc = "DLRM-A of MAD-Max (ISCA'24), with 4 transformer layers as its interaction",
+    .doc = "DLRM-A of MAD-Max (ISCA'24) with 4 transformer layers as its interaction",
     .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kTransformer),
     .batch = 65536,
     .train_batch = 64,

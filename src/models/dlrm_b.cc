@@ -22,7 +22,7 @@ const ModelSpec kDlrmB = {
 
 const ModelSpec kDlrmBMoe = {
     .name = "dlrm_b_moe",
-    .doc = "DLRM-B of MAD-Max (ISCA'24), its top MLP a mixture of 16 experts",
+    .doc = "DLRM-B of MAD-Max (ISCA'24) with a mixture of 16 experts as its top MLP",
     .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kExperts),
     .batch = 262144,
     .train_batch = 64,
@@ -32,7 +32,7 @@ const ModelSpec kDlrmBMoe = {
 
 const ModelSpec kDlrmBTransformer = {
     .name = "dlrm_b_transformer",
-    .doc = "DLRM-B of MAD-Max (ISCA'24), with 4 transformer layers as its interaction",
+    .doc = "DLRM-B of MAD-Max (ISCA'24) with 4 transformer layers as its interaction",
     .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kTransformer),
     .batch = 262144,
     .train_batch = 64,

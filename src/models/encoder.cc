@@ -13,12 +13,13 @@ std::vector<Hyperparameter> encoder_hyperparameters(const EncoderSizes& s) {
   return {{"layers", text(s.layers), "encoder layers"},
           {"hidden", text(s.hidden), "model width"},
           {"heads", text(s.heads), "attention heads"},
-          {"kv_heads", "heads", "heads of keys and values, a divisor of heads"},
-          {"ffn", text(s.ffn), "width inside the feed-forward block"},
-          {"vocab", text(s.vocab), "tokens in the vocabulary"},
-          {"types", text(s.types), "kinds of segments"},
+          {"kv_heads", "heads", "key and value heads, a divisor of heads"},
+          {"ffn", text(s.ffn), "width of the feed-forward block"},
+          {"vocab", text(s.vocab), "vocabulary size"},
+          {"types", text(s.types), "segment types"},
           {"seq", text(s.seq), "sequence length"},
-          {"attention", "plain", "plain (scores, softmax, mix), wide (softmax in fp32) or fused"}};
+          {"attention", "plain",
+           "plain (scores, softmax, values), wide (plain with softmax in fp32) or fused"}};
 }
 
 graph::Graph build_encoder(const Encoder& encoder, const Settings& settings, std::int64_t batch,

@@ -9,7 +9,7 @@ namespace tandem::models {
 
 const ModelSpec kGpt2 = {
     .name = "gpt2",
-    .doc = "GPT-2 small, 124 M parameters (Radford et al., 2019)",
+    .doc = "GPT-2 small, 124M parameters (Radford et al., 2019)",
     .hyperparameters = decoder_hyperparameters({.layers = 12,
                                                 .hidden = 768,
                                                 .heads = 12,

@@ -52,9 +52,9 @@ class Inception {
   // Returns the number of `published` filters scaled by the width.
   [[nodiscard]] std::int64_t filters(std::int64_t published) const {
     if (published * width_ % kWidth != 0) {
-      settings_.fail(fmt::format("width {} makes {} filters of {} / {}", width_,
-                                 static_cast<double>(published * width_) / kWidth, published,
-                                 kWidth));
+      settings_.fail(fmt::format("width {} gives {} filters, not an integer ({} * width / {})",
+                                 width_, static_cast<double>(published * width_) / kWidth,
+                                 published, kWidth));
     }
     return published * width_ / kWidth;
   }
@@ -167,12 +167,12 @@ class Inception {
 
 std::vector<Hyperparameter> inception_v3_hyperparameters() {
   auto out = convolutional_hyperparameters(
-      {299, kWidth, "filters of the first convolution, which scales all others",
+      {299, kWidth, "filters of the first convolution; all others scale with it",
        kInceptionDeviceBatch});
   for (auto& h : out) {
     if (h.key == "classes") h.artifact = "10";
   }
-  out.push_back({"aux", "false", "whether there is an auxiliary head"});
+  out.push_back({"aux", "false", "auxiliary head: true or false"});
   out.push_back(variant_hyperparameter("no norms, convolutions with biases, 10 classes"));
   return out;
 }

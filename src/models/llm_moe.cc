@@ -11,7 +11,7 @@ namespace tandem::models {
 
 const ModelSpec kLlmMoe1_8t = {
     .name = "llm_moe_1.8t",
-    .doc = "LLM-MoE, 1.8 T parameters in 16 experts (MAD-Max, ISCA'24)",
+    .doc = "LLM-MoE, 1.8T parameters in 16 experts (MAD-Max, ISCA'24)",
     .hyperparameters = decoder_hyperparameters({.layers = 120,
                                                 .hidden = 10704,
                                                 .heads = 48,

@@ -38,12 +38,12 @@ graph::Graph build_mlp(const Settings& settings, std::int64_t batch, DType dtype
 
 const ModelSpec kMlp = {
     .name = "mlp",
-    .doc = "multi-layer perceptron of Unity's evaluation (OSDI'22)",
+    .doc = "MLP of Unity's evaluation (OSDI'22)",
     .hyperparameters = {{"layers", "16", "dense layers", "8"},
                         {"hidden", "8192", "width between layers"},
                         {"inputs", "8192", "input features", "1024"},
                         {"outputs", "8192", "output features"},
-                        variant_hyperparameter("two towers of 8 layers on 1024 inputs, added up")},
+                        variant_hyperparameter("sum of two towers of 8 layers with 1024 inputs")},
     .batch_per_device = 256,
     .train_batch = 64,
     .build = build_mlp,

@@ -38,7 +38,7 @@ const std::string& Settings::text(std::string_view key) const {
 std::int64_t Settings::size(std::string_view key, std::int64_t least) const {
   const auto value = parse_int(text(key));
   if (!value || *value < least || *value > kLargestSize) {
-    throw bad_value(model_, key, text(key), fmt::format("a whole number from {}", least));
+    throw bad_value(model_, key, text(key), fmt::format("an integer of at least {}", least));
   }
   if (key == "layers" && *value > kMostLayers) {
     throw bad_value(model_, key, text(key), fmt::format("at most {} layers", kMostLayers));
@@ -95,7 +95,7 @@ void Settings::set(std::string_view key, std::string_view value) {
     std::vector<std::string> keys;
     for (const auto& v : values_) keys.push_back(v.key);
     throw UserError("model", model_, fmt::format("has no hyperparameter '{}'", key),
-                    "it has: " + join(keys, ", "));
+                    "hyperparameters: " + join(keys, ", "));
   }
   at->value = std::string(value);
   set_.emplace_back(key);
@@ -135,9 +135,9 @@ Model parse_model(std::string_view text) {
     std::vector<std::string> names;
     for (const auto* spec : all) names.push_back(spec->name);
     const auto near = nearest(name, names);
-    throw UserError(
-        "model", std::string(name), "there is no such model",
-        near.empty() ? "`tandem models` lists them" : fmt::format("did you mean '{}'?", near));
+    throw UserError("model", std::string(name), "unknown model",
+                    near.empty() ? "`tandem models` lists the models"
+                                 : fmt::format("did you mean '{}'?", near));
   }
   // Built-in specs live as long as the program, so the pointer does not own them.
   const std::shared_ptr<const ModelSpec> spec(std::shared_ptr<void>(), *at);
@@ -151,7 +151,8 @@ Model make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
   for (auto part : split(overrides, ',')) {
     const auto equals = part.find('=');
     if (equals == std::string_view::npos) {
-      throw UserError("model", spec->name, fmt::format("'{}' is not key=value", part));
+      throw UserError("model", spec->name,
+                      fmt::format("'{}' does not have the form key=value", part));
     }
     settings.set(trim(part.substr(0, equals)), trim(part.substr(equals + 1)));
   }

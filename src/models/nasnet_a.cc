@@ -153,7 +153,7 @@ class Nasnet {
 std::vector<Hyperparameter> nasnet_a_hyperparameters() {
   auto out = convolutional_hyperparameters(
       {331, 168, "filters of the first stage, 4032 / 24", kNasnetDeviceBatch});
-  out.push_back({"cells", "6", "normal cells of a stage"});
+  out.push_back({"cells", "6", "normal cells per stage"});
   out.push_back({"stem", "96", "filters of the first convolution"});
   return out;
 }

@@ -14,7 +14,7 @@ std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std
   const auto tables = settings.size("tables");
   const auto most = static_cast<std::int64_t>(term::IndexMap::kMaxInputs) - beside;
   if (tables > most) {
-    settings.fail(fmt::format("'tables' is {} and may be {} at most", tables, most));
+    settings.fail(fmt::format("'tables' is {}, but may be at most {}", tables, most));
   }
   for (std::int64_t t = 0; t < tables; ++t) {
     const auto index = b.indices(fmt::format("index{}", t), {batch, settings.size("bag")}, rows);
@@ -100,20 +100,20 @@ std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& s,
   const auto text = [](std::int64_t v) { return fmt::format("{}", v); };
   const auto mlp = fmt::format("{}x{}", s.mlp_layers, s.mlp_width);
   std::vector<Hyperparameter> out = {{"tables", text(s.tables), "embedding tables"},
-                                     {"rows", text(s.rows), "rows a table"},
+                                     {"rows", text(s.rows), "rows per table"},
                                      {"dim", text(s.dim), "embedding width"},
                                      {"dense", text(s.mlp_width), "dense features"},
-                                     {"bag", text(s.bag), "lookups a table and sample"},
-                                     {"bottom", mlp, "bottom MLP's layer widths"},
-                                     {"top", mlp, "top MLP's layer widths"}};
+                                     {"bag", text(s.bag), "lookups per table and sample"},
+                                     {"bottom", mlp, "layer widths of the bottom MLP"},
+                                     {"top", mlp, "layer widths of the top MLP"}};
   if (interaction == Interaction::kTransformer) {
     out.insert(out.end(),
                {{"layers", "4", "transformer layers of the interaction"},
                 {"hidden", "512", "width of a token"},
                 {"heads", "4", "attention heads"},
-                {"ffn", "2048", "width inside the feed-forward block"},
-                {"seq", "80", "tokens of a sample"},
-                {"attention", "plain", "plain (scores, softmax, mix) or fused (one operator)"}});
+                {"ffn", "2048", "width of the feed-forward block"},
+                {"seq", "80", "tokens per sample"},
+                {"attention", "plain", "plain (scores, softmax, values) or fused (one operator)"}});
   }
   if (interaction == Interaction::kExperts) {
     for (auto& h : expert_hyperparameters(16, 2)) out.push_back(h);

@@ -11,7 +11,7 @@ constexpr std::int64_t kResnetDeviceBatch = 32;
 std::vector<Hyperparameter> resnet50_hyperparameters() {
   auto out = convolutional_hyperparameters(
       {224, 64, "filters of the first convolution", kResnetDeviceBatch});
-  out.push_back({"blocks", "3-4-6-3", "blocks of every stage"});
+  out.push_back({"blocks", "3-4-6-3", "blocks of each stage"});
   return out;
 }
 

@@ -12,9 +12,9 @@ constexpr std::int64_t kResnextDeviceBatch = 64;
 std::vector<Hyperparameter> resnext50_hyperparameters() {
   auto out = convolutional_hyperparameters(
       {224, 64, "filters of the first convolution", kResnextDeviceBatch});
-  out.push_back({"blocks", "3-4-6-3", "blocks of every stage"});
+  out.push_back({"blocks", "3-4-6-3", "blocks of each stage"});
   out.push_back({"groups", "32", "groups of the 3x3 convolutions"});
-  out.push_back({"group_width", "4", "filters of a group in the first stage"});
+  out.push_back({"group_width", "4", "filters per group in the first stage"});
   out.push_back(variant_hyperparameter("no residuals, no norms, convolutions with biases"));
   return out;
 }

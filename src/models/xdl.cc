@@ -21,13 +21,13 @@ graph::Graph build_xdl(const Settings& settings, std::int64_t batch, DType dtype
 
 const ModelSpec kXdl = {
     .name = "xdl",
-    .doc = "XDL's recommender of Unity's evaluation (OSDI'22)",
+    .doc = "XDL recommendation model of Unity's evaluation (OSDI'22)",
     .hyperparameters = {{"tables", "4", "embedding tables"},
-                        {"rows", "1000000", "rows a table"},
+                        {"rows", "1000000", "rows per table"},
                         {"dim", "64", "embedding width"},
-                        {"bag", "1", "lookups a table and sample"},
-                        {"top", "256-256-2", "MLP's layer widths"},
-                        variant_hyperparameter("the same")},
+                        {"bag", "1", "lookups per table and sample"},
+                        {"top", "256-256-2", "layer widths of the MLP"},
+                        variant_hyperparameter("the same network")},
     .batch_per_device = 1024,
     .train_batch = 256,
     .build = build_xdl,

@@ -53,7 +53,7 @@ Bytes bytes(const Attention&, std::span<const TensorType> in) {
 const OpSpec kAttention = define_op<Attention>({
     .name = "attention",
     .doc = "out[b,h,s,e] = sum_t softmax_t(scale * sum_d q[b,h,s,d] * k[b,h/g,t,d]) * "
-           "v[b,h/g,t,e]; causal=true: over t <= s alone",
+           "v[b,h/g,t,e]; causal=true: over t <= s only",
     .index = "b (kv g) s d, b kv !t d, b kv !t e -> b (kv g) s e",
     .kernel = "attention",
     .onnx = {"Attention"},

@@ -22,7 +22,7 @@ inline BatchGroups batch_groups(std::int64_t group, std::span<const Shape> in) {
   check_between("group", group, 0, samples);
   const auto size = group == 0 ? samples : group;
   if (samples % size != 0) {
-    reject(fmt::format("group {} does not divide the batch, which is {}", group, samples));
+    reject(fmt::format("the group size {} does not divide the batch of {}", group, samples));
   }
   BatchGroups out{size, samples / size, space_names(in[0].rank() - 2), "g"};
   for (const auto& name : out.space) out.over += " " + name;

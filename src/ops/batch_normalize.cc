@@ -14,11 +14,11 @@ std::string batch_normalize_index(const Norm& a, std::span<const Shape> in) {
   check_rank(in, 0, 2, 5);
   check_rank(in, 1, 3, 3);
   if (in[1][2] != 2) {
-    reject(fmt::format("the last dimension of input 1 is {} and must be 2", in[1][2]),
-           "it holds what batch_moments makes");
+    reject(fmt::format("the last dimension of input 1 is {}, but must be 2", in[1][2]),
+           "input 1 must be the result of batch_moments");
   }
   if (in[0][0] % in[1][0] != 0) {
-    reject(fmt::format("input 1 has {} groups, which do not divide the batch of {}", in[1][0],
+    reject(fmt::format("input 1 has {} groups, which does not divide the batch of {}", in[1][0],
                        in[0][0]));
   }
   std::string space;

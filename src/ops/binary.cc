@@ -19,7 +19,7 @@ OpSpec binary(const std::string& name, const std::string& formula, std::string o
               Term (*f)(const Term&, const Term&)) {
   return define_op<NoAttributes>({
       .name = name,
-      .doc = fmt::format("out = {}, element by element; sizes of 1 are stretched", formula),
+      .doc = fmt::format("out = {}, elementwise; dimensions of size 1 are broadcast", formula),
       .index = "..., ... -> ...",
       .kernel = name,
       .onnx = {std::move(onnx)},
@@ -43,10 +43,10 @@ const OpSpec kMin = binary("min", "min(a, b)", "Min", [](const Term& a, const Te
 });
 const OpSpec kMul =
     binary("mul", "a * b", "Mul", [](const Term& a, const Term& b) { return a * b; });
-const OpSpec kPrelu = binary("prelu", "a where it is positive, else a * b", "PRelu",
-                             [](const Term& a, const Term& b) {
-                               return term::where(term::less(term::constant(0), a), a, a * b);
-                             });
+const OpSpec kPrelu =
+    binary("prelu", "a where a > 0, else a * b", "PRelu", [](const Term& a, const Term& b) {
+      return term::where(term::less(term::constant(0), a), a, a * b);
+    });
 const OpSpec kSub =
     binary("sub", "a - b", "Sub", [](const Term& a, const Term& b) { return a - b; });
 

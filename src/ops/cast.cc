@@ -7,14 +7,14 @@ namespace tandem::ops {
 
 const OpSpec kCast = define_op<Cast>({
     .name = "cast",
-    .doc = "out = x as real numbers of the type `to`",
+    .doc = "out = x converted to the real type `to`",
     .index = "... -> ...",
     .kernel = "cast",
     .onnx = {"Cast"},
     .index_text = [](const Cast& a, std::span<const Shape>) -> std::string {
       if (is_integer(a.to)) {
-        reject(fmt::format("to is {} and must be a real type", name(a.to)),
-               "indices come from inputs and constants");
+        reject(fmt::format("to is {}, but must be a real type", name(a.to)),
+               "only inputs and constants produce indices");
       }
       return "... -> ...";
     },

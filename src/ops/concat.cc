@@ -21,11 +21,11 @@ std::string dims(std::size_t axis, std::size_t rank, const std::string& axis_nam
 }
 
 std::size_t axis_of(const Concat& a, std::span<const Shape> in) {
-  if (in.empty()) throw UserError("graph", "", "concat takes at least one input");
+  if (in.empty()) throw UserError("graph", "", "concat requires at least one input");
   const auto rank = in[0].rank();
   if (a.axis < 0 || static_cast<std::size_t>(a.axis) >= rank) {
     throw RankError("graph", "",
-                    fmt::format("axis {} is not in a tensor of rank {}", a.axis, rank));
+                    fmt::format("axis {} is out of range for a tensor of rank {}", a.axis, rank));
   }
   return static_cast<std::size_t>(a.axis);
 }
@@ -59,8 +59,8 @@ Bytes added_bytes(const Concat&, std::span<const TensorType> in) { return 2 * in
 
 const OpSpec kAppend = define_op<Concat>({
     .name = "append",
-    .doc = "the second input behind the first along `axis`, in the place of the first: only the "
-           "second is moved",
+    .doc = "out = the inputs concatenated along `axis`, in the memory of the first: only the "
+           "second is copied",
     .index = "a c, a c-|c0| -> a c",
     .kernel = "concat",
     .index_text = append_index_text,
@@ -70,7 +70,7 @@ const OpSpec kAppend = define_op<Concat>({
 
 const OpSpec kConcat = define_op<Concat>({
     .name = "concat",
-    .doc = "the inputs one after another along `axis`",
+    .doc = "out = the inputs concatenated along `axis`",
     .index = "a c, a c-|c0|, ... -> a c",
     .kernel = "concat",
     .onnx = {"Concat"},

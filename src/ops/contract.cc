@@ -75,7 +75,7 @@ class Checker {
     if (index_.find("->") == std::string::npos) bad("has no '->'");
     const auto sides = sides_of(index_);
     if (sides.inputs.empty() || sides.inputs.size() > kMostInputs) {
-      bad(fmt::format("has {} inputs and can have 1 to {}", sides.inputs.size(), kMostInputs));
+      bad(fmt::format("has {} inputs, but may have 1 to {}", sides.inputs.size(), kMostInputs));
     }
     for (auto side : sides.inputs) read(side, false);
     read(sides.output, true);
@@ -98,11 +98,11 @@ class Checker {
           opens ? (i == 0 ? ' ' : side[i - 1]) : (i + 1 == side.size() ? ' ' : side[i + 1]);
       const char within = opens ? (i + 1 == side.size() ? ' ' : side[i + 1]) : side[i - 1];
       if (opens == inside || beyond != ' ' || within == ' ') {
-        bad("a dimension of several factors is written like (a b)");
+        bad("write a dimension of several factors like (a b)");
       }
       inside = opens;
     }
-    if (inside) bad("a dimension of several factors is written like (a b)");
+    if (inside) bad("write a dimension of several factors like (a b)");
   }
 
   void check_factor(std::string_view written) const {
@@ -110,10 +110,10 @@ class Checker {
     constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
     if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") != std::string_view::npos ||
         name.empty() || kLetters.find(name[0]) == std::string_view::npos) {
-      bad(fmt::format("'{}' is not a factor's name", written));
+      bad(fmt::format("'{}' is not a valid factor name", written));
     }
     if (has_size(written) && size_of(written) < 1) {
-      bad(fmt::format("'{}' does not say a size", written));
+      bad(fmt::format("'{}' does not give a size of at least 1", written));
     }
   }
 
@@ -130,7 +130,7 @@ class Checker {
       for (auto written : dim) {
         check_factor(written);
         const auto name = factor_name(written);
-        if (!here.insert(name).second) bad(fmt::format("'{}' stands twice in one tensor", name));
+        if (!here.insert(name).second) bad(fmt::format("'{}' appears twice in one tensor", name));
         if (output && !known_.contains(name)) bad(fmt::format("'{}' is in no input", name));
         if (has_size(written)) sizes_.emplace(name, size_of(written));
       }
@@ -152,7 +152,7 @@ class Checker {
       }
     }
     for (auto name : known_) {
-      if (!sizes_.contains(name)) bad(fmt::format("nothing says the size of '{}'", name));
+      if (!sizes_.contains(name)) bad(fmt::format("the size of '{}' is unknown", name));
     }
     for (auto side : sides.inputs) {
       for (const auto& dim : dims_of(side)) check_product(dim);
@@ -201,8 +201,8 @@ Term meaning(const Contract& a, std::span<const Shape> in) {
 
 const OpSpec kContract = define_op<Contract>({
     .name = "contract",
-    .doc = "out = scale * the sum over every factor of `index` that the output lacks of the "
-           "product of the inputs",
+    .doc = "out = scale * the product of the inputs, summed over every factor of `index` that the "
+           "output lacks (einsum)",
     .index = "(given by the attribute `index`)",
     .kernel = "contract",
     .onnx = {"Einsum"},

@@ -14,17 +14,18 @@ namespace {
 bool do_channels_fit(std::int64_t groups, const Shape& x, const Shape& weight) {
   if (groups < 1 || x[1] % groups != 0 || weight[0] % groups != 0) {
     return misfit([&] {
-      return fmt::format("groups {} does not divide {} channels of the image and {} of the result",
-                         groups, x[1], weight[0]);
+      return fmt::format(
+          "groups {} must divide the {} channels of the image and the {} channels of the result",
+          groups, x[1], weight[0]);
     });
   }
   if (weight[1] == x[1] / groups) return true;
   return misfit(
       [&] {
-        return fmt::format("the weight takes {} channels and a group of the image has {}",
+        return fmt::format("the weight takes {} channels, but a group of the image has {}",
                            weight[1], x[1] / groups);
       },
-      "the weight is [channels of the result, channels of a group, rows, columns]");
+      "the shape of the weight is [output channels, input channels per group, rows, columns]");
 }
 
 std::string index_text(const Conv2d& a, std::span<const Shape> in) {

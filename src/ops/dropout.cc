@@ -8,13 +8,13 @@ namespace tandem::ops {
 
 const OpSpec kDropout = define_op<Dropout>({
     .name = "dropout",
-    .doc = "out = x / (1 - p) with probability 1 - p, else 0, element by element",
+    .doc = "out = x / (1 - p) with probability 1 - p, else 0, elementwise",
     .index = "... -> ...",
     .kernel = "dropout",
     .onnx = {"Dropout"},
     .keeps_mask = true,
     .index_text = [](const Dropout& a, std::span<const Shape>) -> std::string {
-      if (!(a.p >= 0 && a.p < 1)) reject(fmt::format("p is {} and must be in [0, 1)", a.p));
+      if (!(a.p >= 0 && a.p < 1)) reject(fmt::format("p is {}, but must be in [0, 1)", a.p));
       return "... -> ...";
     },
     .meaning =

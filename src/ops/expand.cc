@@ -11,7 +11,7 @@ std::string index_text(const Reshape& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   const auto& from = in[0];
   if (a.shape.size() > Shape::kMaxRank || a.shape.size() < from.rank()) {
-    reject(fmt::format("shape {} cannot have {} dimensions: it needs {} to {}",
+    reject(fmt::format("shape {} cannot have {} dimensions: it must have {} to {}",
                        tandem::attribute_text(a.shape), a.shape.size(), from.rank(),
                        Shape::kMaxRank));
   }
@@ -24,7 +24,7 @@ std::string index_text(const Reshape& a, std::span<const Shape> in) {
     const auto had = is_new ? 1 : from[d - fresh];
     const auto wanted = a.shape[d] == -1 && !is_new ? had : a.shape[d];
     if (wanted < 1 || wanted > kLargestSize || (had != 1 && had != wanted)) {
-      reject(fmt::format("shape {} does not fit {}: dim {} is {} and cannot become {}",
+      reject(fmt::format("shape {} does not fit {}: dim {} is {}, which cannot become {}",
                          tandem::attribute_text(a.shape), to_text(from), d, had, wanted));
     }
     const bool kept = !is_new && had == wanted;
@@ -38,7 +38,7 @@ std::string index_text(const Reshape& a, std::span<const Shape> in) {
 
 const OpSpec kExpand = define_op<Reshape>({
     .name = "expand",
-    .doc = "copies along dimensions of size 1 and along new ones in front, to `shape`; -1 keeps",
+    .doc = "broadcasts dimensions of size 1 and new leading dimensions to `shape`; -1 keeps a size",
     .index = "0 d1 -> d0:8 d1",
     .kernel = "expand",
     .onnx = {"Expand"},

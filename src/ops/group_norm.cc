@@ -22,7 +22,7 @@ std::string index_text(const GroupNorm& a, std::span<const Shape> in) {
   check_rank(in, 0, 2, 5);
   check_eps(a.eps);
   if (a.groups < 1 || in[0][1] % a.groups != 0) {
-    reject(fmt::format("groups {} does not divide {} channels", a.groups, in[0][1]));
+    reject(fmt::format("groups {} must divide the {} channels", a.groups, in[0][1]));
   }
   const auto channels = fmt::format("(g:{} !c)", a.groups);
   std::string space;

@@ -49,7 +49,7 @@ void check_inputs(std::span<const Shape> in, std::size_t least, std::size_t most
   if (in.size() >= least && in.size() <= most) return;
   const auto takes =
       least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
-  reject_ranks(fmt::format("takes {} inputs and has {}", takes, in.size()));
+  reject_ranks(fmt::format("takes {} inputs, but has {}", takes, in.size()));
 }
 
 void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least, std::size_t most) {
@@ -58,7 +58,7 @@ void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least,
   const auto needs = least == most             ? fmt::format("{}", least)
                      : most == Shape::kMaxRank ? fmt::format("at least {}", least)
                                                : fmt::format("{} to {}", least, most);
-  reject_ranks(fmt::format("input {} has {} dimensions and needs {}", input, rank, needs));
+  reject_ranks(fmt::format("input {} has {} dimensions, but must have {}", input, rank, needs));
 }
 
 void check_between(std::string_view what, std::int64_t value, std::int64_t least,
@@ -74,17 +74,17 @@ void check_attribute(std::string_view what, std::int64_t value, std::int64_t lea
 }
 
 void check_finite(std::string_view what, double value) {
-  if (!std::isfinite(value)) reject(fmt::format("{} is {} and must be finite", what, value));
+  if (!std::isfinite(value)) reject(fmt::format("{} is {}, but must be finite", what, value));
 }
 
 void check_eps(double eps) {
-  if (!std::isfinite(eps) || eps < 0) reject(fmt::format("eps is {} and must be 0 or more", eps));
+  if (!std::isfinite(eps) || eps < 0) reject(fmt::format("eps is {}, but must be 0 or more", eps));
 }
 
 std::size_t checked_axis(std::int64_t axis, std::size_t rank) {
   const auto size = static_cast<std::int64_t>(rank);
   if (axis < -size || axis >= size) {
-    reject_ranks(fmt::format("axis {} is not in a tensor of rank {}", axis, rank));
+    reject_ranks(fmt::format("axis {} is out of range for a tensor of rank {}", axis, rank));
   }
   return static_cast<std::size_t>(axis < 0 ? axis + size : axis);
 }

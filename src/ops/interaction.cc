@@ -15,7 +15,7 @@ std::string interaction_index(const NoAttributes&, std::span<const Shape> in) {
   const auto n = in[0][1];
   // 2^20 vectors make fewer than 2^40 pairs.
   if (n < 2 || n > std::int64_t{1} << 20U) {
-    reject(fmt::format("dim 1 is {} and must be 2 to 2^20: the vectors to pair", n));
+    reject(fmt::format("dim 1 is {}, but must be 2 to 2^20, the number of vectors to pair", n));
   }
   return fmt::format("b !i d -> b p:{} | j:{}", pairs(n), n);
 }

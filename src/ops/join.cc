@@ -18,19 +18,20 @@ namespace {
 
 TensorType joined(const NoAttributes& /*none*/, std::span<const TensorType> in) {
   if (in.size() < 2) {
-    throw UserError("graph", "", fmt::format("takes 2 inputs or more and has {}", in.size()));
+    throw UserError("graph", "", fmt::format("takes at least 2 inputs, but has {}", in.size()));
   }
   TensorType out = in[0];
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (is_integer(in[i].dtype)) {
       throw UserError("graph", "",
-                      fmt::format("input {} is {} and must be a real type", i, name(in[i].dtype)));
+                      fmt::format("input {} is {}, but must be a real type", i, name(in[i].dtype)));
     }
     if (in[i].shape != out.shape || in[i].dtype != out.dtype) {
-      throw UserError("graph", "",
-                      fmt::format("input {} is {} {} and input 0 is {} {}", i, to_text(in[i].shape),
-                                  name(in[i].dtype), to_text(out.shape), name(out.dtype)),
-                      "what is joined has one type");
+      throw UserError(
+          "graph", "",
+          fmt::format("input {} is {} {}, but input 0 is {} {}", i, to_text(in[i].shape),
+                      name(in[i].dtype), to_text(out.shape), name(out.dtype)),
+          "all joined tensors must have the same type");
     }
     out.density = std::max(out.density, in[i].density);
   }
@@ -45,7 +46,7 @@ TensorType joined(const NoAttributes& /*none*/, std::span<const TensorType> in) 
 
 const OpSpec kJoin = define_op(OpDefinition<NoAttributes>{
     .name = "join",
-    .doc = "tensors on devices of their own become the partial sums of one",
+    .doc = "out = one tensor whose partial sums are the inputs, each on devices of its own",
     .index = "..., ... -> ...",
     .role = Role::kJoin,
     .type = joined,

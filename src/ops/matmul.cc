@@ -26,7 +26,8 @@ std::string matmul_index(const NoAttributes&, std::span<const Shape> in) {
 
 const OpSpec kMatMul = define_op<NoAttributes>({
     .name = "matmul",
-    .doc = "out[...,m,n] = sum_k lhs[...,m,k] * rhs[...,k,n]; leading sizes of 1 are stretched",
+    .doc = "out[...,m,n] = sum_k lhs[...,m,k] * rhs[...,k,n]; leading dimensions of size 1 are "
+           "broadcast",
     .index = "... m k, ... k n -> ... m n",
     .kernel = "matmul",
     .onnx = {"MatMul"},

@@ -266,31 +266,32 @@ TEST(Operators, ErrorsAreWordedForTheUser) {
     std::string_view what;
   };
   const Case cases[] = {
-      {{"liner", {}, {}}, "there is no operator 'liner' (did you mean 'linear'?)"},
-      {{"quantum_flux", {}, {}}, "there is no operator 'quantum_flux' (`tandem ops` lists them)"},
-      {{"linear", {{"axis", "1"}}, {}}, "linear has no attribute 'axis' (it has: act)"},
-      {{"relu", {{"act", "relu"}}, {}}, "relu has no attribute 'act' (it has none)"},
+      {{"liner", {}, {}}, "unknown operator 'liner' (did you mean 'linear'?)"},
+      {{"quantum_flux", {}, {}},
+       "unknown operator 'quantum_flux' (`tandem ops` lists the operators)"},
+      {{"linear", {{"axis", "1"}}, {}}, "linear has no attribute 'axis' (its attributes: act)"},
+      {{"relu", {{"act", "relu"}}, {}}, "relu has no attribute 'act' (it has no attributes)"},
       {{"linear", {{"act", "swash"}}, {}}, "linear: attribute 'act' cannot be 'swash'"},
       {{"concat", {{"axis", "x"}}, {}}, "concat: attribute 'axis' cannot be 'x'"},
-      {{"concat", {}, {}}, "concat takes at least one input"},
-      {{"concat", {{"axis", "2"}}, {{2, 3}}}, "axis 2 is not in a tensor of rank 2"},
-      {{"concat", {{"axis", "-1"}}, {{2, 3}}}, "axis -1 is not in a tensor of rank 2"},
-      {{"concat", {}, {{2, 3}, {2}}}, "input 1 has 1 dimensions and needs 2"},
+      {{"concat", {}, {}}, "concat requires at least one input"},
+      {{"concat", {{"axis", "2"}}, {{2, 3}}}, "axis 2 is out of range for a tensor of rank 2"},
+      {{"concat", {{"axis", "-1"}}, {{2, 3}}}, "axis -1 is out of range for a tensor of rank 2"},
+      {{"concat", {}, {{2, 3}, {2}}}, "input 1 has 1 dimensions, but must have 2"},
       {{"concat", {}, {{2, 3}, {2, 4}}}, "index 'a1' is 3 in input 0 and 4 in input 1"},
       {{"matmul", {}, {{8, 64}, {63, 8}}}, "index 'k' is 64 in input 0 and 63 in input 1"},
       {{"linear", {}, {{2, 4}, {6, 4}, {5}}}, "index 'n' is 6 in input 1 and 5 in input 2"},
-      {{"add", {}, {{2}}}, "takes 2 inputs and has 1"},
+      {{"add", {}, {{2}}}, "takes 2 inputs, but has 1"},
       {{"contract", {}, {{2}, {2}}},
        "contract: index \"\": has no '->' (write it like index=\"b s i, h d i -> b h s d\")"},
       {{"contract", {{"index", "\"a a, b -> b\""}}, {{2, 2}, {2}}},
-       "contract: index \"a a, b -> b\": 'a' stands twice in one tensor "
-       "(write it like index=\"b s i, h d i -> b h s d\")"},
+       "contract: index \"a a, b -> b\": 'a' appears twice in one tensor (write it like index=\"b "
+       "s i, h d i -> b h s d\")"},
       {{"contract", {{"index", "\"a, b -> c\""}}, {{2}, {2}}},
        "contract: index \"a, b -> c\": 'c' is in no input (write it like index=\"b s i, h d i -> b "
        "h s d\")"},
       {{"contract", {{"index", "\"... a, !b -> b\""}}, {{2}, {2}}},
-       "contract: index \"... a, !b -> b\": '...' is not a factor's name "
-       "(write it like index=\"b s i, h d i -> b h s d\")"},
+       "contract: index \"... a, !b -> b\": '...' is not a valid factor name (write it like "
+       "index=\"b s i, h d i -> b h s d\")"},
   };
   for (const auto& c : cases) {
     try {

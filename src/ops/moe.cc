@@ -17,7 +17,7 @@ std::string dispatch_index(const Dispatch& a, std::span<const Shape> in) {
   check_inputs(in, 2, 2);
   check_rank(in, 0, 2, 3);
   if (!(a.density > 0 && a.density <= 1)) {
-    reject(fmt::format("density {} must be more than 0 and at most 1", a.density));
+    reject(fmt::format("density is {}, but must be more than 0 and at most 1", a.density));
   }
   const auto tokens = token_dims(in[0]);
   return fmt::format("{} i, {} e -> e {} i", tokens, tokens, tokens);
@@ -34,7 +34,8 @@ std::string combine_index(const NoAttributes&, std::span<const Shape> in) {
 
 const OpSpec kMoeDispatch = define_op<Dispatch>({
     .name = "moe_dispatch",
-    .doc = "out[e,b,i] = x[b,i] where gate[b,e] is not 0; an expert gets `density` of the tokens",
+    .doc = "out[e,b,i] = x[b,i] where gate[b,e] is not 0; each expert gets the fraction `density` "
+           "of the tokens",
     .index = "b i, b e -> e b i",
     .kernel = "moe_dispatch",
     .index_text = dispatch_index,

@@ -187,8 +187,9 @@ AnyAttributes parse_attributes(const std::string& op_name, const AttributeList& 
       case FieldResult::kUnknownName: {
         std::vector<std::string> names;
         for_each_field<Attributes>([&](const auto& f) { names.emplace_back(f.name); });
-        throw UserError("graph", "", fmt::format("{} has no attribute '{}'", op_name, name),
-                        names.empty() ? "it has none" : "it has: " + join(names, ", "));
+        throw UserError(
+            "graph", "", fmt::format("{} has no attribute '{}'", op_name, name),
+            names.empty() ? "it has no attributes" : "its attributes: " + join(names, ", "));
       }
       case FieldResult::kBadValue:
         throw UserError("graph", "",

@@ -339,12 +339,13 @@ TEST(Constants, TypesAndErrors) {
   };
   EXPECT_EQ(type({"shape=[4/2, 3]", "dtype=bf16", "value=1.5"}), "[4/2, 3] bf16");
   EXPECT_EQ(type({"shape=[4]", "kind=\"ones\""}),
-            "there is no kind \"ones\" of constant (it is \"fill\", \"iota\" or \"eye\")");
-  EXPECT_EQ(type({"shape=[4]", "kind=\"iota\"", "axis=1"}), "axis 1 is not in a tensor of rank 1");
+            "unknown kind \"ones\" of constant (expected \"fill\", \"iota\" or \"eye\")");
+  EXPECT_EQ(type({"shape=[4]", "kind=\"iota\"", "axis=1"}),
+            "axis 1 is out of range for a tensor of rank 1");
   EXPECT_EQ(type({"shape=[4]", "kind=\"eye\""}),
-            "kind \"eye\" needs at least 2 dimensions and has 1");
+            "kind \"eye\" requires at least 2 dimensions, but has 1");
   EXPECT_EQ(type({"shape=[4]", "dtype=int64", "value=1.5"}),
-            "value 1.5 is not a whole number, as int64 needs");
+            "value 1.5 is not an integer, but the type is int64");
 }
 
 TEST(Constants, WithShapeChangesTheLayoutAlone) {

@@ -39,7 +39,7 @@ OpDefinition<Attributes> parallel(const std::string& name, const std::string& do
       .type =
           [change](const Attributes& a, std::span<const TensorType> in) {
             if (in.size() != 1) {
-              throw UserError("graph", "", fmt::format("takes 1 inputs and has {}", in.size()));
+              throw UserError("graph", "", fmt::format("takes 1 input, but has {}", in.size()));
             }
             check_degree(a);
             return TensorType{change(a, in[0].shape), in[0].dtype, in[0].density};
@@ -49,8 +49,9 @@ OpDefinition<Attributes> parallel(const std::string& name, const std::string& do
 
 void check_dim(const DimDegree& a, const ParallelShape& shape) {
   if (a.dim >= 0 && a.dim < static_cast<std::int64_t>(shape.rank())) return;
-  throw RankError("graph", "",
-                  fmt::format("dim {} is not in a tensor of rank {}", a.dim, shape.rank()));
+  throw RankError(
+      "graph", "",
+      fmt::format("dim {} is out of range for a tensor of rank {}", a.dim, shape.rank()));
 }
 
 ParallelShape partition(const DimDegree& a, ParallelShape shape) {
@@ -59,7 +60,7 @@ ParallelShape partition(const DimDegree& a, ParallelShape shape) {
   const auto shard = shape.shard()[d];
   if (shard % a.degree != 0) {
     throw UserError("graph", "",
-                    fmt::format("dim {} has {} elements a shard, which degree {} does not divide",
+                    fmt::format("dim {} has {} elements per shard, which degree {} does not divide",
                                 a.dim, shard, a.degree),
                     nearest_degree_hint(shard, a.degree));
   }
@@ -72,7 +73,7 @@ ParallelShape combine(const DimDegree& a, ParallelShape shape) {
   const auto d = static_cast<std::size_t>(a.dim);
   if (shape.degrees[d] % a.degree != 0) {
     throw UserError("graph", "",
-                    fmt::format("dim {} has degree {}, which cannot lose {}", a.dim,
+                    fmt::format("dim {} has degree {}, which is not divisible by {}", a.dim,
                                 shape.degrees[d], a.degree));
   }
   shape.degrees[d] /= a.degree;
@@ -87,8 +88,9 @@ ParallelShape replicate(const Degree& a, ParallelShape shape) {
 // Returns `count` / `degree`, the number of replicas or partial sums that remain.
 std::int64_t remove(std::int64_t count, std::int64_t degree, std::string_view what) {
   if (count % degree == 0) return count / degree;
-  throw UserError("graph", "",
-                  fmt::format("the tensor has {} {}, which cannot lose {}", count, what, degree));
+  throw UserError(
+      "graph", "",
+      fmt::format("the tensor has {} {}, which is not divisible by {}", count, what, degree));
 }
 
 ParallelShape reduce(const Degree& a, ParallelShape shape) {
@@ -114,19 +116,20 @@ ParallelShape send(const NoAttributes& /*none*/, ParallelShape shape) { return s
 
 }  // namespace
 
-const OpSpec kBatch = define_op(
-    parallel<MicroBatches>("batch", "puts `count` micro-batches along `dim` together", batch));
+const OpSpec kBatch =
+    define_op(parallel<MicroBatches>("batch", "combines `count` micro-batches along `dim`", batch));
 const OpSpec kPipeline = define_op(parallel<MicroBatches>(
-    "pipeline", "passes on `count` parts along `dim`, one after another: micro-batches", pipeline));
-const OpSpec kPartition = define_op(
-    parallel<DimDegree>("partition", "cuts every shard into `degree` along `dim`", partition));
+    "pipeline", "splits along `dim` into `count` micro-batches, processed one after another",
+    pipeline));
+const OpSpec kPartition = define_op(parallel<DimDegree>(
+    "partition", "splits every shard into `degree` shards along `dim`", partition));
 const OpSpec kCombine = define_op(
-    parallel<DimDegree>("combine", "joins `degree` neighbouring shards along `dim`", combine));
+    parallel<DimDegree>("combine", "combines `degree` neighbouring shards along `dim`", combine));
 const OpSpec kReplicate =
-    define_op(parallel<Degree>("replicate", "copies to `degree` devices", replicate));
-const OpSpec kReduce = define_op(parallel<Degree>("reduce", "adds `degree` partial sums", reduce));
+    define_op(parallel<Degree>("replicate", "replicates on `degree` devices", replicate));
+const OpSpec kReduce = define_op(parallel<Degree>("reduce", "sums `degree` partial sums", reduce));
 const OpSpec kSend =
-    define_op(parallel<NoAttributes>("send", "the same shards on other devices", send));
+    define_op(parallel<NoAttributes>("send", "moves the shards to other devices", send));
 const OpSpec kUnreplicate =
     define_op(parallel<Degree>("unreplicate", "keeps the first of `degree` replicas", unreplicate));
 

@@ -17,7 +17,7 @@ std::array<Windows, 2> pool_windows(const Pool2d& a, const Shape& x) {
   for (const auto& w : out) {
     // With smaller padding, every window contains an element of the image.
     if (std::max(w.before, w.after) >= w.kernel) {
-      reject_ranks(fmt::format("padding {} must be less than the kernel, which is {}",
+      reject_ranks(fmt::format("padding {} must be less than the kernel size {}",
                                std::max(w.before, w.after), w.kernel));
     }
   }
@@ -67,11 +67,10 @@ Term average(const Pool2d& a, std::span<const Shape> in) {
 }  // namespace
 
 const OpSpec kAvgPool2d =
-    pool("avg_pool2d",
-         "the average of each window; zeros of the padding count unless count_padding=false",
+    pool("avg_pool2d", "average of each window; padding counts as zeros unless count_padding=false",
          "AveragePool", average);
 
-const OpSpec kMaxPool2d = pool("max_pool2d", "the maximum of each window; padding does not count",
+const OpSpec kMaxPool2d = pool("max_pool2d", "maximum of each window; padding does not count",
                                "MaxPool", [](const Pool2d&, std::span<const Shape>) {
                                  return term::pick_max("r s", input(0), term::inside(0));
                                });

@@ -38,7 +38,7 @@ Term meaning(const Power& a, std::span<const Shape>) {
 
 const OpSpec kPow = define_op<Power>({
     .name = "pow",
-    .doc = "out = x ^ `exponent`, element by element",
+    .doc = "out = x ^ `exponent`, elementwise",
     .index = "... -> ...",
     .kernel = "pow",
     .onnx = {"Pow"},

@@ -44,7 +44,8 @@ OpSpec reduction(const std::string& name, const std::string& what, const std::st
   return define_op<Reduction>({
       .name = name,
       .doc = fmt::format(
-          "the {} over `axes`, all where none are named; keep=true leaves sizes of 1", what),
+          "out = {} over `axes` (over all dimensions if empty); keep=true keeps them with size 1",
+          what),
       .index = "d0 d1 d2 -> d0 d2",
       .kernel = name,
       .onnx = {onnx},

@@ -23,8 +23,8 @@ const OpSpec& find_op(std::string_view name) {
   for (const auto* spec : all_ops()) names.push_back(spec->name);
   const auto near = nearest(name, names);
   throw UserError(
-      "graph", "", fmt::format("there is no operator '{}'", name),
-      near.empty() ? "`tandem ops` lists them" : fmt::format("did you mean '{}'?", near));
+      "graph", "", fmt::format("unknown operator '{}'", name),
+      near.empty() ? "`tandem ops` lists the operators" : fmt::format("did you mean '{}'?", near));
 }
 
 }  // namespace tandem::ops

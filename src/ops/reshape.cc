@@ -37,10 +37,9 @@ std::optional<std::vector<Piece>> common_pieces(const Shape& from, const Shape& 
   for (std::size_t i = cuts.size() - 1; i > 0; --i) {
     if (cuts[i] % cuts[i - 1] != 0) {
       if (Trial::is_on()) return std::nullopt;
-      reject(fmt::format("{} cannot become {}: the dimensions of one do not fit into those of the "
-                         "other",
+      reject(fmt::format("cannot reshape {} to {}: their dimensions have no common split",
                          to_text(from), to_text(to)),
-             fmt::format("go through one dimension first: reshape shape=[{}]", from.count()));
+             fmt::format("reshape to one dimension first: reshape shape=[{}]", from.count()));
     }
     out.push_back(
         {std::string(1, static_cast<char>('a' + out.size())), cuts[i] / cuts[i - 1], cuts[i - 1]});
@@ -85,13 +84,13 @@ std::optional<Shape> wanted_shape(const Sizes& sizes, const Shape& from) {
     reject(fmt::format("shape {} {}", tandem::attribute_text(sizes), why));
   };
   if (sizes.size() > Shape::kMaxRank) {
-    bad(fmt::format("has {} dimensions and can have {}", sizes.size(), Shape::kMaxRank));
+    bad(fmt::format("has {} dimensions, but may have at most {}", sizes.size(), Shape::kMaxRank));
   }
-  if (std::ranges::count(sizes, -1) > 1) bad("leaves more than one size open");
+  if (std::ranges::count(sizes, -1) > 1) bad("has more than one -1");
   std::int64_t known = 1;
   for (auto size : sizes) {
     if (size == -1) continue;
-    if (size < 1) bad(fmt::format("has a size of {}", size));
+    if (size < 1) bad(fmt::format("has a dimension of size {}", size));
     if (known > count / size) known = 0;  // 0 marks too many elements
     known *= size;
   }
@@ -119,7 +118,7 @@ std::string flatten_index(const Flatten& a, std::span<const Shape> in) {
 
 const OpSpec kReshape = define_op<Reshape>({
     .name = "reshape",
-    .doc = "the same elements in the same order as `shape` says; a size of -1 is what is left",
+    .doc = "out = the same elements in the same order in `shape`; a size of -1 is inferred",
     .index = "a (b:4 c) -> (a b) c",
     .kernel = "reshape",
     .onnx = {"Reshape"},
@@ -134,7 +133,7 @@ const OpSpec kReshape = define_op<Reshape>({
 
 const OpSpec kFlatten = define_op<Flatten>({
     .name = "flatten",
-    .doc = "all dimensions before `axis` become one, and all others",
+    .doc = "flattens all dimensions before `axis` into one, and all others into one",
     .index = "a b c -> a (b c)",
     .kernel = "reshape",
     .onnx = {"Flatten"},

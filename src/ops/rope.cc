@@ -14,11 +14,11 @@ std::string index_text(const Rope& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   check_rank(in, 0, 2, Shape::kMaxRank);
   const auto width = in[0][in[0].rank() - 1];
-  if (width % 2 != 0) reject(fmt::format("the last dimension is {} and must be even", width));
+  if (width % 2 != 0) reject(fmt::format("the last dimension is {}, but must be even", width));
   if (!std::isfinite(a.base) || a.base <= 0) {
-    reject(fmt::format("base is {} and must be more than 0", a.base));
+    reject(fmt::format("base is {}, but must be more than 0", a.base));
   }
-  if (a.first < 0) reject(fmt::format("first is {} and must be 0 or more", a.first));
+  if (a.first < 0) reject(fmt::format("first is {}, but must be 0 or more", a.first));
   return "... s (!two:2 !i) -> ... s (two i)";
 }
 

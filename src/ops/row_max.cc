@@ -6,7 +6,7 @@ namespace tandem::ops {
 
 const OpSpec kRowMax = define_op<NoAttributes>({
     .name = "row_max",
-    .doc = "out[...] = max_v x[...,v]; a constant in the backward pass",
+    .doc = "out[...] = max_v x[...,v]; constant in the backward pass",
     .index = "... v -> ...",
     .kernel = "row_max",
     .meaning = [](const auto&,

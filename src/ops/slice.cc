@@ -25,8 +25,8 @@ std::string split_index(const Split& a, std::span<const Shape> in) {
   const auto axis = checked_axis(a.axis, in[0].rank());
   if (a.parts < 1 || in[0][axis] % a.parts != 0) {
     return misfit([&] {
-      return fmt::format("dim {} is {}, which does not split into {} parts", axis, in[0][axis],
-                         a.parts);
+      return fmt::format("dim {} is {}, which is not divisible into {} equal parts", axis,
+                         in[0][axis], a.parts);
     });
   }
   check_attribute("part", a.part, 0, a.parts - 1);
@@ -40,7 +40,7 @@ std::string slice_index(const Slice& a, std::span<const Shape> in) {
   const auto all = in[0][axis];
   if (a.begin < 0 || a.size < 1 || a.begin > all || a.size > all - a.begin) {
     return misfit([&] {
-      return fmt::format("dim {} is {} and has no {} elements from {} on", axis, all, a.size,
+      return fmt::format("dim {} is {}, too small for {} elements from {}", axis, all, a.size,
                          a.begin);
     });
   }
@@ -72,11 +72,13 @@ OpSpec shift(const std::string& name, const std::string& doc, const std::string&
 
 }  // namespace
 
-const OpSpec kPad = shift<Pad>("pad", "zeros `before` and `after` the input along `axis`",
+const OpSpec kPad = shift<Pad>("pad", "pads the input with `before` and `after` zeros along `axis`",
                                "a c-1 -> a c", "Pad", pad_index);
-const OpSpec kSlice = shift<Slice>("slice", "`size` elements along `axis`, from `begin` on",
-                                   "a c+4 -> a c", "Slice", slice_index);
-const OpSpec kSplit = shift<Split>("split", "number `part` of `parts` equal parts along `axis`",
-                                   "a c+4 -> a c", "Split", split_index);
+const OpSpec kSlice =
+    shift<Slice>("slice", "out = `size` elements along `axis`, starting at `begin`", "a c+4 -> a c",
+                 "Slice", slice_index);
+const OpSpec kSplit =
+    shift<Split>("split", "out = part number `part` of `parts` equal parts along `axis`",
+                 "a c+4 -> a c", "Split", split_index);
 
 }  // namespace tandem::ops

@@ -13,8 +13,8 @@ std::string index_text(const Softmax& a, std::span<const Shape> in) {
   const auto axis = checked_axis(a.axis, rank);
   if (a.causal) {
     if (rank < 2 || axis + 1 != rank) {
-      reject(fmt::format("causal=true with axis {} of a tensor of rank {}", a.axis, rank),
-             "rows are the dimension before the last, and the axis is the last");
+      reject(fmt::format("causal=true does not allow axis {} of a tensor of rank {}", a.axis, rank),
+             "the axis must be the last dimension; the one before it holds the rows");
     }
     return "... s !c -> ... s !c";
   }
@@ -40,7 +40,7 @@ Term meaning(const Softmax& a, std::span<const Shape>) {
 
 const OpSpec kSoftmax = define_op<Softmax>({
     .name = "softmax",
-    .doc = "out[...,c] = exp(x[...,c]) / sum_c exp(x[...,c]); causal=true: over c <= s alone, 0 "
+    .doc = "out[...,c] = exp(x[...,c]) / sum_c exp(x[...,c]); causal=true: over c <= s only, 0 "
            "elsewhere",
     .index = "... !c -> ... !c",
     .kernel = "softmax",

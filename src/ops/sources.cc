@@ -41,16 +41,16 @@ TensorType constant_type(const Constant& a, std::span<const TensorType>) {
   check_degrees(a.shape);
   const auto rank = a.shape.rank();
   if (a.kind != "fill" && a.kind != "iota" && a.kind != "eye") {
-    reject(fmt::format("there is no kind \"{}\" of constant", a.kind),
-           "it is \"fill\", \"iota\" or \"eye\"");
+    reject(fmt::format("unknown kind \"{}\" of constant", a.kind),
+           "expected \"fill\", \"iota\" or \"eye\"");
   }
   if (a.kind == "iota") checked_axis(a.axis, rank);
   if (a.kind == "eye" && rank < 2) {
-    reject(fmt::format("kind \"eye\" needs at least 2 dimensions and has {}", rank));
+    reject(fmt::format("kind \"eye\" requires at least 2 dimensions, but has {}", rank));
   }
   check_finite("value", a.value);
   if (is_integer(a.dtype) && a.value != std::floor(a.value)) {
-    reject(fmt::format("value {} is not a whole number, as {} needs", a.value, name(a.dtype)));
+    reject(fmt::format("value {} is not an integer, but the type is {}", a.value, name(a.dtype)));
   }
   return {a.shape, a.dtype};
 }
@@ -59,16 +59,18 @@ TensorType constant_type(const Constant& a, std::span<const TensorType>) {
 
 const OpSpec kConstant = define_op<Constant>({
     .name = "constant",
-    .doc = "the same tensor every step: `value` everywhere (kind=\"fill\"), times the index along "
-           "`axis` (\"iota\"), or where the last two indices are equal, else 0 (\"eye\")",
+    .doc = "out = the same tensor in every step: `value` everywhere (kind=\"fill\"), `value` times "
+           "the index along `axis` (\"iota\"), or `value` where the last two indices are equal, "
+           "else 0 (\"eye\")",
     .index = "-> (given by the attribute `shape`)",
     .onnx = {"Constant", "ConstantOfShape", "EyeLike"},
     .role = Role::kSource,
     .type = constant_type,
 });
-const OpSpec kInput = define_op(source<Input>("input", "a tensor that is fed every step"));
+const OpSpec kInput =
+    define_op(source<Input>("input", "a tensor that the data set provides in every step"));
 const OpSpec kWeight =
-    define_op(source<Weight>("weight", "a tensor that is trained, unless it is `frozen`"));
+    define_op(source<Weight>("weight", "a trained tensor, unless it is `frozen`"));
 
 Op with_shape(const Op& source, const ParallelShape& shape) {
   const auto changed = [&](auto attributes) {

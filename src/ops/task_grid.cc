@@ -105,10 +105,10 @@ class DegreeReader {
     if (dim.carriers.empty()) {
       return misfit(
           [&] {
-            return fmt::format("dim {} of input {} must be whole and has degree {}", d, input,
-                               degree);
+            return fmt::format("dim {} of input {} must not be sharded, but has degree {}", d,
+                               input, degree);
           },
-          "combine it first");
+          "insert a combine before it");
     }
     return misfit(
         [&] {
@@ -116,7 +116,7 @@ class DegreeReader {
               "dim {} of input {} has degree {}, which does not fit its factors ({})", d, input,
               degree, names_of(s_, dim));
         },
-        "it must use up one factor before it divides the next");
+        "the degree must use up one factor before it divides the next");
   }
 
   bool agree(FactorId f, std::int64_t degree, std::size_t input) {
@@ -125,7 +125,7 @@ class DegreeReader {
       seen_[f] = input;
     } else if (degrees_[f] != degree) {
       return misfit([&] {
-        return fmt::format("factor '{}' has degree {} in input {} and {} in input {}",
+        return fmt::format("factor '{}' has degree {} in input {}, but {} in input {}",
                            s_.map.factors[f].name, degrees_[f], seen_[f], degree, input);
       });
     }
@@ -144,10 +144,10 @@ class DegreeReader {
       if (s_.use[f] == FactorUse::kWhole) {
         return misfit(
             [&] {
-              return fmt::format("factor '{}' must be whole and has degree {}", factor.name,
+              return fmt::format("factor '{}' must not be sharded, but has degree {}", factor.name,
                                  degrees_[f]);
             },
-            "combine it first");
+            "insert a combine before it");
       }
       if (factor.size % degrees_[f] != 0) {
         return misfit(
@@ -171,8 +171,8 @@ class DegreeReader {
         if (degrees_[f] == 1 || degrees_[before] == major.size) continue;
         return misfit([&] {
           return fmt::format(
-              "factor '{}' has degree {} while '{}', which stands before it in the "
-              "result, has {} of {}",
+              "factor '{}' has degree {}, but '{}', which precedes it in the result, has only {} "
+              "of {}",
               s_.map.factors[f].name, degrees_[f], major.name, degrees_[before], major.size);
         });
       }
@@ -196,12 +196,12 @@ bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, Ta
             return fmt::format("a partial maximum (of {}) cannot pass through input {}", partial,
                                i);
           },
-          "reduce it first");
+          "insert a reduce before it");
     }
     if (grid.through_inputs != 0 && grid.through != partial) {
       return misfit([&] {
-        return fmt::format("{} partial sums in input {} meet {} in an earlier input", partial, i,
-                           grid.through);
+        return fmt::format("{} partial sums in input {} conflict with {} in an earlier input",
+                           partial, i, grid.through);
       });
     }
     grid.through = partial;
@@ -216,7 +216,7 @@ bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, Ta
             return fmt::format("a partial sum (of {}) cannot pass through input {}", grid.through,
                                i);
           },
-          "reduce it first");
+          "insert a reduce before it");
     }
   }
   return true;
@@ -232,14 +232,14 @@ bool read_replicas(const Signature& s, std::span<const ParallelShape> inputs, Ta
     if (has % needed != 0) {
       return misfit(
           [&] {
-            return fmt::format("input {} has {} replicas and needs a multiple of {}", i, has,
+            return fmt::format("input {} has {} replicas, but needs a multiple of {}", i, has,
                                needed);
           },
-          "the factors it lacks are partitioned");
+          "replicate it over the factors that it lacks");
     }
     if (i > 0 && redundant != grid.replicas) {
       return misfit([&] {
-        return fmt::format("input {} means {} redundant replicas and input 0 means {}", i,
+        return fmt::format("input {} implies {} redundant replicas, but input 0 implies {}", i,
                            redundant, grid.replicas);
       });
     }

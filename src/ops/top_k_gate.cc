@@ -30,7 +30,8 @@ Term meaning(const TopK& a, std::span<const Shape>) {
 
 const OpSpec kTopKGate = define_op<TopK>({
     .name = "top_k_gate",
-    .doc = "softmax over the `k` largest of the last dimension, 0 elsewhere; of equals the first",
+    .doc = "softmax over the `k` largest elements of the last dimension, 0 elsewhere; of equal "
+           "elements the first ones count",
     .index = "... !e -> ... !e | f",
     .kernel = "top_k_gate",
     .index_text = index_text,

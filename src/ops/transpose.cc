@@ -17,7 +17,7 @@ std::string index_text(const Transpose& a, std::span<const Shape> in) {
     good = sorted[d] == static_cast<std::int64_t>(d);
   }
   if (!good) {
-    reject(fmt::format("perm {} does not name every dimension of a tensor of rank {} once",
+    reject(fmt::format("perm {} must name every dimension of a tensor of rank {} exactly once",
                        tandem::attribute_text(a.perm), names.size()));
   }
   Names out;

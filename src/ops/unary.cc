@@ -18,7 +18,7 @@ OpSpec unary(const std::string& name, const std::string& formula, std::vector<st
              Term (*f)(const Term&)) {
   return define_op<NoAttributes>({
       .name = name,
-      .doc = fmt::format("out = {}, element by element", formula),
+      .doc = fmt::format("out = {}, elementwise", formula),
       .index = "... -> ...",
       .kernel = name,
       .onnx = std::move(onnx),
@@ -46,7 +46,7 @@ OpSpec with_attributes(const std::string& name, const std::string& formula,
                        Term (*f)(const Attributes&, const Term&)) {
   return define_op<Attributes>({
       .name = name,
-      .doc = fmt::format("out = {}, element by element", formula),
+      .doc = fmt::format("out = {}, elementwise", formula),
       .index = "... -> ...",
       .kernel = name,
       .onnx = onnx,
@@ -75,7 +75,7 @@ Term between(const Term& x, double low, double high) {
 void check_clip(const Clip& a) {
   check_finite("min", a.min);
   check_finite("max", a.max);
-  if (a.min > a.max) reject(fmt::format("min {} is more than max {}", a.min, a.max));
+  if (a.min > a.max) reject(fmt::format("min {} is greater than max {}", a.min, a.max));
 }
 
 }  // namespace
@@ -91,14 +91,14 @@ const OpSpec kSqrt = function<Function::kSqrt>("Sqrt");
 const OpSpec kTanh = function<Function::kTanh>("Tanh");
 
 const OpSpec kGelu = unary("gelu", "x * (1 + erf(x / sqrt(2))) / 2", {"Gelu"}, gelu);
-const OpSpec kGeluTanh = unary("gelu_tanh", "gelu(x), approximated with tanh", {}, gelu_tanh);
+const OpSpec kGeluTanh = unary("gelu_tanh", "gelu(x), approximated by tanh", {}, gelu_tanh);
 const OpSpec kIdentity = unary("identity", "x", {"Identity"}, [](const Term& x) { return x; });
 const OpSpec kNeg = unary("neg", "-x", {"Neg"}, [](const Term& x) { return constant(-1) * x; });
 const OpSpec kReciprocal =
     unary("reciprocal", "1 / x", {"Reciprocal"}, [](const Term& x) { return constant(1) / x; });
 const OpSpec kRelu = define_op<NoAttributes>({
     .name = "relu",
-    .doc = "out = max(x, 0), element by element",
+    .doc = "out = max(x, 0), elementwise",
     .index = "... -> ...",
     .kernel = "relu",
     .onnx = {"Relu"},
@@ -123,7 +123,7 @@ const OpSpec kHardSigmoid = with_attributes<HardSigmoid>(
     [](const HardSigmoid& a) {
       check_finite("slope", a.slope);
       check_finite("shift", a.shift);
-      if (a.slope <= 0) reject(fmt::format("slope is {} and must be more than 0", a.slope));
+      if (a.slope <= 0) reject(fmt::format("slope is {}, but must be more than 0", a.slope));
     },
     [](const HardSigmoid& a, const Term& x) {
       const auto inside = between(x, -a.shift / a.slope, (1 - a.shift) / a.slope);
@@ -133,7 +133,7 @@ const OpSpec kHardSwish =
     unary("hard_swish", "x * min(max(x / 6 + 0.5, 0), 1)", {"HardSwish"},
           [](const Term& x) { return x * between(constant(1.0 / 6) * x + constant(0.5), 0, 1); });
 const OpSpec kLeakyRelu = with_attributes<Slope>(
-    "leaky_relu", "x where it is positive, else `slope` * x", {"LeakyRelu"},
+    "leaky_relu", "x where x > 0, else `slope` * x", {"LeakyRelu"},
     [](const Slope& a) { check_finite("slope", a.slope); },
     [](const Slope& a, const Term& x) {
       return term::where(term::less(constant(0), x), x, constant(a.slope) * x);

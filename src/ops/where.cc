@@ -35,8 +35,8 @@ std::string index_text(const NoAttributes&, std::span<const Shape> in) {
 
 const OpSpec kWhere = define_op<NoAttributes>({
     .name = "where",
-    .doc = "out = c * a + (1 - c) * b of the operands c, a, b: a where c is 1, b where it is 0; "
-           "sizes of 1 are stretched",
+    .doc = "out = c * a + (1 - c) * b of the operands c, a, b: a where c is 1, b where c is 0; "
+           "dimensions of size 1 are broadcast",
     .index = "..., ..., ... -> ...",
     .kernel = "where",
     .index_text = index_text,

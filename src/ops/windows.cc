@@ -12,8 +12,9 @@ constexpr std::int64_t kLargest = std::int64_t{1} << 20U;
 void check_numbers(std::string_view what, const Sizes& numbers, bool four, std::int64_t least) {
   if (numbers.size() != 2 && !(four && numbers.size() == 4)) {
     reject_ranks(
-        fmt::format("{} has {} numbers and needs 2{}", what, numbers.size(), four ? " or 4" : ""),
-        four ? "rows, columns or top, left, bottom, right" : "rows, columns");
+        fmt::format("{} has {} numbers, but must have 2{}", what, numbers.size(),
+                    four ? " or 4" : ""),
+        four ? "write [top, left, bottom, right] or [rows, columns]" : "write [rows, columns]");
   }
   for (auto n : numbers) check_attribute(what, n, least, kLargest);
 }
@@ -23,7 +24,7 @@ std::int64_t count_windows(const Windows& w, bool ceil) {
   const auto room = w.image + w.before + w.after - w.dilation * (w.kernel - 1) - 1;
   if (room < 0) {
     if (Trial::is_on()) return 0;
-    reject(fmt::format("a window of {} does not fit into {} with a padding of {} and {}",
+    reject(fmt::format("a window of {} does not fit into {} with padding {} and {}",
                        w.dilation * (w.kernel - 1) + 1, w.image, w.before, w.after));
   }
   if (!ceil) return room / w.stride + 1;

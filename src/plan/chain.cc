@@ -304,7 +304,7 @@ Chain replay(const TensorType& type, const Chain& chain, const RuleSteps& steps)
     const auto nodes = nodes_of(graph);
     if (step.at >= nodes.size()) {
       throw UserError("derivation", step.rule,
-                      fmt::format("there are no {} operators to be after", step.at));
+                      fmt::format("expected at least {} operators before this step", step.at));
     }
     const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
     graph = rewrite::apply_step(graph, {step.rule, {hashes[nodes[step.at].index()]}, step.choices},

@@ -58,7 +58,7 @@ class Reader {
     if (!object.is_object()) return;  // the reader of this key reports it
     for (const auto& [key, value] : object.items()) {
       if (std::ranges::find(known, key) == known.end()) {
-        fail(within + key, "is not one that plans have");
+        fail(within + key, "is not a key of plans");
       }
     }
   }
@@ -79,7 +79,7 @@ using Texts = std::unordered_map<std::string, std::string>;
   std::set<std::string> others;
   for (const auto& [name, text] : texts) others.insert(name);
   for (auto id : pcg.ids()) others.erase(pcg.node(id).name);
-  reader.fail("layouts", fmt::format("names %{}, which is not there", *others.begin()));
+  reader.fail("layouts", fmt::format("names %{}, which the graph does not have", *others.begin()));
 }
 
 std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Graph& pcg) {
@@ -91,7 +91,7 @@ std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Gra
     if (at == texts.end()) reader.fail("layouts", fmt::format("has no entry for %{}", name));
     const auto layout = machine::parse_layout(at->second);
     if (!layout)
-      reader.fail("layouts", fmt::format("gives %{} '{}', which is no layout", name, at->second));
+      reader.fail("layouts", fmt::format("gives %{} the invalid layout '{}'", name, at->second));
     out.push_back(*layout);
   }
   if (texts.size() > out.size()) refuse_other_layouts(reader, texts, pcg);
@@ -104,7 +104,7 @@ std::int64_t read_count(const Reader& reader, const Json& json, const char* key,
   constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
   if (at == json.end()) reader.fail(key, "is missing");
   if (!at->is_number_integer() || *at < least || *at > kLargest) {
-    reader.fail(key, fmt::format("must be a whole number from {}", least));
+    reader.fail(key, fmt::format("must be an integer of at least {}", least));
   }
   return at->get<std::int64_t>();
 }
@@ -138,7 +138,7 @@ Schedule read_schedule(const Reader& reader) {
   Schedule out;
   const auto text = [&](const char* key) {
     const auto at = json.find(key);
-    if (at == json.end() || !at->is_string()) reader.fail(key, "must be a text");
+    if (at == json.end() || !at->is_string()) reader.fail(key, "must be a string");
     return at->get<std::string>();
   };
   const auto order = parse_order(text("order"));
@@ -149,11 +149,11 @@ Schedule read_schedule(const Reader& reader) {
   constexpr std::int64_t kMost = 4096;
   if (out.stages > kMost) reader.fail("stages", fmt::format("must be at most {}", kMost));
   if (out.order == Order::kInterleaved && out.stages == 1) {
-    reader.fail("order", "is interleaved, and there is one stage");
+    reader.fail("order", "is interleaved, but there is only one stage");
   }
   const auto ranks = text("ranks");
   if (ranks.size() > machine::Digits::kMax || ranks.find_first_not_of("-s") != std::string::npos) {
-    reader.fail("ranks", "must have a '-' or an 's' for every digit");
+    reader.fail("ranks", "must have one '-' or 's' per digit");
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] == 's') out.digits |= machine::DigitMask{1} << i;
@@ -197,7 +197,7 @@ void check_stages(const Reader& reader, const MappedGraph& mapped) {
   for (const auto stage : mapped.stage) is_used[stage] = true;
   const auto idle = std::ranges::find(is_used, false);
   if (idle == is_used.end()) return;
-  reader.fail("schedule.stages", fmt::format("is {} and no node is in stage {}",
+  reader.fail("schedule.stages", fmt::format("is {}, but stage {} has no nodes",
                                              mapped.schedule.stages, idle - is_used.begin()));
 }
 
@@ -212,8 +212,8 @@ void check_batch(const Reader& reader, const Plan& plan) {
     if (std::ranges::find(sizes, plan.batch) != sizes.end()) return;
   }
   if (first) {
-    reader.fail("batch",
-                fmt::format("is {} and the graph's inputs have {} samples", plan.batch, *first));
+    reader.fail("batch", fmt::format("is {}, but the inputs of the graph have {} samples",
+                                     plan.batch, *first));
   }
 }
 
@@ -223,14 +223,15 @@ void read_stages_and_remade(const Reader& reader, MappedGraph& mapped) {
   for (auto id : mapped.pcg.ids()) index[mapped.pcg.node(id).name] = id.index();
   const auto find = [&](const char* key, const std::string& name) {
     const auto at = index.find(name);
-    if (at == index.end()) reader.fail(key, fmt::format("names %{}, which is not there", name));
+    if (at == index.end())
+      reader.fail(key, fmt::format("names %{}, which the graph does not have", name));
     return at->second;
   };
   mapped.stage.assign(mapped.pcg.size(), 0);
   mapped.remake.assign(mapped.pcg.size(), false);
   for (const auto& [name, stage] : reader.get<std::unordered_map<std::string, Json>>("stages")) {
     const bool known = stage.is_number_integer() && stage >= 0 && stage < mapped.schedule.stages;
-    if (!known) reader.fail("stages", fmt::format("gives %{} none that there is", name));
+    if (!known) reader.fail("stages", fmt::format("gives %{} a stage that does not exist", name));
     mapped.stage[find("stages", name)] = stage.get<std::uint16_t>();
   }
   check_stages(reader, mapped);
@@ -247,7 +248,7 @@ void read_prediction(const Reader& reader, Plan& plan) {
     const auto at = predicted.find(key);
     if (at == predicted.end()) reader.fail("predicted", fmt::format("has no '{}'", key));
     if (at->second < 0) {
-      reader.fail(fmt::format("predicted.{}", key), "must be a number from 0");
+      reader.fail(fmt::format("predicted.{}", key), "must be a number of at least 0");
     }
     return at->second;
   };
@@ -265,8 +266,8 @@ Json parse_object(std::string_view text, const std::string& source) {
 Plan read_origin(const Reader& reader, const Json& json) {
   if (const int version = reader.get<int>("tandem_plan");
       version < kOldestVersion || version > kVersion) {
-    reader.fail("tandem_plan", fmt::format("is {} and this program reads {} to {}", version,
-                                           kOldestVersion, kVersion));
+    reader.fail("tandem_plan", fmt::format("is {}, but this program reads versions {} to {}",
+                                           version, kOldestVersion, kVersion));
   }
   Plan plan;
   plan.model = reader.get<std::string>("model");
@@ -277,7 +278,7 @@ Plan read_origin(const Reader& reader, const Json& json) {
   if (!optimizer) reader.fail("optimizer", "must be sgd, momentum or adam");
   plan.optimizer = *optimizer;
   if (!parse_attribute(reader.get<std::string>("dtype"), plan.dtype) || is_integer(plan.dtype)) {
-    reader.fail("dtype", "must be one of fp64 fp32 bf16 fp16");
+    reader.fail("dtype", "must be fp64, fp32, bf16 or fp16");
   }
   return plan;
 }
@@ -358,7 +359,7 @@ void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
   }
   const auto first = std::ranges::find_if(plan.derivation, is_pipeline_step);
   if (first != plan.derivation.end() && !plan.pipeline_steps) {
-    reader.fail("derivation", "has pipeline nodes, which version 2 lacks");
+    reader.fail("derivation", "has pipeline nodes, which version 2 of the format does not support");
   }
   if (plan.pipeline_steps) {
     plan.pipeline_steps->assign(first, plan.derivation.end());
@@ -451,12 +452,12 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   const auto hash = hashes.find("graph");
   if (hash == hashes.end() ||
       hash->second != hex(erase_parallelism(plan.mapped.pcg).identity_hash())) {
-    reader.fail("hashes", "does not have the hash of the plan's own graph");
+    reader.fail("hashes", "does not have the hash of the graph of this plan");
   }
   for (auto id : plan.mapped.pcg.ids()) {
     const auto& node = plan.mapped.pcg.node(id);
     if (!is_integer(node.type.dtype) && node.type.dtype != plan.dtype) {
-      reader.fail("dtype", fmt::format("is {} and %{} is {}", name(plan.dtype), node.name,
+      reader.fail("dtype", fmt::format("is {}, but %{} is {}", name(plan.dtype), node.name,
                                        name(node.type.dtype)));
     }
   }

@@ -98,24 +98,28 @@ NodeId checked_source(const MappedGraph& written, NodeId id) {
   const auto source = written.pcg.inputs(id)[0];
   const auto& cut = node.op.get<MicroBatches>();
   if (written.pcg.node(source).op.role() != ops::Role::kSource) {
-    refuse(node, "is a pipeline node behind an operator, and cuts only what a step reads");
+    refuse(
+        node,
+        "is a pipeline node after an operator, but pipeline nodes must directly follow a source");
   }
   if (cut.count != written.schedule.micro_batches) {
-    refuse(node, fmt::format("makes {} micro-batches and the schedule has {}", cut.count,
+    refuse(node, fmt::format("makes {} micro-batches, but the schedule has {}", cut.count,
                              written.schedule.micro_batches));
   }
   auto expected = written.layouts[source.index()];
   if (expected.count() == 0 || expected[0] != DigitRole::kIdle) {
-    refuse(written.pcg.node(source),
-           fmt::format("has layout '{}' and is not yet cut into micro-batches", to_text(expected)));
+    refuse(
+        written.pcg.node(source),
+        fmt::format("has layout '{}', but only its pipeline node may split it into micro-batches",
+                    to_text(expected)));
   }
   expected.set(0, DigitRole::dim(static_cast<std::size_t>(cut.dim)));
   if (written.layouts[id.index()] != expected) {
-    refuse(node, fmt::format("has layout '{}' and makes '{}'", to_text(written.layouts[id.index()]),
-                             to_text(expected)));
+    refuse(node, fmt::format("has layout '{}', but must have '{}'",
+                             to_text(written.layouts[id.index()]), to_text(expected)));
   }
   if (written.stage[id.index()] != written.stage[source.index()]) {
-    refuse(node, "is not in the stage of what it cuts");
+    refuse(node, "is not in the same stage as its input");
   }
   return source;
 }
@@ -194,10 +198,10 @@ MappedGraph without_pipeline_nodes(const MappedGraph& written) {
   std::vector<std::optional<NodeId>> cut_by(pcg.size());
   for (auto id : pcg.ids()) {
     if (pcg.node(id).op.is(ops::kBatch))
-      refuse(pcg.node(id), "is a batch node: layouts say as much");
+      refuse(pcg.node(id), "is a batch node, which plans must not have: their layouts imply it");
     if (!pcg.node(id).op.is(ops::kPipeline)) continue;
     auto& by = cut_by[checked_source(written, id).index()];
-    if (by) refuse(pcg.node(id), fmt::format("cuts what %{} cuts", pcg.node(*by).name));
+    if (by) refuse(pcg.node(id), fmt::format("splits the same tensor as %{}", pcg.node(*by).name));
     by = id;
   }
   Rewriter out(written);
@@ -206,7 +210,7 @@ MappedGraph without_pipeline_nodes(const MappedGraph& written) {
     for (auto i : pcg.inputs(id)) {
       if (cut_by[i.index()] && *cut_by[i.index()] != id) {
         refuse(node,
-               fmt::format("reads %{} before it is cut into micro-batches", pcg.node(i).name));
+               fmt::format("reads %{} before it is split into micro-batches", pcg.node(i).name));
       }
     }
     if (node.op.is(ops::kPipeline)) {
@@ -215,13 +219,13 @@ MappedGraph without_pipeline_nodes(const MappedGraph& written) {
       out.image(id) = out.add(ops::with_shape(node.op, pcg.node(*by).type.shape), {}, node.name, id,
                               written.layouts[by->index()]);
     } else if (cut_of(written, id)) {
-      refuse(node, "is read a micro-batch at a time and passes no pipeline node");
+      refuse(node, "is read by micro-batch, but has no pipeline node");
     } else {
       out.keep(id);
     }
   }
   for (auto o : pcg.outputs()) {
-    if (cut_by[o.index()]) refuse(pcg.node(o), "is returned before it is cut into micro-batches");
+    if (cut_by[o.index()]) refuse(pcg.node(o), "is returned before it is split into micro-batches");
   }
   return out.finish();
 }

@@ -84,15 +84,15 @@ std::string complaint(const std::string& from, const std::string& to, std::int64
 TEST(MicroBatches, ThatDoNotAgreeAreRefused) {
   EXPECT_EQ(complaint("mse", "mse"), "");
   EXPECT_EQ(complaint("mse", "mse", 4),
-            "%x.pipeline: makes 2 micro-batches and the schedule has 4");
+            "%x.pipeline: makes 2 micro-batches, but the schedule has 4");
   EXPECT_EQ(complaint("%x = input() shape=[8, 4]\n%x.pipeline = pipeline(%x) count=2\n",
                       "%x.pipeline = input() shape=[8/2, 4]\n"),
-            "%x.pipeline: is read a micro-batch at a time and passes no pipeline node");
+            "%x.pipeline: is read by micro-batch, but has no pipeline node");
   EXPECT_EQ(complaint("pipeline(%x) count=2", "pipeline(%x) count=2\n%u = mse(%x, %x)"),
-            "%u: reads %x before it is cut into micro-batches");
+            "%u: reads %x before it is split into micro-batches");
   EXPECT_EQ(
       complaint("pipeline(%x) count=2", "pipeline(%x) count=2\n%v = batch(%x.pipeline) count=2"),
-      "%v: is a batch node: layouts say as much");
+      "%v: is a batch node, which plans must not have: their layouts imply it");
 }
 
 TEST(MicroBatches, AreCountedInTypes) {

@@ -182,7 +182,7 @@ OperatorCut replay_cut(const graph::Graph& pcg, NodeId id, const RuleSteps& step
   }
   const auto at = operator_in(graph);
   if (graph.node(at).op != pcg.node(id).op || graph.inputs(at).size() != pcg.inputs(id).size()) {
-    throw UserError("derivation", pcg.node(id).name, "the steps make another operator of it");
+    throw UserError("derivation", pcg.node(id).name, "the steps turn it into another operator");
   }
   OperatorCut out;
   out.result = graph.node(at).type.shape;

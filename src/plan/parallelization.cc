@@ -209,9 +209,9 @@ class Replayer {
     }
     for (const auto& way : ways_of(pcg_)) known.insert(place_of(pcg_, way));
     for (const auto& [place, derived] : all) {
-      if (!known.contains(place)) fail(place, "is derived and not in the plan");
+      if (!known.contains(place)) fail(place, "has a derivation, but is not in the plan");
     }
-    fail(all.begin()->first, "is derived and needs no rule");
+    fail(all.begin()->first, "has a derivation, but needs no rule");
   }
 
   static void count(Replayed::Part& part, const Derived& derived) {
@@ -225,7 +225,7 @@ class Replayer {
     const auto at = cuts_.find(name);
     if (at == cuts_.end()) {
       if (is_whole(pcg_, id)) return;
-      if (!without_.contains(name)) fail(name, "is cut, and no step says how");
+      if (!without_.contains(name)) fail(name, "is sharded, but no derivation step explains how");
       out_.cuts.without.push_back(name);
       return;
     }
@@ -245,7 +245,7 @@ class Replayer {
                            const ParallelShape& planned) {
       shape.replicas *= made.copies;
       if (shape == planned) return;
-      fail("", fmt::format("the steps make {} {} and the plan has {}", what, to_text(shape),
+      fail("", fmt::format("the steps make {} {}, but the plan has {}", what, to_text(shape),
                            to_text(planned)));
     };
     const auto inputs = pcg_.inputs(id);
@@ -263,12 +263,12 @@ class Replayer {
       return;
     }
     const auto whole = whole_between(pcg_, way, cut_operators_);
-    if (!whole) fail(place, "is read in partial sums, and no step says how");
+    if (!whole) fail(place, "is read as partial sums, but no derivation step explains how");
     static const Derived nothing = {};
     const auto& derived = at == ways_.end() ? nothing : *at->second;
     const auto made = made_of(way, *whole, derived, place);
     if (made != way.chain) {
-      fail(place, fmt::format("the steps lead to {} and the plan has {}", to_text(made),
+      fail(place, fmt::format("the steps lead to {}, but the plan has {}", to_text(made),
                               to_text(way.chain)));
     }
     if (at != ways_.end()) count(out_.ways, derived);

@@ -213,22 +213,23 @@ TEST(Parallelization, StepsThatWereChangedAreRefused) {
   EXPECT_NE(refusal(mapped, changed), "none");
   changed = right;
   changed.cuts[0].steps[0].rule = "no-such-rule";
-  EXPECT_NE(refusal(mapped, changed).find("there is no such rule"), std::string::npos);
+  EXPECT_NE(refusal(mapped, changed).find("unknown rule"), std::string::npos);
   changed = right;
   changed.cuts[0].places.pop_back();
-  EXPECT_NE(refusal(mapped, changed).find("is cut, and no step says how"), std::string::npos);
+  EXPECT_NE(refusal(mapped, changed).find("is sharded, but no derivation step explains how"),
+            std::string::npos);
   changed = right;
   changed.cuts[0].places.push_back(changed.cuts[0].places[0]);
   EXPECT_NE(refusal(mapped, changed).find("is derived twice"), std::string::npos);
   changed = right;
   changed.cuts[0].places.emplace_back("nothing");
-  EXPECT_EQ(refusal(mapped, changed), "nothing: is derived and not in the plan");
+  EXPECT_EQ(refusal(mapped, changed), "nothing: has a derivation, but is not in the plan");
   changed = right;
   changed.ways[0].steps.pop_back();
   EXPECT_NE(refusal(mapped, changed), "none");
   changed = right;
   changed.ways[0].steps[0].at = 99;
-  EXPECT_NE(refusal(mapped, changed).find("there are no 99 operators"), std::string::npos);
+  EXPECT_NE(refusal(mapped, changed).find("expected at least 99 operators"), std::string::npos);
   changed = right;
   changed.ways.clear();
   EXPECT_NE(refusal(mapped, changed).find("the steps lead to"), std::string::npos);

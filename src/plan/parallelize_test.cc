@@ -149,10 +149,10 @@ TEST(CheckMapped, SaysWhatDoesNotFit) {
     }
   };
   EXPECT_NO_THROW(check_mapped(good, digits));
-  EXPECT_EQ(error(0, "00"), "input %x: layout '00' has 2 digits and the machine has 1");
-  EXPECT_EQ(error(0, "1"), "input %x: layout '1' does not mean the type [4/2, 8]");
-  EXPECT_EQ(error(0, "2"), "input %x: layout '2' does not mean the type [4/2, 8]");
-  EXPECT_EQ(error(2, "r"), "linear %y: layout 'r' does not mean the type [4/2, 6]");
+  EXPECT_EQ(error(0, "00"), "input %x: layout '00' has 2 digits, but the machine has 1");
+  EXPECT_EQ(error(0, "1"), "input %x: layout '1' does not match the type [4/2, 8]");
+  EXPECT_EQ(error(0, "2"), "input %x: layout '2' does not match the type [4/2, 8]");
+  EXPECT_EQ(error(2, "r"), "linear %y: layout 'r' does not match the type [4/2, 6]");
 }
 
 // The types agree but the devices do not: one digit partitions x's rows, another one the result's.
@@ -167,7 +167,8 @@ TEST(CheckMapped, DigitsMustAgreeAcrossAnOperator) {
     check_mapped(mapped, digits);
     FAIL() << "accepted";
   } catch (const UserError& e) {
-    EXPECT_STREQ(e.what(), "linear %y: the layouts of its operands and its result do not agree");
+    EXPECT_STREQ(e.what(),
+                 "linear %y: the layouts of its operands and its result are inconsistent");
   }
 }
 

@@ -21,24 +21,23 @@ using machine::Layout;
 
 void check_layout(const graph::Node& node, const Layout& layout, const Digits& digits) {
   if (layout.count() != digits.count()) {
-    fail(node, fmt::format("layout '{}' has {} digits and the machine has {}", to_text(layout),
+    fail(node, fmt::format("layout '{}' has {} digits, but the machine has {}", to_text(layout),
                            layout.count(), digits.count()));
   }
   const auto shape = parallel_shape(layout, node.type.shape.sizes, digits);
   if (!shape || *shape != node.type.shape) {
-    fail(node, fmt::format("layout '{}' does not mean the type {}", to_text(layout),
+    fail(node, fmt::format("layout '{}' does not match the type {}", to_text(layout),
                            to_text(node.type.shape)));
   }
   if (digits.time() != 0 && layout[0].is_idle()) {
-    fail(node, fmt::format("layout '{}' leaves out micro-batches", to_text(layout)));
+    fail(node, fmt::format("layout '{}' leaves the digit of micro-batches idle", to_text(layout)));
   }
   if (!is_weight(node)) return;
   if (layout.digits(DigitRole::kPartial) != 0) {
     fail(node, "a weight cannot be stored as partial sums");
   }
   if (digits.time() != 0 && layout[0] != DigitRole::kReplica) {
-    fail(node,
-         fmt::format("layout '{}' gives a weight a part in every micro-batch", to_text(layout)));
+    fail(node, fmt::format("layout '{}' splits a weight over micro-batches", to_text(layout)));
   }
 }
 
@@ -48,7 +47,7 @@ void check_operands(const MappedGraph& mapped, graph::NodeId id, const Digits& d
   const auto& s = signature_of(mapped.pcg, id);
   const auto uses = infer_node_layout(s, layouts, digits);
   if (!uses || output_layout(s, *uses, digits.count()) != mapped.layouts[id.index()]) {
-    fail(mapped.pcg.node(id), "the layouts of its operands and its result do not agree");
+    fail(mapped.pcg.node(id), "the layouts of its operands and its result are inconsistent");
   }
 }
 
@@ -61,12 +60,12 @@ void check_delay(const Schedule& s, std::int64_t ranks) {
     throw UserError("plan", "schedule", message, hint);
   };
   if (s.order != Order::k1F1B || s.stages != ranks) {
-    fail("delays updates, which takes 1f1b with one stage a rank", "");
+    fail("delays updates, which requires 1f1b with one stage per rank", "");
   }
   if (s.micro_batches < ranks) {
-    fail(fmt::format("delays updates over {} ranks and has {} micro-batches", ranks,
+    fail(fmt::format("delays updates over {} ranks, but has only {} micro-batches", ranks,
                      s.micro_batches),
-         "at least as many micro-batches as ranks");
+         "use at least as many micro-batches as ranks");
   }
 }
 
@@ -77,8 +76,8 @@ void check_join(const MappedGraph& mapped, graph::NodeId id, const Digits& digit
   const auto& joined = mapped.layouts[id.index()];
   const auto mask = joined.digits(DigitRole::kPartial) & mapped.layouts[inputs[0].index()].idle();
   if (digits.group_size(mask) != static_cast<std::int64_t>(inputs.size())) {
-    fail(mapped.pcg.node(id),
-         fmt::format("joins {} tensors over {} devices", inputs.size(), digits.group_size(mask)));
+    fail(mapped.pcg.node(id), fmt::format("joins {} tensors, but over {} devices", inputs.size(),
+                                          digits.group_size(mask)));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     auto expected = joined;
@@ -89,9 +88,9 @@ void check_join(const MappedGraph& mapped, graph::NodeId id, const Digits& digit
     }
     const auto& layout = mapped.layouts[inputs[i].index()];
     if (layout == expected) continue;
-    fail(mapped.pcg.node(id), fmt::format("operand {} has layout '{}' and is joined into '{}' at "
-                                          "'{}'",
-                                          i, to_text(layout), to_text(joined), to_text(expected)));
+    fail(mapped.pcg.node(id),
+         fmt::format("operand {} has layout '{}', but joining into '{}' requires '{}'", i,
+                     to_text(layout), to_text(joined), to_text(expected)));
   }
 }
 
@@ -101,15 +100,15 @@ void check_schedule(const Schedule& s, const Digits& digits) {
   };
   const auto ranks = digits.group_size(s.digits);
   if (s.micro_batches != digits.micro_batches()) {
-    fail(fmt::format("has {} micro-batches and its layouts {}", s.micro_batches,
+    fail(fmt::format("has {} micro-batches, but the layouts have {}", s.micro_batches,
                      digits.micro_batches()));
   }
-  if ((s.digits & ~digits.space()) != 0) fail("has ranks that the machine has not");
+  if ((s.digits & ~digits.space()) != 0) fail("has ranks that the machine does not have");
   if (s.stages < 1 || s.stages % ranks != 0) {
-    fail(fmt::format("has {} stages, which {} ranks cannot share", s.stages, ranks));
+    fail(fmt::format("has {} stages, which is not a multiple of {} ranks", s.stages, ranks));
   }
   if (s.order == Order::kInterleaved && s.micro_batches % ranks != 0) {
-    fail(fmt::format("interleaves {} micro-batches, which is no multiple of {} ranks",
+    fail(fmt::format("interleaves {} micro-batches, which is not a multiple of {} ranks",
                      s.micro_batches, ranks));
   }
   check_delay(s, ranks);
@@ -119,13 +118,16 @@ void check_stage(const MappedGraph& mapped, graph::NodeId id, const Digits& digi
   const auto& node = mapped.pcg.node(id);
   const auto& s = mapped.schedule;
   const auto stage = mapped.stage[id.index()];
-  if (stage >= s.stages) fail(node, fmt::format("is in stage {} of {}", stage, s.stages));
+  if (stage >= s.stages)
+    fail(node, fmt::format("is in stage {}, but there are {} stages", stage, s.stages));
   const auto& layout = mapped.layouts[id.index()];
   if ((s.digits & ~layout.idle()) != 0) {
-    fail(node, fmt::format("layout '{}' is not in one stage of the pipeline", to_text(layout)));
+    fail(node,
+         fmt::format("layout '{}' does not belong to a single pipeline stage", to_text(layout)));
   }
   if (rank_of_place(layout, s.digits, digits) != stage % digits.group_size(s.digits)) {
-    fail(node, fmt::format("is in stage {} and its layout '{}' is not", stage, to_text(layout)));
+    fail(node, fmt::format("is in stage {}, but its layout '{}' belongs to another stage", stage,
+                           to_text(layout)));
   }
   for (auto i : mapped.pcg.inputs(id)) {
     if (mapped.stage[i.index()] > stage) {

@@ -13,8 +13,8 @@ namespace tandem::plan {
 namespace {
 
 [[noreturn]] void fail(std::string_view text) {
-  throw UserError("derivation", "", fmt::format("cannot read the step '{}'", text),
-                  "a step is: RULE [at N] [choose N[,N]]");
+  throw UserError("derivation", "", fmt::format("cannot parse the step '{}'", text),
+                  "expected RULE [at N] [choose N[,N]]");
 }
 
 }  // namespace

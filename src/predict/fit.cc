@@ -159,25 +159,25 @@ std::string device_text(const Profile& profile) {
   std::string out = fmt::format(
       "device cpu-core\n"
       "{}"
-      "  memory computer           # [PROFILE] measured when read: in equal parts\n"
-      "  reserve {:.2g} GB            # [PROFILE] twice what a process has with libtorch and MPI\n"
-      "  bandwidth {:.3g} GB/s        # [PROFILE] sum of two tensors of 128 MiB, all at once\n",
+      "  memory computer           # [PROFILE] memory of this computer, divided equally\n"
+      "  reserve {:.2g} GB            # [PROFILE] twice the memory of a process with libtorch and "
+      "MPI\n"
+      "  bandwidth {:.3g} GB/s        # [PROFILE] sum of two tensors of 128 MiB in all processes\n",
       profile.threads > 1
-          ? fmt::format("  threads {}                 # of a process\n", profile.threads)
+          ? fmt::format("  threads {}                 # per process\n", profile.threads)
           : "",
       2 * profile.resident.value / 1e9, stream_of(profile) / 1e9);
   for (const auto& [type, rate] : compute.peaks) {
-    out +=
-        fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] {}\n", name(type), rate / 1e9,
-                    type == DType::kFp32 ? "the fastest product" : "by the mean of its products");
+    out += fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] {}\n", name(type), rate / 1e9,
+                       type == DType::kFp32 ? "fastest matmul" : "from the mean of its matmuls");
   }
   return out + fmt::format(
-                   "  compute_utilization {:.2g}  # [PROFILE] mean of the products in fp32\n"
-                   "  launch {:.3g} us            # [PROFILE] a product of single numbers\n"
-                   "  store_zeros yes           # of tokens that an expert does not get\n"
-                   "  sum_rows yes              # of tables' gradients\n"
-                   "  update_in_products yes    # of weights of linear layers, plain SGD\n"
-                   "  free_at_last_use yes      # gathered weights, whole gradients\n",
+                   "  compute_utilization {:.2g}  # [PROFILE] mean of the fp32 matmuls\n"
+                   "  launch {:.3g} us            # [PROFILE] matmul of 1 x 1 matrices\n"
+                   "  store_zeros yes           # for tokens that an expert does not receive\n"
+                   "  sum_rows yes              # of embedding gradients\n"
+                   "  update_in_products yes    # of linear layers' weights, with plain SGD\n"
+                   "  free_at_last_use yes      # gathered weights and whole gradients\n",
                    compute.utilization, compute.launch * 1e6);
 }
 
@@ -199,8 +199,8 @@ std::string level_text(const Profile& profile) {
   }
   std::string out = fmt::format(
       "level process ?\n"
-      "  bandwidth {:.4g} GB/s by_device  # [PROFILE] the fastest of the rates below; cores copy\n"
-      "  latency {:.3g} us        # [PROFILE] what the shortest messages leave\n",
+      "  bandwidth {:.4g} GB/s by_device  # [PROFILE] fastest rate below; the cores copy\n"
+      "  latency {:.3g} us        # [PROFILE] from the shortest messages\n",
       most / 1e9, link.latency * 1e6);
   for (const auto& [kind, rates] : link.rates) {
     // Halos use the utilization of sends.
@@ -217,11 +217,10 @@ std::string level_text(const Profile& profile) {
 
 std::string machine_text(const Profile& profile, const std::string& source) {
   return fmt::format(
-      "# Processes on one computer that share its memory: what `tandem train` runs on without a\n"
-      "# cluster. Made by `tandem profile`: operators of the runtime in all processes at once;\n"
-      "# its collectives, of which each has its own rates; those that were not measured have "
-      "those\n"
-      "# of a send.\n"
+      "# Processes on one computer that share its memory, for `tandem train` without a cluster.\n"
+      "# Created by `tandem profile`, which ran operators and collectives in all processes at "
+      "once.\n"
+      "# A collective that was not measured has the rates of send.\n"
       "# [PROFILE] tandem profile, {} process{}, {}\n\n"
       "machine local\n"
       "usage local:PROCESSES\n"

@@ -13,13 +13,13 @@ using machine::Step;
 
 Step parse_kind(const std::string& text) {
   const auto kind = machine::parse_collective(text);
-  if (!kind) throw std::invalid_argument("no collective: " + text);
+  if (!kind) throw std::invalid_argument("unknown collective: " + text);
   return *kind;
 }
 
 DType parse_dtype(const std::string& text) {
   DType out{};
-  if (!parse_attribute(text, out)) throw std::invalid_argument("no element type: " + text);
+  if (!parse_attribute(text, out)) throw std::invalid_argument("unknown element type: " + text);
   return out;
 }
 

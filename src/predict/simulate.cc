@@ -82,7 +82,8 @@ class Simulator {
       for (std::size_t c = 0; c < classes_.size() && !is_late_; ++c) moved = advance(c) || moved;
     }
     if (is_late_) return false;
-    for (const auto& c : classes_) CHECK(c.turn == c.turns.size(), "a class waits for ever");
+    for (const auto& c : classes_)
+      CHECK(c.turn == c.turns.size(), "deadlock: a class waits forever");
     cut_out_steady_step();
     return out_.iteration < limit_;
   }

@@ -1,5 +1,5 @@
-// The module tandem._core: the commands as one function, graphs as values, and errors. What people
-// call is Python (python/tandem/), which is made of these. docs/python.md is its manual.
+// The module tandem._core: commands as one function, graphs as values, and errors. The public
+// Python API (python/tandem/) is built on it; docs/reference/python.md documents that API.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// Builds graphs node by node; every node is checked when it is added.
+// Builds graphs node by node and checks every node when it is added.
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 namespace py = pybind11;
 
-// Text is quoted where the operator's attribute is text, not where it is a word of a few.
+// Quotes the value of each attribute that is free text. Enumerators are not quoted.
 ops::AttributeList as_written(const ops::OpSpec& spec, ops::AttributeList attributes) {
   for (auto& [name, value] : attributes) {
     const auto same = [&name = name](const auto& other) { return other.first == name; };
@@ -39,7 +39,7 @@ class Builder {
     return view(graph_.node(id), inputs);
   }
 
-  // It can be built on afterwards.
+  // Returns the graph built so far. More nodes can be added afterwards.
   graph::Graph finish(const std::vector<std::string>& outputs) const {
     std::vector<graph::NodeId> ids;
     ids.reserve(outputs.size());
@@ -51,7 +51,7 @@ class Builder {
  private:
   graph::NodeId find(const std::string& name) const {
     const auto id = graph_.find(name);
-    if (!id) throw UserError("graph", "%" + name, "is no node of this graph");
+    if (!id) throw UserError("graph", "%" + name, "is not a node of this graph");
     return *id;
   }
 
@@ -68,7 +68,7 @@ std::vector<std::string> operators() {
 
 void bind_builder(py::module_& module) {
   module.def("operators", operators, "The names of all operators.");
-  py::class_<Builder>(module, "Builder", "What tandem.GraphBuilder is made of.")
+  py::class_<Builder>(module, "Builder", "Implementation of tandem.GraphBuilder.")
       .def(py::init<std::string>(), py::arg("name"))
       .def("add", &Builder::add, py::arg("op"), py::arg("inputs"), py::arg("attributes"),
            py::arg("name"))

@@ -18,10 +18,10 @@ namespace {
 namespace py = pybind11;
 using namespace std::chrono_literals;
 
-// Calls share what a process has one of (cli/host.h), and each uses every core.
+// Calls share objects that a process has once (cli/host.h), and each uses every core.
 std::timed_mutex one_at_a_time;
 
-// Work that runs from construction on; destruction stops it.
+// Work that runs from construction on. Destruction stops it.
 class Call final : public cli::Host {
  public:
   explicit Call(std::function<void()> work)
@@ -50,7 +50,7 @@ class Call final : public cli::Host {
     const std::scoped_lock lock(mutex_);
     return std::exchange(remarks_, {});
   }
-  // What was printed, of one that is done. Throws what it threw.
+  // Returns what finished work printed. Rethrows its exception.
   std::string result() {
     if (thrown_) std::rethrow_exception(thrown_);
     return document_;
@@ -76,11 +76,11 @@ class Call final : public cli::Host {
   std::atomic<bool> stop_ = false;
   std::string document_;
   std::exception_ptr thrown_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable ended_;
   std::vector<std::string> remarks_;
   bool done_ = false;
-  std::thread thread_;  // the last member: it uses the others
+  std::thread thread_;  // last member, because it uses the others
 };
 
 }  // namespace

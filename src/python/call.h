@@ -1,6 +1,6 @@
-// Runs what may take long in a thread of its own. The thread of Python that called waits for it
-// without the lock of the interpreter: others go on, and Ctrl-C is seen to, of which the work hears
-// at its next stop point (base/stop.h). Calls take turns.
+// Runs long work in a thread of its own. The calling Python thread waits without the GIL, so other
+// threads continue and Ctrl-C is handled; the work notices it at its next stop point (base/stop.h).
+// Calls run one at a time.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,7 +11,8 @@
 
 namespace tandem::python {
 
-// Returns what a command printed, if it is one; throws what the work throws. `progress` gets lines.
+// Runs `work` and returns what it printed, if it is a command. Rethrows the exceptions of `work`.
+// `progress` is called with lines.
 std::string run_call(std::function<void()> work,
                      const std::optional<pybind11::function>& progress = std::nullopt);
 

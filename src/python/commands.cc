@@ -24,7 +24,7 @@ int run_command(std::vector<std::string> words) {
   int exit_code = cli::ExitCode::kDone;
   cli::add_commands(app, exit_code);
   const std::string name = words.empty() ? "" : words[0];
-  std::ranges::reverse(words);  // as CLI11 wants them
+  std::ranges::reverse(words);  // CLI11 expects the words in reverse
   try {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
@@ -44,7 +44,7 @@ std::pair<int, std::string> run(std::vector<std::string> words,
 
 void bind_commands(py::module_& module) {
   module.def("run", run, py::arg("words"), py::arg("progress") = py::none(),
-             "Runs a command; its exit code and what it printed, which is empty or JSON.");
+             "Runs a command. Returns its exit code and its output, which is empty or JSON.");
 }
 
 }  // namespace tandem::python

@@ -1,4 +1,4 @@
-// A UserError is a tandem.Error in Python, which has the same parts.
+// Translates UserError to tandem.Error in Python, which has the same parts.
 #include <exception>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Graphs: read, built from a model, looked at, saved, and run in double by their meaning.
+// Graphs: reading, building from a model, inspection, saving, and reference evaluation in double.
 #include <fmt/format.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -51,10 +51,10 @@ Graph build(const std::string& model_text, std::int64_t batch, const std::string
   DType dtype = DType::kFp32;
   if (!parse_attribute(dtype_text, dtype)) {
     throw UserError("flag", "dtype", fmt::format("cannot be '{}'", dtype_text),
-                    "fp64, fp32, bf16 or fp16");
+                    "use fp64, fp32, bf16 or fp16");
   }
   if (batch < 0) {
-    throw UserError("flag", "batch", fmt::format("cannot be {}", batch), "a whole number from 1");
+    throw UserError("flag", "batch", fmt::format("cannot be {}", batch), "use a positive integer");
   }
   const auto model = cli::load_model(model_text);
   return model.build(batch > 0 ? batch : model.spec->train_batch, dtype);
@@ -86,9 +86,9 @@ void check_indices(const graph::Node& node, const Dense<double>& value) {
         (below == 0 || element < static_cast<double>(below))) {
       continue;
     }
-    throw UserError(
-        "value", node.name, fmt::format("cannot have an element {}", element),
-        below == 0 ? "whole numbers from 0" : fmt::format("whole numbers from 0 to {}", below - 1));
+    throw UserError("value", node.name, fmt::format("has the element {}", element),
+                    below == 0 ? "elements must be non-negative integers"
+                               : fmt::format("elements must be integers from 0 to {}", below - 1));
   }
 }
 
@@ -96,9 +96,10 @@ Dense<double> dense(const graph::Node& node, const Array& array) {
   const std::span<const py::ssize_t> sizes(array.shape(), static_cast<std::size_t>(array.ndim()));
   const auto& shape = node.type.shape.sizes;
   if (!std::ranges::equal(sizes, shape)) {
-    throw UserError("value", node.name,
-                    fmt::format("is given as [{}], and has shape [{}]", fmt::join(sizes, ", "),
-                                fmt::join(shape.begin(), shape.end(), ", ")));
+    throw UserError(
+        "value", node.name,
+        fmt::format("is given with shape [{}], but the node has shape [{}]", fmt::join(sizes, ", "),
+                    fmt::join(shape.begin(), shape.end(), ", ")));
   }
   Dense<double> out(shape, std::vector<double>(array.data(), array.data() + array.size()));
   check_indices(node, out);
@@ -111,7 +112,7 @@ py::array_t<double> array(const Dense<double>& value) {
   return out;
 }
 
-// The sources that are given. Throws where there is no source of a name.
+// Returns the given values by node name. Throws UserError if a name is not an input or weight.
 std::map<std::string, Dense<double>> given(const Graph& graph,
                                            const std::map<std::string, Array>& values) {
   std::map<std::string, Dense<double>> out;
@@ -120,13 +121,14 @@ std::map<std::string, Dense<double>> given(const Graph& graph,
     const auto at = values.find(node.name);
     if (at == values.end()) continue;
     if (!is_input(node) && !is_weight(node)) {
-      throw UserError("value", node.name, "is computed", "only inputs and weights are given");
+      throw UserError("value", node.name, "is computed, so it cannot be given",
+                      "only inputs and weights can be given");
     }
     out.emplace(node.name, dense(node, at->second));
   }
   for (const auto& [name, value] : values) {
     if (!out.contains(name)) {
-      throw UserError("value", name, fmt::format("is no input or weight of {}", graph.name()));
+      throw UserError("value", name, fmt::format("is not an input or weight of {}", graph.name()));
     }
   }
   return out;
@@ -152,7 +154,7 @@ std::map<std::string, py::array_t<double>> evaluate(const Graph& graph,
     if (wanted.empty() ? is_output : wanted.contains(name)) out[name] = array(all[id.index()]);
   }
   for (const auto& name : wanted) {
-    if (!out.contains(name)) throw UserError("value", name, "is no node of " + graph.name());
+    if (!out.contains(name)) throw UserError("value", name, "is not a node of " + graph.name());
   }
   return out;
 }
@@ -165,8 +167,8 @@ void bind_graphs(py::module_& module) {
       .def_readonly("name", &NodeView::name)
       .def_readonly("op", &NodeView::op, "The operator's name.")
       .def_readonly("attributes", &NodeView::attributes,
-                    "Those that are not the default, as graph text has them.")
-      .def_readonly("inputs", &NodeView::inputs, "The names of the nodes that it is applied to.")
+                    "The attributes without default values, as in graph text.")
+      .def_readonly("inputs", &NodeView::inputs, "The names of its inputs.")
       .def_property_readonly("shape",
                              [](const NodeView& node) { return py::tuple(py::cast(node.shape)); })
       .def_readonly("dtype", &NodeView::dtype)

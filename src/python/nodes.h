@@ -1,4 +1,4 @@
-// A node of a graph as Python has it: names and plain values, good without its graph.
+// A graph's node in Python: names and plain values, valid without its graph.
 #pragma once
 
 #include <map>
@@ -13,8 +13,9 @@ namespace tandem::python {
 struct NodeView {
   std::string name;
   std::string op;
-  std::map<std::string, std::string> attributes;  // those that are not the default, as text
-  std::vector<std::string> inputs;                // names
+  std::map<std::string, std::string>
+      attributes;                   // as text; without those that have the default value
+  std::vector<std::string> inputs;  // names of nodes
   std::vector<std::int64_t> shape;
   std::string dtype;
 };

@@ -43,7 +43,7 @@ class BlockReading {
     } else {
       out = work_text(mapped_.nodes[id.index()], view_.machine, program);
     }
-    return out.empty() ? "as on one device" : out;
+    return out.empty() ? "not partitioned" : out;
   }
 
   [[nodiscard]] std::vector<BlockWords> words_of(const std::vector<Block>& blocks) const {
@@ -56,7 +56,7 @@ class BlockReading {
         words.variable = block.variable.substr(1, block.variable.size() - 2);
       }
       for (const auto& node : block.nodes) add(node, words);
-      // What is done first, then what is stored.
+      // Operators come first, then stored tensors.
       std::ranges::stable_sort(words.lines, {}, &BlockWords::Line::stored);
       words.blocks = words_of(block.blocks);
       out.push_back(std::move(words));
@@ -77,7 +77,7 @@ class BlockReading {
   const PlanView& view_;
   MappedModel mapped_;
   std::unordered_map<std::string, graph::NodeId> in_pcg_;  // by name
-  std::vector<std::string> how_;                           // by node of the model
+  std::vector<std::string> how_;                           // layout, by node of the model
 };
 
 void append_block(const BlockWords& block, std::size_t depth, std::string& out) {

@@ -26,7 +26,7 @@ class Blocks {
   }
 
  private:
-  // The lines [begin, end), for nodes that stand `offset` behind those of the lines.
+  // Appends the lines [begin, end). `offset` is added to the node numbers of the lines.
   void append(std::size_t begin, std::size_t end, std::size_t offset, std::vector<Block>& out) {
     for (auto at = begin; at < end;) {
       if (lines_[at].kind == Kind::kRepeat) {
@@ -40,14 +40,15 @@ class Blocks {
     }
   }
 
-  // The line that ends the repeat of line `at`.
+  // Returns the line that ends the repeat of line `at`.
   [[nodiscard]] std::size_t end_of(std::size_t at) const {
     const auto depth = lines_[at].depth;
     while (lines_[at].kind != Kind::kEnd || lines_[at].depth != depth) ++at;
     return at;
   }
 
-  // Runs of rounds that are alike are blocks; what is by itself is not.
+  // Appends the repeat of line `at`. Each run of equivalent iterations becomes a block; the nodes
+  // of a single iteration are appended unfolded.
   void append_repeat(std::size_t at, std::size_t close, std::size_t offset,
                      std::vector<Block>& out) {
     const auto& repeat = lines_[at];
@@ -83,7 +84,7 @@ class Blocks {
     }
   }
 
-  // How many rounds from node `start` on are alike.
+  // Returns the number of equivalent iterations from node `start` on, at most `most`.
   [[nodiscard]] std::int64_t alike_rounds(std::size_t start, std::size_t period,
                                           std::int64_t most) const {
     for (std::int64_t rounds = 1; rounds < most; ++rounds) {
@@ -134,10 +135,10 @@ class Blocks {
     }
   }
 
-  // Of rounds that stand by themselves.
+  // Replacement of a name in an unfolded iteration.
   struct Renamed {
     std::string from, to;
-    bool whole;  // a whole name, else a part
+    bool whole;  // whether `from` is a whole name or part of one
   };
 
   std::vector<FoldedLine> lines_;

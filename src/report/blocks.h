@@ -1,5 +1,6 @@
-// A model in blocks: what repeats stands once. Rounds are those that graph/fold.h finds, as far as
-// they are also `alike`: a plan may spread the first layer differently from the others.
+// Splits a model into blocks, with repeated layers as one block. The iterations are those that
+// graph/fold.h finds, as far as their nodes are also `alike`: a plan may partition the first layer
+// differently from the others.
 #pragma once
 
 #include <functional>
@@ -11,21 +12,22 @@
 namespace tandem::report {
 
 struct BlockNode {
-  graph::NodeId id;                   // in the block's first round
+  graph::NodeId id;                   // node of the block's first iteration
   std::string name;                   // "l{i}.ffn1"
-  std::vector<std::string> operands;  // names as in graph text: the block's, outer or carried ones
+  std::vector<std::string> operands;  // names as in graph text: of the block, outer, or carried
 };
 
-// Has nodes, or blocks inside it.
+// Nodes or nested blocks, and how often they repeat.
 struct Block {
-  // `name` is `first` in the first round and then `later` of the round before.
+  // A value from the previous iteration: `name` is `first` in the first iteration, and later the
+  // previous iteration's `later`.
   struct Carry {
     std::string name, first, later;
   };
 
   std::int64_t count = 1;
-  // Where count is more than 1: rounds of `period` nodes each, from node `start` on; in names
-  // `variable` stands for the round's number, which begins at `from`.
+  // If count is more than 1, the block has iterations of `period` nodes each, from node `start` on.
+  // In names, `variable` is the number of the iteration, which begins at `from`.
   std::string variable = {};  // "{i}"
   std::int64_t from = 0;
   graph::NodeId start = {};
@@ -37,7 +39,7 @@ struct Block {
 };
 
 using Alike = std::function<bool(graph::NodeId, graph::NodeId)>;
-// Where nothing is alike nothing folds, and all names are the nodes' own.
+// Returns the blocks of `model`. Folds nothing if `alike` returns false for all pairs.
 std::vector<Block> blocks_of(const graph::Graph& model, const Alike& alike);
 
 }  // namespace tandem::report

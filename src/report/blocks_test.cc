@@ -43,7 +43,7 @@ return %y
 
 TEST(Blocks, AreRunsOfRoundsThatAreAlike) {
   const auto chain = graph::parse_graph(kChain);
-  // Nodes of the same number are alike; the first is %x.
+  // Nodes with the same letter are equivalent; the first is %x.
   const auto blocks = [&](const std::string& kinds) {
     return text_of(blocks_of(chain, [&](graph::NodeId a, graph::NodeId b) {
       return kinds[a.index()] == kinds[b.index()];
@@ -89,7 +89,7 @@ return %end2
   EXPECT_EQ(text_of(blocks_of(nested, [](auto, auto) { return true; })),
             "x(); 3 x [in=x/end{i} start{i}(in); 4 x [part{i}.{j}(start{i})]; "
             "end{i}(part{i}.0,part{i}.3)]");
-  // The round in the middle is different in its third part.
+  // The middle iteration differs in its third part.
   const graph::NodeId odd(1 + 6 + 3);
   EXPECT_EQ(text_of(blocks_of(nested, [&](auto a, auto b) { return a != odd && b != odd; })),
             "x() start0(x); 4 x [part0.{j}(start0)]; end0(part0.0,part0.3) start1(end0); "

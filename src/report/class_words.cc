@@ -7,7 +7,7 @@
 
 namespace tandem::report {
 
-// As the simulator makes them.
+// Matches the classes of the simulator.
 machine::DigitMask digits_of_classes(const lower::Program& program,
                                      const machine::Machine& machine) {
   return lower::class_digits(program) | group_digits(machine, program.digits);
@@ -28,7 +28,7 @@ std::string class_text(const lower::Program& program, const machine::Machine& ma
     list += fmt::format("{}{}", i == 0 ? "" : ", ", members[i]);
   }
   if (members.size() == 1) return "device " + list;
-  return fmt::format("devices {}{} ({} alike)", list, members.size() > kListed ? ", ..." : "",
+  return fmt::format("devices {}{} ({} equivalent)", list, members.size() > kListed ? ", ..." : "",
                      members.size());
 }
 

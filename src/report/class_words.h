@@ -1,4 +1,4 @@
-// Classes of devices and their streams, as timelines name them.
+// Names equivalence classes of devices and their streams for timelines.
 #pragma once
 
 #include <string>
@@ -10,23 +10,24 @@
 
 namespace tandem::report {
 
-// The digits by which classes differ: by what devices do, and by their group.
+// Returns the digits that tell classes apart: those of the program's work and of machine groups.
 machine::DigitMask digits_of_classes(const lower::Program& program,
                                      const machine::Machine& machine);
 
-// By class, the device that stands for it.
+// Returns the device that represents each class.
 std::vector<std::int64_t> devices_of_classes(const lower::Program& program,
                                              const machine::Machine& machine);
 
-// "device 3", "devices 0, 1, 2, 3, ... (8 alike)": those of the class of `device`.
+// Returns the devices in the class of `device`: "device 3", "devices 0, 1, 2, 3, ... (8
+// equivalent)".
 std::string class_text(const lower::Program& program, const machine::Machine& machine,
                        std::int64_t device);
 
-// "compute", "node: sends".
+// Returns the name of a stream: "compute", "node: sends".
 std::string stream_text(const machine::Machine& machine, std::uint32_t stream);
 
-// Which classes a timeline shows that has room for so many spans: the busiest always, then in order
-// those for which there is room.
+// Returns for each class whether a timeline of at most `most_spans` spans shows it. The busiest
+// class is always shown, the others in order while there is room.
 std::vector<bool> shown_classes(const predict::Simulation& simulation, std::size_t classes,
                                 std::size_t most_spans);
 

@@ -10,7 +10,7 @@ namespace tandem::report {
 
 namespace {
 
-// Features, rows and columns are told by the factor of the operator's index text: n, k, d.
+// Names a factor of features by its letter in the operator's index text: n, k, d.
 std::string use_text(const strategies::AnalyzedNode& node, machine::DigitUse use) {
   using strategies::FactorKind;
   if (use.is_factor()) {
@@ -32,6 +32,24 @@ std::string use_text(const strategies::AnalyzedNode& node, machine::DigitUse use
   return use == machine::DigitUse::kReplica ? "copies" : "idle";
 }
 
+// Returns the field's name for a use: a matmul is column-parallel if a factor of its weight alone
+// is partitioned, and row-parallel if the factor that it sums over is.
+std::string words_for(const strategies::AnalyzedNode& node, machine::DigitUse use,
+                      const std::string& what) {
+  if (what == "copies") return "replicated";
+  if (what == "heads") return "head-parallel";
+  if (what == "experts") return "expert-parallel";
+  const auto& contraction = node.signature.contraction;
+  if (!use.is_factor() || !contraction ||
+      node.kinds[use.factor()] != strategies::FactorKind::kModel) {
+    return what;
+  }
+  const auto bit = term::FactorMask{1} << use.factor();
+  if ((contraction->columns & bit) != 0) return fmt::format("column-parallel ({})", what);
+  if ((contraction->depth & bit) != 0) return fmt::format("row-parallel ({})", what);
+  return what;
+}
+
 }  // namespace
 
 std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
@@ -41,7 +59,9 @@ std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::No
     const auto what = use_text(node, layout.uses[i]);
     auto at = std::ranges::find(out, what, &Use::what);
     if (at == out.end()) {
-      at = out.insert(at, {.what = what, .cuts = layout.uses[i].is_factor()});
+      at = out.insert(at, {.what = what,
+                           .words = words_for(node, layout.uses[i], what),
+                           .cuts = layout.uses[i].is_factor()});
     }
     at->digits |= machine::bit(i);
   }
@@ -74,7 +94,7 @@ std::string uses_text(const std::vector<Use>& uses, const machine::Machine& mach
   std::vector<std::string> out;
   out.reserve(uses.size());
   for (const auto& use : uses) {
-    out.push_back(fmt::format("{} over {}", use.what, levels_text(use.digits, machine, digits)));
+    out.push_back(fmt::format("{} over {}", use.words, levels_text(use.digits, machine, digits)));
   }
   return join(out, ", ");
 }

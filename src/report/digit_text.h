@@ -1,4 +1,4 @@
-// What digits do, in words: "batch over node 8, n over gpu 3".
+// Describes what machine digits do: "batch over node 8, column-parallel (n) over gpu 3".
 #pragma once
 
 #include <string>
@@ -12,23 +12,24 @@ namespace tandem::report {
 // Digits that do the same for an operator.
 struct Use {
   std::string what;   // "batch", "sequence", "heads", a factor's name; "partial", "copies", "idle"
-  bool cuts = false;  // do they run along a factor?
+  std::string words;  // the same in the field's words: "column-parallel (n)", "replicated"
+  bool cuts = false;  // whether they partition a factor
   machine::DigitMask digits = 0;
   bool operator==(const Use&) const = default;
 };
 
-// In the order of their first digits.
+// Returns the uses of `layout`, ordered by their first digits.
 std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
                          const machine::Digits& digits);
 
-// The levels that the digits belong to, and how many places they make there.
+// A machine level, and how many places some digits make in it.
 struct LevelPart {
-  std::string level;  // "micro-batch" for those of time
+  std::string level;  // "micro-batch" for digits of time
   std::int64_t size = 1;
 };
 std::vector<LevelPart> level_parts(machine::DigitMask mask, const machine::Machine& machine,
                                    const machine::Digits& digits);
-// "node 2 x socket 2".
+// Returns the levels that the digits span: "node 2 x socket 2".
 std::string levels_text(machine::DigitMask mask, const machine::Machine& machine,
                         const machine::Digits& digits);
 

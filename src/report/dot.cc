@@ -14,7 +14,7 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-// In quotes. A line break is "\n"; what has a meaning to Graphviz loses it.
+// Returns text in quotes for Graphviz. Escapes special characters and writes line breaks as "\n".
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
@@ -44,7 +44,7 @@ std::string_view color_of(machine::Step kind) {
   }
 }
 
-// What is written beside the names and operators.
+// Notes that are written next to names and operators.
 class Notes {
  public:
   virtual ~Notes() = default;
@@ -130,7 +130,7 @@ class Drawing {
     for (const auto& inner : block.blocks) add(inner, depth + (repeats ? 1 : 0));
     if (!repeats) return;
     out_ += indentation + "}\n";
-    // The first round is drawn for all of them.
+    // The first iteration represents all of them.
     const auto start = block.start.index();
     const auto size = static_cast<std::size_t>(block.count) * block.period;
     for (auto i = start + block.period; i < start + size; ++i) {
@@ -146,14 +146,14 @@ class Drawing {
         op.role() == ops::Role::kSource ? " shape=ellipse" : "");
   }
 
-  // `periods`: of the blocks around that repeat.
+  // Draws the edges of a block. `periods` are those of the repeated blocks around it.
   void connect(const Block& block, std::vector<std::size_t> periods) {
     if (block.count > 1) periods.push_back(block.period);
     for (const auto& node : block.nodes) connect(node.id, periods);
     for (const auto& inner : block.blocks) connect(inner, periods);
   }
 
-  // Equal edges, from operands that are drawn as one, are one edge.
+  // Draws the edges of one node. Equal edges are drawn once, with their number.
   void connect(NodeId user, std::span<const std::size_t> periods) {
     std::vector<std::pair<Edge, int>> edges;
     const auto add = [&](Edge edge) {
@@ -170,7 +170,7 @@ class Drawing {
       Edge edge{from, notes_.of_edge(user, i), move != nullptr ? color_of(move->kind) : ""};
       add(edge);
       for (auto period : periods) {
-        // What is carried comes in later rounds from the round before.
+        // In later iterations, a carried operand comes from the previous iteration.
         edge.from = drawn_[model_.inputs(NodeId(user.index() + period))[i].index()];
         edge.carried = true;
         if (edge.from != from) add(edge);
@@ -197,7 +197,7 @@ class Drawing {
 
   const Graph& model_;
   const Notes& notes_;
-  std::vector<NodeId> drawn_;  // by node, the one that is drawn for it
+  std::vector<NodeId> drawn_;  // by node: the node that is drawn for it
   std::size_t clusters_ = 0;
   std::string out_;
 };

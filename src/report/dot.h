@@ -1,4 +1,4 @@
-// A graph for Graphviz: blocks that repeat are drawn once, in a box that says how often.
+// Writes a graph for Graphviz. Repeated blocks are drawn once, in a box with the count.
 //   tandem show mlp --dot | dot -Tsvg >mlp.svg
 #pragma once
 
@@ -11,8 +11,7 @@ namespace tandem::report {
 
 std::string dot(const graph::Graph& model, const std::vector<Block>& blocks);
 
-// With what the devices do in the nodes; edges say how an operand is read and, in a colour, what is
-// communicated for it.
+// Adds the layout to each node. Edges show the type that is read and, in colour, the communication.
 std::string dot(const MappedModel& mapped, const std::vector<Block>& blocks,
                 const machine::Machine& machine, const lower::Program& program);
 

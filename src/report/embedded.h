@@ -1,4 +1,4 @@
-// The files of the page that shows a plan (page/).
+// Gives access to the embedded files of the page that shows a plan (page/).
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace tandem::report {
 
-// Every src/report/page/*, sorted by name.
+// Returns the files src/report/page/*, sorted by name.
 std::span<const EmbeddedFile> embedded_page();
 
 }  // namespace tandem::report

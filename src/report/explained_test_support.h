@@ -1,4 +1,4 @@
-// For tests: a small network under a named strategy, as a plan that is lowered and simulated.
+// Test support: plans a small network with a named strategy, and lowers and simulates the plan.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace tandem::report {
 
-// What a PlanView refers to.
+// Owns the objects that a PlanView refers to.
 struct ExplainedPlan {
   plan::Plan plan;
   machine::Machine machine;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "report/block_words.h"
 #include "report/digit_text.h"
@@ -22,7 +23,7 @@ std::string percent_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "";
 }
 
-// Without what is nothing.
+// Returns the passes that take time: "forward 1.2 ms, backward 2.3 ms".
 std::string times_text(const OperatorTime& time) {
   std::vector<std::string> out;
   const auto add = [&](const char* pass, Seconds seconds) {
@@ -31,73 +32,75 @@ std::string times_text(const OperatorTime& time) {
     }
   };
   add("forward", time.forward);
-  add("again", time.again);
+  add("recompute", time.again);
   add("backward", time.backward);
   add("update", time.update);
   return join(out, ", ");
 }
 
 std::string operators_table(const std::vector<OperatorTime>& operators, Seconds compute) {
-  std::string out;
+  Table table({{""}, {"", Align::kRight}, {"", Align::kRight}, {"", Align::kRight}, {""}});
   for (const auto& time : operators) {
-    out += fmt::format("  {:<20} {:>6} {:>9} {:>5}   {}\n", time.op,
-                       fmt::format("x{}", time.group.count), seconds_text(time.total().value),
-                       percent_text(time.total().value, compute.value), times_text(time));
+    table.add({time.op, fmt::format("x{}", time.group.count), seconds_text(time.total().value),
+               percent_text(time.total().value, compute.value), times_text(time)});
   }
-  return out;
+  return table.to_text();
 }
 
 std::string slowest_table(const std::vector<OperatorTime>& nodes, Seconds compute) {
-  std::string out;
+  Table table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}, {""}});
   for (std::size_t i = 0; i < std::min(kTop, nodes.size()); ++i) {
-    out += fmt::format("  {:<28} {:<16} {:>9} {:>5}   {}\n", nodes[i].group.text(), nodes[i].op,
-                       seconds_text(nodes[i].total().value),
-                       percent_text(nodes[i].total().value, compute.value), times_text(nodes[i]));
+    table.add({nodes[i].group.text(), nodes[i].op, seconds_text(nodes[i].total().value),
+               percent_text(nodes[i].total().value, compute.value), times_text(nodes[i])});
   }
-  return out;
+  return table.to_text();
 }
 
 std::string transfers_table(const std::vector<Transfer>& transfers, const PlanView& view) {
-  std::string out;
+  Table table({{""},
+               {""},
+               {"", Align::kRight},
+               {"", Align::kRight},
+               {"", Align::kRight},
+               {"", Align::kRight}});
   for (std::size_t i = 0; i < std::min(kTop, transfers.size()); ++i) {
     const auto& t = transfers[i];
     if (t.exposed <= Seconds{}) break;
-    out += fmt::format("  {} over {}: {} time{}, {}, {}, {} exposed\n", t.what,
-                       levels_text(t.digits, view.machine, view.program.digits), t.times,
-                       t.times == 1 ? "" : "s", bytes_text(t.bytes.value),
-                       seconds_text(t.serialized.value), seconds_text(t.exposed.value));
+    table.add({t.what, "over " + levels_text(t.digits, view.machine, view.program.digits),
+               fmt::format("{} time{}", t.times, t.times == 1 ? "" : "s"),
+               bytes_text(t.bytes.value), seconds_text(t.serialized.value),
+               seconds_text(t.exposed.value) + " exposed"});
   }
+  const auto out = table.to_text();
   return out.empty() ? "  none\n" : out;
 }
 
 std::string tensors_table(const std::vector<TensorGroup>& tensors, Bytes peak) {
-  std::string out;
+  Table table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}});
   for (std::size_t i = 0; i < std::min(kTop, tensors.size()); ++i) {
-    out += fmt::format("  {:<44} {:<16} {:>9} {:>5}\n", tensors[i].group.text(), tensors[i].part,
-                       bytes_text(tensors[i].bytes.value),
-                       percent_text(tensors[i].bytes.value, peak.value));
+    table.add({tensors[i].group.text(), tensors[i].part, bytes_text(tensors[i].bytes.value),
+               percent_text(tensors[i].bytes.value, peak.value)});
   }
-  return out;
+  return table.to_text();
 }
 
 std::string memory_section(const PlanView& view) {
   const auto tightest = view.memory();
   const auto peak = peak_of(view.program, tightest.needs);
-  auto out =
-      fmt::format("\nMemory: {} of {} a device{}. What the fullest one holds at the peak, in {}:\n",
-                  bytes_text(tightest.needs.peak.value), bytes_text(tightest.limit.value),
-                  tightest.fits() ? "" : ", which does not fit", peak.when);
+  auto out = fmt::format("\nMemory at the peak: {} of {} on the fullest device{}, in {}:\n",
+                         bytes_text(tightest.needs.peak.value), bytes_text(tightest.limit.value),
+                         tightest.fits() ? "" : " (does not fit)", peak.when);
   out += memory_table(peak);
-  return out + "The largest:\n" +
+  return out + "Largest tensors:\n" +
          tensors_table(tensors_at_peak(view.program, tightest.needs), tightest.needs.peak);
 }
 
 std::string schedule_section(const PlanView& view) {
-  std::string out = "\nHow a step runs:\n";
+  std::string out = "\nSchedule:\n";
   for (const auto& sentence : schedule_sentences(view)) out += "  " + sentence + "\n";
   const auto rules = derivation_rules(view.plan.derivation);
   out += rules.empty()
-             ? "  The graph is the model's own: no rewrites.\n"
+             ? "  The graph is the model's, without rewrites.\n"
              : fmt::format("  The graph is the model's, rewritten by {}.\n", rules_text(rules));
   return out;
 }
@@ -117,15 +120,15 @@ std::string explanation_text(const PlanView& view, std::int64_t tokens) {
   out += fmt::format("  bound by    {}\n",
                      bound_text(shares, simulation, view.machine, program.digits));
   out += schedule_section(view);
-  out += "\nWhat is spread how:\n" + block_text(block_words(view));
-  out += "\nWhere the time goes, on the busiest device:\n" + time_table(shares, simulation);
-  out += "\nCompute, by operator:\n" +
+  out += "\nLayout of operators and tensors:\n" + block_text(block_words(view));
+  out += "\nTime on the busiest device:\n" + time_table(shares, simulation);
+  out += "\nCompute by operator:\n" +
          operators_table(times_by_operator(program, times), simulation.compute);
-  out += "The longest:\n" + slowest_table(times_by_node(program, times), simulation.compute);
+  out += "Slowest operators:\n" + slowest_table(times_by_node(program, times), simulation.compute);
   const auto moves = communication_text(shares, view.machine, program.digits);
   if (!moves.empty()) {
-    out += "\nWhat communicates, per device and step:\n" + moves;
-    out += "The most exposed:\n" + transfers_table(transfers_by_tensor(program, times), view);
+    out += "\nCommunication, per device and step:\n" + moves;
+    out += "Most exposed:\n" + transfers_table(transfers_by_tensor(program, times), view);
   }
   return out + memory_section(view);
 }

@@ -1,5 +1,4 @@
-// Why a plan is what it is: what takes its time, its memory and its communication, and how it
-// spreads what.
+// Explains a plan: the layout of its operators, and what takes its time, memory and communication.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,11 +8,13 @@
 
 namespace tandem::report {
 
-// `tokens` of a step, 0 where there are none.
+// Returns the text of `tandem explain plan.json`. `tokens` is the number of tokens per step, or 0
+// if the network has none.
 std::string explanation_text(const PlanView& view, std::int64_t tokens);
 
-// Under the keys of report::details_json, and "margin", "memory_limit_bytes", "schedule",
-// "rules", "compute_by_operator", "blocks", "slowest_operators", "most_exposed", "largest_tensors".
+// Returns the keys of report::details_json and these: "feasible", "margin", "memory_limit_bytes",
+// "schedule", "rules", "compute_by_operator", "blocks", "slowest_operators", "most_exposed",
+// "largest_tensors".
 nlohmann::ordered_json explanation_json(const PlanView& view);
 
 }  // namespace tandem::report

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "report/plot.h"
 
@@ -21,7 +22,7 @@ std::vector<std::size_t> fastest_first(const Exploration& exploration, std::size
   return out;
 }
 
-// Quoted where it has to be.
+// Returns a cell of CSV: quoted if it contains a comma, a quote or a line end.
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string out = "\"";
@@ -29,33 +30,29 @@ std::string csv_cell(const std::string& text) {
   return out + "\"";
 }
 
-// "pareto, within 15 %, also dp:recompute=selective"
+// Returns "pareto, error up to 15 %, same as dp:recompute=selective".
 std::string notes_text(const search::Evaluated& point, bool is_front) {
   std::vector<std::string> notes;
   if (is_front) notes.emplace_back("pareto");
-  if (point.is_rough()) notes.push_back(fmt::format("within {:.0f} %", 100 * point.error_bound));
-  if (!point.same_as.empty()) notes.push_back("also " + point.same_as[0]);
+  if (point.is_rough())
+    notes.push_back(fmt::format("error up to {:.0f} %", 100 * point.error_bound));
+  if (!point.same_as.empty()) notes.push_back("same as " + point.same_as[0]);
   if (point.same_as.size() > 1) notes.push_back(fmt::format("{} more", point.same_as.size() - 1));
   return join(notes, ", ");
 }
 
-// The values of a point's case, under the keys.
+// A setting of the sweep and its value in each case.
 struct Column {
   std::string key;
   std::vector<std::string> values;  // by case
-  std::size_t width = 0;
 };
 
-// Of what differs between cases.
+// Returns the settings that differ between cases.
 std::vector<Column> columns_of(const std::vector<Case>& cases) {
   std::vector<Column> out;
   for (std::size_t k = 0; k < cases[0].values.size(); ++k) {
     Column column{.key = cases[0].values[k].first, .values = {}};
-    column.width = column.key.size();
-    for (const auto& on : cases) {
-      column.values.push_back(on.values[k].second);
-      column.width = std::max(column.width, column.values.back().size());
-    }
+    for (const auto& on : cases) column.values.push_back(on.values[k].second);
     const auto differs = [&](const auto& value) { return value != column.values[0]; };
     if (std::ranges::any_of(column.values, differs)) out.push_back(std::move(column));
   }
@@ -75,35 +72,35 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
   const auto order = fastest_first(exploration, case_number);
   const auto front = marked(pareto_front(exploration.points, order), exploration.points.size());
   const auto& fsdp = exploration.reference[case_number];
-  std::size_t width = 8;
   const auto shown = std::min(most, order.size());
-  for (std::size_t i = 0; i < shown; ++i) {
-    width = std::max(width, exploration.points[order[i]].name.size());
-  }
-  std::string out = fmt::format("  {:<{}}  {:>9}  {:>7}  {:>7}  {:>9}  fits\n", "strategy", width,
-                                "time", "x fsdp", "exposed", "memory");
+  Table table({{"strategy"},
+               {"step time", Align::kRight},
+               {"x fsdp", Align::kRight},
+               {"exposed", Align::kRight},
+               {"memory", Align::kRight},
+               {"fits"},
+               {""}});
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& p = exploration.points[order[i]];
-    const auto relative = fsdp ? fmt::format("{:.2f}", p.throughput / *fsdp) : "";
-    auto line = fmt::format("  {:<{}}  {:>9}  {:>7}  {:>5.1f} %  {:>9}  {:<3}  {}", p.name, width,
-                            seconds_text(p.simulation.iteration.value), relative,
-                            100 * p.exposed_share(), bytes_text(p.simulation.memory.value),
-                            p.feasible ? "yes" : "no", notes_text(p, front[order[i]]));
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
+    table.add({p.name, seconds_text(p.simulation.iteration.value),
+               fsdp ? fmt::format("{:.2f}", p.throughput / *fsdp) : "",
+               fmt::format("{:.1f} %", 100 * p.exposed_share()),
+               bytes_text(p.simulation.memory.value), p.feasible ? "yes" : "no",
+               notes_text(p, front[order[i]])});
   }
+  auto out = table.to_text();
   if (order.size() > shown) out += fmt::format("  ... and {} slower\n", order.size() - shown);
   const auto best = fastest(exploration.points, order, search::Memory::kLimited);
   const auto unlimited = fastest(exploration.points, order, search::Memory::kUnlimited);
   if (!best) {
-    out += fmt::format("  nothing fits: {} may be used\n",
+    out += fmt::format("  No strategy fits into the memory limit of {}.\n",
                        bytes_text(std::ranges::min(on.limits).value));
   } else if (best != unlimited) {
     const auto& a = exploration.points[*best];
     const auto& b = exploration.points[*unlimited];
-    out +=
-        fmt::format("  fastest that fits: {}; without the limit {} is {:.2f} x as fast, {} over\n",
-                    a.name, b.name, b.throughput / a.throughput, bytes_text(b.over.value));
+    out += fmt::format(
+        "  Fastest that fits: {}. Without the memory limit: {}, {:.2f} x as fast, {} too much.\n",
+        a.name, b.name, b.throughput / a.throughput, bytes_text(b.over.value));
   }
   return out;
 }
@@ -115,25 +112,27 @@ std::string ranking_table(const Exploration& exploration, const std::vector<Case
   const auto front = marked(pareto_front(points, order), points.size());
   const auto columns = columns_of(cases);
   const auto shown = std::min(most, order.size());
-  std::size_t width = 8;
-  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, points[order[i]].name.size());
-  std::string out = fmt::format("  {:<{}}", "strategy", width);
-  for (const auto& column : columns) out += fmt::format("  {:<{}}", column.key, column.width);
-  out +=
-      fmt::format("  {:>9}  {:>9}  {:>7}  {:>9}  fits\n", "samples/s", "time", "exposed", "memory");
+  std::vector<TableColumn> titles = {{"strategy"}};
+  for (const auto& column : columns) titles.push_back({column.key});
+  for (const char* title : {"samples/s", "step time", "exposed", "memory"}) {
+    titles.push_back({title, Align::kRight});
+  }
+  titles.push_back({"fits"});
+  titles.push_back({""});
+  Table table(std::move(titles));
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& p = points[order[i]];
-    auto line = fmt::format("  {:<{}}", p.name, width);
-    for (const auto& column : columns) {
-      line += fmt::format("  {:<{}}", column.values[p.case_number], column.width);
-    }
-    line += fmt::format("  {:>9}  {:>9}  {:>5.1f} %  {:>9}  {:<3}  {}", si(p.throughput),
-                        seconds_text(p.simulation.iteration.value), 100 * p.exposed_share(),
-                        bytes_text(p.simulation.memory.value), p.feasible ? "yes" : "no",
-                        notes_text(p, front[order[i]]));
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
+    std::vector<std::string> cells = {p.name};
+    for (const auto& column : columns) cells.push_back(column.values[p.case_number]);
+    cells.push_back(si(p.throughput));
+    cells.push_back(seconds_text(p.simulation.iteration.value));
+    cells.push_back(fmt::format("{:.1f} %", 100 * p.exposed_share()));
+    cells.push_back(bytes_text(p.simulation.memory.value));
+    cells.emplace_back(p.feasible ? "yes" : "no");
+    cells.push_back(notes_text(p, front[order[i]]));
+    table.add(std::move(cells));
   }
+  auto out = table.to_text();
   if (order.size() > shown) out += fmt::format("  ... and {} slower\n", order.size() - shown);
   return out;
 }
@@ -165,7 +164,7 @@ std::string exploration_svg(const Exploration& exploration, const std::vector<Ca
   constexpr double kGiga = 1e9;
   Scatter plot{.title = title,
                .x_label = "memory of the fullest device, GB",
-               .y_label = "samples a second",
+               .y_label = "samples/s",
                .series = {}};
   const auto dot = [&](std::size_t i) {
     const auto& p = exploration.points[i];
@@ -191,7 +190,7 @@ std::string exploration_svg(const Exploration& exploration, const std::vector<Ca
     plot.series.push_back(std::move(best));
   }
   if (cases.size() == 1) {
-    plot.x_limit = {std::ranges::min(cases[0].limits).value / kGiga, "may be used"};
+    plot.x_limit = {std::ranges::min(cases[0].limits).value / kGiga, "memory limit"};
   }
   return svg(plot);
 }

@@ -1,4 +1,4 @@
-// What an exploration found: a table for people, one for programs, and a plot.
+// Prints the result of an exploration as a text table, as CSV and as a plot.
 #pragma once
 
 #include <string>
@@ -8,23 +8,25 @@
 
 namespace tandem::report {
 
-// The points of one case, fastest first, at most `most` of them: time, speed relative to the
-// exploration's reference, exposed communication, memory, and whether it fits.
+// Returns a table with at most `most` points of one case, fastest first. Its columns are step time,
+// speed relative to the exploration's reference, exposed communication, memory, and whether the
+// point fits.
 std::string exploration_table(const search::Exploration& exploration, const search::Case& on,
                               std::size_t case_number, std::size_t most);
 
-// The points of all cases, the highest throughput first, at most `most` of them, with what tells
-// their cases apart in columns:
-//   strategy   batch  samples/s    time  exposed  memory  fits
-//   dp         128        412 k  311 us   12.0 %    6 MB  yes
+// Returns a table with at most `most` points of all cases, highest throughput first. Each setting
+// that differs between cases has a column:
+//   strategy  batch  samples/s  step time  exposed  memory  fits
+//   dp        128         412k     311 us   12.0 %    6 MB  yes
 std::string ranking_table(const search::Exploration& exploration,
                           const std::vector<search::Case>& cases, std::size_t most);
 
-// All points, a line each, under a line of names. Values of the sweep come first.
+// Returns all points as CSV with a header line. The values of the sweep are the first columns.
 std::string exploration_csv(const search::Exploration& exploration,
                             const std::vector<search::Case>& cases);
 
-// Memory of the fullest device against throughput, with the Pareto front of each case.
+// Returns an SVG plot of throughput against the memory of the fullest device, with the Pareto front
+// of each case.
 std::string exploration_svg(const search::Exploration& exploration,
                             const std::vector<search::Case>& cases, const std::string& title);
 

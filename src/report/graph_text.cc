@@ -34,39 +34,40 @@ Totals totals_of(const Graph& graph, NodeId first, std::size_t nodes) {
   return out;
 }
 
-// Of a weight its parameters, of a compute node its operations, of a repeat what a round has.
+// Returns the comment of a line: the parameters of a weight, the operations of a compute node, or
+// both for one iteration of a repeat.
 std::string comment(const Graph& graph, const FoldedLine& line) {
   const auto totals = totals_of(graph, line.first, line.nodes);
   if (line.kind == FoldedLine::Kind::kRepeat) {
-    return fmt::format("{} x ({} parameters, {})", line.count, si(totals.parameters),
+    return fmt::format("{} x ({} parameters, {})", line.count, count_text(totals.parameters),
                        flops_text(totals.flops));
   }
-  if (totals.parameters > 0) return fmt::format("{} parameters", si(totals.parameters));
+  if (totals.parameters > 0) return fmt::format("{} parameters", count_text(totals.parameters));
   return totals.flops > 0 ? flops_text(totals.flops) : std::string();
 }
 
 std::string work_text(Flops flops, Bytes lookups) {
   auto out = flops_text(flops.value);
-  if (lookups > Bytes{}) out += fmt::format(", {} looked up", bytes_text(lookups.value));
+  if (lookups > Bytes{}) out += fmt::format(", {} of embedding lookups", bytes_text(lookups.value));
   return out;
 }
 
-// What the first line does not say already: kinds of layers where there are several, what a sample
-// and a token cost.
+// Returns the lines that follow the first one: parameters by kind of layer if there are several
+// kinds, and the operations and lookups per sample and per token.
 std::vector<std::string> figure_lines(const strategies::ModelFigures& figures) {
   std::vector<std::string> out;
   if (figures.parameters.size() > 1) {
     std::vector<std::string> kinds;
     for (const auto& [kind, count] : figures.parameters) {
-      kinds.push_back(fmt::format("{} {}", si(static_cast<double>(count)), name(kind)));
+      kinds.push_back(fmt::format("{} {}", count_text(static_cast<double>(count)), name(kind)));
     }
     out.push_back("parameters: " + join(kinds, ", "));
   }
   const bool says_more = figures.samples > 1 && figures.flops > Flops{};
   if (!says_more && figures.lookups == Bytes{}) return out;
-  auto work = "a sample: " + work_text(figures.flops, figures.lookups);
+  auto work = "per sample: " + work_text(figures.flops, figures.lookups);
   if (figures.tokens > 0) {
-    work += "; a token: " + work_text(figures.flops_of_token(), figures.lookups_of_token());
+    work += "; per token: " + work_text(figures.flops_of_token(), figures.lookups_of_token());
   }
   out.push_back(work);
   return out;
@@ -78,8 +79,8 @@ std::string graph_text(const Graph& graph, const std::string& title, std::int64_
   const auto parameters = models::count_parameters(graph);
   graph::FoldedTextOptions options;
   options.header = {fmt::format(
-      "{}: {} parameters ({}), {} forward, {} nodes", title, si(static_cast<double>(parameters)),
-      bytes_text(models::weights_bytes(graph).value),
+      "{}: {} parameters ({}), {} forward, {} nodes", title,
+      count_text(static_cast<double>(parameters)), bytes_text(models::weights_bytes(graph).value),
       flops_text(models::count_forward_flops(graph).value), graph.size())};
   std::ranges::copy(figure_lines(strategies::figures_of(graph, samples)),
                     std::back_inserter(options.header));

@@ -23,7 +23,7 @@ std::string NodeGroup::text() const {
 
 namespace {
 
-// The name that stands for all of a group while it is made: a member's own while it is alone.
+// Adds a node to the group. The group keeps the name of a single member and folds that of several.
 void add_member(NodeGroup& group, const std::string& name) {
   group.name = ++group.count == 1 ? name : folded_name(name);
 }
@@ -73,7 +73,7 @@ std::vector<OperatorTime> compute_times(const Program& program, const std::vecto
 constexpr std::array<std::string_view, lower::kBufferKinds> kPartNames = {
     "inputs", "weights", "optimizer state", "activations", "gradients", "gathered weights"};
 
-// Tensors into groups of the same name and part.
+// Collects tensors into groups of the same folded name and part.
 class TensorGroups {
  public:
   explicit TensorGroups(const Program& program) : program_(program) {}
@@ -88,7 +88,7 @@ class TensorGroups {
       groups_.back().part = part;
     }
     auto& group = groups_[at->second];
-    // Several micro-batches' are one name.
+    // The tensors of several micro-batches have the same name, which is not folded.
     if (group.group.count > 0 && group.group.name == name) {
       ++group.group.count;
     } else {
@@ -132,12 +132,12 @@ std::vector<Transfer> transfers_by_tensor(const Program& program,
         known.try_emplace({folded_name(name), task.step.digits, task.remade}, out.size());
     if (fresh) {
       out.emplace_back();
-      out.back().what = name + (task.remade ? ", again" : "");
+      out.back().what = name + (task.remade ? ", repeated for backward" : "");
       out.back().kind = predict::kind_of(program, task);
       out.back().digits = task.step.digits;
     }
     auto& sum = out[at->second];
-    if (!fresh) sum.what = folded_name(name) + (task.remade ? ", again" : "");
+    if (!fresh) sum.what = folded_name(name) + (task.remade ? ", repeated for backward" : "");
     sum.times += times[t].times;
     sum.bytes += static_cast<double>(times[t].times) * moved_bytes(program, task);
     sum.serialized += times[t].serialized;

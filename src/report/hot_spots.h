@@ -1,5 +1,5 @@
-// Where the time and the memory of a step go, by operators and tensors: layers that are equal are
-// one group ("l*.ffn1" x24).
+// Splits the time and memory of a step by operators and tensors. Equal layers are one group:
+// "l*.ffn1" x24.
 #pragma once
 
 #include <string>
@@ -11,51 +11,54 @@
 
 namespace tandem::report {
 
-// "l*.ffn1 x24"; of one its own name.
+// Nodes whose names differ only in a number.
 struct NodeGroup {
-  std::string name;       // of the only one, or folded
-  std::size_t count = 0;  // of nodes
+  std::string name;       // name of a single node, or folded name of several: "l*.ffn1"
+  std::size_t count = 0;  // number of nodes
 
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text() const;  // "l*.ffn1 x24"
 };
 
+// Compute time of a group of nodes in one step.
 struct OperatorTime {
   NodeGroup group;
   std::string op;  // "linear"; "weight update", "gradient sum"
   Seconds forward, backward;
-  Seconds again;   // forward, but in the backward pass
-  Seconds update;  // of weights
+  Seconds again;   // recomputation in the backward pass
+  Seconds update;  // updates of weights
   [[nodiscard]] Seconds total() const { return forward + backward + again + update; }
 };
 
-// What computes, the longest first: by groups of nodes, and by operator, where a group has all.
-// They add up to Simulation::compute.
+// Return the compute times, longest first, by group of nodes or by operator. Each list adds up to
+// Simulation::compute.
 std::vector<OperatorTime> times_by_node(const lower::Program& program,
                                         const std::vector<TaskTime>& times);
 std::vector<OperatorTime> times_by_operator(const lower::Program& program,
                                             const std::vector<TaskTime>& times);
 
+// Transfers of one group of tensors over the same levels.
 struct Transfer {
   std::string what;  // "all_reduce of the gradient of w*"
   std::string kind;  // "all_reduce"
   machine::DigitMask digits = 0;
-  std::int64_t times = 0;  // a step
-  Bytes bytes;             // of all times
+  std::int64_t times = 0;  // transfers per step
+  Bytes bytes;             // bytes of all transfers
   Seconds serialized, exposed;
 };
 
-// What communicates, the most exposed first.
+// Returns the transfers, most exposed first.
 std::vector<Transfer> transfers_by_tensor(const lower::Program& program,
                                           const std::vector<TaskTime>& times);
 
+// Tensors of one kind whose names differ only in a number.
 struct TensorGroup {
-  NodeGroup group;   // count: of tensors there at once
+  NodeGroup group;   // its count is the number of tensors held at once
   std::string part;  // "weights", "optimizer state", "activations", "gradients", "inputs"
-  Bytes bytes;       // of all
+  Bytes bytes;       // bytes of all tensors
 };
 
-// What the device of `memory` holds at its peak, the largest first. They add up to the peak but for
-// Memory::unused.
+// Returns the tensors that the device of `memory` holds at its peak, largest first. They add up to
+// the peak without Memory::unused.
 std::vector<TensorGroup> tensors_at_peak(const lower::Program& program,
                                          const predict::Memory& memory);
 

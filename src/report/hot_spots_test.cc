@@ -12,7 +12,7 @@ namespace {
 
 const char* const kGpt2 = "gpt2:layers=4,hidden=32,heads=4,ffn=64,vocab=32,seq=8";
 
-// The breakdown's own sums, by kind of collective and levels.
+// Checks that the exposed times equal those of the breakdown, by kind of collective and levels.
 void expect_same_exposure(const ExplainedPlan& e, const std::vector<TaskTime>& times) {
   std::map<std::pair<std::string, machine::DigitMask>, double> exposed;
   for (std::size_t t = 0; t < times.size(); ++t) {

@@ -22,12 +22,9 @@ std::string plural(const std::string& word, std::int64_t count) {
   return word + (hisses ? "es" : "s");
 }
 
-// "halved", "in 4 parts".
-std::string cut_text(std::int64_t parts) {
-  return parts == 2 ? "halved" : fmt::format("in {} parts", parts);
-}
+std::string cut_text(std::int64_t parts) { return fmt::format("split {} ways", parts); }
 
-// The digits of a level, and the name of the level.
+// The digits of one level.
 struct LevelDigits {
   std::string level;
   DigitMask digits = 0;
@@ -48,8 +45,8 @@ std::vector<LevelDigits> digits_by_level(const lower::Program& program,
   return out;
 }
 
-// Words for each level: `use_of(digit)` says what one does, `words(use, parts)` says it of several
-// digits that do the same.
+// Returns the words for each level. `use_of(digit)` returns the use of one digit;
+// `words(use, parts)` describes all digits of a level that have this use.
 template <class UseOf, class Words>
 std::vector<LevelWords> levels_of(const lower::Program& program, const machine::Machine& machine,
                                   UseOf&& use_of, Words&& words) {
@@ -60,7 +57,7 @@ std::vector<LevelWords> levels_of(const lower::Program& program, const machine::
     LevelWords line{level.level, digits.group_size(level.digits), {}};
     const auto ranks = level.digits & program.schedule.digits;
     if (ranks != 0) {
-      line.parts.push_back(fmt::format("{} ranks of the pipeline", digits.group_size(ranks)));
+      line.parts.push_back(fmt::format("{} pipeline ranks", digits.group_size(ranks)));
     }
     std::vector<std::pair<Use, DigitMask>> uses;
     for (std::size_t i = 0; i < digits.count(); ++i) {
@@ -87,10 +84,10 @@ class OperatorWords {
   [[nodiscard]] std::string use(DigitUse use, std::int64_t parts) const {
     if (use.is_factor()) return factor(use.factor(), parts);
     if (use.is_through()) {
-      return fmt::format("each of {} has a summand of {}, and so of the result", parts,
+      return fmt::format("each of {} has a partial sum of {}, and so of the result", parts,
                          operands(analyzed_.signature.partial_inputs[use.through_set()]));
     }
-    if (use == DigitUse::kReplica) return fmt::format("all {} compute the same", parts);
+    if (use == DigitUse::kReplica) return fmt::format("replicated: all {} compute the same", parts);
     return use.place() == 0 ? fmt::format("only the first of {} computes", parts)
                             : fmt::format("only number {} of {} computes", use.place() + 1, parts);
   }
@@ -112,7 +109,7 @@ class OperatorWords {
     if (!where.empty()) out += " (" + join(where, ", ") + ")";
     out += " " + cut_text(parts);
     if (const auto dim = map.output_dim(f); dim >= 0) {
-      out += fmt::format(", so dimension {} of the result is, too", dim);
+      out += fmt::format(", which shards dimension {} of the result", dim);
     }
     return out + sum_text(f, parts);
   }
@@ -124,11 +121,11 @@ class OperatorWords {
     return std::string(strategies::name(kind)) + "s";  // heads
   }
 
-  // Of a factor that is summed over.
+  // Returns what partitioning `f` does to the result if the operator reduces over `f`, else "".
   [[nodiscard]] std::string sum_text(ops::FactorId f, std::int64_t parts) const {
     const auto& s = analyzed_.signature;
     if (s.map.output_dim(f) >= 0) return "";
-    return fmt::format(", so the result is {} partial {}", parts,
+    return fmt::format(", which makes the result {} partial {}", parts,
                        s.monoid == Monoid::kMax ? "maxima" : "sums");
   }
 
@@ -149,16 +146,16 @@ class OperatorWords {
 };
 
 std::string role_text(DigitRole role, std::int64_t parts) {
-  if (role.is_dim()) return fmt::format("dimension {} {}", role.dim(), cut_text(parts));
-  if (role == DigitRole::kReplica) return fmt::format("a copy on each of {}", parts);
+  if (role.is_dim()) return fmt::format("dimension {} sharded {} ways", role.dim(), parts);
+  if (role == DigitRole::kReplica) return fmt::format("replicated on {}", parts);
   if (role == DigitRole::kPartial) return fmt::format("{} partial sums", parts);
   return role.place() == 0 ? fmt::format("on the first of {} only", parts)
                            : fmt::format("on number {} of {} only", role.place() + 1, parts);
 }
 
 std::string role_name(DigitRole role) {
-  if (role.is_dim()) return fmt::format("dimension {}", role.dim());
-  if (role == DigitRole::kReplica) return "copies";
+  if (role.is_dim()) return fmt::format("dimension {} sharded", role.dim());
+  if (role == DigitRole::kReplica) return "replicated";
   return role == DigitRole::kPartial ? "partial sums" : "idle";
 }
 
@@ -195,7 +192,7 @@ std::string storage_text(const lower::Program& program, const machine::Machine& 
   std::vector<std::pair<std::string, DigitMask>> uses;
   for (std::size_t i = 0; i < program.digits.count(); ++i) {
     if (machine::has(program.schedule.digits, i)) continue;
-    // The same in all micro-batches is one tensor, not copies.
+    // A tensor that all micro-batches share is stored once, so it is not replicated.
     const bool in_time = machine::has(program.digits.time(), i);
     if (in_time && layout[i] == DigitRole::kReplica) continue;
     const auto name = role_name(layout[i]);

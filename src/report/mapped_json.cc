@@ -37,7 +37,7 @@ Json node_json(const MappedModel& mapped, const BlockNode& shown, const Machine&
           {"remade", node.remade}};
 }
 
-// "from" is null where a result itself moves.
+// Returns a move. "from" is null if the node's own result moves.
 Json move_json(const BlockNode& shown, const Move& move, const Machine& machine,
                const Digits& digits) {
   return {{"to", shown.name},

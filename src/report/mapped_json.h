@@ -1,11 +1,11 @@
-// The same as mapped_text.h says, for programs: the values of the keys "blocks", "communication"
+// Returns the content of mapped_text.h as JSON: the values of the keys "blocks", "communication"
 // and "memory" of `tandem show --machine --json`.
 //
 //   {"count": 24, "nodes": [{"name", "op", "type", "split": {"batch": 8},
 //                            "over": {"batch": {"node": 8}}, "bytes_per_device", ...}],
 //    "moves": [{"to", "from", "kind", "over": {"gpu": 3}, "bytes", "times", "backward"}]}
 //
-// A block has either nodes and moves or "blocks".
+// A block has either "nodes" and "moves", or "blocks".
 #pragma once
 
 #include <nlohmann/json.hpp>

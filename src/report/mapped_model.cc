@@ -36,7 +36,7 @@ class Reading {
   }
 
  private:
-  // Who reads a source, or the end of a chain, first.
+  // The first reader of a source or of a node in a chain of parallelization operators.
   struct Reader {
     NodeId node;
     std::size_t operand = 0;
@@ -56,7 +56,7 @@ class Reading {
     return out_.nodes.back();
   }
 
-  // The additions of the model that a join is: nobody computes anything.
+  // Adds the model's additions that a join replaces. No device computes them.
   void add_join(NodeId id) {
     const auto inputs = pcg_.inputs(id);
     for (std::size_t i = 1; i < inputs.size(); ++i) {
@@ -103,7 +103,7 @@ class Reading {
     }
     const bool moves = task.kind == TaskKind::kMove || task.kind == TaskKind::kSend;
     if (!moves || is_local(task.step.kind)) return;
-    // Gradients in a bucket are told where they are read.
+    // Gradients in a bucket belong to the nodes that read the weights.
     for (std::size_t i = 0; i < task.reads.size(); ++i) {
       add_move(task, i, task.reads.size() > 1 ? program_.buffer(task.reads[i]).node : task.node);
     }
@@ -121,9 +121,9 @@ class Reading {
       at = reader.node;
       move.operand = reader.operand;
     }
-    while (is_parallel(pcg_.node(at))) at = pcg_.inputs(at)[0];  // of an output of the graph
+    while (is_parallel(pcg_.node(at))) at = pcg_.inputs(at)[0];  // for an output of the graph
     auto& moves = mapped(at).moves;
-    // The blocks of a ring are told once.
+    // The steps of a ring are one move.
     const auto same = std::ranges::find_if(moves, [&](const Move& m) {
       auto as_often = m;
       as_often.times = move.times;
@@ -139,7 +139,7 @@ class Reading {
   const Program& program_;
   const graph::Graph& pcg_;
   std::vector<Reader> readers_;     // by node of the PCG
-  std::vector<std::size_t> image_;  // by node of the PCG, the model's
+  std::vector<std::size_t> image_;  // by node of the PCG: number of the model's node
   MappedModel out_;
 };
 

@@ -1,6 +1,6 @@
-// A plan as people read it: the model's nodes, and for each what the devices do, what a device
-// holds, and what is communicated for it. Parallelization operators are not nodes here; what their
-// chains become are the moves of the node that reads them.
+// A readable view of a plan: the model's nodes, each with its layout, its bytes per device and its
+// communication. Parallelization operators are not nodes of this view. The communication of a chain
+// of them becomes the moves of the node that reads the chain.
 #pragma once
 
 #include <vector>
@@ -11,40 +11,41 @@
 
 namespace tandem::report {
 
-// A collective, or what is sent to another stage.
+// A collective, or a send to another stage.
 struct Move {
   static constexpr std::size_t kResult = static_cast<std::size_t>(-1);
 
-  std::size_t operand = 0;  // of the node that it is for; kResult: the node's own result
+  std::size_t operand = 0;  // operand of the node, or kResult for its own result
   machine::Step kind = machine::Step::kAllReduce;
   machine::DigitMask digits = 0;
   Bytes bytes;             // lower::moved_bytes
-  std::int64_t times = 1;  // a step
-  bool backward = false;   // then it is the gradient that moves, or the operand is remade
-  bool remade = false;
+  std::int64_t times = 1;  // transfers per step
+  bool backward = false;   // whether it runs in the backward pass
+  bool remade = false;     // whether it repeats a transfer of the forward pass for backward
   bool operator==(const Move&) const = default;
 };
 
 struct MappedNode {
-  TensorType type;                      // of the result, with degrees
-  std::vector<ParallelShape> operands;  // as they are read
-  std::vector<Use> uses;                // the pipeline's digits left out; empty for sources
-  Bytes result;                         // that a device holds
-  Bytes weights;                        // the same, of the weights that it is the first to read
-  std::uint16_t stage = 0;              // of the pipeline; not told of sources
-  bool remade = false;                  // made again in the backward pass
+  TensorType type;                      // type of the result, with degrees
+  std::vector<ParallelShape> operands;  // shapes that the operator reads
+  std::vector<Use> uses;                // without the pipeline's digits; empty for sources
+  Bytes result;                         // bytes of the result on one device
+  Bytes weights;                        // bytes of the weights that it is the first to read
+  std::uint16_t stage = 0;              // pipeline stage; 0 for sources
+  bool remade = false;                  // whether it is recomputed in the backward pass
   std::vector<Move> moves;              // by operand, then in the program's order
   bool operator==(const MappedNode&) const = default;
 };
 
 struct MappedModel {
   graph::Graph model;
-  std::vector<MappedNode> nodes;  // by its nodes
+  std::vector<MappedNode> nodes;  // by node of the model
 };
 
+// Returns the view of a lowered program.
 MappedModel mapped_model(const lower::Program& program);
 
-// What one device takes part in, in one step.
+// Communication of one kind, over the same levels, that one device takes part in per step.
 struct Traffic {
   machine::Step kind = machine::Step::kAllReduce;
   machine::DigitMask digits = 0;
@@ -53,7 +54,7 @@ struct Traffic {
   Bytes bytes;
 };
 
-// Of the busiest device: forward first, then by kind.
+// Returns the communication of the busiest device: forward first, then by kind.
 std::vector<Traffic> traffic_of(const lower::Program& program,
                                 const predict::Simulation& simulation);
 

@@ -14,7 +14,7 @@ namespace {
 
 using plan::Order;
 
-// The program's own sums: what the view shows is all of it, once.
+// Checks that the view shows all communication and all weights of the program exactly once.
 void expect_nothing_lost(const lower::Program& program, const MappedModel& mapped) {
   double sent = 0;
   for (const auto& task : program.tasks) {
@@ -40,7 +40,7 @@ void expect_nothing_lost(const lower::Program& program, const MappedModel& mappe
 TEST(MappedModel, HasAllThatRandomProgramsDo) {
   struct Case {
     std::vector<std::int64_t> counts;
-    machine::DigitMask ranks;  // among the digits, of which the first is time if there is time
+    machine::DigitMask ranks;  // the pipeline's digits; the first digit is time, if any
     std::int64_t micro_batches, stages;
   };
   const std::vector<Case> cases = {
@@ -106,11 +106,11 @@ TEST(MappedText, SaysStagesAndMicroBatches) {
   const auto view = mapped_model(program);
   const auto blocks = blocks_of(view.model, [](auto, auto) { return false; });
   EXPECT_EQ(mapped_text(view, blocks, machine, program),
-            "                result  a device has  weights  what the devices do\n"
-            "  h     linear  [8, 4]          32 B     64 B  stage 0, batch over micro-batch 4\n"
-            "  y     linear  [8, 4]          32 B     64 B  stage 1, batch over micro-batch 4\n"
+            "                shape   per device  weights  layout\n"
+            "  h     linear  [8, 4]        32 B     64 B  stage 0, batch over micro-batch 4\n"
+            "  y     linear  [8, 4]        32 B     64 B  stage 1, batch over micro-batch 4\n"
             "    from h: 4 times send 32 B over gpu 2 (forward), 4 times send 32 B (backward)\n"
-            "  loss  mse     []               4 B           stage 1, batch over micro-batch 4\n");
+            "  loss  mse     []             4 B           stage 1, batch over micro-batch 4\n");
 }
 
 TEST(Dot, QuotesNames) {

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
+#include "base/table.h"
 #include "base/text.h"
 
 namespace tandem::report {
@@ -19,43 +18,13 @@ class MappedText {
       : mapped_(mapped), machine_(machine), program_(program) {}
 
   std::string run(const std::vector<Block>& blocks) {
-    add_row(0, {"", "", "result", "a device has", "weights", "what the devices do"});
     for (const auto& block : blocks) add(block, 0);
-    std::array<std::size_t, kColumns> widths{};
-    for (const auto& line : lines_) {
-      for (std::size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], line[c].size());
-    }
-    std::string out;
-    for (const auto& line : lines_) {
-      out += line.text.empty() ? row(line.cells, widths) : line.text;
-      out.erase(out.find_last_not_of(' ') + 1);
-      out += "\n";
-    }
-    return out;
+    return table_.to_text();
   }
 
  private:
-  static constexpr std::size_t kColumns = 6;
-  using Cells = std::array<std::string, kColumns>;
-  struct Line {
-    std::string text;  // where it is not cells
-    Cells cells = {};
-    const std::string& operator[](std::size_t c) const { return cells[c]; }
-  };
-
-  static std::string row(const Cells& cells, const std::array<std::size_t, kColumns>& widths) {
-    return fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}  {}", cells[0], widths[0], cells[1],
-                       widths[1], cells[2], widths[2], cells[3], widths[3], cells[4], widths[4],
-                       cells[5]);
-  }
-
   static std::string indentation(int depth) {
     return std::string(2 + 2 * static_cast<std::size_t>(depth), ' ');
-  }
-
-  void add_row(int depth, Cells cells) {
-    cells[0] = indentation(depth) + cells[0];
-    lines_.push_back({{}, std::move(cells)});
   }
 
   void add(const Block& block, int depth) {
@@ -67,7 +36,7 @@ class MappedText {
         carries.push_back(fmt::format("{} is {}, then {}", c.name, c.first, c.later));
       }
       if (!carries.empty()) text += " (" + join(carries, "; ") + ")";
-      lines_.push_back({text + ":"});
+      table_.add({text + ":"});
     }
     for (const auto& node : block.nodes) add(node, depth);
     for (const auto& inner : block.blocks) add(inner, depth);
@@ -77,16 +46,16 @@ class MappedText {
     const auto& op = mapped_.model.node(shown.id).op;
     if (op.role() != ops::Role::kCompute) return;
     const auto& node = mapped_.nodes[shown.id.index()];
-    add_row(depth,
-            {shown.name, op.name(), to_text(node.type.shape.sizes), bytes_text(node.result.value),
-             node.weights > Bytes{} ? bytes_text(node.weights.value) : "",
-             work_text(node, machine_, program_)});
+    table_.add({indentation(depth) + shown.name, op.name(), to_text(node.type.shape.sizes),
+                bytes_text(node.result.value),
+                node.weights > Bytes{} ? bytes_text(node.weights.value) : "",
+                work_text(node, machine_, program_)});
     std::size_t first = 0;
     for (std::size_t operand : moved_operands(node)) {
-      if (operand < first) continue;  // told with one before
+      if (operand < first) continue;  // already printed with an earlier operand
       const auto moves = moves_of(node, operand);
       const auto text = moves_text(moves, machine_, program_.digits);
-      auto from = std::string("its result");
+      auto from = std::string("result");
       if (operand != Move::kResult) {
         const auto last = last_alike(node, operand);
         from = "from " + shown.operands[operand];
@@ -96,7 +65,7 @@ class MappedText {
         }
         first = last + 1;
       }
-      lines_.push_back({fmt::format("{}{}: {}", indentation(depth + 1), from, text)});
+      table_.add({fmt::format("{}{}: {}", indentation(depth + 1), from, text)});
     }
   }
 
@@ -108,7 +77,7 @@ class MappedText {
     return out;
   }
 
-  // As if they were of operand 0, to compare those of several.
+  // Returns the moves of `operand`, renumbered as operand 0 so that those of several compare equal.
   static std::vector<Move> moves_of(const MappedNode& node, std::size_t operand) {
     std::vector<Move> out;
     for (auto move : node.moves) {
@@ -117,7 +86,7 @@ class MappedText {
     return out;
   }
 
-  // The last operand in a row with the same moves.
+  // Returns the last operand after `operand` such that all up to it have the same moves.
   static std::size_t last_alike(const MappedNode& node, std::size_t operand) {
     const auto moves = moves_of(node, operand);
     while (operand + 1 < node.operands.size() && moves_of(node, operand + 1) == moves) ++operand;
@@ -127,7 +96,14 @@ class MappedText {
   const MappedModel& mapped_;
   const machine::Machine& machine_;
   const lower::Program& program_;
-  std::vector<Line> lines_;
+  // The rows of nodes fill all columns; other lines are rows of one cell.
+  Table table_{{{""},
+                {""},
+                {"shape"},
+                {"per device", Align::kRight},
+                {"weights", Align::kRight},
+                {"layout"}},
+               0};
 };
 
 }  // namespace
@@ -135,10 +111,10 @@ class MappedText {
 namespace {
 
 std::string pass_text(const Move& move) {
-  return move.remade ? "backward, again" : move.backward ? "backward" : "forward";
+  return move.remade ? "repeated for backward" : move.backward ? "backward" : "forward";
 }
 
-// "8 times all_reduce 2.05 kB".
+// Returns "8 times all_reduce 2.05 kB".
 std::string what_text(const Move& move) {
   const auto times = move.times > 1 ? fmt::format("{} times ", move.times) : std::string();
   return fmt::format("{}{} {}", times, machine::name(move.kind), bytes_text(move.bytes.value));
@@ -170,7 +146,7 @@ std::string work_text(const MappedNode& node, const machine::Machine& machine,
   if (program.schedule.stages > 1 && !is_source) out.push_back(fmt::format("stage {}", node.stage));
   const auto uses = uses_text(node.uses, machine, program.digits);
   if (!uses.empty()) out.push_back(uses);
-  if (node.remade) out.emplace_back("made again");
+  if (node.remade) out.emplace_back("recomputed");
   return join(out, ", ");
 }
 
@@ -181,14 +157,14 @@ std::string mapped_text(const MappedModel& mapped, const std::vector<Block>& blo
 
 std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Machine& machine,
                          const machine::Digits& digits) {
-  std::string out;
+  if (traffic.empty()) return "  none\n";
+  Table table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}, {""}});
   for (const auto& t : traffic) {
-    out +=
-        fmt::format("  {:<8} {:>6} time{} {:>9}  {} over {}\n", t.backward ? "backward" : "forward",
-                    t.times, t.times == 1 ? " " : "s", bytes_text(t.bytes.value),
-                    machine::name(t.kind), levels_text(t.digits, machine, digits));
+    table.add({std::string(machine::name(t.kind)), "over " + levels_text(t.digits, machine, digits),
+               fmt::format("{} times", t.times), bytes_text(t.bytes.value),
+               t.backward ? "backward" : "forward"});
   }
-  return out.empty() ? "  nothing\n" : out;
+  return table.to_text();
 }
 
 std::string memory_text(const predict::Memory& memory) {

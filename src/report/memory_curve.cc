@@ -35,7 +35,7 @@ std::vector<MemoryPoint> memory_curve(const lower::Program& program, std::int64_
     const auto at = span_of.find({moment.task, moment.micro_batch, moment.step});
     const auto* span = at == span_of.end() ? nullptr : at->second;
     if (span != nullptr) ++found;
-    // Of steps that flow into each other the timeline has what starts in one iteration.
+    // If steps overlap, the timeline has only the tasks that start in one iteration.
     if (flows && (found == 0 || found == spans.size())) continue;
     if (span != nullptr && span->stream == 0) {
       if (most) out.push_back({since, *most});

@@ -1,4 +1,4 @@
-// What a class of devices holds in the course of the iteration that its timeline shows.
+// Computes the memory of a class of devices over the iteration that its timeline shows.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,13 @@
 namespace tandem::report {
 
 struct MemoryPoint {
-  Seconds at;              // from here to the next point
-  predict::Moment moment;  // the fullest of those between two tasks of the compute stream
+  Seconds at;              // start; the point is valid up to the next one
+  predict::Moment moment;  // fullest moment between two tasks of the compute stream
 };
 
-// `spans` are those of the class of `device`, in the timeline's order. What is communicated does
-// not tell the time: it may run before or after what stands around it in the list.
+// Returns the points in order. `spans` are the spans of the class of `device`, in the timeline's
+// order. Only compute tasks give the times: communication may run earlier or later than its
+// neighbours in the list.
 std::vector<MemoryPoint> memory_curve(const lower::Program& program, std::int64_t device,
                                       const std::vector<predict::Span>& spans);
 

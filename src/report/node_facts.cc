@@ -45,7 +45,8 @@ class NodeReading {
   }
 
  private:
-  // Of a node inside a chain of parallelization operators, by its type: there is no such buffer.
+  // Returns the tensor of node `id`. Its bytes come from the type, because a node inside a chain of
+  // parallelization operators has no buffer.
   [[nodiscard]] NodeFacts::Tensor tensor_of(NodeId id) const {
     const auto& node = pcg_.node(id);
     const auto& layout = view_.plan.mapped.layouts[id.index()];
@@ -73,7 +74,7 @@ class NodeReading {
     return out;
   }
 
-  // Those of the model: parallelization operators hand on.
+  // Adds the model's nodes that read `id`, through parallelization operators.
   void add_users(NodeId id) {
     for (auto user : source_.consumers[id.index()]) {
       if (is_parallel(pcg_.node(user))) {
@@ -118,7 +119,7 @@ class NodeReading {
     }
   }
 
-  // The blocks of a ring are one pass.
+  // Adds the time of task `t` to the pass. The blocks of a ring are one pass.
   void add_pass(std::optional<NodeFacts::Pass>& pass, std::size_t t) {
     const auto& time = (*times_)[t];
     if (!pass) {
@@ -139,7 +140,8 @@ class NodeReading {
     sum.last = std::max(sum.last, time.last);
   }
 
-  // What the time would be if the device were endlessly fast in the other respects.
+  // Returns the compute and memory times of one run. Each is the modelled time on a device that is
+  // infinitely fast in the other respect.
   [[nodiscard]] NodeFacts::Pass::Roofline roofline_of(const lower::Task& task) const {
     const auto inputs = pcg_.input_types(task.node);
     const auto role = role_of(source_.kernels, task.node);
@@ -173,7 +175,7 @@ class NodeReading {
     keep(task.kept);
   }
 
-  // Does the backward pass of another node read the result?
+  // Adds the task's node to `reads` if its backward pass reads this node's result.
   void add_reader(const lower::Task& task) {
     if (task.node == out_.id) return;
     for (std::size_t r = 0; r + 1 < task.reads.size(); ++r) {
@@ -190,7 +192,7 @@ class NodeReading {
   void add_transfer(std::size_t t) {
     const auto& task = program_.tasks[t];
     const bool is_half = task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
-    if (is_half && (*times_)[t].times == 0) return;  // the other half is on these devices
+    if (is_half && (*times_)[t].times == 0) return;  // these devices run the other half
     const auto count = count_of_moved(task);
     for (std::size_t which = 0; which < count; ++which) {
       const auto of = concerns(task, which);
@@ -202,7 +204,7 @@ class NodeReading {
       if (task.kind == TaskKind::kReceive) what = "receive of " + buffer_name(program_, buffer);
       if (task.kind == TaskKind::kSend) what = "send of " + buffer_name(program_, buffer);
       if (of_bucket) what += " (with " + std::to_string(count - 1) + " more)";
-      if (task.remade) what += ", again";
+      if (task.remade) what += ", repeated for backward";
       out_.transfers.push_back({.what = what,
                                 .of = of,
                                 .kind = std::string(predict::kind_of(program_, task)),
@@ -213,8 +215,8 @@ class NodeReading {
     }
   }
 
-  // Of which operand of the node, or of its result, it moves the value or the gradient; empty if of
-  // none.
+  // Returns the operand whose value or gradient the task moves, or "the result". Returns "" if the
+  // task moves no tensor of this node.
   [[nodiscard]] std::string concerns(const lower::Task& task, std::size_t which) const {
     const auto moved = program_.buffer(moved_buffer(task, which)).node;
     if (is_parallel(node_)) {
@@ -238,7 +240,7 @@ class NodeReading {
     return std::max(task.reads.size(), task.writes.size());
   }
 
-  // Where the run of parallelization operators ends that this one is in.
+  // Returns the last node of the chain of parallelization operators that contains `id`.
   [[nodiscard]] NodeId chain_end(NodeId id) const {
     while (true) {
       const auto& users = source_.consumers[id.index()];

@@ -1,5 +1,5 @@
-// All that a plan does with one node: shapes, what each level of the machine does, times and what
-// bounds them, what is communicated for it, what the backward pass keeps of it.
+// Collects the facts of one node of a plan: shapes, placement on each machine level, times and
+// their bounds, communication, and what is saved for backward.
 #pragma once
 
 #include <algorithm>
@@ -16,27 +16,27 @@ namespace tandem::report {
 
 struct NodeFacts {
   struct Tensor {
-    std::string name;  // "the result" has the node's
-    TensorType type;   // whole, with degrees
-    Shape shard;       // on a device that holds one
-    Bytes bytes;       // of that
-    std::string how;   // storage_text
+    std::string name;  // name of the node that computes it
+    TensorType type;   // full type, with degrees
+    Shape shard;       // shape on one device
+    Bytes bytes;       // bytes of the shard
+    std::string how;   // placement: storage_text
   };
-  // A run of its forward or backward pass, or the update of a weight, on one device.
+  // Runs of the forward pass, the backward pass, or the update of a weight, on one device.
   struct Pass {
     TaskTime time;
-    // By the cost model, of one run: the longer of the two, and the launches.
+    // Cost of one run by the cost model: the longer of compute and memory, plus launch.
     struct Roofline {
       Flops flops;
       Bytes bytes;
       Seconds compute, memory, launch;
-      // Which of them is most of the time: "compute", "memory" or "launches".
+      // Returns the largest part of the time: "compute", "memory" or "launches".
       [[nodiscard]] std::string bound() const {
         if (launch > std::max(compute, memory)) return "launches";
         return memory > compute ? "memory" : "compute";
       }
     };
-    std::optional<Roofline> roofline = {};  // of operators, but in rings
+    std::optional<Roofline> roofline = {};  // nullopt for updates and ring steps
   };
   struct Transfer {
     std::string what;  // "all_reduce of the gradient of w1"
@@ -44,36 +44,37 @@ struct NodeFacts {
     std::string kind;
     machine::DigitMask digits = 0;
     bool backward = false;
-    Bytes bytes;  // of one time
+    Bytes bytes;  // bytes of one transfer
     TaskTime time;
   };
+  // A tensor that the backward pass reads.
   struct Kept {
     std::string name;
     Bytes bytes;
-    bool again = false;  // not kept: gathered or computed again
+    bool again = false;  // recomputed or regathered instead of saved
   };
 
   graph::NodeId id;
   std::string name, op, attributes;
-  std::string doc, index;  // empty where it has none
+  std::string doc, index;  // empty if the operator has none
   ops::Role role = ops::Role::kCompute;
-  std::size_t alike = 1;  // nodes that are called alike and do the same
+  std::size_t alike = 1;  // number of equivalent nodes: same folded name, operator and layout
   std::uint16_t stage = 0;
   std::vector<Tensor> operands;
   Tensor result;
   std::vector<LevelWords> levels;
   std::optional<Pass> forward, backward, again, update;
   std::vector<Transfer> transfers;
-  std::vector<std::string> users;  // of the model
-  bool has_gradient = false;       // does training need one of it?
-  bool remade = false;
-  std::vector<Kept> kept;          // that its own backward pass reads
-  std::vector<std::string> reads;  // whose backward passes read its result
-  Bytes state;                     // of a weight: its optimizer state, on a device
+  std::vector<std::string> users;  // nodes of the model that read the result
+  bool has_gradient = false;       // whether training needs its gradient
+  bool remade = false;             // whether the result is recomputed in the backward pass
+  std::vector<Kept> kept;          // tensors that its own backward pass reads
+  std::vector<std::string> reads;  // nodes whose backward pass reads the result
+  Bytes state;                     // optimizer state of a weight, on one device
 };
 
 NodeFacts node_facts(const PlanView& view, graph::NodeId id);
-// Of one of many.
+// Does the same from a source that many calls share.
 class NodeFactsSource;
 NodeFacts node_facts(const NodeFactsSource& source, graph::NodeId id);
 

@@ -1,5 +1,5 @@
-// What the facts of all nodes of a plan are read from, made once for many: who reads what, which
-// tasks are about which node, and what they take.
+// Indexes a plan once for the facts of many nodes: consumers of each node, tasks that concern it,
+// and their times.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,14 @@ class NodeFactsSource {
   // `view` and what it refers to must outlive it.
   explicit NodeFactsSource(const PlanView& view);
 
-  // In the program's order, those whose node it is, that move an operand or the result of it, or
-  // that read its result in the backward pass, and maybe others. Of a parallelization operator all
-  // tasks.
+  // Returns the tasks that may concern a node, in the program's order: those of the node, those
+  // that move an operand or its result, and those that read its result in the backward pass. May
+  // return others. Returns all tasks for a parallelization operator.
   [[nodiscard]] const std::vector<std::size_t>& tasks_about(graph::NodeId id) const;
-  // How many nodes are called alike, but for a number, do the same and lie alike.
+  // Returns the number of nodes with the same operator, type and layout whose names differ only in
+  // a number.
   [[nodiscard]] std::size_t alike(graph::NodeId id) const;
-  // task_times of a class. Not thread-safe.
+  // Returns task_times of a class. Not thread-safe.
   [[nodiscard]] const std::vector<TaskTime>& times(std::uint32_t device_class) const;
 
   const PlanView view;
@@ -35,18 +36,19 @@ class NodeFactsSource {
   const std::vector<bool> has_gradient;
   const std::vector<strategies::AnalyzedNode> analyzed;
   const std::vector<predict::KernelRole> kernels;
-  std::vector<bool> made_again;         // by buffer: for the backward pass
-  std::vector<std::uint32_t> class_of;  // by node: the busiest if it runs it, else the first
+  std::vector<bool> made_again;  // by buffer: whether it is recomputed or regathered
+  // By node: the busiest class if it runs the node, else the first class that does.
+  std::vector<std::uint32_t> class_of;
 
  private:
   void index_tasks();
   void index_classes();
   void count_alike();
-  // Those of the model that read it, through parallelization operators.
+  // Adds `task` to the model's nodes that read `id`, through parallelization operators.
   void add_users(graph::NodeId id, std::size_t task);
   void add(graph::NodeId id, std::size_t task);
 
-  using Kind = std::pair<graph::NodeId, std::size_t>;  // the first of a kind, and how many
+  using Kind = std::pair<graph::NodeId, std::size_t>;  // first node of a kind, number of nodes
   std::vector<std::vector<std::size_t>> tasks_;        // by node
   std::vector<std::size_t> all_tasks_;
   std::unordered_map<std::string, std::vector<Kind>> kinds_;  // by folded name

@@ -29,13 +29,14 @@ TEST(NodeFacts, OfColumnsThenRows) {
   const auto columns = facts_of(e, "linear1");
   ASSERT_EQ(columns.levels.size(), 1U);
   EXPECT_EQ(columns.levels[0].text(),
-            "2 processes: n (dimension 0 of w1) halved, so dimension 1 of the result is, too");
+            "2 processes: n (dimension 0 of w1) split 2 ways, which shards dimension 1 of the "
+            "result");
   EXPECT_EQ(columns.index, "... k, n k -> ... n");
   EXPECT_TRUE(columns.transfers.empty());
   const auto rows = facts_of(e, "linear2");
   EXPECT_EQ(rows.levels[0].text(),
-            "2 processes: k (dimension 1 of relu1, dimension 1 of w2) halved, so the result is 2 "
-            "partial sums");
+            "2 processes: k (dimension 1 of relu1, dimension 1 of w2) split 2 ways, which makes "
+            "the result 2 partial sums");
   EXPECT_EQ(transfers_text(rows),
             "forward all_reduce of linear2 (the result), "
             "backward all_reduce of the gradient of linear2 (the result)");
@@ -43,12 +44,12 @@ TEST(NodeFacts, OfColumnsThenRows) {
   EXPECT_EQ(rows.kept[0].name, "relu1");
   EXPECT_EQ(rows.kept[1].name, "w2");
   const auto weight = facts_of(e, "w2");
-  EXPECT_EQ(weight.levels[0].text(), "2 processes: dimension 1 halved");
+  EXPECT_EQ(weight.levels[0].text(), "2 processes: dimension 1 sharded 2 ways");
   EXPECT_EQ(weight.state.value, 2 * 64 * 32 * 4);
   ASSERT_TRUE(weight.update.has_value());
 }
 
-// The roofline is the cost model's: what it says a run takes is what the simulator has it take.
+// The roofline of a run gives the same time as the simulator.
 TEST(NodeFacts, RooflineIsTheSimulatorsTime) {
   for (const char* strategy : {"dp", "megatron:tp=2", "dp:recompute=full"}) {
     const auto e = explained_plan("gpt2:layers=2,hidden=32,heads=4,ffn=64,vocab=32,seq=8",

@@ -22,13 +22,13 @@ std::unordered_set<std::string> names_of(const graph::Graph& graph) {
 std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
                                                    const graph::Graph& model) {
   if (plan.derivation.empty()) return {};
-  std::unordered_map<std::string, MadeBy> made;  // by name in the replay
+  std::unordered_map<std::string, MadeBy> made;  // by name in the replayed graph
   auto derived = model;
   try {
     const auto rules = rewrite::parse_rules(join(plan.rules, "\n"), "rules");
     for (std::size_t s = 0; s < plan.derivation.size(); ++s) {
       const auto& step = plan.derivation[s];
-      // A replay keeps the names of the nodes that it keeps.
+      // A replayed step keeps the names of unchanged nodes.
       const auto before = names_of(derived);
       derived = rewrite::replay(derived, {step}, rewrite::rules_by_name(rules));
       for (const auto& name : names_of(derived)) {
@@ -36,7 +36,7 @@ std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
       }
     }
   } catch (const UserError&) {
-    return {};  // `tandem check` says what is wrong with it
+    return {};  // `tandem check` reports the error
   }
   std::unordered_map<Hash, MadeBy> by_hash;
   const auto hashes = graph::node_hashes(derived, graph::HashKind::kIdentity);

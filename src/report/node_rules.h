@@ -1,4 +1,4 @@
-// Which rule of a plan's derivation made which node.
+// Finds the rewrite rule that made each node of a plan's graph.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace tandem::report {
 
 struct MadeBy {
   std::string rule;
-  std::size_t step = 0;  // of the derivation, from 1
+  std::size_t step = 0;  // step of the derivation, from 1
 };
 
-// By the names that nodes have in the plan. Replays the derivation on `model`, which it starts
-// from; nothing where it does not lead from there to the plan's graph.
+// Returns the rule of each node that a rewrite made, by the node's name in the plan. Replays the
+// derivation on `model`, its initial graph. Returns no rules if the replay fails.
 std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
                                                    const graph::Graph& model);
 

@@ -1,8 +1,9 @@
-// What node_facts says, as text and as JSON.
+// Prints the facts of node_facts.h as text and JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "report/digit_text.h"
 #include "report/node_facts.h"
@@ -17,13 +18,12 @@ std::string dims_text(const TensorType& type) {
   return fmt::format("{} {}", to_text(type.shape.sizes), name(type.dtype));
 }
 
-std::string tensor_row(const std::string& label, const NodeFacts::Tensor& tensor) {
-  return fmt::format("  {:<24} {:<24} {:<20} {:>9}  {}\n", label, dims_text(tensor.type),
-                     to_text(tensor.shard), bytes_text(tensor.bytes.value),
-                     tensor.how.empty() ? "whole" : tensor.how);
+std::vector<std::string> tensor_row(const std::string& label, const NodeFacts::Tensor& tensor) {
+  return {label, dims_text(tensor.type), to_text(tensor.shard), bytes_text(tensor.bytes.value),
+          tensor.how.empty() ? "not sharded" : tensor.how};
 }
 
-// Parts of a time may be next to nothing.
+// Returns a time that may be far below a nanosecond: "less than 1 ns", "3.2 ns", "1.2 ms".
 std::string short_text(Seconds time) {
   constexpr Seconds kNanosecond{1e-9};
   if (time > Seconds{} && time < 0.5 * kNanosecond) return "less than 1 ns";
@@ -33,30 +33,51 @@ std::string short_text(Seconds time) {
   return seconds_text(time.value);
 }
 
-// "1.2 ms, bound by compute: 4.3 GFLOP take 1.2 ms, 33 MB take 0.4 ms".
-std::string pass_row(const char* label, const std::optional<Pass>& pass) {
-  if (!pass) return "";
+// Appends "forward | 1.2 ms | bound by compute: compute 1.2 ms (4.3 GFLOP), memory 0.4 ms (33 MB)".
+void add_pass(Table& table, const char* label, const std::optional<Pass>& pass) {
+  if (!pass) return;
   const auto& time = pass->time;
-  auto out = fmt::format("  {:<10} {}", label, seconds_text(time.serialized.value));
+  auto total = seconds_text(time.serialized.value);
   if (time.times > 1) {
-    out += fmt::format(" ({} times {})", time.times,
-                       seconds_text(time.serialized.value / static_cast<double>(time.times)));
+    total += fmt::format(" ({} times {})", time.times,
+                         seconds_text(time.serialized.value / static_cast<double>(time.times)));
   }
+  std::string detail;
   if (const auto& r = pass->roofline; r && time.serialized > Seconds{}) {
-    out += fmt::format(", bound by {}: {} take {}, {} of memory traffic {}, launches {}",
-                       r->bound(), flops_text(r->flops.value), short_text(r->compute),
-                       bytes_text(r->bytes.value), short_text(r->memory), short_text(r->launch));
+    detail = fmt::format("bound by {}: compute {} ({}), memory {} ({}), launches {}", r->bound(),
+                         short_text(r->compute), flops_text(r->flops.value), short_text(r->memory),
+                         bytes_text(r->bytes.value), short_text(r->launch));
   }
-  if (time.times == 0) out += ": nothing of its own, another kernel does it or nothing is to do";
-  return out + "\n";
+  if (time.times == 0) detail = "no kernel of its own: part of another kernel, or no work";
+  table.add({label, std::move(total), std::move(detail)});
 }
 
-std::string transfer_row(const NodeFacts::Transfer& t, const PlanView& view) {
-  const auto times = t.time.times > 1 ? fmt::format("{} times ", t.time.times) : std::string();
-  return fmt::format(
-      "  {:<8} {} over {}: {}{}, {}, {} exposed\n", t.backward ? "backward" : "forward", t.what,
-      levels_text(t.digits, view.machine, view.program.digits), times, bytes_text(t.bytes.value),
-      seconds_text(t.time.serialized.value), seconds_text(t.time.exposed.value));
+std::string passes_text(const NodeFacts& facts) {
+  Table table({{""}, {""}, {""}});
+  add_pass(table, "forward", facts.forward);
+  add_pass(table, "recompute", facts.again);
+  add_pass(table, "backward", facts.backward);
+  add_pass(table, "update", facts.update);
+  return table.to_text();
+}
+
+std::string transfers_text(const NodeFacts& facts, const PlanView& view) {
+  if (facts.transfers.empty()) return "  none\n";
+  Table table({{""},
+               {""},
+               {""},
+               {"", Align::kRight},
+               {"", Align::kRight},
+               {"", Align::kRight},
+               {"", Align::kRight}});
+  for (const auto& t : facts.transfers) {
+    table.add({t.backward ? "backward" : "forward", t.what,
+               "over " + levels_text(t.digits, view.machine, view.program.digits),
+               fmt::format("{} time{}", t.time.times, t.time.times == 1 ? "" : "s"),
+               bytes_text(t.bytes.value), seconds_text(t.time.serialized.value),
+               seconds_text(t.time.exposed.value) + " exposed"});
+  }
+  return table.to_text();
 }
 
 std::string head_text(const NodeFacts& facts, const PlanView& view) {
@@ -66,15 +87,10 @@ std::string head_text(const NodeFacts& facts, const PlanView& view) {
     out += fmt::format(", in stage {} of {}", facts.stage, view.program.schedule.stages);
   }
   if (facts.alike > 1) {
-    out += fmt::format("; one of {} that are called alike and lie alike", facts.alike);
+    out += fmt::format("; one of {} equivalent nodes", facts.alike);
   }
   out += "\n";
-  if (!facts.doc.empty()) {
-    const auto* label = facts.role == ops::Role::kCompute  ? "it computes"
-                        : facts.role == ops::Role::kSource ? "it is"
-                                                           : "it";
-    out += fmt::format("  {:<12} {}\n", label, facts.doc);
-  }
+  if (!facts.doc.empty()) out += fmt::format("  definition   {}\n", facts.doc);
   if (!facts.index.empty()) out += fmt::format("  index        {}\n", facts.index);
   if (!facts.users.empty()) {
     constexpr std::size_t kMost = 8;
@@ -89,26 +105,25 @@ std::string head_text(const NodeFacts& facts, const PlanView& view) {
 }
 
 std::string shapes_text(const NodeFacts& facts) {
-  auto out = fmt::format("\n  {:<24} {:<24} {:<20} {:>9}  {}\n", "", "whole", "a device has", "",
-                         "how it lies");
-  for (const auto& operand : facts.operands) out += tensor_row(operand.name, operand);
+  Table table({{"tensor"}, {"shape"}, {"shard"}, {"per device", Align::kRight}, {"placement"}});
+  for (const auto& operand : facts.operands) table.add(tensor_row(operand.name, operand));
   const bool is_source = facts.role == ops::Role::kSource;
-  out += tensor_row(is_source ? facts.name : "the result", facts.result);
+  table.add(tensor_row(is_source ? facts.name : "result", facts.result));
   if (facts.state > Bytes{}) {
-    out += fmt::format("  {:<24} {:<24} {:<20} {:>9}\n", "optimizer state", "", "",
-                       bytes_text(facts.state.value));
+    table.add({"optimizer state", "", "", bytes_text(facts.state.value), ""});
   }
-  return out;
+  return "\n" + table.to_text();
 }
 
-std::string kept_text(const NodeFacts& facts) {
-  std::string out;
+std::string backward_text(const NodeFacts& facts) {
+  std::string out = "\nBackward pass:\n";
+  if (!facts.has_gradient) out += "  No trained weight needs its gradient.\n";
   for (const auto& kept : facts.kept) {
-    out += fmt::format("  {} ({}{})\n", kept.name, bytes_text(kept.bytes.value),
-                       kept.again ? ", not kept but made again" : "");
+    out += fmt::format("  It reads {} ({}{}).\n", kept.name, bytes_text(kept.bytes.value),
+                       kept.again ? ", recomputed or regathered" : "");
   }
   if (facts.remade) {
-    out += "  Its result is not kept: the backward pass computes it again.\n";
+    out += "  Its result is recomputed, not saved for backward.\n";
   } else if (!facts.reads.empty()) {
     constexpr std::size_t kMost = 4;
     auto reads = facts.reads;
@@ -116,18 +131,18 @@ std::string kept_text(const NodeFacts& facts) {
       reads.resize(kMost);
       reads.push_back(fmt::format("{} more", facts.reads.size() - kMost));
     }
-    out += fmt::format("  Its result is kept for the backward pass of {}.\n", join(reads, ", "));
+    out += fmt::format("  Its result is saved for the backward pass of {}.\n", join(reads, ", "));
   } else if (facts.role == ops::Role::kCompute) {
-    out += "  Nothing needs its result in the backward pass.\n";
+    out += "  No backward pass reads its result.\n";
   }
   return out;
 }
 
-// The first time that anything of it runs, and the last end.
+// When the tasks of a node run in a step.
 struct Place {
-  TaskTime first;
-  Seconds last;
-  bool runs = false;
+  TaskTime first;     // the task that begins first
+  Seconds last;       // end of the last task
+  bool runs = false;  // false if the node has no tasks
 };
 
 Place node_place(const NodeFacts& facts) {
@@ -145,7 +160,7 @@ Place node_place(const NodeFacts& facts) {
 std::string place_text(const NodeFacts& facts, const PlanView& view) {
   const auto place = node_place(facts);
   if (!place.runs) return "";
-  return fmt::format("\nIn the step of {}: first busy from {} to {}, done with at {}.\n",
+  return fmt::format("\nIn a step of {}, it first runs from {} to {}; its last task ends at {}.\n",
                      seconds_text(view.simulation.iteration.value),
                      seconds_text(place.first.begin.value), seconds_text(place.first.end.value),
                      seconds_text(place.last.value));
@@ -155,21 +170,13 @@ std::string place_text(const NodeFacts& facts, const PlanView& view) {
 
 std::string node_text(const NodeFacts& facts, const PlanView& view) {
   auto out = head_text(facts, view) + shapes_text(facts);
-  out += facts.role == ops::Role::kCompute ? "\nWhat each level of the machine does:\n"
-                                           : "\nWhat each level of the machine holds:\n";
+  out += facts.role == ops::Role::kCompute ? "\nWork of each machine level:\n"
+                                           : "\nPlacement on each machine level:\n";
   for (const auto& level : facts.levels) out += "  " + level.text() + "\n";
-  const auto passes = pass_row("forward", facts.forward) + pass_row("again", facts.again) +
-                      pass_row("backward", facts.backward) + pass_row("update", facts.update);
-  if (!passes.empty()) out += "\nTime on one device, a step:\n" + passes;
-  out += "\nWhat is communicated for it, per device and step:\n";
-  for (const auto& transfer : facts.transfers) out += transfer_row(transfer, view);
-  if (facts.transfers.empty()) out += "  nothing\n";
-  if (facts.role == ops::Role::kCompute) {
-    out += facts.backward       ? "\nWhat its backward pass needs:\n"
-           : facts.has_gradient ? "\nIn the backward pass:\n"
-                                : "\nNo weight that is trained needs its gradient:\n";
-    out += kept_text(facts);
-  }
+  const auto passes = passes_text(facts);
+  if (!passes.empty()) out += "\nTime on one device, per step:\n" + passes;
+  out += "\nCommunication, per device and step:\n" + transfers_text(facts, view);
+  if (facts.role == ops::Role::kCompute) out += backward_text(facts);
   return out + place_text(facts, view);
 }
 

@@ -24,13 +24,13 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-// What of a plan is compared node by node.
+// One of the two plans, indexed for the comparison node by node.
 struct DiffSide {
   const PlanView& view;
   MappedModel mapped;
-  std::unordered_map<std::string, NodeId> by_name;  // of the model
-  std::unordered_map<std::string, NodeId> in_pcg;
-  std::vector<std::string> spread;  // by node of the model, in words
+  std::unordered_map<std::string, NodeId> by_name;  // nodes of the model
+  std::unordered_map<std::string, NodeId> in_pcg;   // nodes of the PCG, by name
+  std::vector<std::string> spread;                  // placement in words, by node of the model
 
   explicit DiffSide(const PlanView& v) : view(v), mapped(mapped_model(v.program)) {
     for (auto id : mapped.model.ids()) by_name.emplace(mapped.model.node(id).name, id);
@@ -40,7 +40,8 @@ struct DiffSide {
 
   [[nodiscard]] const graph::Node& node(NodeId id) const { return mapped.model.node(id); }
 
-  // The operator, its type and its operands, as a text; of another batch without what that changes.
+  // Returns the operator, its type and its operands as text. If the batches differ, leaves out
+  // types and attributes, which depend on the batch, except for weights.
   [[nodiscard]] std::string computes(NodeId id, bool same_batch) const {
     std::vector<std::string_view> inputs;
     if (!same_batch && !is_weight(node(id))) {
@@ -52,7 +53,7 @@ struct DiffSide {
     return graph::node_text(node(id), node(id).name, inputs);
   }
 
-  // The layout of its tensor; empty for what the model has and the PCG has not (parts of a join).
+  // Returns the layout of the node's tensor, or "" if the PCG has no such node (parts of a join).
   [[nodiscard]] std::string layout(NodeId id) const {
     const auto at = in_pcg.find(node(id).name);
     return at == in_pcg.end() ? "" : to_text(view.plan.mapped.layouts[at->second.index()]);
@@ -67,17 +68,17 @@ struct DiffSide {
     } else {
       out = work_text(mapped.nodes[id.index()], view.machine, view.program);
     }
-    return out.empty() ? "as on one device" : out;
+    return out.empty() ? "not partitioned" : out;
   }
 
-  // What is communicated for it, in an order that does not depend on the program's.
+  // Returns the communication for the node, sorted so that the order of tasks does not matter.
   [[nodiscard]] std::string moves(NodeId id) const {
     std::vector<std::string> out;
     for (const auto& move : mapped.nodes[id.index()].moves) {
       out.push_back(move_text(move, view.machine, view.program.digits));
     }
     std::ranges::sort(out);
-    return out.empty() ? "nothing" : join(out, ", ");
+    return out.empty() ? "none" : join(out, ", ");
   }
 };
 
@@ -108,7 +109,7 @@ std::vector<PlanDiff::Field> schedule_of(const PlanView& view) {
   for (const auto& task : view.program.tasks) {
     if (task.remade && task.kind == lower::TaskKind::kForward) ++again;
   }
-  // Where there is one stage or one micro-batch, the order says nothing.
+  // The order has no effect if there is only one stage.
   const auto order = s.stages > 1 ? std::string(name(s.order)) : std::string("none");
   return {{"stages", fmt::format("{}", s.stages), {}},
           {"micro_batches", fmt::format("{}", s.micro_batches), {}},
@@ -121,7 +122,7 @@ std::vector<PlanDiff::Field> schedule_of(const PlanView& view) {
           {"ring", yes_no(s.ring), {}}};
 }
 
-// Of two lists with the same names those that differ.
+// Returns the fields whose values differ. `a` and `b` have the same names in the same order.
 std::vector<PlanDiff::Field> differing(std::vector<PlanDiff::Field> a,
                                        const std::vector<PlanDiff::Field>& b) {
   std::vector<PlanDiff::Field> out;
@@ -140,19 +141,19 @@ std::vector<PlanDiff::Figure> step_figures(const PlanView& view) {
   };
   const auto tokens = strategies::count_tokens(graph::erase_parallelism(view.program.pcg));
   return {{"step", "iteration", "iteration_s", s.iteration.value},
-          {"step", "samples a second", "throughput", a_second(view.plan.batch)},
-          {"step", "tokens a second", "tokens_per_s", a_second(tokens)},
+          {"step", "samples per second", "throughput", a_second(view.plan.batch)},
+          {"step", "tokens per second", "tokens_per_s", a_second(tokens)},
           {"step", "MFU", "mfu", s.mfu},
           {"step", "compute", "compute_s", s.compute.value},
           {"step", "exposed communication", "exposed_comm_s", s.exposed_comm.value},
-          {"step", "idle", "bubble_s", s.bubble.value}};
+          {"step", "stall", "bubble_s", s.bubble.value}};
 }
 
 std::vector<PlanDiff::Figure> memory_figures(const PlanView& view) {
   using lower::BufferKind;
   const auto memory = view.memory().needs;
   const auto part = [&](BufferKind kind) { return memory.part(kind).value; };
-  return {{"memory", "memory", "memory_bytes", memory.peak.value},
+  return {{"memory", "peak", "memory_bytes", memory.peak.value},
           {"memory", "weights", "weights_bytes", part(BufferKind::kWeight)},
           {"memory", "optimizer state", "optimizer_state_bytes", part(BufferKind::kState)},
           {"memory", "gathered weights", "gathered_weights_bytes", part(BufferKind::kGathered)},
@@ -190,7 +191,7 @@ std::vector<PlanDiff::Figure> figures_of(const PlanView& view) {
   return out;
 }
 
-// Side by side; what neither has is left out.
+// Returns the figures of both plans, without those that are 0 in both.
 std::vector<PlanDiff::Figure> side_by_side(const PlanView& a, const PlanView& b) {
   auto out = figures_of(a);
   const auto others = figures_of(b);
@@ -253,12 +254,12 @@ class NodeDiff {
       const auto moves_a = a_.moves(a);
       const auto moves_b = b_.moves(b);
       if (layout_a != layout_b) {
-        // The same words of other places.
-        in_a += fmt::format(", as {}", layout_a);
-        in_b += fmt::format(", as {}", layout_b);
+        // The words are equal although the layouts differ, so the layouts are shown.
+        in_a += fmt::format(", layout {}", layout_a);
+        in_b += fmt::format(", layout {}", layout_b);
       } else if (moves_a != moves_b && operands_lie_alike(a, b)) {
-        in_a = "alike, with " + moves_a;
-        in_b = "alike, with " + moves_b;
+        in_a = "same placement, communication: " + moves_a;
+        in_b = "same placement, communication: " + moves_b;
       } else {
         return;
       }
@@ -266,7 +267,8 @@ class NodeDiff {
     add_spread(a_.node(a), std::move(in_a), std::move(in_b));
   }
 
-  // Else it goes without saying that they move differently.
+  // Returns whether the operands of both nodes have equal placements. If not, a difference in
+  // communication follows from the operands and is not reported.
   [[nodiscard]] bool operands_lie_alike(NodeId a, NodeId b) const {
     const auto inputs_a = a_.mapped.model.inputs(a);
     const auto inputs_b = b_.mapped.model.inputs(b);
@@ -289,7 +291,7 @@ class NodeDiff {
     ++group.count;
   }
 
-  // Parallelization operators, and the layouts that they make.
+  // Returns whether the PCGs differ, which include the parallelization operators.
   [[nodiscard]] bool moves_differ() const {
     const auto& pcg_a = a_.view.program.pcg;
     const auto& pcg_b = b_.view.program.pcg;
@@ -318,16 +320,16 @@ PlanDiff compare_plans(const PlanView& a, const PlanView& b) {
   out.rules_b = derivation_rules(b.plan.derivation);
   if (!same_machine) {
     out.notes.emplace_back(
-        "The machines differ: levels are those of each plan's own machine, and which devices "
-        "exactly do what is not compared.");
+        "The machines differ: the levels are those of each plan's own machine. The assignment of "
+        "work to devices is not compared.");
   }
   if (a.plan.batch != b.plan.batch) {
-    out.notes.emplace_back("The batches differ: compare throughputs, not iterations.");
+    out.notes.emplace_back("The batch sizes differ: compare throughput, not iteration time.");
   }
   const auto most = std::max(a.program.pcg.size(), b.program.pcg.size());
   if (a.plan.model != b.plan.model && out.compared < most) {
     out.notes.push_back(fmt::format(
-        "The models differ: operators are compared where both have one of the same name ({}).",
+        "The models differ: only the {} operators with the same name in both are compared.",
         out.compared));
   }
   return out;

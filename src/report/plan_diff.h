@@ -1,6 +1,5 @@
-// How two plans differ: what they are for, what they cost, how a step runs, which operators lie
-// differently, and whether they compute the same graph. Plans of different models or machines are
-// compared as far as that means anything; notes say what does not.
+// Compares two plans: their jobs, costs, schedules, graphs, and the placement of each operator. The
+// plans may be for different models or machines. Notes then state what is not compared.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,23 +12,23 @@
 namespace tandem::report {
 
 struct PlanDiff {
-  // Something that is another word in each.
+  // A property with a different value in each plan.
   struct Field {
     std::string name, a, b;
   };
-  // A number of each, under its key in JSON, which says the unit.
+  // A number of both plans. Its JSON key ends in its unit.
   struct Figure {
     std::string section;  // "step", "memory", "serialized", "exposed"
     std::string name, key;
     double a = 0, b = 0;
   };
-  // Operators, or stored tensors, of both plans; equal layers together.
+  // Operators or stored tensors whose placement differs. Equal layers are one group.
   struct Spread {
     std::string name, op;
     std::size_t count = 0;
-    std::string a, b;  // in words
+    std::string a, b;  // placement in each plan: "batch over node 2"
   };
-  // Nodes of one plan's graph only, or of both but not the same.
+  // Nodes that only one plan's graph has, or that differ between the graphs.
   struct Nodes {
     std::string name, op;
     std::size_t count = 0;
@@ -39,12 +38,12 @@ struct PlanDiff {
   std::vector<Field> header;  // model, machine, batch, ...
   std::vector<Figure> figures;
   std::vector<Field> schedule;
-  std::size_t compared = 0;    // nodes that both have
-  std::vector<Spread> spread;  // of these, those that lie differently
-  bool same_graph = true;      // without parallelization operators
+  std::size_t compared = 0;    // number of nodes that both plans have
+  std::vector<Spread> spread;  // compared nodes with different placements
+  bool same_graph = true;      // whether the graphs are equal without parallelization operators
   std::vector<Nodes> only_a, only_b, changed;
   Rules rules_a, rules_b;  // of the derivations
-  // The same operators lie alike, but what moves tensors between them is different.
+  // Whether graph and placements are equal but the parallelization operators differ.
   bool moves_differ = false;
   std::vector<std::string> notes;
 
@@ -54,10 +53,11 @@ struct PlanDiff {
   }
 };
 
+// Compares `a` and `b`. Layouts and communication are compared only if the machines are equal.
 PlanDiff compare_plans(const PlanView& a, const PlanView& b);
 
 std::string diff_text(const PlanDiff& diff);
-// Ratios are b over a, null where a has none.
+// Returns the differences as JSON. A figure's "ratio" is b / a, or null if a is 0.
 nlohmann::ordered_json diff_json(const PlanDiff& diff);
 
 }  // namespace tandem::report

@@ -19,7 +19,7 @@ TEST(PlanDiff, OfAPlanAndItself) {
   const auto dp = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto diff = compare_plans(dp.view(), dp.view());
   EXPECT_TRUE(diff.same());
-  EXPECT_EQ(diff_text(diff), "the same plan\n");
+  EXPECT_EQ(diff_text(diff), "The plans are equal.\n");
   EXPECT_TRUE(diff_json(diff).at("same").get<bool>());
   for (const auto& figure : diff.figures) EXPECT_EQ(figure.a, figure.b) << figure.key;
 }
@@ -35,8 +35,8 @@ TEST(PlanDiff, SaysWhichOperatorsLieDifferently) {
   const auto first = std::ranges::find(diff.spread, "linear1", &PlanDiff::Spread::name);
   ASSERT_NE(first, diff.spread.end());
   EXPECT_EQ(first->a, "batch over process 2");
-  EXPECT_EQ(first->b, "n over process 2");
-  // What is b of one is a of the other.
+  EXPECT_EQ(first->b, "column-parallel (n) over process 2");
+  // The reverse comparison swaps a and b.
   const auto back = compare_plans(tp.view(), dp.view());
   ASSERT_EQ(back.spread.size(), diff.spread.size());
   for (std::size_t i = 0; i < back.spread.size(); ++i) {

@@ -1,8 +1,9 @@
-// What compare_plans finds, as text and as JSON.
+// Prints the result of compare_plans as text and JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "report/plan_diff.h"
 #include "report/schedule_text.h"
@@ -18,32 +19,42 @@ std::string value_text(const PlanDiff::Figure& figure, double value) {
   return seconds_text(value);
 }
 
+std::string title_of(const std::string& section) {
+  if (section == "step") return "Step";
+  if (section == "memory") return "Memory at the peak, on the fullest device";
+  return section == "serialized" ? "Time by kind, without overlap" : "Exposed communication";
+}
+
 std::string figures_table(const PlanDiff& diff) {
   std::string out;
-  std::string section;
-  for (const auto& figure : diff.figures) {
-    if (figure.section != section) {
-      section = figure.section;
-      const auto title = section == "step"         ? "A step"
-                         : section == "memory"     ? "Memory of the fullest device at its peak"
-                         : section == "serialized" ? "Where the time goes, as if nothing overlapped"
-                                                   : "Of that, with no compute beside it";
-      out += fmt::format("\n{}:\n  {:<22} {:>11} {:>11} {:>8}\n", title, "", "a", "b", "b / a");
+  for (auto first = diff.figures.begin(); first != diff.figures.end();) {
+    Table table({{""}, {"a", Align::kRight}, {"b", Align::kRight}, {"b / a", Align::kRight}});
+    const auto& section = first->section;
+    out += "\n" + title_of(section) + ":\n";
+    for (; first != diff.figures.end() && first->section == section; ++first) {
+      table.add({first->name, value_text(*first, first->a), value_text(*first, first->b),
+                 first->a > 0 ? fmt::format("{:.3g}", first->b / first->a) : ""});
     }
-    out += fmt::format("  {:<22} {:>11} {:>11}", figure.name, value_text(figure, figure.a),
-                       value_text(figure, figure.b));
-    out += figure.a > 0 ? fmt::format(" {:>8.3g}\n", figure.b / figure.a) : "\n";
+    out += table.to_text();
   }
   return out;
+}
+
+std::string label_of(const std::string& field) {
+  if (field == "operators_computed_again") return "recomputed operators";
+  if (field == "gradients_summed_each_micro_batch") return "gradients reduced each micro-batch";
+  if (field == "whole_gradients") return "unsharded gradients";
+  auto label = field;
+  std::ranges::replace(label, '_', ' ');
+  return label;
 }
 
 std::string fields_text_of(const std::vector<PlanDiff::Field>& fields) {
   std::string out;
   for (const auto& field : fields) {
-    auto label = field.name;
-    std::ranges::replace(label, '_', ' ');
+    const auto label = label_of(field.name);
     out += field.a.empty() && field.b.empty()
-               ? fmt::format("  {}: not the same\n", label)
+               ? fmt::format("  {}: different\n", label)
                : fmt::format("  {}: {} -> {}\n", label, field.a, field.b);
   }
   return out;
@@ -57,15 +68,16 @@ std::string spread_text(const PlanDiff& diff) {
   std::size_t differ = 0;
   for (const auto& group : diff.spread) differ += group.count;
   if (differ == 0) {
-    return fmt::format("\nAll {} operators, weights and inputs lie alike.\n", diff.compared);
+    return fmt::format("\nAll {} operators, weights and inputs have the same placement.\n",
+                       diff.compared);
   }
-  auto out = fmt::format("\n{} of {} operators, weights and inputs lie differently:\n", differ,
-                         diff.compared);
+  Table table({{""}, {""}, {""}});
   for (const auto& group : diff.spread) {
-    out += fmt::format("  {:<24} {:<16} {}\n  {:<24} {:<16} -> {}\n",
-                       counted_name(group.name, group.count), group.op, group.a, "", "", group.b);
+    table.add({counted_name(group.name, group.count), group.op, group.a});
+    table.add({"", "", "-> " + group.b});
   }
-  return out;
+  return fmt::format("\n{} of {} operators, weights and inputs have different placements:\n{}",
+                     differ, diff.compared, table.to_text());
 }
 
 std::string nodes_text(const char* where, const std::vector<PlanDiff::Nodes>& groups) {
@@ -83,38 +95,38 @@ std::string nodes_text(const char* where, const std::vector<PlanDiff::Nodes>& gr
 }
 
 std::string origin_text(const char* which, const PlanDiff::Rules& rules) {
-  return rules.empty() ? fmt::format("  {} has its model's graph as it is.\n", which)
-                       : fmt::format("  {} is its model's graph rewritten by {}.\n", which,
-                                     rules_text(rules));
+  return rules.empty()
+             ? fmt::format("  {}: the model's graph, without rewrites\n", which)
+             : fmt::format("  {}: the model's graph, rewritten by {}\n", which, rules_text(rules));
 }
 
 std::string graph_section(const PlanDiff& diff) {
   const bool same_nodes = diff.only_a.empty() && diff.only_b.empty() && diff.changed.empty();
   if (diff.same_graph && same_nodes) {
-    return diff.moves_differ ? "\nWhat moves tensors between operators differs.\n" : "";
+    return diff.moves_differ ? "\nThe communication between operators differs.\n" : "";
   }
   auto out =
-      std::string(diff.same_graph ? "\nThe graphs compute the same with nodes of other names:\n"
+      std::string(diff.same_graph ? "\nThe graphs are equivalent, with different node names:\n"
                                   : "\nThe graphs differ:\n");
   if (diff.rules_a.empty() && diff.rules_b.empty()) {
-    out += "  Each is its model's own graph, without rewrites.\n";
+    out += "  Both are their model's graph, without rewrites.\n";
   } else {
     out += origin_text("a", diff.rules_a) + origin_text("b", diff.rules_b);
   }
   return out + nodes_text("only in a", diff.only_a) + nodes_text("only in b", diff.only_b) +
-         nodes_text("not the same in both", diff.changed);
+         nodes_text("different in a and b", diff.changed);
 }
 
 }  // namespace
 
 std::string diff_text(const PlanDiff& diff) {
-  if (diff.same()) return "the same plan\n";
+  if (diff.same()) return "The plans are equal.\n";
   std::string out;
-  if (!diff.header.empty()) out += "What they are:\n" + fields_text_of(diff.header);
+  if (!diff.header.empty()) out += "Job:\n" + fields_text_of(diff.header);
   for (const auto& note : diff.notes) out += "  " + note + "\n";
   out += figures_table(diff);
-  out += diff.schedule.empty() ? "\nThe same schedule.\n"
-                               : "\nHow a step runs:\n" + fields_text_of(diff.schedule);
+  out += diff.schedule.empty() ? "\nThe schedules are equal.\n"
+                               : "\nSchedule:\n" + fields_text_of(diff.schedule);
   out += spread_text(diff) + graph_section(diff);
   return out.starts_with('\n') ? out.substr(1) : out;
 }

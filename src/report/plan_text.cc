@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "machine/node_layout.h"
 #include "report/digit_text.h"
@@ -25,12 +26,12 @@ std::string folded_name(const std::string& name) {
 std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine,
                          const Digits& digits) {
   struct Line {
-    std::string name, what;
+    std::string name, op, shape, layout;
     std::size_t count = 0;
-    std::size_t again = 0;  // of these, computed again for the backward pass
+    std::size_t recomputed = 0;  // number of these that are recomputed for the backward pass
   };
   std::vector<Line> lines;
-  std::map<std::string, std::size_t> known;
+  std::map<std::vector<std::string>, std::size_t> known;
   const auto& pcg = mapped.pcg;
   const auto nodes = strategies::analyze(pcg);
   for (auto id : pcg.ids()) {
@@ -41,42 +42,47 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
     const auto& analyzed = nodes[id.index()];
     const auto uses = infer_node_layout(analyzed.signature, layouts, digits);
     CHECK(uses.has_value(), node.name);
-    const auto name = folded_name(node.name);
-    const auto what =
-        fmt::format("{:<14} {:<22} {}", node.op.name(), to_text(node.type.shape.sizes),
-                    uses_text(uses_of(analyzed, *uses, digits), machine, digits));
-    const auto [at, fresh] = known.try_emplace(name + what, lines.size());
-    if (fresh) lines.push_back({node.name, what});
-    auto& line = lines[at->second];
-    ++line.count;
-    if (mapped.remake[id.index()]) ++line.again;
+    Line line{.name = node.name,
+              .op = std::string(node.op.name()),
+              .shape = to_text(node.type.shape.sizes),
+              .layout = uses_text(uses_of(analyzed, *uses, digits), machine, digits)};
+    const auto [at, fresh] =
+        known.try_emplace({folded_name(line.name), line.op, line.shape, line.layout}, lines.size());
+    if (fresh) lines.push_back(std::move(line));
+    auto& same = lines[at->second];
+    ++same.count;
+    if (mapped.remake[id.index()]) ++same.recomputed;
   }
-  const auto again_text = [](const Line& line) -> std::string {
-    if (line.again == 0) return "";
-    if (line.again == line.count) return ", computed again";
-    return fmt::format(", {} computed again", line.again);
+  const auto recomputed_text = [](const Line& line) -> std::string {
+    if (line.recomputed == 0) return "";
+    if (line.recomputed == line.count) return ", recomputed";
+    return fmt::format(", {} recomputed", line.recomputed);
   };
-  std::string out;
+  Table table({{""}, {""}, {""}, {""}});
   for (const auto& line : lines) {
     const auto name =
         line.count > 1 ? fmt::format("{} x{}", folded_name(line.name), line.count) : line.name;
-    out += fmt::format("  {:<24} {}{}\n", name, line.what, again_text(line));
+    table.add({name, line.op, line.shape, line.layout + recomputed_text(line)});
   }
-  return out;
+  return table.to_text();
 }
 
 std::string communication_text(const std::vector<predict::Share>& shares, const Machine& machine,
                                const Digits& digits) {
-  std::string out;
+  Table table({{""},
+               {""},
+               {"", Align::kRight},
+               {"", Align::kRight},
+               {"", Align::kRight},
+               {"", Align::kRight}});
   for (const auto& share : shares) {
     if (share.is_compute()) continue;
-    const auto what =
-        fmt::format("{:<15} over {}", share.kind, levels_text(share.digits, machine, digits));
-    out += fmt::format("  {:<42} {:>5} times {:>9} {:>9} {:>9} exposed\n", what, share.count,
-                       bytes_text(share.bytes.value), seconds_text(share.serialized.value),
-                       seconds_text(share.exposed.value));
+    table.add({share.kind, "over " + levels_text(share.digits, machine, digits),
+               fmt::format("{} {}", share.count, share.count == 1 ? "time" : "times"),
+               bytes_text(share.bytes.value), seconds_text(share.serialized.value),
+               seconds_text(share.exposed.value) + " exposed"});
   }
-  return out;
+  return table.to_text();
 }
 
 }  // namespace tandem::report

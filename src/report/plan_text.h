@@ -1,5 +1,4 @@
-// A plan in words: what every operator's digits do, and what communicates how much over which
-// level.
+// Prints a plan: the layout of each operator, and the communication over each machine level.
 #pragma once
 
 #include <string>
@@ -9,17 +8,16 @@
 
 namespace tandem::report {
 
-// One line per operator; layers that are alike are folded ("l*." x24), all-replicated ones left
-// out.
-//   l*.ffn1 x24    linear [192, 512, 4096]    batch over node 8, n over socket 2, 8 computed again
+// Returns one line per operator. Equal operators of several layers share a line ("l*." x24).
+//   l*.ffn1 x24  linear  [192, 512, 4096]  batch over node 8, column-parallel (n) over socket 2
 std::string layouts_text(const plan::MappedGraph& mapped, const machine::Machine& machine,
                          const machine::Digits& digits);
 
-// The first number in a name is taken for that of a layer or table: "l12.ffn1" -> "l*.ffn1".
+// Replaces the first number in a name, which is that of a layer or table: "l12.ffn1" -> "l*.ffn1".
 std::string folded_name(const std::string& name);
 
-// One line per kind of collective and the levels it spans: how often, how many bytes, how long, and
-// how much of that no compute hides.
+// Returns one line per kind of collective and levels that it spans: its count, bytes, time, and the
+// part of the time that is exposed.
 std::string communication_text(const std::vector<predict::Share>& shares,
                                const machine::Machine& machine, const machine::Digits& digits);
 

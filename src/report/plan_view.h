@@ -1,5 +1,5 @@
-// A plan with what lowering and simulating it give: what explanations and comparisons are made of,
-// so that their figures are those of `tandem simulate plan.json`.
+// A plan with its program and simulation. Explanations and comparisons are made from it, so their
+// figures equal those of `tandem simulate plan.json`.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ struct PlanView {
   const machine::Machine& machine;
   const lower::Program& program;
   const predict::Simulation& simulation;
-  std::optional<Bytes> may_use = {};  // of a device's memory; default: all less its reserve
+  std::optional<Bytes> may_use = {};  // memory per device; default: all except its reserve
   double margin = 0;                  // fraction of it left free: search::memory_limits
 
-  // Of the group of devices with least room left, against what they may use.
+  // Returns the memory and limit of the group of devices with the least memory to spare.
   [[nodiscard]] search::Tightest memory() const {
     return search::tightest(simulation, search::memory_limits(machine, may_use, margin));
   }

@@ -33,7 +33,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// Elements are appended in pixels, y downwards.
+// Collects SVG elements. Coordinates are pixels, with y downwards.
 class Canvas {
  public:
   void line(double x1, double y1, double x2, double y2, std::string_view style) {
@@ -56,7 +56,7 @@ class Canvas {
         fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" {}><title>{}</title></circle>\n",
                     x, y, style, escaped(title));
   }
-  // Squares and names, one after the other.
+  // Appends a coloured square and a name for each series, in one line.
   void legend(double x, double y, const std::vector<std::string>& names) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       body_ +=
@@ -83,7 +83,7 @@ constexpr std::string_view kGrid = "stroke=\"#dddddd\"";
 constexpr std::string_view kDashed = "stroke=\"#555555\" stroke-dasharray=\"5 4\"";
 constexpr std::string_view kTitle = "font-size=\"15\" font-weight=\"bold\"";
 
-// From values to pixels, with round ticks.
+// Maps values to pixels and chooses round ticks.
 class Scale {
  public:
   Scale(double low, double high, double from, double to) : from_(from), to_(to) {

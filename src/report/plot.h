@@ -1,5 +1,5 @@
-// Small plots as SVG files: points in a plane, bars in groups. Colours tell apart for all eyes, and
-// every point and bar has a title that shows under the mouse.
+// Draws small plots as SVG: scatter plots and grouped bars. The palette is safe for colour-blind
+// readers, and each point and bar has a tooltip.
 #pragma once
 
 #include <optional>
@@ -18,33 +18,34 @@ struct Scatter {
   struct Series {
     std::string name;
     std::vector<Dot> dots;
-    bool joined = false;  // by a line, in the order of the dots
+    bool joined = false;  // whether a line joins the dots in order
     bool hollow = false;
   };
   std::string title;
   std::string x_label, y_label;
   std::vector<Series> series;
-  std::optional<std::pair<double, std::string>> x_limit = {};  // a line across, and its name
+  std::optional<std::pair<double, std::string>> x_limit = {};  // vertical line and its label
 };
 
-// Axes are logarithmic where values span more than a factor of 30; those must be above 0.
+// Returns the plot as SVG. An axis is logarithmic if its values are positive and span more than a
+// factor of 30.
 std::string svg(const Scatter& plot);
 
 struct Bars {
   struct Series {
     std::string name;
-    std::vector<std::optional<double>> values;  // by group; nothing where there is none
+    std::vector<std::optional<double>> values;  // by group; nullopt if there is none
   };
   std::string title;
-  std::string label;  // of the values
+  std::string label;  // label of the value axis
   std::vector<std::string> groups;
   std::vector<Series> series;
-  bool stacked = false;                  // the series of a group add up in one bar
-  std::optional<double> reference = {};  // a line across
-  bool log = false;                      // where values span orders of magnitude
+  bool stacked = false;                  // whether the series of a group are stacked in one bar
+  std::optional<double> reference = {};  // value of a line across all bars
+  bool log = false;                      // whether the axis may be logarithmic
 };
 
-// One bar below the other, its value behind it.
+// Returns horizontal bars as SVG. Each bar is followed by its value.
 std::string svg(const Bars& plot);
 
 }  // namespace tandem::report

@@ -13,7 +13,7 @@ std::size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-// The numbers of an attribute, in order.
+// Returns the numbers that match the group of `pattern`, in order.
 std::vector<double> numbers(const std::string& svg, const std::string& pattern) {
   std::vector<double> out;
   const std::regex regex(pattern);

@@ -29,7 +29,7 @@ Json strategies_json(const ReportInput& input) {
                       {"iteration_s", s.iteration.value},
                       {"memory_bytes", static_cast<std::int64_t>(s.memory.value)}});
   }
-  // What the search found it to take, each family at its best.
+  // The best strategy of each family, with the figures of the search.
   Json baselines = Json::array();
   if (input.found != nullptr) {
     for (const auto& b : input.found->baselines) {
@@ -57,7 +57,7 @@ Json search_json(const ReportInput& input) {
           {"runner_up", found.runner_up ? result_json(*found.runner_up) : Json()}};
 }
 
-// Where the rewriting began, if there was any.
+// Returns the graph before rewrites, or null if the plan has none.
 Json before_json(const ReportInput& input) {
   if (input.model == nullptr || input.view.plan.derivation.empty()) return nullptr;
   return plain_graph(*input.model);

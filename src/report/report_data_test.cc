@@ -1,4 +1,4 @@
-// The document of a plan's page, held against the plan that it is of.
+// Compares the document of a plan's page with the plan.
 #include "report/report_data.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ Json data_of(const ExplainedPlan& e, std::size_t most_spans = kMostReportedSpans
   return report_data({.view = view, .title = "a plan", .headline = {{"model", "m"}}}, most_spans);
 }
 
-// Every column has an entry for each node, and numbers are those of texts and nodes that exist.
+// Checks that each column has an entry per node, and that numbers refer to existing texts and
+// nodes.
 void expect_whole(const Json& graph) {
   const auto nodes = graph.at("name").size();
   for (const auto* key : {"op", "inputs", "source", "type", "how_of", "layout", "stage", "bytes"}) {
@@ -45,7 +46,8 @@ void expect_whole(const Json& graph) {
   }
 }
 
-// Streams are in order, nothing on them overlaps, and all of it together is the simulation's.
+// Checks that the tasks of a stream are in order without overlap, and that all are the
+// simulation's.
 void expect_timeline(const Json& timeline, const ExplainedPlan& e) {
   std::size_t spans = 0;
   std::int64_t computing = 0;
@@ -87,7 +89,7 @@ TEST(ReportData, SaysWhatThePlanDoes) {
   const auto data = data_of(e);
   expect_whole(data.at("graph"));
   expect_timeline(data.at("timeline"), e);
-  // Layers are alike, and all facts are told of one of them.
+  // The layers are equivalent, and only one of them has facts.
   const auto& blocks = data["graph"]["blocks"];
   ASSERT_FALSE(blocks.empty());
   EXPECT_GE(blocks[0]["count"].get<int>(), 3);
@@ -115,7 +117,7 @@ TEST(ReportData, TellsTheStagesOfAPipelineApart) {
         c["compute_s"].get<double>() + c["exposed_s"].get<double>() + c["idle_s"].get<double>();
     EXPECT_NEAR(sum, e.simulation.iteration.value, 1e-9);
   }
-  // As many classes as its digits make; nodes have the stage that they are in.
+  // The digits of classes give the number of classes, and nodes have their stage.
   std::int64_t product = 1;
   for (const auto& d : data["machine"]["class_digits"]) {
     product *= data["machine"]["digits"][d.get<std::size_t>()]["size"].get<std::int64_t>();
@@ -124,7 +126,7 @@ TEST(ReportData, TellsTheStagesOfAPipelineApart) {
   std::set<int> stages;
   for (const auto& stage : data["graph"]["stage"]) stages.insert(stage.get<int>());
   EXPECT_EQ(stages, (std::set<int>{0, 1, 2, 3}));
-  // Where there is no room, the busiest alone.
+  // Without room, only the busiest class is shown.
   EXPECT_EQ(data_of(e, 0)["timeline"]["classes"].size(), 1U);
 }
 
@@ -167,7 +169,7 @@ TEST(ReportPage, IsOneFileThatEndsNoScriptEarly) {
   EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
   EXPECT_EQ(page.find("src="), std::string::npos);
   EXPECT_EQ(page.find("{{"), std::string::npos);
-  // The document is in it, the same but for digits that nobody sees.
+  // The page contains the document with rounded numbers.
   const std::string open = "id=\"plan-data\">";
   const auto from = page.find(open) + open.size();
   const auto parsed = Json::parse(page.substr(from, page.find("</script>", from) - from));

@@ -21,7 +21,7 @@ namespace {
 using graph::NodeId;
 using Json = nlohmann::ordered_json;
 
-// Texts that many share: a column has their numbers.
+// Texts that many nodes share. A column has their numbers.
 class Texts {
  public:
   std::size_t number(const std::string& text) {
@@ -36,7 +36,7 @@ class Texts {
   std::vector<std::string> texts_;
 };
 
-// What repeats; what stands by itself is not told.
+// Returns the repeated blocks, without those that occur once.
 Json blocks_json_of(const std::vector<Block>& blocks) {
   Json out = Json::array();
   for (const auto& block : blocks) {
@@ -49,7 +49,7 @@ Json blocks_json_of(const std::vector<Block>& blocks) {
   return out;
 }
 
-// Nodes in the first round of every block, and those in none.
+// Adds the nodes of the first iteration of each block, and those outside of repeated blocks.
 void add_shown(const std::vector<Block>& blocks, std::vector<NodeId>& out) {
   for (const auto& block : blocks) {
     for (const auto& node : block.nodes) out.push_back(node.id);
@@ -62,7 +62,7 @@ std::string source_of(const graph::Node& node) {
   return node.op.role() == ops::Role::kSource ? "input" : "";
 }
 
-// What any graph has.
+// Returns the columns that any graph has.
 Json columns_of(const graph::Graph& graph) {
   Texts ops;
   Json out{{"ops", Json::array()},
@@ -105,7 +105,7 @@ class GraphWriting {
   }
 
  private:
-  // By node: the rule that made it, and the step of the derivation.
+  // Returns, by node, the rule that made it and the step of the derivation.
   [[nodiscard]] Json rules(const graph::Graph* model) const {
     Json out = Json::object();
     if (model == nullptr) return out;
@@ -118,7 +118,7 @@ class GraphWriting {
     return out;
   }
 
-  // What the rules say, by name: the lines of the plan, "name: source => target".
+  // Returns the text of each rule by name, from the plan's lines "name: source => target".
   [[nodiscard]] Json rule_texts() const {
     Json out = Json::object();
     for (const auto& line : view_.plan.rules) {
@@ -151,7 +151,8 @@ class GraphWriting {
     out["layouts"] = layouts.all();
   }
 
-  // Null of the additions that a join stands for, but for the last.
+  // Returns the layout of a node. A join replaces several additions, and only the last of them has
+  // a layout; returns null for the others.
   [[nodiscard]] const machine::Layout* layout_of(NodeId id) const {
     const auto at = in_pcg_.find(mapped_.model.node(id).name);
     return at == in_pcg_.end() ? nullptr : &view_.plan.mapped.layouts[at->second.index()];
@@ -178,7 +179,7 @@ class GraphWriting {
     return out;
   }
 
-  // Of what stands for others, and of what that reads.
+  // Returns the facts of the nodes that represent others, and of the weights and inputs they read.
   [[nodiscard]] Json facts(const std::vector<Block>& blocks) const {
     const NodeFactsSource source(view_);
     std::vector<NodeId> shown;

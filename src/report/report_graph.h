@@ -1,8 +1,7 @@
-// The graph of a plan for its page (report_data.h): the model's nodes with what each device does
-// and holds, and what is communicated for them; which nodes repeat; all facts of those that stand
-// for others.
+// Describes the graph of a plan for its page (report_data.h): the model's nodes with layouts and
+// communication, the repeated blocks, and the facts of each node that represents others.
 //
-//   {"ops": [...], "types": [...], "how": [...], "layouts": [...],      texts, told once
+//   {"ops": [...], "types": [...], "how": [...], "layouts": [...],      texts, each once
 //    "name", "op", "type", "how_of", "layout", "inputs", "source", "stage", "bytes", "made_again":
 //    columns by node; "moves": [[node, operand, kind, over, bytes, times, backward, again]],
 //    "blocks": [{"start", "period", "count", "blocks"}], "facts": {node: node_json}, "rules":
@@ -15,10 +14,10 @@
 
 namespace tandem::report {
 
-// `model` is what the plan's derivation starts from, or null.
+// Returns the graph. `model` is the graph that the plan's derivation starts from, or null.
 nlohmann::ordered_json report_graph(const PlanView& view, const graph::Graph* model);
 
-// The same of a graph that is not parallel, as far as it goes.
+// Returns the columns and blocks that also exist for a graph without a plan.
 nlohmann::ordered_json plain_graph(const graph::Graph& graph);
 
 }  // namespace tandem::report

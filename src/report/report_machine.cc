@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// With more of them what each of them takes would take long to find.
+// With more classes, computing their times would take too long.
 constexpr std::size_t kMostClasses = 64;
 
 Json device_json(const machine::Device& device, DType dtype) {
@@ -64,8 +64,8 @@ Json mask_json(machine::DigitMask mask, const machine::Digits& digits) {
   return out;
 }
 
-// Compute, what is exposed, and idle time of the devices of each class: they add up to the
-// iteration. What their memory is at the most.
+// Returns for each class its peak memory and its compute, exposed communication and stall, which
+// add up to the iteration. Returns null if there are too many classes.
 Json classes_json(const PlanView& view) {
   const auto& program = view.program;
   const auto devices = devices_of_classes(program, view.machine);

@@ -1,11 +1,11 @@
-// The machine of a plan for its page (report_data.h): its levels and links, what is sent over them,
-// and which devices do the same.
+// Describes the machine of a plan for its page (report_data.h): levels, links, devices, and
+// equivalence classes of devices.
 //
 //   {"name", "devices", "levels": [{"name", "count", ...}], "groups": [...], "digits": [{"level",
 //    "size"}], "class_digits": [...], "stage_digits": [...], "stages", "classes": [{...}] | null}
 //
-// A class's number is the mixed radix of a device's coordinates in `class_digits`, outermost first;
-// its rank in the pipeline that of `stage_digits`. A digit of time has level null.
+// A class's number is the mixed-radix number of a device's coordinates in `class_digits`, outermost
+// first. Its pipeline rank is the same for `stage_digits`. A digit of time has level null.
 #pragma once
 
 #include <nlohmann/json.hpp>

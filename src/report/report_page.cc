@@ -22,7 +22,8 @@ std::string_view page_file(std::string_view name) {
   return at->text;
 }
 
-// A page of a large plan is a third smaller so, and nobody sees more digits.
+// Rounds all numbers, because no one sees more digits. The page of a large plan gets a third
+// smaller.
 void round_numbers(Json& json) {
   if (json.is_number_float()) {
     const auto value = json.get<double>();
@@ -41,7 +42,7 @@ std::string script_json(const Json& data) {
   const auto text = rounded.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string out;
   out.reserve(text.size());
-  // In JSON it can only be in a text.
+  // In JSON, '<' occurs only inside of strings.
   for (const char c : text) {
     if (c == '<') {
       out += "\\u003c";

@@ -30,7 +30,7 @@ double bytes_held(const MemoryPoint& point) {
   return sum;
 }
 
-// Of points that stand close together the fullest.
+// Reduces `points` to at most `most`: keeps the fullest of each run of neighbours.
 std::vector<MemoryPoint> thinned(std::vector<MemoryPoint> points, std::size_t most) {
   if (points.size() <= most) return points;
   std::vector<MemoryPoint> out;
@@ -78,7 +78,7 @@ class Timeline {
   }
 
  private:
-  // Of the model's nodes, in its order.
+  // Returns the names of the model's nodes, in the model's order.
   [[nodiscard]] std::vector<std::string> erase_names() const {
     const auto model = graph::erase_parallelism(program_.pcg);
     std::vector<std::string> out;
@@ -121,7 +121,7 @@ class Timeline {
             {"micro_batch", std::move(micro_batch)}};
   }
 
-  // Tasks are told once, numbered as they are met.
+  // Returns the number of a task in "tasks". Numbers follow the order of first use.
   std::size_t task_number(std::uint32_t t) {
     const auto [at, fresh] = task_numbers_.try_emplace(t, task_numbers_.size());
     if (fresh) add_task(program_.tasks[t]);
@@ -179,10 +179,10 @@ class Timeline {
 
   const PlanView& view_;
   const lower::Program& program_;
-  std::vector<std::int64_t> devices_;                   // by class, one that stands for it
+  std::vector<std::int64_t> devices_;                   // by class: its representative
   std::vector<bool> shown_;                             // by class
   std::vector<std::vector<Span>> spans_;                // by class
-  std::unordered_map<std::string, std::size_t> model_;  // the model's nodes, by name
+  std::unordered_map<std::string, std::size_t> model_;  // number of the model's node, by name
   std::unordered_map<std::uint32_t, std::size_t> task_numbers_;
   Json tasks_{{"name", Json::array()}, {"what", Json::array()}, {"kind", Json::array()},
               {"pass", Json::array()}, {"node", Json::array()}, {"bytes", Json::array()},

@@ -1,5 +1,5 @@
-// The simulated iteration of a plan for its page (report_data.h): what runs when on which stream of
-// which class of devices, and what these hold meanwhile.
+// Describes the simulated iteration of a plan for its page (report_data.h): the tasks on each
+// stream of each class of devices, and the memory of the class over time.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,9 +8,10 @@
 
 namespace tandem::report {
 
-// Times are whole nanoseconds. "tasks" has a column for each property of those that run; a class
-// has "streams", each with the columns "task", "start", "duration", "micro_batch", sorted by start,
-// and where there are any the points of its memory.
+// Returns the timeline, with times as integers in nanoseconds. "tasks" has one column per property.
+// A class has the points of its memory and "streams", each with the columns "task", "start",
+// "duration" and "micro_batch", sorted by start. Shows at most `most_spans` spans (see
+// shown_classes).
 //
 //   {"iteration", "classes_in_all", "steps_overlap", "tasks": {"name", "what", "kind", "pass",
 //    "node", "bytes", "over"}, "overs": [...],

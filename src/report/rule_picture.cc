@@ -32,7 +32,7 @@ class PatternDrawing {
   }
 
  private:
-  // `first` is before the node itself, `rest` before what is below it.
+  // Draws a node and its operands. `first` is the prefix of its own line, `rest` of those below.
   void draw(PatternId id, const std::string& first, const std::string& rest) {
     const auto& node = side_.nodes[id];
     if (const auto known = numbers_.find(id); known != numbers_.end()) {
@@ -71,7 +71,7 @@ class PatternDrawing {
   std::vector<std::string> lines_;
 };
 
-// In characters, as the lines that connect nodes take several bytes.
+// Returns the width of a line in characters. The lines that connect nodes take several bytes each.
 std::size_t columns(const std::string& line) {
   return static_cast<std::size_t>(std::ranges::count_if(
       line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));

@@ -1,5 +1,5 @@
-// A rule drawn as text: both sides as trees, the source on the left. A node that stands in several
-// places is drawn once, with a number, and is that number elsewhere.
+// Draws a rewrite rule as text: both sides as trees, with the source on the left. A node with
+// several readers is drawn once, with a number. Its other uses show only the number.
 //
 //   matmul    =>  add
 //   ├─ ?x         ├─ matmul
@@ -16,8 +16,8 @@
 
 namespace tandem::report {
 
-// Beside each other where that fits into `width` columns, else below each other. Ends with a line
-// end.
+// Returns the picture with a final line end. The sides are next to each other if they fit into
+// `width` columns, else below each other.
 std::string rule_picture(const rewrite::Rule& rule, std::size_t width = 100);
 
 }  // namespace tandem::report

@@ -21,9 +21,9 @@ std::string order_text(plan::Order order) {
     case plan::Order::kGpipe:
       return "all forward passes, then all backward passes";
     case plan::Order::k1F1B:
-      return "a backward pass after each forward pass, once the pipeline is full";
+      return "forward and backward passes alternate after the warm-up";
     case plan::Order::kInterleaved:
-      return "the same, each device taking up its stages in turn";
+      return "as 1f1b, with several stages on each device";
   }
   CHECK(false);
 }
@@ -36,20 +36,20 @@ std::string pipeline_sentence(const PlanView& view) {
     return divides ? fmt::format(" of {} samples", view.plan.batch / s.micro_batches) : "";
   };
   if (s.stages == 1) {
-    return s.micro_batches == 1 ? "One stage, the whole batch at once."
-                                : fmt::format("One stage, {} micro-batches{}, one after another.",
+    return s.micro_batches == 1 ? "No pipeline and no micro-batches."
+                                : fmt::format("No pipeline; {} micro-batches{} run in sequence.",
                                               s.micro_batches, samples());
   }
   const auto ranks = digits.group_size(s.digits);
-  auto out = fmt::format("{} stages", s.stages);
+  auto out = fmt::format("Pipeline of {} stages", s.stages);
   if (ranks > 1) out += " over " + levels_text(s.digits, view.machine, digits);
   if (s.stages > ranks) out += fmt::format(", {} on each device", s.stages / ranks);
-  out += s.micro_batches == 1 ? ", the whole batch at once"
+  out += s.micro_batches == 1 ? ", no micro-batches"
                               : fmt::format(", {} micro-batches{}", s.micro_batches, samples());
-  return out + fmt::format("; order {}: {}.", name(s.order), order_text(s.order));
+  return out + fmt::format(". Order {}: {}.", name(s.order), order_text(s.order));
 }
 
-// Names with those of equal layers together: "l*.scores x24, ...".
+// Names, those of equal layers folded into one: "l*.scores x24, ...".
 class FoldedNames {
  public:
   void add(const std::string& name) {
@@ -90,15 +90,13 @@ std::string recomputation_sentence(const PlanView& view) {
     }
   }
   if (names.total() == 0) {
-    return "What the backward pass needs is kept; nothing is computed twice.";
+    return "No recomputation: everything that the backward pass reads is saved.";
   }
-  return fmt::format(
-      "The results of {} operator{} are not kept but computed again in the backward "
-      "pass: {}.",
-      names.total(), names.total() == 1 ? "" : "s", names.text());
+  return fmt::format("The backward pass recomputes the results of {} operator{}: {}.",
+                     names.total(), names.total() == 1 ? "" : "s", names.text());
 }
 
-// Weights that no device uses the way it stores them.
+// Returns a sentence on the weights that are sharded and gathered before use, if there are any.
 std::string storage_sentence(const PlanView& view) {
   const auto& program = view.program;
   std::map<DigitMask, std::size_t> gathered;
@@ -117,7 +115,7 @@ std::string storage_sentence(const PlanView& view) {
     }
   }
   if (gathered.empty()) {
-    return "Every device keeps the weights that it uses, with their optimizer state.";
+    return "Each device stores the weights that it uses, with their optimizer state.";
   }
   std::vector<std::string> parts;
   parts.reserve(gathered.size());
@@ -126,9 +124,8 @@ std::string storage_sentence(const PlanView& view) {
                                 levels_text(entry.first, view.machine, program.digits)));
   }
   return fmt::format(
-      "Weights and their optimizer state are stored in parts and gathered before use{}: of {} "
-      "weights {}.",
-      again ? ", and again for the backward pass" : "", weights, join(parts, ", "));
+      "Weights and their optimizer state are sharded and gathered before use{}: {}, of {} weights.",
+      again ? ", and regathered for the backward pass" : "", join(parts, ", "), weights);
 }
 
 }  // namespace
@@ -137,26 +134,28 @@ std::vector<std::string> schedule_sentences(const PlanView& view) {
   const auto& s = view.program.schedule;
   std::vector<std::string> out = {pipeline_sentence(view), recomputation_sentence(view),
                                   storage_sentence(view)};
-  if (s.whole_gradients) out.emplace_back("Gradients have a place as a whole until the step ends.");
+  if (s.whole_gradients) out.emplace_back("Gradients stay unsharded until the step ends.");
   if (s.micro_batches > 1) {
-    out.emplace_back(s.reduce_each ? "Gradients are summed over devices after every micro-batch."
-                                   : "Gradients are summed over devices once a step.");
+    out.emplace_back(s.reduce_each ? "Gradients are reduced over devices after each micro-batch."
+                                   : "Gradients are reduced over devices once per step.");
   }
   if (s.bucket > Bytes{}) {
-    out.push_back(fmt::format("Gradients are summed over devices in buckets of {}.",
+    out.push_back(fmt::format("Gradients are reduced over devices in buckets of {}.",
                               bytes_text(s.bucket.value)));
   }
   if (s.ring) {
-    out.emplace_back("Operands that would be gathered go round rings of devices, block by block.");
+    out.emplace_back(
+        "Rings of devices exchange operands block by block instead of gathering them.");
   }
   if (s.is_delayed()) {
-    out.emplace_back("Updates are one step late: gradients are of the weights of the step before.");
+    out.emplace_back(
+        "Updates are delayed by one step: gradients use the weights of the previous step.");
   }
   if (is_half(view.plan.dtype)) {
-    out.push_back(fmt::format(
-        "Weights in {}{}; gradients are added up in {}.", name(view.plan.dtype),
-        s.precision.master ? " with a copy in fp32 that is updated" : ", updated as they are",
-        name(s.precision.gradient(view.plan.dtype))));
+    out.push_back(
+        fmt::format("Weights are {} {}; gradients are accumulated in {}.", name(view.plan.dtype),
+                    s.precision.master ? "with fp32 master weights" : "without master weights",
+                    name(s.precision.gradient(view.plan.dtype))));
   }
   return out;
 }

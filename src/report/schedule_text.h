@@ -1,5 +1,5 @@
-// How a plan runs a step, in sentences: pipeline, micro-batches, what the backward pass makes
-// again, how weights are stored, in which types.
+// Describes in sentences how a plan runs a step: pipeline, micro-batches, recomputation, storage of
+// weights, and precision.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace tandem::report {
 
 std::vector<std::string> schedule_sentences(const PlanView& view);
 
-// The rules of a derivation, in the order of their first steps, and how often.
+// Returns each rule of a derivation with its number of steps, ordered by the first step.
 std::vector<std::pair<std::string, std::size_t>> derivation_rules(
     const rewrite::Derivation& derivation);
-// "fuse-linear-relu x7, merge-matmuls".
+// Returns "fuse-linear-relu x7, merge-matmuls".
 std::string rules_text(const std::vector<std::pair<std::string, std::size_t>>& rules);
 
 }  // namespace tandem::report

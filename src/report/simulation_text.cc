@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "report/digit_text.h"
 #include "report/plan_text.h"
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using predict::Share;
 
-// Sums over the levels.
+// Returns one share per reported kind: the sum over the levels that its collectives span.
 std::vector<Share> by_reported_kind(const std::vector<Share>& shares) {
   std::vector<Share> out;
   for (const auto kind : predict::kReportedKinds) {
@@ -47,36 +48,36 @@ constexpr std::array kParts = {std::pair("inputs", lower::BufferKind::kInput),
                                std::pair("activations", lower::BufferKind::kActivation),
                                std::pair("gradients", lower::BufferKind::kGradient)};
 
-// "77 % of it activations".
+// Returns the largest part of the memory: "77 % are activations".
 std::string largest_part_text(const predict::Memory& memory) {
   const auto largest = std::ranges::max_element(
       kParts, {}, [&](const auto& part) { return memory.part(part.second); });
-  return fmt::format("{:.0f} % of it {}", 100 * (memory.part(largest->second) / memory.peak),
+  return fmt::format("{:.0f} % are {}", 100 * (memory.part(largest->second) / memory.peak),
                      largest->first);
 }
 
 }  // namespace
 
 std::string time_table(const std::vector<Share>& shares, const predict::Simulation& simulation) {
-  auto out =
-      fmt::format("  {:<15} {:>11} {:>11} {:>11}\n", "", "serialized", "overlapped", "exposed");
+  Table table({{""},
+               {"serialized", Align::kRight},
+               {"overlapped", Align::kRight},
+               {"exposed", Align::kRight}});
   for (const auto& s : by_reported_kind(shares)) {
     if (s.count == 0) continue;
-    out += fmt::format("  {:<15} {:>11}", s.kind, seconds_text(s.serialized.value));
-    if (!s.is_compute()) {
-      out += fmt::format(" {:>11} {:>11}", seconds_text(s.overlapped().value),
-                         seconds_text(s.exposed.value));
-    }
-    out += "\n";
+    const bool computes = s.is_compute();
+    table.add({s.kind, seconds_text(s.serialized.value),
+               computes ? "" : seconds_text(s.overlapped().value),
+               computes ? "" : seconds_text(s.exposed.value)});
   }
-  return out + fmt::format("  {:<15} {:>11} {:>11} {:>11}\n", "idle", "", "",
-                           seconds_text(simulation.bubble.value));
+  table.add({"stall", "", "", seconds_text(simulation.bubble.value)});
+  return table.to_text();
 }
 
 std::string bound_text(const std::vector<Share>& shares, const predict::Simulation& simulation,
                        const machine::Machine& machine, const machine::Digits& digits) {
   std::vector<std::pair<Seconds, std::string>> parts = {{simulation.compute, "compute"},
-                                                        {simulation.bubble, "idle"}};
+                                                        {simulation.bubble, "stall"}};
   for (const auto& share : shares) {
     if (share.is_compute()) continue;
     parts.emplace_back(share.exposed, fmt::format("exposed {} over {}", share.kind,
@@ -88,7 +89,7 @@ std::string bound_text(const std::vector<Share>& shares, const predict::Simulati
   for (const auto& [time, what] : parts) {
     const double share = time / simulation.iteration;
     if (share < kWorthTelling) break;
-    out += out.empty() ? fmt::format("{} ({:.0f} % of the iteration)", what, 100 * share)
+    out += out.empty() ? fmt::format("{} ({:.0f} % of the step time)", what, 100 * share)
                        : fmt::format(", {} ({:.0f} %)", what, 100 * share);
   }
   return out;
@@ -116,22 +117,21 @@ Peak peak_of(const lower::Program& program, const predict::Memory& memory) {
 }
 
 std::string memory_table(const Peak& peak) {
-  std::string out;
+  Table table({{""}, {"", Align::kRight}, {""}});
   for (const auto& [name, kind] : kParts) {
     const auto bytes = peak.memory.part(kind);
-    if (bytes == Bytes{}) continue;
-    out += fmt::format("  {:<15} {:>11}\n", name, bytes_text(bytes.value));
+    if (bytes > Bytes{}) table.add({name, bytes_text(bytes.value), ""});
   }
   if (peak.memory.unused > Bytes{}) {
-    out += fmt::format("  {:<15} {:>11}  that the allocator holds beside\n", "unused",
-                       bytes_text(peak.memory.unused.value));
+    table.add({"unused", bytes_text(peak.memory.unused.value), "reserved by the allocator"});
   }
   if (peak.memory.cache > Bytes{}) {
-    out += fmt::format("  {:<15} {:>11}  of these: keys and values of all tokens so far\n", "cache",
-                       bytes_text(peak.memory.cache.value));
+    table.add({"KV cache", bytes_text(peak.memory.cache.value),
+               "keys and values of all tokens so far, counted above"});
   }
+  auto out = table.to_text();
   if (peak.largest.empty()) return out;
-  return out + fmt::format("  Most of what the step makes: {} ({})\n", peak.largest,
+  return out + fmt::format("  Largest transient tensors: {} ({})\n", peak.largest,
                            bytes_text(peak.largest_bytes.value));
 }
 

@@ -1,4 +1,4 @@
-// A simulated step in words and in JSON: where its time goes, what fills the memory and when, and
+// Prints a simulated step as text and JSON: its time by kind of work, its memory at the peak, and
 // what bounds it.
 #pragma once
 
@@ -12,40 +12,44 @@
 
 namespace tandem::report {
 
-// By reported kind: serialized time, and of communication how much is overlapped and how much
-// exposed. Compute, what communication exposes and idle time add up to the iteration.
+// Returns a table with the serialized time of each reported kind. A kind of communication also has
+// its overlapped and its exposed time. Compute, exposed communication and stall add up to the
+// iteration.
 std::string time_table(const std::vector<predict::Share>& shares,
                        const predict::Simulation& simulation);
 
-// "compute (71 % of the iteration), exposed all_reduce over node 2 (18 %), idle (11 %)": the
-// largest part first.
+// Returns the parts of the iteration, largest first:
+// "compute (71 % of the step time), exposed all_reduce over node 2 (18 %), stall (11 %)".
 std::string bound_text(const std::vector<predict::Share>& shares,
                        const predict::Simulation& simulation, const machine::Machine& machine,
                        const machine::Digits& digits);
 
-// What a device holds at its peak, and when that is.
+// The memory of a device at its peak, and the moment of the peak.
 struct Peak {
   predict::Memory memory;
   std::string when;     // "the backward pass of %l3.scores, micro-batch 2"
-  std::string largest;  // of what the step makes: "l*.scores"; may be empty
-  Bytes largest_bytes;  // of all of these
+  std::string largest;  // largest group of transient tensors: "l*.scores"; may be empty
+  Bytes largest_bytes;  // bytes of this group
 };
+// Returns the peak of the device that `memory` describes. `when` and `largest` stay empty if
+// `memory` names no moment of the program.
 Peak peak_of(const lower::Program& program, const predict::Memory& memory);
 
+// Returns a table with the bytes of each kind of buffer, without kinds that hold nothing.
 std::string memory_table(const Peak& peak);
 
-// What a headline says beside the simulation.
+// Facts that a headline states in addition to the simulation.
 struct Headline {
   std::int64_t batch = 0;
-  std::int64_t tokens = 0;  // of a step; 0 where there are none
+  std::int64_t tokens = 0;  // tokens per step; 0 if the network has none
   search::Tightest memory;
   std::string margin;       // search::margin_text
   std::string parallelism;  // strategies::to_text; may be empty
 };
-// Parallelism, iteration, throughput, MFU and memory, a line each.
+// Returns one line each for parallelism, iteration time, throughput, MFU and memory.
 std::string headline_text(const predict::Simulation& simulation, const Headline& headline);
 
-// Under the keys "breakdown", "communication", "bound_by" and "memory_at_peak".
+// Returns an object with the keys "breakdown", "communication", "bound_by" and "memory_at_peak".
 nlohmann::ordered_json details_json(const lower::Program& program,
                                     const predict::Simulation& simulation,
                                     const machine::Machine& machine, const Peak& peak);

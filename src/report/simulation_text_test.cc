@@ -26,7 +26,7 @@ Simulated simulated(const graph::Graph& model, const machine::Machine& machine,
   return out;
 }
 
-// Of every network under every strategy, pipelines of all kinds among them.
+// Covers every network under every strategy, including pipelines of all kinds.
 TEST(SimulationText, TimesAndMemoryAddUp) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);
@@ -84,15 +84,15 @@ TEST(SimulationText, SaysWhatBounds) {
       {"broadcast", 0b1110, 2, Bytes{8}, Seconds{2}, Seconds{0.07}},
   };
   EXPECT_EQ(bound_text(shares, s, machine, digits),
-            "exposed all_reduce over node 2 (55 % of the iteration), compute (30 %), idle (10 %), "
+            "exposed all_reduce over node 2 (55 % of the step time), compute (30 %), stall (10 %), "
             "exposed all_gather over gpu 8 (4 %)");
   EXPECT_EQ(time_table(shares, s),
-            "                   serialized  overlapped     exposed\n"
-            "  compute                 3 s\n"
-            "  all_reduce              7 s       1.5 s       5.5 s\n"
-            "  all_gather              2 s      1.57 s      430 ms\n"
-            "  send_recv               2 s      1.93 s       70 ms\n"
-            "  idle                                            1 s\n");
+            "              serialized  overlapped  exposed\n"
+            "  compute            3 s\n"
+            "  all_reduce         7 s       1.5 s    5.5 s\n"
+            "  all_gather         2 s      1.57 s   430 ms\n"
+            "  send_recv          2 s      1.93 s    70 ms\n"
+            "  stall                                   1 s\n");
 }
 
 }  // namespace

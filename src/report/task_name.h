@@ -1,4 +1,4 @@
-// What a task is, in words.
+// Describes tasks in words.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tandem::report {
 
-// "forward", "backward" or "update"; "recompute" for what the backward pass makes again.
+// Returns "forward", "recompute", "backward" or "update".
 std::string_view pass_of(const lower::Task& task);
 
-// "the backward pass of %l3.scores", "all_gather of %w1", "all_reduce of the gradient of %w1",
-// "the update of %w1".
+// Returns "the backward pass of %l3.scores", "all_gather of %w1", "all_reduce of the gradient of
+// %w1" or "the update of %w1".
 std::string task_text(const lower::Program& program, const lower::Task& task);
 
 }  // namespace tandem::report

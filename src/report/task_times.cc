@@ -9,14 +9,15 @@ namespace tandem::report {
 
 namespace {
 
-// Hands out what is exposed while it sweeps over what begins and ends.
+// Sweeps over the begins and ends of tasks, and shares out the exposed time. While no task
+// computes, the tasks that communicate share the time equally.
 class ExposureSweep {
  public:
   ExposureSweep(const lower::Program& program, const predict::Simulation& simulation)
       : program_(program), iteration_(simulation.iteration) {}
 
   void add(const predict::Span& span) {
-    // What runs on in the next iteration has run on from the last, too.
+    // A task that continues into the next iteration also continues from the previous one.
     if (span.end > iteration_) {
       add_part(span.task, span.start, iteration_);
       add_part(span.task, Seconds{}, span.end - iteration_);
@@ -48,7 +49,7 @@ class ExposureSweep {
  private:
   struct Edge {
     Seconds at;
-    bool begins = false;  // what ends at the same time comes first
+    bool begins = false;  // at equal times, ends come before begins
     std::uint32_t task = 0;
   };
 
@@ -61,8 +62,8 @@ class ExposureSweep {
   const lower::Program& program_;
   Seconds iteration_;
   std::vector<Edge> edges_;
-  std::vector<std::uint32_t> active_;  // that communicate
-  int computing_ = 0;
+  std::vector<std::uint32_t> active_;  // running tasks that communicate
+  int computing_ = 0;                  // number of running tasks that compute
 };
 
 }  // namespace

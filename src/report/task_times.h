@@ -1,5 +1,5 @@
-// What each task of a program takes in a step, on one class of devices: predict/breakdown.h says it
-// of kinds of tasks, this of every one, so that it can be told of an operator or a tensor.
+// Sums the times of each task in one step on one class of devices. predict/breakdown.h does this
+// for kinds of tasks; this is for single operators and tensors.
 #pragma once
 
 #include <vector>
@@ -9,19 +9,19 @@
 namespace tandem::report {
 
 struct TaskTime {
-  std::int64_t times = 0;  // a step
-  Seconds serialized;      // of all times, as if nothing overlapped
-  Seconds exposed;         // of communication; as predict::Share has it
-  Seconds begin, end;      // of the first time
-  Seconds last;            // when the last time ends
+  std::int64_t times = 0;  // runs per step
+  Seconds serialized;      // sum over all runs, without overlap
+  Seconds exposed;         // exposed communication, as in predict::Share
+  Seconds begin, end;      // first run
+  Seconds last;            // end of the last run
 };
 
-// By task. Over all tasks that communicate, on the busiest class, `exposed` adds up to
-// Simulation::exposed_comm.
+// Returns the times by task. On the busiest class, `exposed` adds up to Simulation::exposed_comm
+// over all tasks that communicate.
 std::vector<TaskTime> task_times(const lower::Program& program,
                                  const predict::Simulation& simulation, std::uint32_t device_class);
 
-// The device that stands for a class.
+// Returns the device that represents a class.
 std::int64_t device_of_class(const lower::Program& program, const machine::Machine& machine,
                              std::uint32_t device_class);
 

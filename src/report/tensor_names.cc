@@ -42,7 +42,7 @@ std::string transfer_name(const lower::Program& program, const lower::Task& task
 
 namespace {
 
-// "l{i}.ffn" as "l*.ffn".
+// Replaces each variable in braces by a star: "l{i}.ffn" -> "l*.ffn".
 std::string with_stars(const std::string& name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -57,7 +57,7 @@ std::string with_stars(const std::string& name) {
   return out;
 }
 
-// A star stands for a number.
+// Returns whether `name` matches `pattern`, in which a star matches one or more digits.
 bool fits_stars(std::string_view name, std::string_view pattern) {
   while (!pattern.empty() && pattern[0] != '*') {
     if (name.empty() || name[0] != pattern[0]) return false;
@@ -72,7 +72,7 @@ bool fits_stars(std::string_view name, std::string_view pattern) {
   return false;
 }
 
-// Up to three names that are spelled like it, then those that have it in them.
+// Returns up to three names: first those with a similar spelling, then those that contain `name`.
 std::vector<std::string> names_like(const graph::Graph& pcg, const std::string& name) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string> names;
@@ -108,7 +108,7 @@ graph::NodeId find_node(const graph::Graph& pcg, const std::string& name,
   throw UserError(
       "plan", source, fmt::format("has no node %{}", wanted),
       (like.empty() ? std::string() : fmt::format("did you mean %{}? ", join(like, ", %"))) +
-          fmt::format("`tandem show {}` lists all", source));
+          fmt::format("`tandem show {}` lists all nodes", source));
 }
 
 }  // namespace tandem::report

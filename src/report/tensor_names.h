@@ -1,5 +1,5 @@
-// What people call the tensors of a program: by the model's nodes, not by the parallelization
-// operators that move them.
+// Names the tensors of a program after the model's nodes, not after the parallelization operators
+// that move them.
 #pragma once
 
 #include <string>
@@ -9,21 +9,23 @@
 
 namespace tandem::report {
 
-// The node of the model whose value this one has: a parallelization operator's operand, and its.
+// Returns the model's node whose value `id` has: follows the operands of parallelization operators.
 graph::NodeId origin_of(const graph::Graph& pcg, graph::NodeId id);
 
-// "relu3", "the gradient of w1", "w1, gathered", "the mask of drop", "the optimizer state of w1".
+// Returns a name such as "relu3", "the gradient of w1", "w1, gathered", "the mask of drop" or "the
+// optimizer state of w1".
 std::string buffer_name(const lower::Program& program, lower::BufferId id);
 
-// The buffer that a move, a send or a receive is about; of several the one with this number.
+// Returns the buffer that a move, send or receive transfers. If there are several, as in a bucket,
+// returns number `which`.
 lower::BufferId moved_buffer(const lower::Task& task, std::size_t which = 0);
 
-// "all_reduce of the gradient of w1"; of a bucket "... and 11 more".
+// Returns "all_reduce of the gradient of w1". For a bucket, appends " and 11 more".
 std::string transfer_name(const lower::Program& program, const lower::Task& task);
 
-// The node that a name stands for: "linear1", "%linear1"; "l{i}.ffn" and "l*.ffn", as texts fold
-// them, stand for the first of several. Throws UserError with the nearest names; `source` is whose
-// node it should be.
+// Returns the node named `name`: "linear1" or "%linear1". Folded names, "l{i}.ffn" and "l*.ffn",
+// name the first node that they match. If there is none, throws a UserError with the nearest names;
+// `source` is the file that should have the node.
 graph::NodeId find_node(const graph::Graph& pcg, const std::string& name,
                         const std::string& source);
 

@@ -42,15 +42,15 @@ TEST(FindNode, SaysWhatIsNear) {
   };
   EXPECT_EQ(message("l3.outt"),
             "plan.json has no node %l3.outt (did you mean %l3.out, %l0.out, %l1.out? `tandem show "
-            "plan.json` lists all)");
+            "plan.json` lists all nodes)");
   EXPECT_EQ(message("something"),
-            "plan.json has no node %something (`tandem show plan.json` lists all)");
+            "plan.json has no node %something (`tandem show plan.json` lists all nodes)");
   EXPECT_EQ(message("%"),
             "plan.json has no node % (did you mean %x? `tandem show plan.json` "
-            "lists all)");
+            "lists all nodes)");
   EXPECT_EQ(message("*{"),
             "plan.json has no node %*{ (did you mean %x? `tandem show plan.json` "
-            "lists all)");
+            "lists all nodes)");
 }
 
 }  // namespace

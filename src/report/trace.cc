@@ -28,12 +28,12 @@ using lower::Task;
 using lower::TaskKind;
 using predict::Span;
 
-// Times are written in whole nanoseconds, so that rows of spans that touch do not overlap.
+// Times are rounded to nanoseconds, so that adjacent spans of a row do not overlap.
 std::int64_t nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
 
 std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-// Names the user gave may be any bytes; JSON is UTF-8.
+// Returns text as a JSON string. Names from the user may be any bytes, but JSON is UTF-8.
 std::string json_text(const std::string& text) {
   using Json = nlohmann::json;
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -75,7 +75,7 @@ class Writer {
       walk(c);
       add_memory(c);
     }
-    out_.resize(out_.size() - 2);  // the comma behind the last event
+    out_.resize(out_.size() - 2);  // the comma after the last event
     out_ += "\n]}\n";
     const auto shown = std::ranges::count(shown_, true);
     return {std::move(out_), static_cast<std::size_t>(shown), devices_.size()};
@@ -124,15 +124,15 @@ class Writer {
         microseconds(nanoseconds(span.end) - begin), args);
   }
 
-  // Of a collective: whose tensor it moves.
+  // Returns the task's node or, if the task communicates, the node whose tensor it moves.
   [[nodiscard]] graph::NodeId moved_node(const Task& task) const {
     if (!predict::communicates(task)) return task.node;
     return program_.buffer(task.reads.empty() ? task.writes[0] : task.reads[0]).node;
   }
 
-  // --- What waits for what, and memory ---------------------------------------------------------
+  // --- Dependencies and memory -----------------------------------------------------------------
 
-  // Takes a class's turns once more, in the order in which a task follows what it reads.
+  // Walks the schedule slots of a class in an order in which each task follows what it reads.
   void walk(std::size_t c) {
     const auto rank = program_.digits.rank_in_group(devices_[c], program_.schedule.digits);
     const auto turns =
@@ -149,8 +149,8 @@ class Writer {
     }
   }
 
-  // Arrows to a task from those on other streams that made what it reads. A task that takes no time
-  // passes on the last of what it waits for.
+  // Adds arrows to a task from the tasks on other streams that produce what it reads. A task
+  // without a span passes on the last task that it waits for.
   void follow(std::size_t c, std::uint32_t t, const lower::Turn& turn,
               std::optional<std::size_t> span) {
     const auto& task = program_.tasks[t];
@@ -188,7 +188,7 @@ class Writer {
   }
 
   void add_arrow(const Span& from, const Span& to) {
-    // A wrapped timeline, where steps overlap, has arrows from the iteration before: left out.
+    // If steps overlap, the timeline is wrapped. Arrows from the previous iteration are left out.
     if (nanoseconds(from.start) > nanoseconds(to.start)) return;
     const auto id = ++arrows_;
     add(R"({{"ph":"s","name":"needs","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})", id,
@@ -215,7 +215,7 @@ class Writer {
     }
   }
 
-  // By class, task, micro-batch, step.
+  // Class, task, micro-batch and step of a span.
   using Key = std::tuple<std::size_t, std::size_t, std::int64_t, std::int64_t>;
   static Key key(const Span& span) {
     return {span.device_class, span.task, span.micro_batch, span.step};
@@ -227,12 +227,12 @@ class Writer {
   lower::Instances instances_;
   std::int64_t steps_;
   machine::DigitMask class_digits_;
-  std::vector<std::int64_t> devices_;            // by class, one that stands for it
-  std::vector<std::vector<std::size_t>> spans_;  // by class, of the timeline
+  std::vector<std::int64_t> devices_;            // by class: its representative
+  std::vector<std::vector<std::size_t>> spans_;  // by class: numbers in the timeline
   std::map<Key, std::size_t> span_of_;
   std::vector<std::string> names_;                   // by node, quoted
   std::vector<bool> shown_;                          // by class
-  std::vector<std::optional<std::size_t>> made_by_;  // by instance of the class that is walked
+  std::vector<std::optional<std::size_t>> made_by_;  // span by instance of the walked class
   std::size_t arrows_ = 0;
   std::string out_;
 };

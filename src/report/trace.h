@@ -1,6 +1,6 @@
-// A simulated iteration as a trace in Chrome's JSON format, which Perfetto (ui.perfetto.dev) and
-// chrome://tracing open: a process for each class of devices, a row for each of its streams, arrows
-// for what one stream or class waits for from another, and a counter of memory.
+// Writes a simulated iteration as a trace in Chrome's JSON format, which Perfetto (ui.perfetto.dev)
+// and chrome://tracing open. Each class of devices is a process and each of its streams a row.
+// Arrows show waits between streams or classes, and a counter shows the memory.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace tandem::report {
 
 struct Trace {
   std::string json;
-  // Of how many classes of devices it is; those that are left out would make the file too large to
-  // open. The busiest is always there.
+  // Number of classes of devices in the trace, and in all. Classes that would make the file too
+  // large to open are left out; the busiest is always included.
   std::size_t classes_shown = 0;
   std::size_t classes = 0;
 };
 
-// With so many spans at the most, unless the busiest class alone has more.
+// Largest number of spans in a trace, unless the busiest class alone has more.
 inline constexpr std::size_t kMostTracedSpans = 200'000;
 
 Trace chrome_trace(const lower::Program& program, const machine::Machine& machine,

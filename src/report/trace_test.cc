@@ -1,4 +1,4 @@
-// The trace as a reader finds it: parsed, and held against the simulation it is of.
+// Parses the trace and compares it with its simulation.
 #include "report/trace.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ struct Slice {
   std::int64_t begin, end;
 };
 
-// Every row's slices, which must be in order and not overlap.
+// Returns the slices of each row. Checks that they are in order and do not overlap.
 std::map<Row, std::vector<Slice>> rows_of(const Json& json) {
   std::map<Row, std::vector<Slice>> out;
   for (const auto& e : json.at("traceEvents")) {
@@ -97,8 +97,8 @@ void expect_well_formed(const Traced& t, std::size_t least_arrows) {
     ASSERT_TRUE(names.contains(row));
     EXPECT_TRUE(distinct.insert({row.first, names[row]}).second) << names[row];
   }
-  // An arrow goes from one slice to another that begins when the first has ended, or, between
-  // devices, as soon as it sends.
+  // An arrow goes from one slice to another that begins after the first has ended. Between devices,
+  // the second may begin as soon as the first begins to send.
   EXPECT_GE(arrows.size(), least_arrows);
   for (const auto& [id, ends] : arrows) {
     ASSERT_EQ(ends.size(), 2U) << id;
@@ -115,7 +115,7 @@ void expect_well_formed(const Traced& t, std::size_t least_arrows) {
     const auto at = std::ranges::find(slices, nanoseconds(ends[0].at("ts")), &Slice::begin);
     EXPECT_LE(at->end, nanoseconds(ends[1].at("ts")) + 1);
   }
-  // The counter's highest is the peak of the fullest device.
+  // The counter's highest value is the peak of the fullest device.
   double highest = 0;
   for (const auto& [process, bytes] : peak) highest = std::max(highest, bytes);
   EXPECT_NEAR(highest, t.simulation.memory.value, 5);
@@ -156,8 +156,8 @@ TEST(Trace, NamesDevicesAndStreams) {
     if (e.at("name") == "process_name") processes.push_back(e.at("args").at("name"));
     if (e.at("name") == "thread_name") streams.insert(e.at("args").at("name").get<std::string>());
   }
-  EXPECT_EQ(processes, (std::vector<std::string>{"devices 0, 1, 2, 3, ... (8 alike)",
-                                                 "devices 8, 9, 10, 11, ... (8 alike)"}));
+  EXPECT_EQ(processes, (std::vector<std::string>{"devices 0, 1, 2, 3, ... (8 equivalent)",
+                                                 "devices 8, 9, 10, 11, ... (8 equivalent)"}));
   EXPECT_EQ(streams, (std::set<std::string>{"compute", "gpu: collectives", "node: receives",
                                             "node: sends"}));
   EXPECT_EQ(t.json.at("otherData").at("title"), "a \"title\"");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/table.h"
+
 namespace tandem::report {
 
 namespace {
@@ -81,7 +83,7 @@ std::string decimal(const std::optional<double>& value) {
   return value ? fmt::format("{:.2f}", *value) : "-";
 }
 
-// A table's cells; the first row is the heading.
+// Cells of a table by row. The first row has the titles.
 using Cells = std::vector<std::vector<std::string>>;
 
 Cells group_cells(const Report& report) {
@@ -102,19 +104,13 @@ Cells group_cells(const Report& report) {
 }
 
 std::string aligned(const Cells& cells) {
-  std::vector<std::size_t> width(cells.front().size());
-  for (const auto& row : cells) {
-    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  std::vector<TableColumn> columns;
+  for (const auto& title : cells.front()) {
+    columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
   }
-  std::string out;
-  for (const auto& row : cells) {
-    std::string line = fmt::format("{:<{}}", row[0], width[0]);
-    for (std::size_t i = 1; i < row.size(); ++i) {
-      line += fmt::format("  {:>{}}", row[i], width[i]);
-    }
-    out += line + "\n";
-  }
-  return out;
+  Table table(std::move(columns), 0);
+  for (std::size_t r = 1; r < cells.size(); ++r) table.add(cells[r]);
+  return table.to_text();
 }
 
 std::string as_markdown(const Cells& cells) {
@@ -132,8 +128,8 @@ std::string as_markdown(const Cells& cells) {
 std::string oom_text(const validate::OomReport& oom) {
   if (oom.n == 0) return {};
   return fmt::format(
-      "Out of memory: {} of {} runs did. Said not to fit: {} % of those, {} % of the others; {} "
-      "answers were within the margin and are left out of both (counted as missed: {} %).\n",
+      "Out of memory: {} of {} runs. Recall {} %, false positives {} %. {} answers within the "
+      "margin are excluded from both; recall with these counted as missed: {} %.\n",
       oom.ran_out, oom.n, percent(oom.recall), percent(oom.false_alarms), oom.margin,
       percent(oom.recall_of_all));
 }
@@ -141,11 +137,11 @@ std::string oom_text(const validate::OomReport& oom) {
 std::string coverage_text(const Report& report) {
   if (!report.coverage) return {};
   return fmt::format(
-      "Predicted: {} % of the training steps that state what was run, {} % of all.\n",
+      "Coverage: {} % of the training steps that state what was run are predicted, {} % of all.\n",
       percent(report.coverage), percent(report.coverage_of_all));
 }
 
-// Numbers by group and reason, the most frequent first.
+// Returns the number of skipped values by group and reason.
 Cells skipped_cells(const Report& report) {
   std::map<std::pair<std::string, std::string>, std::size_t> counts;
   for (const auto& row : report.rows) {
@@ -158,7 +154,7 @@ Cells skipped_cells(const Report& report) {
   return out;
 }
 
-// The most frequent fields that are not looked at: descriptions, and what is misspelt.
+// Returns the most frequent fields that no code reads: descriptions and misspelt names.
 std::string unread_text(const Report& report) {
   constexpr std::size_t kMost = 12;
   if (report.unread.empty()) return {};
@@ -170,11 +166,11 @@ std::string unread_text(const Report& report) {
     if (named.size() < kMost) named.push_back(fmt::format("{} ({})", field, count));
   }
   if (fields.size() > kMost) named.push_back(fmt::format("{} more", fields.size() - kMost));
-  return fmt::format("Not looked at, in so many records: {}.\n", fmt::join(named, ", "));
+  return fmt::format("Fields not read (number of records): {}.\n", fmt::join(named, ", "));
 }
 
-// Of records judged: those that are farthest off. Without what was measured: some sources allow no
-// copies.
+// Returns the records with the largest errors. Leaves out the measured values, because some sources
+// do not allow copies.
 Cells worst_cells(const Report& report, std::size_t most) {
   std::vector<const Row*> rows;
   for (const auto& row : report.rows) {
@@ -217,14 +213,16 @@ ordered_json validation_json(const Report& report) {
 
 std::string validation_text(const Report& report) {
   auto out = aligned(group_cells(report));
-  out += "\nerror: the mean of |predicted / measured - 1|; * fewer than 15 records\n\n";
+  out += "\nerror: mean of |predicted / measured - 1|; *: fewer than 15 records\n\n";
   out += oom_text(report.oom) + coverage_text(report) + unread_text(report);
   const auto skipped = skipped_cells(report);
   if (skipped.size() > 1) {
     out += "\nNot predicted:\n";
+    Table table({{"", Align::kRight}, {""}});
     for (std::size_t i = 1; i < skipped.size(); ++i) {
-      out += fmt::format("  {:>5}  {}: {}\n", skipped[i][1], skipped[i][0], skipped[i][2]);
+      table.add({skipped[i][1], skipped[i][0] + ": " + skipped[i][2]});
     }
+    out += table.to_text();
   }
   return out;
 }
@@ -236,7 +234,7 @@ std::string validation_markdown(const Report& report) {
   if (!report.oom.margin_ids.empty()) {
     out += fmt::format("\nWithin the margin: {}.\n", fmt::join(report.oom.margin_ids, ", "));
   }
-  out += fmt::format("\n## Farthest off\n\n{}", as_markdown(worst_cells(report, kWorst)));
+  out += fmt::format("\n## Largest errors\n\n{}", as_markdown(worst_cells(report, kWorst)));
   const auto skipped = skipped_cells(report);
   if (skipped.size() > 1) out += fmt::format("\n## Not predicted\n\n{}", as_markdown(skipped));
   return out;

@@ -1,4 +1,5 @@
-// The result of a validation: for people, as JSON, and as tables of docs/validation.md.
+// Prints the result of a validation as text, as JSON, and as the tables of
+// docs/reference/validation.md.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,9 +10,10 @@
 namespace tandem::report {
 
 nlohmann::ordered_json validation_json(const validate::Report& report);
-// Groups in a table, memory, coverage; why records were skipped.
+// Returns a table of the groups, then out-of-memory answers, coverage, and why records were
+// skipped.
 std::string validation_text(const validate::Report& report);
-// The same as tables of a page, and what is farthest off.
+// Returns the same as Markdown tables, and the records with the largest errors.
 std::string validation_markdown(const validate::Report& report);
 
 }  // namespace tandem::report

@@ -33,7 +33,7 @@ std::vector<ProvedRule> load(const std::string& folder, std::span<const Embedded
       if (!fresh) {
         throw UserError(
             "rule", origin,
-            fmt::format("{}: the name is taken by a rule of {}", rule.rule.name, known->second));
+            fmt::format("{}: a rule of {} already has this name", rule.rule.name, known->second));
       }
       out.push_back(std::move(rule));
     }
@@ -62,7 +62,7 @@ ProofLine parse_proof(std::string_view line, const std::string& where) {
   const auto* status = std::ranges::find(kNames, parts[2]);
   if (status == kNames.end()) {
     throw UserError("rule", where, fmt::format("'{}' is not a status", parts[2]),
-                    "it is one of " + fmt::format("{}", fmt::join(kNames, ", ")));
+                    "expected one of: " + fmt::format("{}", fmt::join(kNames, ", ")));
   }
   out.proof.status = static_cast<Status>(status - kNames.begin());
   out.proof.prover = parts[3];
@@ -71,7 +71,8 @@ ProofLine parse_proof(std::string_view line, const std::string& where) {
     out.proof.condition = trim(line.substr(static_cast<std::size_t>(begin)));
   }
   if ((out.proof.status == Status::kProvedIf) == out.proof.condition.empty()) {
-    throw UserError("rule", where, "a condition stands behind proved_if, and only there");
+    throw UserError("rule", where,
+                    "a condition is required after proved_if, and not allowed otherwise");
   }
   return out;
 }
@@ -118,8 +119,8 @@ const ProvedRule& find_shipped_rule(std::string_view wanted) {
     for (const auto& rule : *rules) names.push_back(rule.rule.name);
   }
   const auto near = nearest(wanted, names);
-  throw UserError("rule", std::string(wanted), "there is no rule of that name",
-                  near.empty() ? "`tandem rules` lists them" : "did you mean '" + near + "'?");
+  throw UserError("rule", std::string(wanted), "unknown rule",
+                  near.empty() ? "`tandem rules` lists the rules" : "did you mean '" + near + "'?");
 }
 
 std::vector<ProofLine> parse_proofs(std::string_view text, const std::string& source) {

@@ -133,12 +133,12 @@ class SideExport {
     }
     if (node.spec == &ops::kConcat) {
       const auto axis = whole(node.attributes[0]);
-      if (!axis) throw Lacking("concat: the axis is a symbol, and must be a number");
+      if (!axis) throw Lacking("concat: the axis is a symbol, but must be a number");
       return concat(id, raw_dimension(*axis));
     }
     if (!why.empty()) throw Lacking(why);
-    throw Lacking(
-        fmt::format("{}: no operator of the collection says {}", node.spec->name, part_text(id)));
+    throw Lacking(fmt::format("{}: no operator of the collection expresses {}", node.spec->name,
+                              part_text(id)));
   }
 
   // Returns all lines, those with most nodes first. A line of one node would otherwise match a part
@@ -169,13 +169,13 @@ class SideExport {
   }
 
   [[nodiscard]] std::int64_t raw_dimension(std::int64_t axis) const {
-    if (axis < 0) throw Lacking("dimensions are counted from the first");
+    if (axis < 0) throw Lacking("negative dimensions cannot be exported");
     return axis + (dimensions_ == Dimensions::kReplicasFirst ? 1 : 0);
   }
 
   CollectionTensor concat(PatternId id, std::int64_t axis) {
     if (side_.nodes[id].spec == &ops::kJoin && dimensions_ == Dimensions::kPlain) {
-      throw Lacking("join: the collection has no dimension of replicas");
+      throw Lacking("join: the collection has no replica dimension");
     }
     CollectionOperator op{.type = "OP_CONCAT", .inputs = values(side_.nodes[id].inputs)};
     op.parameters = {{"PM_AXIS", axis}, {"PM_NUM_INPUTS", std::ssize(op.inputs)}};
@@ -188,8 +188,7 @@ class SideExport {
   CollectionTensor split(PatternId id) {
     const auto& node = side_.nodes[id];
     const auto axis = whole(node.attributes[0]);
-    if (!axis || *axis < 0)
-      throw Lacking(fmt::format("{}: the axis is not known", node.spec->name));
+    if (!axis || *axis < 0) throw Lacking(fmt::format("{}: the axis is unknown", node.spec->name));
     const auto parts = sizes_.parts(node.inputs[0], static_cast<std::size_t>(*axis));
     CollectionOperator op{.type = "OP_SPLIT", .inputs = {value(node.inputs[0])}};
     op.parameters["PM_AXIS"] = raw_dimension(*axis);
@@ -197,7 +196,7 @@ class SideExport {
       const auto count = whole(node.attributes[1]);
       const auto part = whole(node.attributes[2]);
       if (!count || !part || std::ssize(parts) == *count) {
-        throw Lacking("split: a collection splits where the concat before was put together");
+        throw Lacking("split: a collection can only undo an earlier concat");
       }
       op.parameters["PM_NUM_OUTPUTS"] = *count;
       return {add(std::move(op)).op, *part};
@@ -210,7 +209,7 @@ class SideExport {
       }
       begin = i == 0 ? parts[i] : combined(Operation::kAdd, std::move(begin), parts[i]);
     }
-    throw Lacking(fmt::format("slice: {} is no part of a concat before it", part_text(id)));
+    throw Lacking(fmt::format("slice: {} is not a part of an earlier concat", part_text(id)));
   }
 
   // --- Lines ------------------------------------------------------------------------------------
@@ -314,8 +313,9 @@ class SideExport {
     const auto name = [&](std::size_t i) {
       return rule_.tensors[side_.nodes[*match.inputs[unsaid->variables[i]]].variable];
     };
-    return fmt::format("{}: {} stretches nothing, and the rule does not say same_shape(?{}, ?{})",
-                       side_.nodes[id].spec->name, line.type, name(0), name(1));
+    return fmt::format(
+        "{}: {} does not broadcast, and the rule does not require same_shape(?{}, ?{})",
+        side_.nodes[id].spec->name, line.type, name(0), name(1));
   }
 
   bool is_asked(const Expression& condition) const {
@@ -391,7 +391,7 @@ class SideExport {
     }
     const auto n = whole(value);
     if (!n) {
-      throw Lacking(fmt::format("{}: {} is {}, and must be a number", type, parameter_of(symbol),
+      throw Lacking(fmt::format("{}: {} is {}, but must be a number", type, parameter_of(symbol),
                                 to_text(rule_, value)));
     }
     const bool dimension = symbol == "axis" || symbol == "parallel_dim" || symbol == "softmax_dim";
@@ -403,7 +403,7 @@ class SideExport {
     std::int64_t out = 0;  // the replica dimension stays
     for (const auto& d : perm) {
       const auto n = whole(d);
-      if (!n) throw Lacking("transpose: the permutation has symbols, and must have numbers");
+      if (!n) throw Lacking("transpose: the permutation has symbols, but must have numbers");
       out = out * rank + raw_dimension(*n);
     }
     return out;

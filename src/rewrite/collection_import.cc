@@ -101,7 +101,7 @@ class SideImport {
     if (raw < 0 || raw > static_cast<std::int64_t>(Shape::kMaxRank)) {
       lacking(op, fmt::format("there is no dimension {}", raw));
     }
-    if (out < 0) lacking(op, "along dimension 0, that of replicas, which is none of the tensor");
+    if (out < 0) lacking(op, "dimension 0 is the replica dimension, not one of the tensor");
     return out;
   }
 
@@ -142,7 +142,7 @@ class SideImport {
 
   std::string activation(const CollectionOperator& op, std::int64_t number) const {
     if (number < 0 || number >= std::ssize(kActivations)) {
-      lacking(op, fmt::format("PM_ACTI is {} and must be in 0..3", number));
+      lacking(op, fmt::format("PM_ACTI is {}, but must be in 0..3", number));
     }
     return kActivations[number];
   }
@@ -212,10 +212,11 @@ class SideImport {
 
   PatternId concat(const CollectionOperator& op) {
     if (op.inputs.size() < 2)
-      lacking(op, fmt::format("takes 2 inputs or more and has {}", op.inputs.size()));
+      lacking(op, fmt::format("takes at least 2 inputs, but has {}", op.inputs.size()));
     if (const auto n = op.parameters.find("PM_NUM_INPUTS");
         n != op.parameters.end() && n->second != std::ssize(op.inputs)) {
-      lacking(op, fmt::format("PM_NUM_INPUTS is {} and it has {}", n->second, op.inputs.size()));
+      lacking(op, fmt::format("PM_NUM_INPUTS is {}, but there are {} inputs", n->second,
+                              op.inputs.size()));
     }
     check_parameters(op, {"PM_AXIS"});
     const auto inputs = convert_inputs(op);
@@ -259,7 +260,7 @@ class SideImport {
 
   PatternId split(const CollectionOperator& op, std::int64_t output) {
     if (op.inputs.size() != 1)
-      lacking(op, fmt::format("takes 1 input and has {}", op.inputs.size()));
+      lacking(op, fmt::format("takes 1 input, but has {}", op.inputs.size()));
     check_parameters(op, {"PM_AXIS"});
     const auto count = parameter(op, "PM_NUM_OUTPUTS");
     const auto axis = dimension(op, parameter(op, "PM_AXIS"));
@@ -288,7 +289,7 @@ class SideImport {
     for (const auto& parameter : op.parameters) {
       const auto& key = parameter.first;
       if (says_nothing(key) || std::ranges::find(known, key) != known.end()) continue;
-      lacking(op, fmt::format("no parameter {} is known", key));
+      lacking(op, fmt::format("unknown parameter {}", key));
     }
   }
 
@@ -302,7 +303,7 @@ class SideImport {
   static std::string misfit(const CollectionOperator& op, const OperatorLine& line) {
     const auto& symbols = line.line.symbols;
     if (line.line.tensors.size() != op.inputs.size()) {
-      return fmt::format("takes {} inputs and has {}", line.line.tensors.size(), op.inputs.size());
+      return fmt::format("takes {} inputs, but has {}", line.line.tensors.size(), op.inputs.size());
     }
     for (const auto& [key, value] : line.when) {
       const auto at = op.parameters.find(key);
@@ -318,7 +319,7 @@ class SideImport {
       if (says_nothing(key) || key == "PM_ACTI" || line.when.contains(key)) continue;
       const bool mentioned = std::ranges::any_of(
           symbols, [&](const std::string& symbol) { return parameter_of(symbol) == key; });
-      if (!mentioned) return fmt::format("no parameter {} is known", key);
+      if (!mentioned) return fmt::format("unknown parameter {}", key);
     }
     return {};
   }
@@ -333,7 +334,7 @@ class SideImport {
     }
     if (!why.empty()) lacking(op, why);
     const auto* reason = why_lacking(op.type);
-    lacking(op, reason != nullptr ? reason : "there is no such operator here");
+    lacking(op, reason != nullptr ? reason : "unknown operator");
   }
 
   Expression symbol_value(const CollectionOperator& op, const std::string& symbol,
@@ -368,12 +369,12 @@ class SideImport {
                                                       std::int64_t index) const {
     const auto rank = parameter(op, "PM_NUMDIM");
     if (rank < 1 || rank > static_cast<std::int64_t>(Shape::kMaxRank) || index < 0) {
-      lacking(op, fmt::format("PM_PERM {} of {} dimensions is no permutation", index, rank));
+      lacking(op, fmt::format("PM_PERM {} of {} dimensions is not a permutation", index, rank));
     }
     std::vector<std::int64_t> out(static_cast<std::size_t>(rank));
     for (auto i = out.size(); i-- > 0; index /= rank) out[i] = index % rank;
     if (context_.dimensions == Dimensions::kReplicasFirst) {
-      if (out[0] != 0) lacking(op, "moves dimension 0, that of replicas");
+      if (out[0] != 0) lacking(op, "moves dimension 0, the replica dimension");
       out.erase(out.begin());
       for (auto& d : out) --d;
     }
@@ -381,7 +382,7 @@ class SideImport {
     std::ranges::sort(sorted);
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       if (sorted[i] != static_cast<std::int64_t>(i)) {
-        lacking(op, fmt::format("[{}] is no permutation", fmt::join(out, ", ")));
+        lacking(op, fmt::format("[{}] is not a permutation", fmt::join(out, ", ")));
       }
     }
     return out;
@@ -457,7 +458,8 @@ class SideImport {
                              const std::vector<Expression>& symbols, const PatternSizes& s) const {
     auto out = substituted(attribute, inputs, symbols, s);
     if (!out) {
-      if (context_.strict) lacking(op, "needs a size of an operand that the rule does not tell");
+      if (context_.strict)
+        lacking(op, "requires the size of an operand, which the rule does not give");
       return literal(0);
     }
     bool computable = true;
@@ -467,7 +469,7 @@ class SideImport {
       });
       if (known && !part.operands.empty() && part.variables.empty()) computable = false;
     });
-    if (!computable) lacking(op, "its padding is not the same on both sides");
+    if (!computable) lacking(op, "its padding differs between the two sides");
     return *out;
   }
 
@@ -514,7 +516,7 @@ class SideImport {
   void require(const CollectionOperator& op, Expression condition) {
     if (condition.operation == Operation::kLiteral) {
       if (condition == Expression{.literal = std::string("false")}) {
-        lacking(op, "its operands never have such sizes");
+        lacking(op, "its operands can never have such sizes");
       }
       return;
     }
@@ -566,7 +568,7 @@ void import_once(const CollectionRule& in, Context& context) {
     const PatternSizes of_source(context.rule.source, context.ranks, source.known());
     const PatternSizes of_target(context.rule.target, context.ranks, target.known());
     if (of_source.is_consistent() && of_target.is_consistent()) continue;
-    throw Lacking("its operators need tensors of different numbers of dimensions");
+    throw Lacking("its operators require tensors with different numbers of dimensions");
   }
 }
 

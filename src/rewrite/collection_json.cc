@@ -123,9 +123,9 @@ CollectionRule faithful(const Rule& rule, Dimensions dimensions) {
   if (*back == *wanted) return out;
   for (const auto& condition : wanted->conditions) {
     if (std::ranges::find(back->conditions, condition) != back->conditions.end()) continue;
-    throw Lacking(fmt::format("a collection cannot say '{}'", to_text(*wanted, condition)));
+    throw Lacking(fmt::format("a collection cannot express '{}'", to_text(*wanted, condition)));
   }
-  throw Lacking(fmt::format("would be read as '{}'", to_text(*back)));
+  throw Lacking(fmt::format("would be read back as '{}'", to_text(*back)));
 }
 
 }  // namespace

@@ -228,9 +228,9 @@ std::vector<Case> parallel_cases() {
        "?x1)"},
       {rule("replica-dimension", {op("OP_RELU", {-1})},
             {op("OP_PARTITION", {-1}, parallel(0)), op("OP_RELU", {0})}),
-       "OP_PARTITION: along dimension 0, that of replicas, which is none of the tensor"},
+       "OP_PARTITION: dimension 0 is the replica dimension, not one of the tensor"},
       {rule("pipeline", {op("OP_RELU", {-1})}, {op("OP_PIPELINE", {-1}), op("OP_RELU", {0})}),
-       "OP_PIPELINE: micro-batches are no node of a graph here, but a digit of time"},
+       "OP_PIPELINE: in tandem, micro-batches are not a node of a graph, but a part of layouts"},
   };
 }
 
@@ -281,10 +281,9 @@ TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
   std::string lacking;
   for (const auto& l : exported.lacking) lacking += l.name + ": " + l.lacking + "\n";
   EXPECT_EQ(lacking,
-            "c: add: OP_EW_ADD stretches nothing, and the rule does not say same_shape(?a, ?b)\n"
-            "d: a collection cannot say 'dim(?a, 0) == 7'\n"
-            "e: concat: the axis is a symbol, and must be a number\n"
-            "f: OP_LINEAR: PM_ACTI cannot be silu\n");
+            "c: add: OP_EW_ADD does not broadcast, and the rule does not require same_shape(?a, "
+            "?b)\nd: a collection cannot express 'dim(?a, 0) == 7'\ne: concat: the axis is a "
+            "symbol, but must be a number\nf: OP_LINEAR: PM_ACTI cannot be silu\n");
   const auto again = import_collection(exported.text, "again");
   EXPECT_EQ(canonical_text(again.rules[0]), canonical_text(rules[0]));
   EXPECT_EQ(canonical_text(again.rules[1]), canonical_text(rules[1]));
@@ -377,19 +376,19 @@ TEST(CollectionJson, SaysWhatItLacks) {
     return c.lacking.empty() ? to_text(c.rules.at(0)) : c.lacking[0].lacking;
   };
   const auto of = [&](const TestJson& o) { return lacking(rule("r", {o}, {op("OP_RELU", {-1})})); };
-  EXPECT_EQ(of(op("OP_FROBNICATE", {-1})), "OP_FROBNICATE: there is no such operator here");
-  EXPECT_EQ(of(op("OP_RESHAPE", {-1})), "OP_RESHAPE: the collection does not say to which shape");
-  EXPECT_EQ(of(op("OP_RELU", {-1, -2})), "OP_RELU: takes 1 inputs and has 2");
-  EXPECT_EQ(of(op("OP_RELU", {-1}, {{"PM_AXES", 1}})), "OP_RELU: no parameter PM_AXES is known");
-  EXPECT_EQ(of(op("OP_LINEAR", {-1, -4})), "OP_LINEAR: takes 3 inputs and has 2");
+  EXPECT_EQ(of(op("OP_FROBNICATE", {-1})), "OP_FROBNICATE: unknown operator");
+  EXPECT_EQ(of(op("OP_RESHAPE", {-1})), "OP_RESHAPE: the collection does not give the shape");
+  EXPECT_EQ(of(op("OP_RELU", {-1, -2})), "OP_RELU: takes 1 inputs, but has 2");
+  EXPECT_EQ(of(op("OP_RELU", {-1}, {{"PM_AXES", 1}})), "OP_RELU: unknown parameter PM_AXES");
+  EXPECT_EQ(of(op("OP_LINEAR", {-1, -4})), "OP_LINEAR: takes 3 inputs, but has 2");
   EXPECT_EQ(of(op("OP_SIGMOID", {-1}, {{"PM_ACTI", 7}})),
-            "OP_SIGMOID: PM_ACTI is 7 and must be in 0..3");
+            "OP_SIGMOID: PM_ACTI is 7, but must be in 0..3");
   EXPECT_EQ(of(op("OP_CONCAT", {-1, -2}, {{"PM_NUM_INPUTS", 3}, {"PM_AXIS", 0}})),
-            "OP_CONCAT: PM_NUM_INPUTS is 3 and it has 2");
+            "OP_CONCAT: PM_NUM_INPUTS is 3, but there are 2 inputs");
   EXPECT_EQ(of(op("OP_CONV2D", {-1, -4}, with(with(kConv3, "PM_KERNEL_H", 2), "PM_GROUP", 1))),
-            "OP_CONV2D: its padding is not the same on both sides");
+            "OP_CONV2D: its padding differs between the two sides");
   EXPECT_EQ(of(op("OP_TRANSPOSE", {-1}, {{"PM_NUMDIM", 2}, {"PM_PERM", 3}})),
-            "OP_TRANSPOSE: [1, 1] is no permutation");
+            "OP_TRANSPOSE: [1, 1] is not a permutation");
 }
 
 TEST(CollectionJson, SaysWhatIsMalformed) {
@@ -415,27 +414,27 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
       {"{\n \"rule\": [}]\n}", "c.json: is not JSON (line 2, column 11)"},
       {R"({"rule": [{"name": 5e2375}]})", "c.json: is not JSON (a number is too large)"},
       {R"({"rule": [{"name": "a", "srcOp": [], "name": "b"}]})",
-       "c.json: 'rule[0].name' stands twice (one of the two)"},
+       "c.json: 'rule[0].name' is given twice (remove one of the two)"},
       {collection({rule("ok", {relu}, {relu})}).insert(1, R"("rule": [],)"),
-       "c.json: 'rule' stands twice"},
+       "c.json: 'rule' is given twice"},
       {"{}", "c.json: has no list 'rule'"},
       {"[1]", "c.json: has no list 'rule'"},
       {"{\"rule\": 3}", "c.json: has no list 'rule'"},
       {R"({"dimensions": "rows", "rule": []})",
-       "c.json: 'dimensions' is \"rows\" and must be 'plain' or 'replicas first'"},
+       "c.json: 'dimensions' is \"rows\", but must be 'plain' or 'replicas first'"},
       {R"({"dimensions": {"a": 1}, "rule": []})", "c.json: 'dimensions' is an object"},
       {collection({rule("ok", {relu}, {relu})}).insert(1, R"("dimensions":["plain"],)"),
        "c.json: 'dimensions' is a list"},
       {R"({"rule": [)" + rule("ok", {relu}, {relu}).dump() + R"(], "dimensions": "plain"})",
-       "c.json: 'dimensions' is said behind rules"},
-      {"{\"rule\": [3]}", "c.json: rule 1: is 3 and must be an object"},
+       "c.json: 'dimensions' is given after the rules"},
+      {"{\"rule\": [3]}", "c.json: rule 1: is 3, but must be an object"},
       {"{\"rule\": [{}]}", "c.json: rule 1: 'srcOp' is missing"},
       {collection({rule("ok", {relu}, {relu})}).substr(0, 300), "c.json: is not JSON"},
       {collection({rule("ok", {relu}, {relu}), dangling}),
        "c.json: rule 2 ('r'): dstOp 0: there is no operator 4 in 'dstOp'"},
-      {collection({cycle}), "c.json: rule 1 ('r'): srcOp 0: (OP_RELU) is in a cycle"},
-      {collection({word}), "srcOp 0: 'opId' is \"one\" and must be a whole number of 32 bits"},
-      {collection({huge}), "'opId' is 18446744073709551615 and must be a whole number of 32 bits"},
+      {collection({cycle}), "c.json: rule 1 ('r'): srcOp 0: (OP_RELU) is part of a cycle"},
+      {collection({word}), "srcOp 0: 'opId' is \"one\", but must be a 32-bit integer"},
+      {collection({huge}), "'opId' is 18446744073709551615, but must be a 32-bit integer"},
       {collection({twice}), "srcOp 0: 'PM_AXIS' is given twice"},
       {collection({missing}), "rule 1 ('r'): 'dstOp' is missing"},
       {collection({unmapped}), "'mappedOutput' is empty"},

@@ -132,20 +132,21 @@ struct Reason {
   const char* why;
 };
 constexpr std::array kReasons = {
-    Reason{"OP_PIPELINE", "micro-batches are no node of a graph here, but a digit of time"},
+    Reason{"OP_PIPELINE",
+           "in tandem, micro-batches are not a node of a graph, but a part of layouts"},
     Reason{"OP_FUSED_PARALLEL", "write the parallelization operators that it fuses"},
     Reason{"OP_FUSED", "write the operators that it fuses"},
     Reason{"OP_MERGE_GCONV", "it rearranges a kernel that the collection does not describe"},
-    Reason{"OP_RESHAPE", "the collection does not say to which shape"},
-    Reason{"OP_SCALAR_MULTIPLY", "the collection does not say by which number"},
-    Reason{"OP_SCALAR_ADD", "the collection does not say which number"},
-    Reason{"OP_SCALAR_SUB", "the collection does not say which number"},
-    Reason{"OP_SCALAR_TRUE_DIV", "the collection does not say by which number"},
-    Reason{"OP_LEAKYRELU", "the collection does not say with which slope"},
-    Reason{"OP_POW", "the collection does not say which power"},
-    Reason{"OP_CAST", "the collection does not say to which type"},
-    Reason{"OP_PAD", "the collection does not say how wide"},
-    Reason{"OP_SLICE", "the collection does not say which part"},
+    Reason{"OP_RESHAPE", "the collection does not give the shape"},
+    Reason{"OP_SCALAR_MULTIPLY", "the collection does not give the number"},
+    Reason{"OP_SCALAR_ADD", "the collection does not give the number"},
+    Reason{"OP_SCALAR_SUB", "the collection does not give the number"},
+    Reason{"OP_SCALAR_TRUE_DIV", "the collection does not give the number"},
+    Reason{"OP_LEAKYRELU", "the collection does not give the slope"},
+    Reason{"OP_POW", "the collection does not give the exponent"},
+    Reason{"OP_CAST", "the collection does not give the type"},
+    Reason{"OP_PAD", "the collection does not give the width"},
+    Reason{"OP_SLICE", "the collection does not give the range"},
 };
 
 OperatorLine line_of(const Text& text, const std::string& pattern) {

@@ -30,7 +30,7 @@ Dimensions read_dimensions(const Json& value, const std::string& source) {
   if (known == kDimensions.end()) {
     throw UserError(
         "rules", source,
-        fmt::format("'dimensions' is {} and must be 'plain' or 'replicas first'", shown(value)));
+        fmt::format("'dimensions' is {}, but must be 'plain' or 'replicas first'", shown(value)));
   }
   return static_cast<Dimensions>(known - kDimensions.begin());
 }
@@ -42,9 +42,9 @@ class RuleReader {
 
   CollectionRule run() {
     CollectionRule out;
-    if (!json_.is_object()) fail(fmt::format("is {} and must be an object", shown(json_)));
+    if (!json_.is_object()) fail(fmt::format("is {}, but must be an object", shown(json_)));
     if (const auto name = json_.find("name"); name != json_.end()) {
-      if (!name->is_string()) fail(fmt::format("'name' is {} and must be a text", shown(*name)));
+      if (!name->is_string()) fail(fmt::format("'name' is {}, but must be a string", shown(*name)));
       out.name = name->get<std::string>();
       constexpr std::size_t kShown = 60;
       where_ += fmt::format(" ('{}')", out.name.substr(0, kShown));
@@ -52,7 +52,7 @@ class RuleReader {
     out.source = operators("srcOp");
     out.target = operators("dstOp");
     const auto& outputs = list(json_, "mappedOutput", "");
-    if (outputs.empty()) fail("'mappedOutput' is empty", "a rule replaces at least one tensor");
+    if (outputs.empty()) fail("'mappedOutput' is empty", "a rule must replace at least one tensor");
     for (const auto& output : outputs) {
       out.outputs.push_back({tensor(output, "srcOpId", "srcTsId", out.source, "srcOp"),
                              tensor(output, "dstOpId", "dstTsId", out.target, "dstOp")});
@@ -67,18 +67,18 @@ class RuleReader {
 
   [[nodiscard]] const Json& list(const Json& json, const char* key,
                                  const std::string& owner) const {
-    if (!json.is_object()) fail(fmt::format("{}is {} and must be an object", owner, shown(json)));
+    if (!json.is_object()) fail(fmt::format("{}is {}, but must be an object", owner, shown(json)));
     const auto at = json.find(key);
     if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
     if (!at->is_array()) {
-      fail(fmt::format("{}'{}' is {} and must be a list", owner, key, shown(*at)));
+      fail(fmt::format("{}'{}' is {}, but must be a list", owner, key, shown(*at)));
     }
     return *at;
   }
 
   [[nodiscard]] std::int64_t number(const Json& json, const char* key,
                                     const std::string& owner) const {
-    if (!json.is_object()) fail(fmt::format("{}is {} and must be an object", owner, shown(json)));
+    if (!json.is_object()) fail(fmt::format("{}is {}, but must be an object", owner, shown(json)));
     const auto at = json.find(key);
     if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
     const bool fits =
@@ -87,19 +87,18 @@ class RuleReader {
     const auto value = fits ? at->get<std::int64_t>() : 0;
     if (!fits || value < std::numeric_limits<std::int32_t>::min() ||
         value > std::numeric_limits<std::int32_t>::max()) {
-      fail(fmt::format("{}'{}' is {} and must be a whole number of 32 bits", owner, key,
-                       shown(*at)));
+      fail(fmt::format("{}'{}' is {}, but must be a 32-bit integer", owner, key, shown(*at)));
     }
     return value;
   }
 
   [[nodiscard]] std::string text(const Json& json, const char* key,
                                  const std::string& owner) const {
-    if (!json.is_object()) fail(fmt::format("{}is {} and must be an object", owner, shown(json)));
+    if (!json.is_object()) fail(fmt::format("{}is {}, but must be an object", owner, shown(json)));
     const auto at = json.find(key);
     if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
     if (!at->is_string()) {
-      fail(fmt::format("{}'{}' is {} and must be a text", owner, key, shown(*at)));
+      fail(fmt::format("{}'{}' is {}, but must be a string", owner, key, shown(*at)));
     }
     return at->get<std::string>();
   }
@@ -118,9 +117,9 @@ class RuleReader {
     const auto size = static_cast<std::int64_t>(side.size());
     if (t.op >= size) {
       fail(fmt::format("{}there is no operator {} in '{}'", owner, t.op, name),
-           fmt::format("it has {}, counted from 0; below 0 are tensors from outside", size));
+           fmt::format("it has {}, counted from 0; negative numbers are inputs of the rule", size));
     }
-    if (t.output < 0) fail(fmt::format("{}'tsId' is {} and must be from 0", owner, t.output));
+    if (t.output < 0) fail(fmt::format("{}'tsId' is {}, but must be at least 0", owner, t.output));
     if (t.op < 0) return;
     const auto& op = side[static_cast<std::size_t>(t.op)];
     const auto parts = op.parameters.find("PM_NUM_OUTPUTS");
@@ -183,7 +182,7 @@ class RuleReader {
     const auto stuck = std::ranges::find(ready, false);
     if (stuck == ready.end()) return;
     const auto i = static_cast<std::size_t>(stuck - ready.begin());
-    fail(fmt::format("{}({}) is in a cycle", owner_of(key, i), side[i].type));
+    fail(fmt::format("{}({}) is part of a cycle", owner_of(key, i), side[i].type));
   }
 
   const Json& json_;
@@ -258,8 +257,8 @@ void for_each_rule_in(std::string_view text, const std::string& source,
         event == Event::object_end || event == Event::array_end || event == Event::value;
     if (in_dimensions && ends && depth == 1) {
       if (count != 0) {
-        throw UserError("rules", source, "'dimensions' is said behind rules",
-                        "it must stand in front of them");
+        throw UserError("rules", source, "'dimensions' is given after the rules",
+                        "move it before the rules");
       }
       dimensions = read_dimensions(value, source);
     }
@@ -274,7 +273,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
   } catch (const nlohmann::json::exception& error) {
     if (deepest < kMaxDocumentDepth) {
       throw UserError("rules", source,
-                      count == 0 ? "is not JSON" : fmt::format("is not JSON behind rule {}", count),
+                      count == 0 ? "is not JSON" : fmt::format("is not JSON after rule {}", count),
                       json_error_place(text, error));
     }
   }

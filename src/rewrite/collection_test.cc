@@ -54,10 +54,11 @@ TEST(Proofs, SayWhatIsWrong) {
   EXPECT_EQ(message("\na xyz proved z3"), "proofs:2: 'xyz' is not a hash");
   EXPECT_EQ(message("a 12345678901234567 proved z3"),
             "proofs:1: '12345678901234567' is not a hash");
-  EXPECT_EQ(message("a 12 sure z3"),
-            "proofs:1: 'sure' is not a status (it is one of proved, proved_if, refuted, unproved)");
+  EXPECT_EQ(
+      message("a 12 sure z3"),
+      "proofs:1: 'sure' is not a status (expected one of: proved, proved_if, refuted, unproved)");
   EXPECT_EQ(message("a 12 proved_if z3"),
-            "proofs:1: a condition stands behind proved_if, and only there");
+            "proofs:1: a condition is required after proved_if, and not allowed otherwise");
 }
 
 // If it fails after a change of rules/*.rules, run tandem rules verify rules/*.rules --proofs
@@ -87,7 +88,7 @@ TEST(ShippedProofs, NamesAreOfOneRule) {
 TEST(ShippedProofs, AreFoundByName) {
   EXPECT_EQ(find_shipped_rule("add-commutes").rule.name, "add-commutes");
   EXPECT_EQ(error_of([] { find_shipped_rule("add-comutes"); }),
-            "add-comutes: there is no rule of that name (did you mean 'add-commutes'?)");
+            "add-comutes: unknown rule (did you mean 'add-commutes'?)");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class Replay {
   graph::Graph run() {
     if (step_.place.size() != rule_.source.outputs.size() ||
         step_.choices.size() != rule_.choices.size()) {
-      fail("names another number of places or choices than the rule has");
+      fail("has a different number of places or choices than the rule");
     }
     for (std::size_t c = 0; c < step_.choices.size(); ++c) {
       symbols_[rule_.choices[c]] = step_.choices[c];
@@ -67,7 +67,7 @@ class Replay {
     if (pattern.is_variable()) {
       auto& bound = tensors_[pattern.variable];
       if (bound && hashes_[bound->index()] != hashes_[node.index()]) {
-        fail(fmt::format("?{} would be two tensors", rule_.tensors[pattern.variable]));
+        fail(fmt::format("?{} would match two different tensors", rule_.tensors[pattern.variable]));
       }
       bound = node;
       types_[pattern.variable] = &graph_.node(node).type;
@@ -76,7 +76,8 @@ class Replay {
     const auto& op = graph_.node(node).op;
     const auto inputs = graph_.inputs(node);
     if (!op.is(*pattern.spec) || inputs.size() != pattern.inputs.size()) {
-      fail(fmt::format("%{} is not the rule's {}", graph_.node(node).name, pattern.spec->name));
+      fail(fmt::format("%{} does not match {} of the rule", graph_.node(node).name,
+                       pattern.spec->name));
     }
     bind_attributes(pattern, op);
     for (std::size_t i = 0; i < inputs.size(); ++i) bind(pattern.inputs[i], inputs[i]);
@@ -104,7 +105,7 @@ class Replay {
 
   void set(std::uint16_t symbol, const Value& value) {
     if (symbols_[symbol] && *symbols_[symbol] != value) {
-      fail(fmt::format("?{} would be {} and {}", rule_.symbols[symbol],
+      fail(fmt::format("?{} would be both {} and {}", rule_.symbols[symbol],
                        rewrite::to_text(*symbols_[symbol]), rewrite::to_text(value)));
     }
     symbols_[symbol] = value;
@@ -114,7 +115,7 @@ class Replay {
     for (const auto& [expression, value] : expected_) {
       const auto computed = evaluate(*expression, bindings());
       if (!computed || *computed != value) {
-        fail(fmt::format("an attribute is {}, and the rule's source has {}",
+        fail(fmt::format("an attribute is {}, but the source of the rule has {}",
                          rewrite::to_text(value), rewrite::to_text(rule_, *expression)));
       }
     }
@@ -193,7 +194,7 @@ class Replay {
             images.push_back(below.image);
             continue;
           }
-          if (below.state == Progress::State::kOpen) fail("a node would need itself");
+          if (below.state == Progress::State::kOpen) fail("a node would depend on itself");
           ready = false;
           stack.push_back(part);
         }
@@ -271,7 +272,8 @@ Rule turned(Rule rule) {
   }
   for (const auto& node : rule.target.nodes) {
     if (!node.is_variable() || bound[node.variable]) continue;
-    throw UserError("derivation", rule.name, "cannot be turned round: its target lacks a tensor");
+    throw UserError("derivation", rule.name,
+                    "cannot be reversed: its target does not use all tensors");
   }
   return rule;
 }
@@ -284,7 +286,7 @@ Rule rule_of(const Step& step, const std::string& where, const FindRule& find) {
     const auto* rule = find(std::string(name.substr(0, name.size() - kReversed.size())));
     if (rule != nullptr) return turned(*rule);
   }
-  throw UserError("derivation", where, "there is no such rule");
+  throw UserError("derivation", where, "unknown rule");
 }
 
 }  // namespace
@@ -319,7 +321,7 @@ graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, con
     const auto check_hash = [&](std::string_view when, Hash expected) {
       if (out.identity_hash() == expected) return;
       throw UserError("derivation", where,
-                      fmt::format("the graph {} it has hash {:016x} and not {:016x}", when,
+                      fmt::format("the graph {} it has hash {:016x} instead of {:016x}", when,
                                   out.identity_hash(), expected));
     };
     const auto rule = rule_of(step, where, find);

@@ -25,7 +25,7 @@ Expression ExpressionReader::read_attribute_value() {
   const auto begin = at_;
   if (at_ < text_.size() && text_[at_] == '"') {
     const auto end = text_.find('"', at_ + 1);
-    if (end == std::string_view::npos) fail("a quotation mark is missing");
+    if (end == std::string_view::npos) fail("missing closing quotation mark");
     at_ = end + 1;
     return {.literal = std::string(text_.substr(begin, at_ - begin))};
   }
@@ -40,7 +40,7 @@ Expression ExpressionReader::read_attribute_value() {
 }
 
 Expression ExpressionReader::read_expression(int precedence) {
-  if (++depth_ > kMaxDepth) fail(fmt::format("expressions nested deeper than {}", kMaxDepth));
+  if (++depth_ > kMaxDepth) fail(fmt::format("expressions are nested deeper than {}", kMaxDepth));
   auto left = read_operand();
   while (const auto* infix = take_infix(precedence)) {
     auto right = read_expression(infix->precedence + 1);
@@ -91,8 +91,8 @@ Expression ExpressionReader::read_operand() {
   if (at_ < text_.size() && text_[at_] == '?') {
     const std::string name(variable());
     if (find(rule_.tensors, name) || subpatterns_.contains(name)) {
-      fail(fmt::format("?{} is a tensor and a symbol", name),
-           "of a tensor, write dim(?x, 0), rank(?x) or the like");
+      fail(fmt::format("?{} is used both as a tensor and as a symbol", name),
+           "use dim(?x, 0), rank(?x) or similar for a tensor");
     }
     return {.operation = Operation::kSymbol, .variables = {number_of(rule_.symbols, name)}};
   }
@@ -131,7 +131,7 @@ Expression ExpressionReader::read_number_or_call() {
     std::ranges::transform(kFunctions, names.begin(),
                            [](const Function& known) { return std::string(known.name); });
     at_ = begin;
-    fail(fmt::format("no function '{}'", token), "there are: " + join(names, ", "));
+    fail(fmt::format("unknown function '{}'", token), "expected one of: " + join(names, ", "));
   }
   return read_call(*f);
 }
@@ -167,7 +167,7 @@ Expression ExpressionReader::read_call(const Function& f) {
 }
 
 void ExpressionReader::fail_no_tensor(std::string_view function, const std::string& name) {
-  fail(fmt::format("{} takes a tensor, and ?{} is none of the rule", function, name));
+  fail(fmt::format("{} takes a tensor, but ?{} is not a tensor of the rule", function, name));
 }
 
 // Checks the tensors that functions mentioned before an operator did.

@@ -37,8 +37,8 @@ void check_expression(const Rule& rule, const Bound& bound, const Expression& ex
       throw UserError(
           "rule", rule.name,
           fmt::format("?{} is not bound by the source", symbol ? rule.symbols[v] : rule.tensors[v]),
-          symbol ? "an attribute of the source binds it where it stands alone, as in "
-                   "axis=?a; a free one is named after `choose`"
+          symbol ? "bind it by an attribute of the source that consists of it alone, such as "
+                   "axis=?a; name a free one after `choose`"
                  : "");
     }
   });
@@ -110,13 +110,13 @@ Rule reversed(const Rule& rule, std::string name) {
 void check_bound(const Rule& rule) {
   if (rule.source.outputs.size() != rule.target.outputs.size()) {
     throw UserError("rule", rule.name,
-                    fmt::format("the source has {} outputs and the target {}",
+                    fmt::format("the source has {} outputs, but the target has {}",
                                 rule.source.outputs.size(), rule.target.outputs.size()));
   }
   for (auto output : rule.source.outputs) {
     if (!rule.source.nodes[output].is_variable()) continue;
     throw UserError("rule", rule.name, "an output of the source is a variable",
-                    "a rule begins at an operator");
+                    "a rule must start at an operator");
   }
   const auto bound = bound_by_source(rule);
   for (const auto& node : rule.target.nodes) {

@@ -20,7 +20,7 @@ constexpr std::int64_t kLargestNumber = 1'000'000;
 
 [[noreturn]] void fail(const std::string& message) {
   throw UserError("rule", "", message,
-                  "a family is written {i<n: ?x{i}} ... for n in 2..8, with n up to " +
+                  "write a family like {i<n: ?x{i}} ... for n in 2..8, with n of at most " +
                       std::to_string(kMostOperands));
 }
 
@@ -31,7 +31,7 @@ std::size_t closing(std::string_view text) {
     if (text[i] == '{') ++depth;
     if (text[i] == '}' && --depth == 0) return i;
   }
-  fail("a '{' is not closed");
+  fail("'{' is not closed");
 }
 
 std::string joined(const std::vector<std::string>& parts, std::string_view how) {
@@ -54,7 +54,7 @@ class Number {
   static std::int64_t of(std::string_view text, const Names& names) {
     Number at(text, names);
     const auto out = at.sum();
-    if (!at.rest_.empty()) fail(fmt::format("'{}' is no number", text));
+    if (!at.rest_.empty()) fail(fmt::format("'{}' is not a number", text));
     return out;
   }
 
@@ -87,7 +87,7 @@ class Number {
     if (takes('(')) {
       if (++depth_ > kDeepest) fail(fmt::format("'{}' is nested too deeply", all_));
       const auto out = sum();
-      if (!takes(')')) fail(fmt::format("a '(' of '{}' is not closed", all_));
+      if (!takes(')')) fail(fmt::format("a '(' in '{}' is not closed", all_));
       --depth_;
       return out;
     }
@@ -95,7 +95,7 @@ class Number {
     rest_ = trim(rest_.substr(word.size()));
     if (const auto literal = parse_int(word)) return within(*literal);
     const auto at = names_.find(word);
-    if (at == names_.end()) fail(fmt::format("nothing counts '{}'", word));
+    if (at == names_.end()) fail(fmt::format("unknown variable '{}'", word));
     return at->second;
   }
 
@@ -143,7 +143,8 @@ class Member {
     const auto colon = text.find(':');
     if (colon == std::string_view::npos) return std::to_string(number(text));
     const auto range = count_of(text.substr(0, colon));
-    if (numbers_.contains(range.index)) fail(fmt::format("'{}' is counted twice", range.index));
+    if (numbers_.contains(range.index))
+      fail(fmt::format("'{}' is used as a counter twice", range.index));
     std::vector<std::string> parts;
     for (auto i = range.from; i < range.to; ++i) {
       numbers_[range.index] = i;
@@ -161,7 +162,7 @@ class Member {
     std::int64_t from = 0, to = 0;
   };
   [[nodiscard]] Count count_of(std::string_view head) const {
-    const auto not_one = [&] { fail(fmt::format("'{}' is no 'i<n' nor 'add i<n'", head)); };
+    const auto not_one = [&] { fail(fmt::format("'{}' is neither 'i<n' nor 'add i<n'", head)); };
     Count out;
     auto rest = trim(head);
     const auto first = rest.substr(0, std::min(rest.find(' '), rest.size()));
@@ -188,7 +189,7 @@ class Member {
 
   // Limits the characters that are read and written, because nested braces multiply both.
   void count(std::size_t characters) {
-    if (characters > left_) fail("the family has rules that are too long");
+    if (characters > left_) fail("the rules of the family are too long");
     left_ -= characters;
   }
 
@@ -206,12 +207,12 @@ Range range_of(std::string_view text) {
   const auto parts = words(text);
   const auto dots = parts.size() == 3 ? parts[2].find("..") : std::string_view::npos;
   if (dots == std::string_view::npos || parts[1] != "in") {
-    fail(fmt::format("'for {}' is not 'for n in 2..8'", text));
+    fail(fmt::format("'for {}' does not have the form 'for n in 2..8'", text));
   }
   const auto from = parse_int(parts[2].substr(0, dots));
   const auto to = parse_int(parts[2].substr(dots + 2));
   if (!from || !to || *from < 1 || *to < *from || *to > kMostOperands) {
-    fail(fmt::format("'{}' is no range", parts[2]));
+    fail(fmt::format("'{}' is not a valid range", parts[2]));
   }
   return {std::string(parts[0]), *from, *to};
 }
@@ -222,7 +223,7 @@ std::vector<std::string> family_of(std::string_view text) {
   constexpr std::string_view kFor = " for ";
   const auto at = text.rfind(kFor);
   if (at == std::string_view::npos) {
-    if (text.find('{') != std::string_view::npos) fail("there is a '{' and no 'for'");
+    if (text.find('{') != std::string_view::npos) fail("'{' requires a 'for'");
     return {std::string(text)};
   }
   const auto range = range_of(trim(text.substr(at + kFor.size())));

@@ -48,22 +48,22 @@ TEST(RuleFamily, MembersAreRulesOfTheirOwn) {
 
 TEST(RuleFamily, SaysWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"a: (relu {i<n: ?x{i}) => ?x for n in 2..3", "a '{' is not closed"},
-      {"a: (relu {i<m: ?x{i}}) => ?x for n in 2..3", "nothing counts 'm'"},
-      {"a: (relu ?x{j}) => ?x for n in 2..3", "nothing counts 'j'"},
-      {"a: {n<n: ?x} => ?x for n in 2..3", "'n' is counted twice"},
-      {"a: {add i j<n: ?x} => ?x for n in 2..3", "is no 'i<n'"},
-      {"a: {i: ?x} => ?x for n in 2..3", "is no 'i<n'"},
+      {"a: (relu {i<n: ?x{i}) => ?x for n in 2..3", "'{' is not closed"},
+      {"a: (relu {i<m: ?x{i}}) => ?x for n in 2..3", "unknown variable 'm'"},
+      {"a: (relu ?x{j}) => ?x for n in 2..3", "unknown variable 'j'"},
+      {"a: {n<n: ?x} => ?x for n in 2..3", "'n' is used as a counter twice"},
+      {"a: {add i j<n: ?x} => ?x for n in 2..3", "is neither 'i<n' nor 'add i<n'"},
+      {"a: {i: ?x} => ?x for n in 2..3", "is neither 'i<n' nor 'add i<n'"},
       {"a: {i<n: {add j<i: ?x}} => ?x for n in 2..3", "there is nothing to 'add'"},
-      {"a: ?x => ?x for n in 2..1000000", "'2..1000000' is no range"},
-      {"a: ?x => ?x for n in 3..2", "'3..2' is no range"},
-      {"a: ?x => ?x for n 2..3", "is not 'for n in 2..8'"},
+      {"a: ?x => ?x for n in 2..1000000", "'2..1000000' is not a valid range"},
+      {"a: ?x => ?x for n in 3..2", "'3..2' is not a valid range"},
+      {"a: ?x => ?x for n 2..3", "does not have the form 'for n in 2..8'"},
       {"a: {i<n: {j<n: {k<n: {l<n: ?x}}}} => ?x for n in 64..64", "too long"},
       {"a: {i<n: {j<n: {k<n: {l<n: {m<n:}}}}} => ?x for n in 64..64", "too long"},
-      {"a: (relu {i<n: ?x{i}}) => ?x0", "there is a '{' and no 'for'"},
+      {"a: (relu {i<n: ?x{i}}) => ?x0", "'{' requires a 'for'"},
       {"a: {i<n/0: ?x} => ?x for n in 2..3", "divides by 0"},
       {"a: {i<(n: ?x} => ?x for n in 2..3", "is not closed"},
-      {"a: {i<n 2: ?x} => ?x for n in 2..3", "is no number"},
+      {"a: {i<n 2: ?x} => ?x for n in 2..3", "is not a number"},
       {"a: {i<n*n*n*n: ?x} => ?x for n in 64..64", "is out of range"},
   };
   for (const auto& wrong : cases) {

@@ -34,8 +34,8 @@ class Reader : ExpressionReader {
     name_ = trim(text_.substr(0, colon));
     rule_.name = name_;
     if (!is_name(rule_.name)) {
-      fail(fmt::format("'{}' is no name for a rule", rule_.name),
-           "names have letters, digits, '-' and '.'");
+      fail(fmt::format("'{}' is not a valid rule name", rule_.name),
+           "names consist of letters, digits, '-' and '.'");
     }
     at_ = colon + 1;
     const auto clauses = find_clauses(at_);
@@ -48,7 +48,7 @@ class Reader : ExpressionReader {
     rule_.target = read_side();
     check_early();
     if (at_ != clauses.where && at_ < clauses.choose)
-      fail("expected 'where', 'choose', 'if' or the end");
+      fail("expected 'where', 'choose', 'if' or the end of the rule");
     at_ = clauses.choose;
     if (take_word("choose")) read_choices();
     if (take_word("if")) rule_.conditions.push_back(read_expression());
@@ -92,9 +92,9 @@ class Reader : ExpressionReader {
   }
 
   PatternId read_pattern(Side& side, int depth) {
-    if (depth > kMaxDepth) fail(fmt::format("patterns nested deeper than {}", kMaxDepth));
+    if (depth > kMaxDepth) fail(fmt::format("patterns are nested deeper than {}", kMaxDepth));
     // A named subpattern counts at each mention, because rules are printed with it written out.
-    if (++read_ > kMaxRead) fail(fmt::format("more than {} patterns written out", kMaxRead));
+    if (++read_ > kMaxRead) fail(fmt::format("more than {} patterns in total", kMaxRead));
     skip_blanks();
     if (at_ < text_.size() && text_[at_] == '?') return read_leaf(side, depth);
     expect("(");
@@ -106,7 +106,8 @@ class Reader : ExpressionReader {
       fail(e.message, e.hint);
     }
     if (node.spec->role == ops::Role::kSource && name != "constant") {
-      fail(fmt::format("'{}' does not stand in rules", name), "a variable ?x is any tensor");
+      fail(fmt::format("'{}' is not allowed in rules", name),
+           "use a variable such as ?x, which matches any tensor");
     }
     node.attributes = usual_attributes(*node.spec);
     std::set<std::size_t> given;
@@ -137,7 +138,8 @@ class Reader : ExpressionReader {
       at_ = back;
       return out;
     }
-    if (find(rule_.symbols, name)) fail(fmt::format("?{} is a tensor and a symbol", name));
+    if (find(rule_.symbols, name))
+      fail(fmt::format("?{} is used both as a tensor and as a symbol", name));
     return add(side, {.variable = number_of(rule_.tensors, name)});
   }
 
@@ -147,7 +149,7 @@ class Reader : ExpressionReader {
       const std::string name(variable());
       expect("=");
       skip_blanks();
-      if (!subpatterns_.emplace(name, at_).second) fail(fmt::format("?{} is named twice", name));
+      if (!subpatterns_.emplace(name, at_).second) fail(fmt::format("?{} is defined twice", name));
       skip_pattern();
     } while (take(","));
   }
@@ -171,7 +173,7 @@ class Reader : ExpressionReader {
       std::vector<std::string> names;
       for (const auto& [n, v] : known) names.push_back(n);
       fail(fmt::format("{} has no attribute '{}'", node.spec->name, name),
-           names.empty() ? "it has none" : "it has: " + join(names, ", "));
+           names.empty() ? "it has no attributes" : "its attributes: " + join(names, ", "));
     }
     if (!given.insert(i).second) fail(fmt::format("attribute '{}' is given twice", name));
     expect("=");

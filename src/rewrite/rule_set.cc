@@ -30,7 +30,7 @@ void check_size(const Rule& rule) {
   const auto check = [&](std::size_t count, std::size_t most, std::string_view what) {
     if (count <= most) return;
     throw UserError("rule", rule.name,
-                    fmt::format("{} {}, and at most {} can be matched", count, what, most));
+                    fmt::format("{} {}, but at most {} can be matched", count, what, most));
   };
   check(rule.source.outputs.size(), Match::kMaxOutputs, "outputs");
   check(rule.choices.size(), Match::kMaxChoices, "choices");

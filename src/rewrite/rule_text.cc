@@ -44,8 +44,9 @@ void for_each_rule(std::string_view text, const std::string& source,
         for (auto& rule : parse_rule(line)) {
           const auto [known, fresh] = lines.emplace(rule.name, begin);
           if (!fresh) {
-            throw UserError("rule", rule.name,
-                            fmt::format("the name is taken by the rule of line {}", known->second));
+            throw UserError(
+                "rule", rule.name,
+                fmt::format("the rule in line {} already has this name", known->second));
           }
           found.push_back(std::move(rule));
         }

@@ -65,17 +65,17 @@ TEST(RuleText, SaysWhatIsWrong) {
       {"a: (relu ?x) => ?y", "?y is not bound by the source"},
       {"a: (linear ?x ?w act=relo) => ?x", "cannot be 'relo'"},
       {"a: (relu ?x bias=1) => ?x", "relu has no attribute 'bias'"},
-      {"a: (relu ?x) => (relu ?x), ?x", "the source has 1 outputs and the target 2"},
+      {"a: (relu ?x) => (relu ?x), ?x", "the source has 1 outputs, but the target has 2"},
       {"a: ?x => (relu ?x)", "an output of the source is a variable"},
       {"a: (concat ?x ?y axis=?a) => (concat ?x ?y axis=?b)", "?b is not bound"},
-      {"a: (relu ?x) => ?x if size(?x) == 2", "no function 'size'"},
+      {"a: (relu ?x) => ?x if size(?x) == 2", "unknown function 'size'"},
       {"a: (relu ?x => ?x", "expected a name"},
       {"a (relu ?x) => ?x", "expected 'name: source => target'"},
-      {"a: (relu ?x) => ?x\na: (tanh ?x) => ?x", "the name is taken by the rule of line 1"},
-      {"where a: b  00", "'where a' is no name for a rule"},
+      {"a: (relu ?x) => ?x\na: (tanh ?x) => ?x", "the rule in line 1 already has this name"},
+      {"where a: b  00", "'where a' is not a valid rule name"},
       {"a: ?b => ?b where 0", "expected '?'"},
-      {doubled, "more than 4096 patterns written out"},
-      {"a: (weight) => (weight)", "'weight' does not stand in rules"},
+      {doubled, "more than 4096 patterns in total"},
+      {"a: (weight) => (weight)", "'weight' is not allowed in rules"},
   };
   for (const auto& [line, expected] : cases) {
     EXPECT_NE(message(line).find(expected), std::string::npos) << line << "\n" << message(line);
@@ -91,7 +91,7 @@ TEST(RuleText, SizesOfTensorsThatComeLater) {
   EXPECT_EQ(to_text(rule), line);
   EXPECT_NE(error_of([] {
               parse_rule("a: (constant shape=[dim(?x, 0)]) => (relu ?y)");
-            }).find("dim takes a tensor, and ?x is none of the rule at ', 0)"),
+            }).find("dim takes a tensor, but ?x is not a tensor of the rule at ', 0)"),
             std::string::npos);
 }
 

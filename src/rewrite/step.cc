@@ -12,8 +12,8 @@ namespace tandem::rewrite {
 namespace {
 
 [[noreturn]] void fail(std::string_view text) {
-  throw UserError("derivation", "", fmt::format("cannot read the step '{}'", text),
-                  "a step is: RULE at HASH[,HASH] [choose N[,N]] : HASH -> HASH");
+  throw UserError("derivation", "", fmt::format("cannot parse the step '{}'", text),
+                  "expected RULE at HASH[,HASH] [choose N[,N]] : HASH -> HASH");
 }
 
 Hash parse_hash(std::string_view digits, std::string_view step) {

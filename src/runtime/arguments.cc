@@ -28,16 +28,18 @@ struct Given {
   }
   [[nodiscard]] std::int64_t integer(std::int64_t least) const {
     const auto number = parse_int(value);
-    if (!number || *number < least) throw bad(fmt::format("it is at least {}", least));
+    if (!number || *number < least)
+      throw bad(fmt::format("expected an integer of at least {}", least));
     return *number;
   }
   [[nodiscard]] double number(double least) const {
     const auto number = parse_double(value);
-    if (!number || !(*number >= least)) throw bad(fmt::format("it is a number from {}", least));
+    if (!number || !(*number >= least))
+      throw bad(fmt::format("expected a number of at least {}", least));
     return *number;
   }
   [[nodiscard]] bool yes() const {
-    if (value != "yes" && value != "no") throw bad("say 'yes' or 'no'");
+    if (value != "yes" && value != "no") throw bad("expected 'yes' or 'no'");
     return value == "yes";
   }
 };
@@ -59,7 +61,7 @@ void set(Arguments& out, const Given& given) {
   } else if (flag == "--data") {
     out.data = given.value;
   } else if (flag == "--device") {
-    if (given.value != "cpu" && given.value != "cuda") throw given.bad("say 'cpu' or 'cuda'");
+    if (given.value != "cpu" && given.value != "cuda") throw given.bad("expected 'cpu' or 'cuda'");
     out.device = given.value;
   } else if (flag == "--checkpoint") {
     out.checkpoints = given.value;
@@ -70,16 +72,17 @@ void set(Arguments& out, const Given& given) {
   } else if (flag == "--measure") {
     out.measure = given.yes();
   } else if (flag == "--profile") {
-    if (given.value != "full" && given.value != "quick") throw given.bad("say 'full' or 'quick'");
+    if (given.value != "full" && given.value != "quick")
+      throw given.bad("expected 'full' or 'quick'");
     out.profile = given.value;
   } else if (flag == "--threads") {
     out.threads = given.integer(1);
   } else if (flag == "--lr") {
     out.rate = given.number(0);
   } else if (flag == "--momentum") {
-    if (given.value != "no") throw given.bad("there is none, say 'no'");
+    if (given.value != "no") throw given.bad("momentum is not supported, expected 'no'");
   } else {
-    throw UsageError{fmt::format("there is no flag {}", flag)};
+    throw UsageError{fmt::format("unknown flag {}", flag)};
   }
 }
 
@@ -90,15 +93,16 @@ Arguments parse_arguments(std::span<char*> argv) {
   for (std::size_t i = 1; i < argv.size(); ++i) {
     const std::string flag = argv[i];
     if (!flag.starts_with("-") || flag == "-") {
-      if (!out.plan.empty()) throw UsageError{fmt::format("a second plan, '{}'", flag)};
+      if (!out.plan.empty())
+        throw UsageError{fmt::format("expected one plan, but '{}' is a second one", flag)};
       out.plan = flag;
       continue;
     }
-    if (i + 1 == argv.size()) throw UsageError{fmt::format("{} needs a value", flag)};
+    if (i + 1 == argv.size()) throw UsageError{fmt::format("{} requires a value", flag)};
     set(out, {flag, argv[++i]});
   }
-  if (out.plan.empty() == out.profile.empty()) throw UsageError{"give a plan or --profile"};
-  if (out.resume && out.checkpoints.empty()) throw UsageError{"--resume needs --checkpoint"};
+  if (out.plan.empty() == out.profile.empty()) throw UsageError{"expected a plan or --profile"};
+  if (out.resume && out.checkpoints.empty()) throw UsageError{"--resume requires --checkpoint"};
   return out;
 }
 

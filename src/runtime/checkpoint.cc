@@ -40,8 +40,8 @@ bool is_finite(const at::Tensor& t) {
 
 void check_finite(const at::Tensor& t, const std::string& name) {
   if (is_finite(t)) return;
-  throw UserError("runtime", name, "is not finite any more, and no checkpoint is made of it",
-                  "a smaller --lr");
+  throw UserError("runtime", name, "is not finite, so no checkpoint is written",
+                  "try a smaller --lr");
 }
 
 // Describes a model for messages; `type` is the type of the weights.
@@ -116,15 +116,18 @@ Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const
   on_first(world_, [&] {
     std::error_code failed;
     if (resume && !fs::is_directory(folder_, failed)) {
-      throw UserError("checkpoint", folder_.string(), "there is no such folder to resume from",
-                      "without --resume training starts anew, and makes it");
+      throw UserError("checkpoint", folder_.string(),
+                      "does not exist, so training cannot resume from it",
+                      "omit --resume to start from the beginning and create the directory");
     }
     fs::create_directories(folder_, failed);
-    if (failed) throw UserError("checkpoint", folder_.string(), "cannot be made", failed.message());
+    if (failed)
+      throw UserError("checkpoint", folder_.string(), "cannot be created", failed.message());
     lock_.emplace(folder_);
     if (!resume && !complete_steps(folder_).empty()) {
-      throw UserError("checkpoint", folder_.string(), "has checkpoints, which are not overwritten",
-                      "--resume goes on from the newest; or another folder");
+      throw UserError("checkpoint", folder_.string(),
+                      "already holds checkpoints, which are not overwritten",
+                      "use --resume to continue from the newest one, or another directory");
     }
     remove_leftovers(folder_);
   });
@@ -170,20 +173,22 @@ void Checkpoints::check_model(const Manifest& manifest, const std::string& path)
   }
   if (same) return;
   throw UserError("checkpoint", path,
-                  fmt::format("is of another model: {}; to be trained is {}",
+                  fmt::format("is a checkpoint of another model ({}); this run trains {}",
                               described(manifest.model, manifest.batch, manifest.optimizer,
                                         type_of(manifest, plan_.dtype)),
                               described(plan_.model, plan_.batch, optimizer, plan_.dtype)),
-                  "the model it is of, or another folder");
+                  "use the model of the checkpoint, or another directory");
 }
 
 void Checkpoints::check_data(const Manifest& manifest, const std::string& data) const {
   on_first(world_, [&] {
     if (!manifest.data || *manifest.data == data) return;
-    const auto said = [](const std::string& d) { return d.empty() ? "random numbers" : d; };
+    const auto said = [](const std::string& d) { return d.empty() ? "random data" : d; };
     throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
-                    fmt::format("is of a run on {}, not {}", said(*manifest.data), said(data)),
-                    "the same --data, wherever it lies; or another folder, to begin anew");
+                    fmt::format("is a checkpoint of a run on {}, but this run uses {}",
+                                said(*manifest.data), said(data)),
+                    "use the same --data (its path may differ), or another directory to start from "
+                    "the beginning");
   });
 }
 
@@ -191,10 +196,10 @@ void Checkpoints::check_data(const Manifest& manifest, const std::string& data) 
 // pieces.
 void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder) const {
   const auto damaged = [&](const fs::path& path, const std::string& how) {
-    return UserError("checkpoint", path.string(), how,
-                     fmt::format("without the folder '{}' an older checkpoint is used, if there "
-                                 "is one",
-                                 folder.string()));
+    return UserError(
+        "checkpoint", path.string(), how,
+        fmt::format("remove the directory '{}' to use an older checkpoint, if there is one",
+                    folder.string()));
   };
   std::map<fs::path, std::uint64_t> ends;  // End of each file's last piece
   for (std::size_t p = 0; p < manifest.pieces.size(); ++p) {
@@ -204,7 +209,7 @@ void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder)
     if (tensor == nullptr || !lies_in(piece.box, tensor->sizes) || piece.at < 0 ||
         piece.bytes != piece.box.shape.count() * element_bytes(tensor->dtype)) {
       throw damaged(
-          path, fmt::format("cannot have the piece of {} that the manifest says", piece.tensor));
+          path, fmt::format("cannot hold the piece of {} that the manifest lists", piece.tensor));
     }
     const auto end = static_cast<std::uint64_t>(piece.at) + static_cast<std::uint64_t>(piece.bytes);
     ends[path] = std::max(ends[path], end);
@@ -212,7 +217,7 @@ void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder)
       continue;
     const auto file = File::open(path);
     if (file.size() - piece.bytes < piece.at) {
-      throw damaged(path, fmt::format("is cut off after {} bytes", file.size()));
+      throw damaged(path, fmt::format("is truncated after {} bytes", file.size()));
     }
     if (checksum_of(file, piece) != piece.checksum) {
       throw damaged(path,
@@ -221,7 +226,8 @@ void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder)
   }
   for (const auto& [path, end] : ends) {
     if (static_cast<std::uint64_t>(File::open(path).size()) > end) {
-      throw damaged(path, fmt::format("is damaged: it is longer than the {} bytes written", end));
+      throw damaged(
+          path, fmt::format("is damaged: it is longer than the {} bytes that were written", end));
     }
   }
 }
@@ -234,8 +240,9 @@ std::optional<Manifest> Checkpoints::find_newest() {
     const auto folder = folder_of(folder_, steps.back());
     out = read_manifest(folder);
     if (out->step != steps.back()) {
-      throw UserError("checkpoint", folder.string(),
-                      fmt::format("is of step {}: it was renamed", out->step));
+      throw UserError(
+          "checkpoint", folder.string(),
+          fmt::format("is a checkpoint of step {}, so the directory was renamed", out->step));
     }
     check_model(*out, folder.string());
   });
@@ -258,7 +265,7 @@ void Checkpoints::fill(const Lasting& lasting, const Manifest& manifest, Executo
   }
   if (elements != mine.shape.count()) {
     throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
-                    fmt::format("has not all of {}", lasting.name));
+                    fmt::format("does not hold all of {}", lasting.name));
   }
   if (!in_place) shard.copy_(here);
 }
@@ -336,7 +343,7 @@ void discard(const fs::path& checkpoint) {
   if (!failed) fs::rename(checkpoint, old, failed);
   if (!failed) fs::remove_all(old, failed);
   if (failed) {
-    fmt::print(stderr, "note: the old checkpoint {} cannot be removed: {}\n", checkpoint.string(),
+    fmt::print(stderr, "note: cannot remove the old checkpoint {}: {}\n", checkpoint.string(),
                failed.message());
   }
 }

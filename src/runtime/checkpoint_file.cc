@@ -143,11 +143,11 @@ std::string to_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   const auto damaged = [&](const std::string& how) {
     return UserError("checkpoint", path, how,
-                     "an older checkpoint is used where the folder of this one is removed");
+                     "remove the directory of this checkpoint to use an older one");
   };
   if (!text.starts_with(kHeader)) throw damaged("is not a manifest of this format");
   const auto line = text.find('\n');
-  if (line == std::string::npos || text.back() != '\n') throw damaged("is cut off");
+  if (line == std::string::npos || text.back() != '\n') throw damaged("is truncated");
   const auto sum = parse_hex(std::string_view(text).substr(kHeader.size(), line - kHeader.size()));
   const auto body = std::string_view(text).substr(line + 1, text.size() - line - 2);
   if (sum != checksum_of(body)) throw damaged("is damaged: its checksum does not match");
@@ -155,8 +155,8 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   try {
     return from_json(Json::parse(body));
   } catch (const std::exception&) {
-    throw UserError("checkpoint", path, "is undamaged, but not as this version writes it",
-                    "the version that made it can read it");
+    throw UserError("checkpoint", path, "is intact, but was written by another version of tandem",
+                    "read it with the version that wrote it");
   }
 }
 
@@ -249,7 +249,7 @@ void File::read(std::int64_t at, std::span<std::byte> into) const {
     const auto n = ::pread(descriptor_, into.data(), into.size(), at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(fmt::format("cannot be read: {}", std::strerror(errno)));
-    if (n == 0) fail("is cut off");
+    if (n == 0) fail("is truncated");
     into = into.subspan(static_cast<std::size_t>(n));
     at += n;
   }
@@ -265,7 +265,7 @@ FolderLock::FolderLock(const fs::path& folder)
   if (descriptor_ < 0) fail(fmt::format("cannot be locked: {}", std::strerror(errno)), "");
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   if (errno == EWOULDBLOCK) {
-    fail("is being written to by another run", "wait until that one ends; or another folder");
+    fail("is in use by another run", "wait until that run ends, or use another directory");
   }
   // Some network file systems have no locks. The user must then make sure that only one run writes.
   if (errno != ENOLCK && errno != EOPNOTSUPP && errno != EINVAL) {

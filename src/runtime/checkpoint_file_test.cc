@@ -77,7 +77,7 @@ TEST(CheckpointFile, ADamagedManifestIsRefused) {
     EXPECT_NE(message_of([&] { parse_manifest(text.substr(0, i), "m"); }), "nothing is wrong") << i;
   }
   EXPECT_EQ(message_of([&] { parse_manifest("", "m"); }), "is not a manifest of this format");
-  EXPECT_EQ(message_of([&] { parse_manifest(text.substr(0, 40), "m"); }), "is cut off");
+  EXPECT_EQ(message_of([&] { parse_manifest(text.substr(0, 40), "m"); }), "is truncated");
   EXPECT_EQ(message_of([&] { parse_manifest(text.substr(0, 90) + "\n", "m"); }),
             "is damaged: its checksum does not match");
 }
@@ -174,7 +174,7 @@ TEST(CheckpointFile, WhatCannotBeReadOrWrittenIsSaid) {
   std::ofstream(path) << "abc";
   EXPECT_EQ(message_of([&] { File::create(path); }), "File exists");
   std::vector<std::byte> four(4);
-  EXPECT_EQ(message_of([&] { File::open(path).read(0, four); }), "is cut off");
+  EXPECT_EQ(message_of([&] { File::open(path).read(0, four); }), "is truncated");
 }
 
 TEST(CheckpointFile, AnOlderManifestDoesNotKnowItsData) {
@@ -187,8 +187,7 @@ TEST(CheckpointFile, AnOlderManifestDoesNotKnowItsData) {
 TEST(CheckpointFile, AFolderIsLockedUntilTheLockGoes) {
   const Folder folder;
   auto lock = std::make_unique<FolderLock>(folder.path());
-  EXPECT_EQ(message_of([&] { FolderLock second(folder.path()); }),
-            "is being written to by another run");
+  EXPECT_EQ(message_of([&] { FolderLock second(folder.path()); }), "is in use by another run");
   lock.reset();
   EXPECT_EQ(message_of([&] { FolderLock second(folder.path()); }), "nothing is wrong");
 }

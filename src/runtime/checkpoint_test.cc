@@ -155,31 +155,31 @@ TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(2));
   expect_error(trainer.run(plan_of({}, 1), trainer.flags(4)),
-               "has checkpoints, which are not overwritten");
+               "already holds checkpoints, which are not overwritten");
   EXPECT_EQ(complete_steps(trainer.folder()).back(), 2);
 }
 
 TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(2));
-  expect_error(
-      trainer.run(plan_of({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
-      "is of another model: mlp, batch 8, adam, fp64; to be trained is mlp, batch 8, sgd, fp64");
+  expect_error(trainer.run(plan_of({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
+               "is a checkpoint of another model (mlp, batch 8, adam, fp64); this run trains mlp, "
+               "batch 8, sgd, fp64");
   expect_error(
       trainer.run(make_plan(mlp(DType::kFp32), "local:1", {}, Optimizer::kAdam, DType::kFp32),
                   trainer.flags(4, "--resume yes")),
-      "mlp, batch 8, adam, fp64; to be trained is mlp, batch 8, adam, fp32");
+      "mlp, batch 8, adam, fp64); this run trains mlp, batch 8, adam, fp32");
   GraphBuilder b("wide");
   const auto x = b.input("x", {8, 12}, kType);
   const auto w = b.weight("w1", {12, 12}, kType);
   const auto y = b.add(ops::kLinear, {x, w}, "y");
   const auto wide = b.finish({b.add(ops::kMse, {y, x}, "loss")});
-  expect_error(
-      trainer.run(make_plan(wide, "local:1", {}, Optimizer::kAdam),
-                  trainer.flags(4, "--resume yes")),
-      "is of another model: mlp, batch 8, adam, fp64; to be trained is wide, batch 8, adam, fp64");
+  expect_error(trainer.run(make_plan(wide, "local:1", {}, Optimizer::kAdam),
+                           trainer.flags(4, "--resume yes")),
+               "is a checkpoint of another model (mlp, batch 8, adam, fp64); this run trains wide, "
+               "batch 8, adam, fp64");
   expect_error(trainer.run(plan_of({}, 1), trainer.flags(4, "--resume yes --seed 5")),
-               "is of a run with seed 0, not 5");
+               "is a checkpoint of a run with seed 0, not 5");
 }
 
 TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
@@ -189,7 +189,7 @@ TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
   for (const char* resume : {"", "--resume yes"}) {
     const auto run = trainer.run(plan_of(kDataParallel), trainer.flags(2, resume));
     EXPECT_EQ(run.status, 1);
-    EXPECT_NE(run.out.find("is being written to by another run"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("is in use by another run"), std::string::npos) << run.out;
   }
 }
 
@@ -218,7 +218,8 @@ TEST(Checkpoint, OtherDataAreRefused) {
   for (const auto& other : {save("other", 2), std::string()}) {
     const auto run = trainer.run(plan, trainer.flags(4, "--resume yes " + other));
     EXPECT_EQ(run.status, 1);
-    EXPECT_NE(run.out.find("is of a run on arrays, 8 samples, "), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("is a checkpoint of a run on arrays, 8 samples, "), std::string::npos)
+        << run.out;
   }
   EXPECT_EQ(trainer.losses(plan, trainer.flags(4, "--resume yes " + save("moved", 1))).size(), 2);
 }
@@ -226,7 +227,7 @@ TEST(Checkpoint, OtherDataAreRefused) {
 TEST(Checkpoint, ThereMustBeAFolderToResumeFrom) {
   Trainer trainer;
   expect_error(trainer.run(plan_of({}), trainer.flags(2, "--resume yes")),
-               "there is no such folder to resume from");
+               "does not exist, so training cannot resume from it");
   fs::create_directories(trainer.folder());
   EXPECT_EQ(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).size(), 2U);
   EXPECT_TRUE(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).empty());
@@ -246,14 +247,15 @@ TEST(Checkpoint, DamageIsNoticed) {
   std::ofstream(file, std::ios::binary) << wrong;
   expect_error(resume(), "is damaged: the checksum of ");
   std::ofstream(file, std::ios::binary) << right.substr(0, right.size() - 1);
-  expect_error(resume(), fmt::format("is cut off after {} bytes", right.size() - 1));
+  expect_error(resume(), fmt::format("is truncated after {} bytes", right.size() - 1));
   std::ofstream(file, std::ios::binary) << right << "x";
-  expect_error(resume(), fmt::format("is longer than the {} bytes written", right.size()));
+  expect_error(resume(),
+               fmt::format("is longer than the {} bytes that were written", right.size()));
   fs::remove(file);
   expect_error(resume(), "No such file or directory");
   std::ofstream(file, std::ios::binary) << right;
   std::ofstream(trainer.newest(2) / "manifest", std::ios::app) << "x";
-  expect_error(resume(), "is cut off");
+  expect_error(resume(), "is truncated");
   EXPECT_EQ(complete_steps(trainer.folder()).back(), 2);
 }
 
@@ -273,14 +275,14 @@ TEST(Checkpoint, AFullDiskLeavesTheLastOne) {
 TEST(Worker, ALossThatIsNoNumberEndsTheRun) {
   Trainer trainer;
   expect_error(trainer.run(plan_of(kDataParallel, 2, Optimizer::kSgd), "--steps 400 --lr 1e30"),
-               ", and training ends");
+               ", so training stops");
 }
 
 // Adam divides this rate by 0.1 in its first step.
 TEST(Checkpoint, WeightsThatAreNotFiniteAreNotKept) {
   Trainer trainer;
   expect_error(trainer.run(plan_of(kDataParallel), "--lr 1e308 --checkpoint " + trainer.folder()),
-               "is not finite any more, and no checkpoint is made of it");
+               "is not finite, so no checkpoint is written");
   EXPECT_TRUE(complete_steps(trainer.folder()).empty());
 }
 
@@ -334,7 +336,7 @@ TEST(Checkpoint, AHungProcessIsNoticed) {
                                 trainer.flags(1'000'000, "--checkpoint-every 5 --timeout 5"),
                                 fmt::format("TANDEM_TEST={} ", getpid()));
   stopper.join();
-  expect_error(hung, "did not end in 5 s: a process hangs, or is lost");
+  expect_error(hung, "did not finish within 5 s: a process hangs or is lost");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace tandem::runtime {
 
 namespace {
 
-constexpr const char* kHint = "NCCL_DEBUG=INFO says more";
+constexpr const char* kHint = "set NCCL_DEBUG=INFO for details";
 
 void check(ncclResult_t result, const char* what) {
   if (result == ncclSuccess || result == ncclInProgress) return;
@@ -45,7 +45,8 @@ ncclDataType_t to_nccl(at::ScalarType type) {
     case at::kBFloat16:
       return ncclBfloat16;
     default:
-      throw UserError("plan", "dtype", fmt::format("{} cannot be sent", at::toString(type)));
+      throw UserError("plan", "dtype",
+                      fmt::format("messages cannot have element type {}", at::toString(type)));
   }
 }
 
@@ -59,24 +60,24 @@ class Event {
   // Timed events are more expensive.
   explicit Event(cudaStream_t stream, bool timed = false) {
     check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming),
-          "an event");
-    check(cudaEventRecord(event_, stream), "an event");
+          "event");
+    check(cudaEventRecord(event_, stream), "event");
   }
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
   void hold_up(cudaStream_t stream) const {
-    check(cudaStreamWaitEvent(stream, event_, 0), "a stream");
+    check(cudaStreamWaitEvent(stream, event_, 0), "stream");
   }
   [[nodiscard]] bool is_over() const {
     const auto state = cudaEventQuery(event_);
-    if (state != cudaErrorNotReady) check(state, "what was computed");
+    if (state != cudaErrorNotReady) check(state, "pending computation");
     return state == cudaSuccess;
   }
   [[nodiscard]] double seconds_until(const Event& later) const {
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, event_, later.event_), "an event");
+    check(cudaEventElapsedTime(&milliseconds, event_, later.event_), "event");
     return 1e-3 * static_cast<double>(milliseconds);
   }
 
@@ -97,7 +98,7 @@ class Communicator {
   Communicator(at::Device device, c10::cuda::CUDAStream stream, const ncclUniqueId& id, int rank,
                int size)
       : device_(device), size_(size), stream_(stream) {
-    check(ncclCommInitRank(&comm_, size, id, rank), "a group of processes");
+    check(ncclCommInitRank(&comm_, size, id, rank), "process group");
   }
   ~Communicator() { ncclCommAbort(comm_); }
   Communicator(const Communicator&) = delete;
@@ -117,8 +118,8 @@ class Communicator {
   }
   void check_for_errors() const {
     auto state = ncclSuccess;
-    check(ncclCommGetAsyncError(comm_, &state), "a group of processes");
-    check(state, "a collective");
+    check(ncclCommGetAsyncError(comm_, &state), "process group");
+    check(state, "collective");
   }
 
  private:
@@ -211,13 +212,13 @@ class CudaChannel final : public DeviceChannel {
     if (length == 0) return;
     check(
         ncclSend(at(t, first), length, to_nccl(t.scalar_type()), to, comm_->get(), comm_->stream()),
-        "a message");
+        "message");
   }
   void receive(const at::Tensor& t, std::size_t first, std::size_t length, int from) const {
     if (length == 0) return;
     check(ncclRecv(at(t, first), length, to_nccl(t.scalar_type()), from, comm_->get(),
                    comm_->stream()),
-          "a message");
+          "message");
   }
 
   std::shared_ptr<const Communicator> comm_;
@@ -237,7 +238,7 @@ class CudaNetwork final : public DeviceNetwork {
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
     ncclUniqueId id{};
-    if (rank == 0) check(ncclGetUniqueId(&id), "a name for a group");
+    if (rank == 0) check(ncclGetUniqueId(&id), "unique ID of a process group");
     MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, comm);
     // All groups share one stream, so collectives run in the same order on every GPU.
     all_.push_back(std::make_shared<Communicator>(device_, collectives_, id, rank, size));
@@ -250,7 +251,7 @@ class CudaNetwork final : public DeviceNetwork {
     constexpr int kTag = 0;
     ncclUniqueId id{};
     if (rank_ == from) {
-      check(ncclGetUniqueId(&id), "a name for a group");
+      check(ncclGetUniqueId(&id), "unique ID of a process group");
       MPI_Send(&id, sizeof id, MPI_BYTE, to, kTag, MPI_COMM_WORLD);
     } else {
       MPI_Recv(&id, sizeof id, MPI_BYTE, from, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -262,14 +263,14 @@ class CudaNetwork final : public DeviceNetwork {
 
   Mark send(const at::Tensor& tensor, int to) override {
     const auto& way = ways_.at({rank_, to});
-    return way->queue("a message", [&] {
+    return way->queue("message", [&] {
       return ncclSend(tensor.data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), 1,
                       way->get(), way->stream());
     });
   }
   Mark receive(const at::Tensor& tensor, int from) override {
     const auto& way = ways_.at({from, rank_});
-    return way->queue("a message", [&] {
+    return way->queue("message", [&] {
       return ncclRecv(tensor.data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), 0,
                       way->get(), way->stream());
     });

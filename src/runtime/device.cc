@@ -19,16 +19,18 @@ namespace tandem::runtime {
 std::int64_t visible_devices(const std::string& kind) {
   if (kind == "cpu") return 1;
   if (kind != "cuda") {
-    throw UserError("flag", "--device", fmt::format("there is no '{}'", kind), "cpu or cuda");
+    throw UserError("flag", "--device", fmt::format("unknown device '{}'", kind),
+                    "expected cpu or cuda");
   }
 #ifdef TANDEM_HAS_CUDA
   const auto count = count_gpus();
   if (count > 0) return count;
-  throw UserError("runtime", "--device cuda", "no CUDA device is visible",
-                  "it needs a GPU of NVIDIA's and its driver; CUDA_VISIBLE_DEVICES may hide it");
+  throw UserError(
+      "runtime", "--device cuda", "no CUDA device is visible",
+      "CUDA requires an NVIDIA GPU and its driver; CUDA_VISIBLE_DEVICES may hide the GPU");
 #else
-  throw UserError("runtime", "--device cuda", "this program is built without CUDA",
-                  "tools/build_cuda builds one that has it (docs/train.md)");
+  throw UserError("runtime", "--device cuda", "this program was built without CUDA",
+                  "build with tools/build_cuda, see docs/guides/train.md");
 #endif
 }
 

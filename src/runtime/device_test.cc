@@ -162,7 +162,7 @@ TEST(Device, SaysWhyThereIsNone) {
 #ifdef TANDEM_HAS_CUDA
     EXPECT_EQ(e.message, "no CUDA device is visible");
 #else
-    EXPECT_EQ(e.message, "this program is built without CUDA");
+    EXPECT_EQ(e.message, "this program was built without CUDA");
 #endif
     EXPECT_EQ(e.where, "--device cuda");
     EXPECT_NE(e.hint, "");

@@ -42,14 +42,15 @@ MPI_Datatype to_mpi(at::ScalarType type) {
     case at::kBFloat16:
       return MPI_UINT16_T;
     default:
-      throw UserError("plan", "dtype", fmt::format("{} cannot be sent", at::toString(type)));
+      throw UserError("plan", "dtype",
+                      fmt::format("messages cannot have element type {}", at::toString(type)));
   }
 }
 
 int mpi_count(std::int64_t elements) {
   if (elements > std::numeric_limits<int>::max()) {
-    throw UserError("plan", "", fmt::format("{} elements are too many for one message", elements),
-                    "MPI counts up to 2147483647");
+    throw UserError("plan", "", fmt::format("a message of {} elements is too large", elements),
+                    "MPI supports at most 2147483647 elements per message");
   }
   return static_cast<int>(elements);
 }

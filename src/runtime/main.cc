@@ -75,7 +75,7 @@ lower::Program load(const plan::Plan& plan, const World& world) {
   machine.device.software.updates_in_products = true;
   if (machine.devices() != world.size) {
     throw UserError("plan", "mpirun",
-                    fmt::format("the plan is for {} devices ({}) and {} processes run",
+                    fmt::format("the plan is for {} devices ({}), but {} processes are running",
                                 machine.devices(), plan.machine, world.size),
                     fmt::format("start it with mpirun -np {}", machine.devices()));
   }
@@ -151,7 +151,7 @@ Json report(const plan::Plan& plan, const Arguments& arguments, const World& wor
 
 int profile(const Arguments& arguments, const World& world, const Deadline& deadline) {
   if (world.size < 2 && arguments.threads < 2) {
-    throw UsageError{"--profile needs at least two processes, or --threads"};
+    throw UsageError{"--profile requires at least two processes, or --threads"};
   }
   use_threads(arguments.threads);
   const auto renew = [&] { deadline.renew(arguments.timeout.value_or(kLoading), "measuring"); };
@@ -176,9 +176,10 @@ Training training_of(const plan::Plan& plan, const Arguments& arguments,
                      const std::optional<Manifest>& from, const World& world) {
   on_first(world, [&] {
     if (!from || !arguments.seed || *arguments.seed == from->seed) return;
-    throw UserError("checkpoint", arguments.checkpoints,
-                    fmt::format("is of a run with seed {}, not {}", from->seed, *arguments.seed),
-                    "without --seed it is the checkpoint's");
+    throw UserError(
+        "checkpoint", arguments.checkpoints,
+        fmt::format("is a checkpoint of a run with seed {}, not {}", from->seed, *arguments.seed),
+        "omit --seed to use the seed of the checkpoint");
   });
   const double usual = plan.optimizer == plan::Optimizer::kSgd ? 0.01 : 0.001;
   return {.seed = from ? from->seed : arguments.seed.value_or(0),
@@ -213,14 +214,14 @@ int run_plan(const Arguments& arguments, const World& world, const Deadline& dea
     });
   }
   if (from) checkpoints->check_data(*from, training.data ? training.data->identity() : "");
-  deadline.renew(patience, "getting ready");
+  deadline.renew(patience, "setting up the run");
   const auto baseline = resident_memory();
   Place place;
   together(world, [&] { place.device = choose_device(arguments.device, world); });
   place.network = make_network(place.device, world);
   if (!place.device.is_cpu() && place.network == nullptr) {
     note(arguments, world,
-         "processes share GPUs, which NCCL cannot do: what they send goes through the computer's "
+         "several processes share a GPU, which NCCL does not support: messages go through host "
          "memory");
   }
   const auto device = place.device;
@@ -229,14 +230,15 @@ int run_plan(const Arguments& arguments, const World& world, const Deadline& dea
   const auto first = from ? from->step : 0;
   if (arguments.resume) {
     note(arguments, world,
-         from ? fmt::format("resumed after {} steps, of {}", first, from->plan)
-              : fmt::format("{} has no checkpoint yet: training starts anew",
+         from ? fmt::format("resumed after {} steps from a checkpoint of {}", first, from->plan)
+              : fmt::format("{} has no checkpoint yet: training starts from the beginning",
                             arguments.checkpoints));
   }
   const auto slow = executor.slow_operators();
   if (!slow.empty()) {
     note(arguments, world,
-         fmt::format("without kernels of their own, and slow: {}", join(slow, ", ")));
+         fmt::format("these operators have no kernel of their own and are slow: {}",
+                     join(slow, ", ")));
   }
   const auto measured = train(executor, training, checkpoints ? &*checkpoints : nullptr, first,
                               arguments, world, deadline);

@@ -33,8 +33,8 @@ inline at::ScalarType to_aten(DType type) {
     case DType::kFp16:
       break;
   }
-  throw UserError("plan", "dtype", fmt::format("{} cannot be executed", name(type)),
-                  "the runtime trains in fp64, fp32 or bf16");
+  throw UserError("plan", "dtype", fmt::format("the runtime does not support {}", name(type)),
+                  "use fp64, fp32 or bf16");
 }
 
 }  // namespace tandem::runtime

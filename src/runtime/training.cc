@@ -90,8 +90,8 @@ class Run {
     if (std::isfinite(loss)) return;
     if (world_.rank == 0) {
       print_error(UserError("runtime", fmt::format("step {}", step),
-                            fmt::format("the loss is {}, and training ends", loss),
-                            "a smaller --lr"));
+                            fmt::format("the loss is {}, so training stops", loss),
+                            "try a smaller --lr"));
     }
     throw Failed{};
   }
@@ -106,7 +106,7 @@ class Run {
 
   void save(std::int64_t step) {
     deadline_.renew(arguments_.timeout.value_or(kPatience),
-                    fmt::format("the checkpoint after step {}", step - 1));
+                    fmt::format("saving the checkpoint after step {}", step - 1));
     const double start = MPI_Wtime();
     checkpoints_->save(step, training_, executor_);
     last_saved_ = MPI_Wtime();

@@ -67,7 +67,7 @@ extern "C" void memory_lost(int signal, siginfo_t* info, void* /*context*/) {
   SignalText line;
   line.add(R"({"error":{"kind":"file","where":")");
   line.add_quoted(path);
-  line.add(R"(","message":"was cut off while it was read","hint":""}})");
+  line.add(R"(","message":"was truncated while it was read","hint":""}})");
   line.add("\n");
   _exit(line.write_out() ? 1 : 3);
 }
@@ -127,9 +127,10 @@ Deadline::~Deadline() { alarm(0); }
 
 void Deadline::renew(std::int64_t seconds, const std::string& what) const {
   alarm(0);
-  const auto text = line_of(UserError(
-      "runtime", what, fmt::format("did not end in {} s: a process hangs, or is lost", seconds),
-      "give it more time by --timeout if the processes only were slow"));
+  const auto text = line_of(
+      UserError("runtime", what,
+                fmt::format("did not finish within {} s: a process hangs or is lost", seconds),
+                "use a larger --timeout if the processes are only slow"));
   late_size = std::min(text.size(), late_text.size());
   std::copy_n(text.begin(), late_size, late_text.begin());
   alarm(static_cast<unsigned>(seconds));

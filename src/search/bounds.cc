@@ -116,7 +116,7 @@ void tell_bound(CandidatePool& pool, std::vector<Bound> bounds) {
     compute = std::min(compute, compute_bound(made->graph, machine, pool.options()));
   }
   check_bound(std::min(pool.least_time(), result.fastest), compute, "the fastest candidate");
-  bounds.push_back({compute, "all candidates, by compute alone"});
+  bounds.push_back({compute, "all candidates (compute only)"});
   const auto largest = largest_bound(bounds, result.fastest);
   if (!largest) return;
   result.lower_bound = largest->time;

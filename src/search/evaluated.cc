@@ -52,8 +52,8 @@ std::string shortage_text(const Tightest& tightest, const machine::Machine& mach
   const auto whose = machine.groups.empty()
                          ? std::string()
                          : fmt::format(" of group '{}'", machine.groups[tightest.group].name);
-  return fmt::format("{} a device{} and {} may be used{}", bytes_text(tightest.needs.peak.value),
-                     whose, bytes_text(tightest.limit.value), margin);
+  return fmt::format("{} per device{}, limit {}{}", bytes_text(tightest.needs.peak.value), whose,
+                     bytes_text(tightest.limit.value), margin);
 }
 
 std::int64_t most_micro_batches(const graph::Graph& graph) {
@@ -68,7 +68,7 @@ void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
   throw UserError("strategy", strategy,
                   fmt::format("{} micro-batches of {} operators are too many to simulate",
                               schedule.micro_batches, graph.size()),
-                  fmt::format("at most {} here", most));
+                  fmt::format("use at most {} micro-batches", most));
 }
 
 Evaluated cost_choices(const graph::Graph& model, const machine::Machine& machine,

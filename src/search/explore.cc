@@ -171,7 +171,7 @@ std::string reason(const std::string& message, const std::string& hint) {
 std::variant<Evaluated, Refused> evaluate(const Case& on, const Setting& setting) {
   if (on.phase == lower::Phase::kInference && setting.recompute != "none") {
     return Refused{0, to_text(setting),
-                   "it recomputes for a backward pass, and inference has none"};
+                   "recomputation requires a backward pass, but inference has none"};
   }
   try {
     auto made = strategies::make_strategy(setting, *on.problem);

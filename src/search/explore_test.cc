@@ -294,7 +294,8 @@ TEST(Sweep, ValuesMayHaveCommas) {
 TEST(Sweep, Errors) {
   for (const std::string text : {"", "seq", "seq=", "=2", "seq=1,,2", "seq=;", "seq=1;;2"}) {
     EXPECT_EQ(axis_error(text),
-              "--vary: '" + text + "' is not KEY=VALUE,... (write it like seq=2048,4096)");
+              "--vary: '" + text +
+                  "' does not have the form KEY=VALUE,... (write it like seq=2048,4096)");
   }
   EXPECT_THROW(combinations({parse_axis("seq=1"), parse_axis("seq=2")}), UserError);
   std::string many = "a=0";

@@ -270,8 +270,7 @@ TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
   EXPECT_EQ(tight.group, 0U);
   EXPECT_EQ(bad.over, tight.needs.peak - Bytes{300e3});
   EXPECT_EQ(tight.needs.persistent, Bytes{512 * 128 * 4});
-  EXPECT_TRUE(
-      shortage_text(tight, fails).ends_with("a device of group 'small' and 300 kB may be used"))
+  EXPECT_TRUE(shortage_text(tight, fails).ends_with("per device of group 'small', limit 300 kB"))
       << shortage_text(tight, fails);
   EXPECT_TRUE(is_better(good, bad));
   // --memory applies to all groups.

@@ -213,8 +213,8 @@ void StrategySearch::cost_grid() {
   if (!is_synchronous()) {
     if (pool_.result().candidates == 0) {
       throw UserError("search", problem_.model.name(),
-                      "it has no pipeline here whose updates may be delayed",
-                      "without --stale-weights");
+                      "has no pipeline on this machine whose updates can be delayed",
+                      "omit --stale-weights");
     }
     fit_baselines(pool_, problem_, evaluated_grid(), {},
                   [this](const auto& choices) { return may_win(choices); });

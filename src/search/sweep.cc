@@ -22,7 +22,8 @@ Axis parse_axis(std::string_view text) {
   }
   const bool has_empty = std::ranges::find(out.values, "") != out.values.end();
   if (out.key.empty() || out.values.empty() || has_empty) {
-    throw UserError("flag", "--vary", fmt::format("'{}' is not KEY=VALUE,...", text),
+    throw UserError("flag", "--vary",
+                    fmt::format("'{}' does not have the form KEY=VALUE,...", text),
                     "write it like seq=2048,4096");
   }
   return out;
@@ -33,12 +34,12 @@ std::vector<Values> combinations(const std::vector<Axis>& axes) {
   std::vector<Values> out = {{}};
   for (const auto& axis : axes) {
     if (!keys.insert(axis.key).second) {
-      throw UserError("flag", "--vary", fmt::format("'{}' stands twice", axis.key),
-                      "all its values belong in one list");
+      throw UserError("flag", "--vary", fmt::format("'{}' is given twice", axis.key),
+                      "put all its values into one list");
     }
     if (out.size() * axis.values.size() > limits::kMostCases) {
       throw UserError("flag", "--vary",
-                      fmt::format("asks for more than {} combinations", limits::kMostCases));
+                      fmt::format("has more than {} combinations", limits::kMostCases));
     }
     const auto before = std::move(out);
     out.clear();

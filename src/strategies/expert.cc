@@ -44,7 +44,7 @@ Made expert(const Problem& problem) {
 
 Made dlrm_hybrid(const Problem& problem) {
   if (!problem.has(LayerKind::kEmbedding)) {
-    return Refusal{"it needs embedding tables, and " + problem.model.name() + " has none", ""};
+    return Refusal{"requires embedding tables, but " + problem.model.name() + " has none", ""};
   }
   std::vector<bool> is_split(problem.model.size());
   for (auto id : problem.model.ids()) is_split[id.index()] = problem.is_table(id);

@@ -44,13 +44,14 @@ void check(const Graph& model, const std::vector<LayerKind>& kinds) {
     if (contains(there, kind)) continue;
     throw UserError("flag", "--freeze",
                     fmt::format("{} has no weights in {} layers", model.name(), name(kind)),
-                    "it has some in: " + names(there));
+                    "layer kinds with weights: " + names(there));
   }
   const auto is_frozen = [&](LayerKind kind) { return contains(kinds, kind); };
   if (!std::ranges::all_of(there, is_frozen)) return;
-  throw UserError("flag", "--freeze",
-                  fmt::format("freezes all weights of {}: nothing is left to train", model.name()),
-                  "--task inference is for that");
+  throw UserError(
+      "flag", "--freeze",
+      fmt::format("freezes all weights of {}, so nothing is left to train", model.name()),
+      "use --task inference instead");
 }
 
 }  // namespace
@@ -60,8 +61,8 @@ std::vector<LayerKind> parse_layer_kinds(std::string_view text) {
   for (auto word : split(text, ',')) {
     const auto kind = parse_layer_kind(trim(word));
     if (!kind) {
-      throw UserError("flag", "--freeze", fmt::format("there are no '{}' layers", trim(word)),
-                      "there are: " + names({kLayerKinds.begin(), kLayerKinds.end()}));
+      throw UserError("flag", "--freeze", fmt::format("unknown layer kind '{}'", trim(word)),
+                      "expected one of: " + names({kLayerKinds.begin(), kLayerKinds.end()}));
     }
     if (!contains(out, *kind)) out.push_back(*kind);
   }

@@ -55,16 +55,16 @@ TEST(Freeze, SaysWhatCannotBe) {
   EXPECT_EQ(parse_layer_kinds("dense, experts,dense"),
             (std::vector{LayerKind::kDense, LayerKind::kExperts}));
   EXPECT_EQ(error_of([] { parse_layer_kinds("dense,heads"); }),
-            "--freeze: there are no 'heads' layers (there are: embedding, dense, transformer, "
+            "--freeze: unknown layer kind 'heads' (expected one of: embedding, dense, transformer, "
             "experts, word_embedding)");
   EXPECT_EQ(error_of([] { parse_layer_kinds(","); }),
-            "--freeze: there are no '' layers (there are: embedding, dense, transformer, experts, "
-            "word_embedding)");
+            "--freeze: unknown layer kind '' (expected one of: embedding, dense, transformer, "
+            "experts, word_embedding)");
   EXPECT_EQ(error_of([] { freeze(build("mlp"), {LayerKind::kExperts}); }),
-            "--freeze: mlp has no weights in experts layers (it has some in: dense)");
+            "--freeze: mlp has no weights in experts layers (layer kinds with weights: dense)");
   EXPECT_EQ(error_of([] { freeze(build("mlp"), {LayerKind::kDense}); }),
-            "--freeze: freezes all weights of mlp: nothing is left to train (--task inference is "
-            "for that)");
+            "--freeze: freezes all weights of mlp, so nothing is left to train (use --task "
+            "inference instead)");
 }
 
 }  // namespace

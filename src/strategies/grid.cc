@@ -99,7 +99,8 @@ std::string nearest_hint(std::string_view key, double wanted, const std::set<std
     const auto value = static_cast<double>(n);
     return std::max(value / wanted, wanted / value);
   };
-  return fmt::format("{}={} is nearest", key, *std::ranges::min_element(legal, {}, distance));
+  return fmt::format("the nearest possible value is {}={}", key,
+                     *std::ranges::min_element(legal, {}, distance));
 }
 
 // Returns a text such as " beside cp=2 and pp=4": the settings that take devices first.
@@ -107,7 +108,7 @@ std::string beside_text(const Setting& setting) {
   std::vector<std::string> taken;
   if (setting.cp > 1) taken.push_back(fmt::format("cp={}", setting.cp));
   if (setting.pp > 1) taken.push_back(fmt::format("pp={}", setting.pp));
-  return taken.empty() ? "" : " beside " + join(taken, " and ");
+  return taken.empty() ? "" : " with " + join(taken, " and ");
 }
 
 [[noreturn]] void fail(const Setting& setting, const std::string& message,
@@ -129,31 +130,32 @@ std::set<std::int64_t> rank_counts(const Digits& digits) {
 void check_levels(const Setting& setting, const Digits& digits) {
   const auto levels = digits.count() == 0 ? 1 : digits[digits.count() - 1].level + 1;
   if (setting.tp.size() <= levels) return;
-  fail(setting, fmt::format("tp names {} levels and the machine has {}", setting.tp.size(), levels),
-       "tp=N, or N/M/... from the innermost level outwards");
+  fail(setting,
+       fmt::format("tp gives {} levels, but the machine has {}", setting.tp.size(), levels),
+       "use tp=N, or tp=N/M/... from the innermost level outwards");
 }
 
 std::vector<Setting> complete_megatron(const Setting& setting, const Problem& problem) {
   const auto& digits = problem.digits;
   check_levels(setting, digits);
   if (setting.interleave > 1 && setting.pp == 1) {
-    fail(setting, "interleave needs the stages of a pipeline", "pp=N");
+    fail(setting, "interleave requires pipeline stages", "add pp=N");
   }
-  if (setting.ends && setting.pp == 1) fail(setting, "ends needs the stages of a pipeline", "pp=N");
+  if (setting.ends && setting.pp == 1) fail(setting, "ends requires pipeline stages", "add pp=N");
   if (setting.order == plan::Order::kGpipe && (setting.pp == 1 || setting.interleave > 1)) {
-    fail(setting, "schedule=gpipe needs a pipeline with one stage a rank",
-         setting.pp == 1 ? "pp=N" : "without interleave");
+    fail(setting, "schedule=gpipe requires a pipeline with one stage per rank",
+         setting.pp == 1 ? "add pp=N" : "remove interleave");
   }
   if (setting.order == plan::Order::kGpipe && setting.stale) {
-    fail(setting, "stale is 1f1b: steps flow into each other", "without schedule=gpipe");
+    fail(setting, "stale requires schedule=1f1b", "remove schedule=gpipe");
   }
   if (setting.stale && (setting.pp == 1 || setting.interleave > 1)) {
-    fail(setting, "stale needs a pipeline with one stage a rank",
-         setting.pp == 1 ? "pp=N" : "without interleave");
+    fail(setting, "stale requires a pipeline with one stage per rank",
+         setting.pp == 1 ? "add pp=N" : "remove interleave");
   }
   const auto ranks = rank_digits(digits, setting.pp);
   if (!ranks) {
-    fail(setting, fmt::format("{} devices cannot be grouped so", digits.devices()),
+    fail(setting, fmt::format("{} devices cannot be divided into such groups", digits.devices()),
          nearest_hint("pp", static_cast<double>(setting.pp), rank_counts(digits)));
   }
   std::vector<DigitMask> all_masks = tensor_masks(digits);
@@ -161,10 +163,10 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     return (mask & *ranks) != 0 || !context_digits(digits, setting.cp, mask | *ranks);
   });
   if (all_masks.empty()) {
-    fail(
-        setting,
-        fmt::format("{} devices have no groups of {} for a sequence", digits.devices(), setting.cp),
-        "");
+    fail(setting,
+         fmt::format("{} devices cannot be divided into groups of {} for context parallelism",
+                     digits.devices(), setting.cp),
+         "");
   }
   const auto devices = digits.devices() / setting.pp / setting.cp;
   std::vector<DigitMask> masks;
@@ -176,17 +178,18 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
       std::int64_t wanted = 1;
       for (auto n : setting.tp) wanted *= n;
       fail(setting,
-           fmt::format("{} devices cannot be grouped so{}", digits.devices(), beside_text(setting)),
+           fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
+                       beside_text(setting)),
            nearest_hint("tp", static_cast<double>(wanted), legal));
     }
     const auto dp = devices / digits.group_size(*mask);
     if (setting.dp.value_or(dp) != dp) {
       fail(setting,
-           fmt::format("tp x dp{}{} is {} and the machine has {} devices",
+           fmt::format("tp x dp{}{} is {}, but the machine has {} devices",
                        setting.pp > 1 ? " x pp" : "", setting.cp > 1 ? " x cp" : "",
                        digits.group_size(*mask) * *setting.dp * setting.pp * setting.cp,
                        digits.devices()),
-           fmt::format("dp={}", dp));
+           fmt::format("use dp={}", dp));
     }
     masks = {*mask};
   } else {
@@ -200,7 +203,8 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
       std::set<std::int64_t> groups;
       for (auto tp : legal) groups.insert(devices / tp);
       fail(setting,
-           fmt::format("{} devices cannot be grouped so{}", digits.devices(), beside_text(setting)),
+           fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
+                       beside_text(setting)),
            nearest_hint("dp", static_cast<double>(*setting.dp), groups));
     }
   }
@@ -227,11 +231,11 @@ std::vector<Setting> complete_ep(const Setting& setting, const Problem& problem)
   }
   if (!out.empty()) return out;
   if (setting.ep) {
-    fail(setting, "the experts or the devices cannot be grouped so",
+    fail(setting, "the experts or the devices cannot be divided into such groups",
          nearest_hint("ep", static_cast<double>(*setting.ep), legal));
   }
   fail(setting,
-       fmt::format("no level of the {} devices divides the number of experts",
+       fmt::format("no level of the machine ({} devices) divides the number of experts",
                    problem.digits.devices()),
        "");
 }
@@ -293,7 +297,7 @@ Made make_pass(const Setting& setting, const Problem& problem) {
       return dlrm_hybrid(problem);
     case Family::kEp:
       if (!problem.has(LayerKind::kExperts)) {
-        return Refusal{"it needs experts, and " + problem.model.name() + " has none", ""};
+        return Refusal{"requires experts, but " + problem.model.name() + " has none", ""};
       }
       return expert_parallel(problem, expert_mask(problem, *setting.ep));
     case Family::kMadmax:
@@ -405,8 +409,9 @@ std::vector<Strategy> named_strategies(const std::string& name, const graph::Gra
   std::vector<Setting> settings;
   if (name == "best_baseline") {
     if (!beside.schedule.empty()) {
-      throw UserError("flag", "--schedule", "is the order of one pipeline, not of best_baseline's",
-                      "--strategy megatron:pp=N");
+      throw UserError("flag", "--schedule",
+                      "sets the order of one pipeline, which best_baseline does not have",
+                      "use --strategy megatron:pp=N");
     }
     settings = settings_for(problem, semantics);
     if (!beside.recompute.empty()) {
@@ -415,16 +420,16 @@ std::vector<Strategy> named_strategies(const std::string& name, const graph::Gra
   } else {
     const auto setting = parse_setting(name, beside);
     if (setting.stale && semantics == plan::Semantics::kSynchronous) {
-      throw UserError("strategy", name,
-                      "updates weights by gradients of those of the step before, which is not the "
-                      "training of one device",
-                      "--stale-weights allows it");
+      throw UserError(
+          "strategy", name,
+          "delays weight updates by one step, so training differs from that on one device",
+          "use --stale-weights to allow it");
     }
     settings = complete(setting, problem);
   }
   std::vector<Strategy> out;
   Refusal refused;
-  if (settings.empty()) refused.message = "this machine has no devices for a pipeline";
+  if (settings.empty()) refused.message = "the devices of this machine cannot form a pipeline";
   for (const auto& setting : settings) {
     auto made = make_strategy(setting, problem);
     if (auto* strategy = std::get_if<Strategy>(&made)) {

@@ -67,35 +67,39 @@ TEST(Setting, OlderSpellingOfRecomputationIsRead) {
 TEST(Setting, Errors) {
   const std::map<std::string, std::string> cases = {
       {"zero",
-       "zero: there is no such strategy (there are: dp, fsdp, megatron, deepspeed, expert, "
+       "zero: unknown strategy (expected one of: dp, fsdp, megatron, deepspeed, expert, "
        "dlrm_hybrid, ep, madmax, taso+flexflow, best_baseline)"},
       {"taso+flexflow",
-       "taso+flexflow: it is found by searches of its own, and has no settings (`tandem simulate` "
-       "and `tandem train` take it by its name alone)"},
+       "taso+flexflow: is found by a search of its own and has no settings (use the name alone "
+       "with `tandem simulate` or `tandem train`)"},
       {"dp:tp=2",
-       "dp:tp=2: 'tp=2' is no setting of dp (there are: micro=N, recompute=R, ring, bucket=BYTES)"},
-      {"megatron:tp=x", "megatron:tp=x: tp cannot be 'x' (a whole number from 1 to 1073741824)"},
-      {"megatron:tp=", "megatron:tp=: tp cannot be '' (a whole number from 1 to 1073741824)"},
-      {"megatron:tp=2,tp=4", "megatron:tp=2,tp=4: 'tp' stands twice (one of the two)"},
-      {"megatron:ep=1",
-       "megatron:ep=1: 'ep=1' is no setting of megatron (there are: tp=N, dp=N, cp=N, sp, "
-       "zero=0|1|2|3, whole_loss, pp=N, "
-       "interleave=N, ends=N-N, schedule=gpipe|1f1b, stale, micro=N, recompute=R, ring, "
+       "dp:tp=2: 'tp=2' is not a setting of dp (settings: micro=N, recompute=R, ring, "
        "bucket=BYTES)"},
+      {"megatron:tp=x",
+       "megatron:tp=x: tp cannot be 'x' (expected an integer from 1 to 1073741824)"},
+      {"megatron:tp=", "megatron:tp=: tp cannot be '' (expected an integer from 1 to 1073741824)"},
+      {"megatron:tp=2,tp=4", "megatron:tp=2,tp=4: 'tp' is given twice (keep one of the two)"},
+      {"megatron:ep=1",
+       "megatron:ep=1: 'ep=1' is not a setting of megatron (settings: tp=N, dp=N, cp=N, sp, "
+       "zero=0|1|2|3, whole_loss, pp=N, interleave=N, ends=N-N, schedule=gpipe|1f1b, stale, "
+       "micro=N, recompute=R, ring, bucket=BYTES)"},
       {"megatron:pp=2,schedule=interleaved",
-       "megatron:pp=2,schedule=interleaved: schedule cannot be 'interleaved' (gpipe or 1f1b; "
-       "interleave=N is the interleaved one)"},
-      {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (an amount like 25MB)"},
+       "megatron:pp=2,schedule=interleaved: schedule cannot be 'interleaved' (expected gpipe or "
+       "1f1b; interleave=N selects the interleaved schedule)"},
+      {"dp:bucket=much", "dp:bucket=much: bucket cannot be 'much' (expected an amount like 25MB)"},
       {"fsdp:recompute=some",
-       "fsdp:recompute=some: recompute cannot be 'some' (none, selective, save_matmuls or full)"},
-      {"deepspeed:zero=4", "deepspeed:zero=4: zero cannot be '4' (a whole number from 0 to 3)"},
-      {"madmax:dense=pp", "madmax:dense=pp: dense cannot be 'pp' (ddp, fsdp, tp or mp)"},
+       "fsdp:recompute=some: recompute cannot be 'some' (expected none, selective, save_matmuls or "
+       "full)"},
+      {"deepspeed:zero=4",
+       "deepspeed:zero=4: zero cannot be '4' (expected an integer from 0 to 3)"},
+      {"madmax:dense=pp", "madmax:dense=pp: dense cannot be 'pp' (expected ddp, fsdp, tp or mp)"},
       {"madmax:dense=tp/tp/tp",
-       "madmax:dense=tp/tp/tp: dense cannot be 'tp/tp/tp' (S, or S/S inside a node and across)"},
+       "madmax:dense=tp/tp/tp: dense cannot be 'tp/tp/tp' (expected S, or S/S (inside a node / "
+       "across nodes))"},
       {"madmax:conv=tp",
-       "madmax:conv=tp: 'conv=tp' is no setting of madmax (there are: embedding, dense, "
-       "transformer, experts, word_embedding =S or =S/S (inside a node and across), S ddp, fsdp, "
-       "tp or mp; micro=N, recompute=R, ring, bucket=BYTES)"}};
+       "madmax:conv=tp: 'conv=tp' is not a setting of madmax (settings: embedding, dense, "
+       "transformer, experts, word_embedding =S or =S/S (inside a node / across nodes), where S is "
+       "ddp, fsdp, tp or mp; micro=N, recompute=R, ring, bucket=BYTES)"}};
   for (const auto& c : cases) {
     EXPECT_EQ(error_of([&] { (void)parse_setting(c.first); }), c.second);
   }
@@ -113,10 +117,12 @@ TEST(Setting, TakesWhatIsSaidBesideIt) {
             "megatron:pp=4,interleave=2");
   EXPECT_EQ(text("megatron:pp=4,interleave=3", {.recompute = {}, .schedule = "interleaved"}),
             "megatron:pp=4,interleave=3");
-  EXPECT_EQ(error_of([&] { text("dp:recompute=none", {.recompute = "full", .schedule = {}}); }),
-            "--recompute: the strategy dp:recompute=none has its own 'recompute' (one of the two)");
-  EXPECT_EQ(error_of([&] { text("fsdp", {.recompute = {}, .schedule = "1f1b"}); }),
-            "--schedule: is the order of a pipeline, and fsdp has none (--strategy megatron:pp=N)");
+  EXPECT_EQ(
+      error_of([&] { text("dp:recompute=none", {.recompute = "full", .schedule = {}}); }),
+      "--recompute: the strategy dp:recompute=none already sets 'recompute' (keep one of the two)");
+  EXPECT_EQ(
+      error_of([&] { text("fsdp", {.recompute = {}, .schedule = "1f1b"}); }),
+      "--schedule: sets the order of a pipeline, but fsdp has none (use --strategy megatron:pp=N)");
 }
 
 TEST(Setting, OneKeyIsChanged) {
@@ -128,7 +134,7 @@ TEST(Setting, OneKeyIsChanged) {
   EXPECT_EQ(with_key("megatron:sp", "sp", "no"), "megatron");
   EXPECT_EQ(with_key("madmax:dense=tp", "dense", "tp/ddp"), "madmax:dense=tp/ddp");
   EXPECT_EQ(error_of([] { (void)with_key("megatron", "sp", "4"); }),
-            "sp: cannot be '4' (yes or no)");
+            "sp: cannot be '4' (expected yes or no)");
 }
 
 TEST(Setting, ASchedulesOrderIsOneChoice) {
@@ -155,7 +161,7 @@ TEST(Setting, KeysBelongToFamilies) {
       const auto text = with_key(family, key.name, value);
       const auto parsed = error_of([&] { (void)parse_setting(text); });
       const bool has = key.belongs_to(parse_setting(family).family);
-      EXPECT_EQ(parsed.find("is no setting of") == std::string::npos, has) << text;
+      EXPECT_EQ(parsed.find("is not a setting of") == std::string::npos, has) << text;
       if (!has) continue;
       EXPECT_EQ(to_text(parse_setting(text)), text);
     }
@@ -211,38 +217,43 @@ TEST(Grid, SaysWhyNot) {
   const std::string moe = "mixtral_8x7b:" + models::small_models().at("mixtral_8x7b").settings;
   const std::vector<Case> cases = {
       {"megatron:tp=2,dp=2", mlp, "no error"},
-      {"dp", mlp, "dp: the batch of 6 does not divide over 4 devices (--batch 8 does)", 6},
+      {"dp", mlp, "dp: the batch size 6 is not divisible by 4 devices (use --batch 8)", 6},
       {"megatron:tp=2", mlp,
-       "megatron:tp=2: the batch of 3 does not divide over 2 devices (--batch 4 does)", 3},
-      {"megatron:tp=3", mlp, "megatron:tp=3: 4 devices cannot be grouped so (tp=4 is nearest)"},
-      {"megatron:dp=3", mlp, "megatron:dp=3: 4 devices cannot be grouped so (dp=4 is nearest)"},
+       "megatron:tp=2: the batch size 3 is not divisible by 2 devices (use --batch 4)", 3},
+      {"megatron:tp=3", mlp,
+       "megatron:tp=3: 4 devices cannot be divided into such groups (the nearest possible value is "
+       "tp=4)"},
+      {"megatron:dp=3", mlp,
+       "megatron:dp=3: 4 devices cannot be divided into such groups (the nearest possible value is "
+       "dp=4)"},
       {"megatron:tp=2/2/2", mlp,
-       "megatron:tp=2/2/2: tp names 3 levels and the machine has 2 (tp=N, or N/M/... from the "
-       "innermost level outwards)"},
+       "megatron:tp=2/2/2: tp gives 3 levels, but the machine has 2 (use tp=N, or tp=N/M/... from "
+       "the innermost level outwards)"},
       {"megatron:tp=4,cp=2", mlp,
-       "megatron:tp=4,cp=2: 4 devices cannot be grouped so beside cp=2 (tp=2 is nearest)"},
+       "megatron:tp=4,cp=2: 4 devices cannot be divided into such groups with cp=2 (the nearest "
+       "possible value is tp=2)"},
       {"megatron:tp=2,dp=4", mlp,
-       "megatron:tp=2,dp=4: tp x dp is 8 and the machine has 4 devices (dp=2)"},
-      {"megatron:tp=2,sp", mlp, "megatron:tp=2,sp: sp needs a sequence, and mlp has none"},
-      {"ep", small_resnet, "ep: it needs experts, and resnet50 has none"},
-      {"ep:ep=2", small_resnet, "ep:ep=2: it needs experts, and resnet50 has none"},
-      {"ep", moe, "ep: no level of the 4 devices divides the number of experts"},
+       "megatron:tp=2,dp=4: tp x dp is 8, but the machine has 4 devices (use dp=2)"},
+      {"megatron:tp=2,sp", mlp, "megatron:tp=2,sp: sp requires a sequence, but mlp has none"},
+      {"ep", small_resnet, "ep: requires experts, but resnet50 has none"},
+      {"ep:ep=2", small_resnet, "ep:ep=2: requires experts, but resnet50 has none"},
+      {"ep", moe, "ep: no level of the machine (4 devices) divides the number of experts"},
       {"ep:ep=2", moe,
-       "ep:ep=2: the experts or the devices cannot be grouped so (ep=1 is nearest)"},
+       "ep:ep=2: the experts or the devices cannot be divided into such groups (the nearest "
+       "possible value is ep=1)"},
       {"dlrm_hybrid", small_resnet,
-       "dlrm_hybrid: it needs embedding tables, and resnet50 has none"},
+       "dlrm_hybrid: requires embedding tables, but resnet50 has none"},
       {"madmax:experts=mp", "xdl:" + models::small_models().at("xdl").settings,
-       "madmax:experts=mp: xdl has no layers of the kind experts (it has: embedding, dense)"},
+       "madmax:experts=mp: xdl has no layers of kind experts (its kinds: embedding, dense)"},
       {"dp", "resnet50:image=32,classes=5,width=2,blocks=1-2,bn_group=4",
-       "dp: batch_norm %stem_norm takes the batch in 2 groups, which do not divide over 4 devices "
-       "(--batch 16 does, or smaller groups: bn_group=2)",
+       "dp: batch_norm %stem_norm processes the batch in 2 groups, which are not divisible by 4 "
+       "devices (use --batch 16, or smaller groups: bn_group=2)",
        8},
       {"dp", "resnet50:image=32,classes=5,width=2,blocks=1-2,bn_group=0",
-       "dp: batch_norm %stem_norm needs the whole batch (bn_group=2)", 8},
+       "dp: batch_norm %stem_norm requires the whole batch (bn_group=2)", 8},
       {"megatron:tp=1,pp=4,micro=2", "resnet50:image=32,classes=5,width=2,blocks=1-2,bn_group=0",
-       "megatron:tp=1,pp=4,micro=2: batch_norm %stem_norm needs the whole batch, not 2 "
-       "micro-batches "
-       "(micro=1, or groups of it: bn_group=4)",
+       "megatron:tp=1,pp=4,micro=2: batch_norm %stem_norm requires the whole batch, not 2 "
+       "micro-batches (use micro=1, or smaller groups: bn_group=4)",
        8}};
   const auto digits = digits_of({2, 2});
   for (const auto& c : cases) {

@@ -53,8 +53,8 @@ Made madmax(const Problem& problem, const std::map<LayerKind, LevelSharding>& la
     for (auto k : kLayerKinds) {
       if (problem.has(k)) has += (has.empty() ? "" : ", ") + std::string(name(k));
     }
-    return Refusal{problem.model.name() + " has no layers of the kind " + std::string(name(kind)),
-                   "it has: " + has};
+    return Refusal{problem.model.name() + " has no layers of kind " + std::string(name(kind)),
+                   "its kinds: " + has};
   }
   const auto& digits = problem.digits;
   const auto inter = digits_across_nodes(digits);

@@ -51,7 +51,7 @@ std::vector<bool> makes_loss(const graph::Graph& model) {
 
 Made megatron(const Problem& problem, const MegatronParts& parts) {
   if ((parts.sequence_parallel || parts.context != 0) && !problem.has_sequence()) {
-    return Refusal{fmt::format("{} needs a sequence, and {} has none",
+    return Refusal{fmt::format("{} requires a sequence, but {} has none",
                                parts.sequence_parallel ? "sp" : "cp", problem.model.name()),
                    ""};
   }

@@ -100,19 +100,20 @@ class Cutter {
     if (!may_cut) return whole_batch_refusal(problem_.model.node(id), size, degree);
     const auto devices = degree / micro_batches_;
     const auto nearest = size % devices == 0 ? nearest_divisor(size / devices, micro_batches_) : 1;
-    return Refusal{fmt::format("{} micro-batches on {} devices do not divide the {} of %{}",
-                               micro_batches_, devices, size, problem_.model.node(id).name),
-                   fmt::format("micro={} is nearest", nearest)};
+    return Refusal{
+        fmt::format("{} micro-batches on {} devices do not divide the batch of {} in %{}",
+                    micro_batches_, devices, size, problem_.model.node(id).name),
+        fmt::format("the nearest possible value is micro={}", nearest)};
   }
 
   // Suggests smaller groups for a batch normalization, which can be split between its groups.
   [[nodiscard]] Refusal whole_batch_refusal(const graph::Node& node, std::int64_t size,
                                             std::int64_t degree) const {
     const bool has_groups = node.op.is(ops::kBatchNorm) && size % degree == 0;
-    return {fmt::format("{} %{} needs the whole batch, not {} micro-batches", node.op.name(),
+    return {fmt::format("{} %{} requires the whole batch, not {} micro-batches", node.op.name(),
                         node.name, micro_batches_),
-            has_groups ? fmt::format("micro=1, or groups of it: bn_group={}", size / degree)
-                       : "micro=1"};
+            has_groups ? fmt::format("use micro=1, or smaller groups: bn_group={}", size / degree)
+                       : "use micro=1"};
   }
 
   // Splits an input into micro-batches if its readers need it so.
@@ -186,24 +187,25 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
     CHECK(ranks.has_value(), setting.pp);
     const auto stage = stages_of(problem, schedule.stages, *ranks, load, setting.ends, pace);
     if (!stage && setting.ends) {
-      return Refusal{fmt::format("layers cannot be divided so into {} stages", schedule.stages),
-                     "fewer stages, or smaller numbers in `ends`"};
+      return Refusal{fmt::format("the layers cannot be divided into {} stages with these ends",
+                                 schedule.stages),
+                     "use fewer stages, or smaller numbers in ends"};
     }
     if (!stage) {
-      return Refusal{fmt::format("{} can be cut into {} stages at most", problem.model.name(),
+      return Refusal{fmt::format("{} can be split into at most {} stages", problem.model.name(),
                                  cuts(problem).size()),
                      ""};
     }
     if (setting.interleave > 1 && micro % setting.pp != 0) {
       return Refusal{
           fmt::format("{} micro-batches cannot be interleaved over {} stages", micro, setting.pp),
-          fmt::format("micro a multiple of {}", setting.pp)};
+          fmt::format("use a micro that is a multiple of {}", setting.pp)};
     }
     if (setting.stale && micro < setting.pp) {
-      return Refusal{fmt::format("steps cannot flow into each other with {} micro-batches over {} "
-                                 "stages",
-                                 micro, setting.pp),
-                     fmt::format("micro at least {}", setting.pp)};
+      return Refusal{
+          fmt::format("delayed updates are impossible with {} micro-batches over {} stages", micro,
+                      setting.pp),
+          fmt::format("use micro={} or more", setting.pp)};
     }
     put_in_stages(problem.digits, *ranks, *stage, out.choices);
     schedule.digits = *ranks;

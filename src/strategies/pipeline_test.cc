@@ -347,28 +347,29 @@ TEST(Pipeline, SaysWhyNot) {
     return std::string("accepted");
   };
   EXPECT_EQ(error("dp:micro=3"),
-            "dp:micro=3: 3 micro-batches on 8 devices do not divide the 8 of "
-            "%linear1 (micro=1 is nearest)");
+            "dp:micro=3: 3 micro-batches on 8 devices do not divide the batch of 8 in %linear1 "
+            "(the nearest possible value is micro=1)");
   EXPECT_EQ(error("megatron:pp=3"),
-            "megatron:pp=3: 8 devices cannot be grouped so (pp=4 is nearest)");
+            "megatron:pp=3: 8 devices cannot be divided into such groups (the nearest possible "
+            "value is pp=4)");
   EXPECT_EQ(error("megatron:interleave=2"),
-            "megatron:interleave=2: interleave needs the stages of a pipeline (pp=N)");
+            "megatron:interleave=2: interleave requires pipeline stages (add pp=N)");
   EXPECT_EQ(error("megatron:tp=1,pp=8,micro=2"),
-            "megatron:tp=1,pp=8,micro=2: mlp can be cut into 4 stages at most");
+            "megatron:tp=1,pp=8,micro=2: mlp can be split into at most 4 stages");
   EXPECT_EQ(error("megatron:tp=1,pp=2,dp=2"),
-            "megatron:tp=1,dp=2,pp=2: tp x dp x pp is 4 and the machine has 8 devices (dp=4)");
+            "megatron:tp=1,dp=2,pp=2: tp x dp x pp is 4, but the machine has 8 devices (use dp=4)");
   EXPECT_EQ(error("megatron:tp=1,pp=2,stale"),
-            "megatron:tp=1,pp=2,stale: updates weights by gradients of those of the step before, "
-            "which is not the training of one device (--stale-weights allows it)");
+            "megatron:tp=1,pp=2,stale: delays weight updates by one step, so training differs from "
+            "that on one device (use --stale-weights to allow it)");
   semantics = plan::Semantics::kDelayed1;
   EXPECT_EQ(error("megatron:stale"),
-            "megatron:stale: stale needs a pipeline with one stage a rank (pp=N)");
+            "megatron:stale: stale requires a pipeline with one stage per rank (add pp=N)");
   EXPECT_EQ(error("megatron:pp=2,interleave=2,stale"),
-            "megatron:pp=2,interleave=2,stale: stale needs a pipeline with one stage a rank "
-            "(without interleave)");
+            "megatron:pp=2,interleave=2,stale: stale requires a pipeline with one stage per rank "
+            "(remove interleave)");
   EXPECT_EQ(error("megatron:tp=1,pp=4,micro=2,stale"),
-            "megatron:tp=1,pp=4,micro=2,stale: steps cannot flow into each other with 2 "
-            "micro-batches over 4 stages (micro at least 4)");
+            "megatron:tp=1,pp=4,micro=2,stale: delayed updates are impossible with 2 micro-batches "
+            "over 4 stages (use micro=4 or more)");
 }
 
 }  // namespace

@@ -38,11 +38,11 @@ class Parser {
     const auto at = std::ranges::find(names, word);
     if (at != names.end()) return static_cast<Family>(at - names.begin());
     if (word == "taso+flexflow") {
-      fail("it is found by searches of its own, and has no settings",
-           "`tandem simulate` and `tandem train` take it by its name alone");
+      fail("is found by a search of its own and has no settings",
+           "use the name alone with `tandem simulate` or `tandem train`");
     }
-    fail("there is no such strategy",
-         "there are: " + join(names, ", ") + ", taso+flexflow, best_baseline");
+    fail("unknown strategy",
+         "expected one of: " + join(names, ", ") + ", taso+flexflow, best_baseline");
   }
 
   void parse_part(std::string_view part) {
@@ -51,12 +51,12 @@ class Parser {
     const auto value =
         equals == std::string_view::npos ? std::string_view() : trim(part.substr(equals + 1));
     if (std::ranges::find(said_, key) != said_.end()) {
-      fail(fmt::format("'{}' stands twice", key), "one of the two");
+      fail(fmt::format("'{}' is given twice", key), "keep one of the two");
     }
     said_.emplace_back(key);
     if (!parse_layer(key, value) && !parse_key(key, value)) {
-      fail(fmt::format("'{}' is no setting of {}", part, name(out_.family)),
-           "there are: " + keys());
+      fail(fmt::format("'{}' is not a setting of {}", part, name(out_.family)),
+           "settings: " + keys());
     }
   }
 
@@ -69,8 +69,8 @@ class Parser {
     }
     own.insert(own.end(), common.begin(), common.end());
     if (out_.family != Family::kMadmax) return join(own, ", ");
-    return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node "
-           "and across), S ddp, fsdp, tp or mp; " +
+    return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node / "
+           "across nodes), where S is ddp, fsdp, tp or mp; " +
            join(own, ", ");
   }
 
@@ -124,12 +124,12 @@ class Parser {
       const auto what = canonical_recomputation(value);
       if (std::ranges::find(kRecomputations, what) == kRecomputations.end()) {
         fail(fmt::format("recompute cannot be '{}'", value),
-             "none, selective, save_matmuls or full");
+             "expected none, selective, save_matmuls or full");
       }
       out_.recompute = what;
     } else if (key == "bucket") {
       const auto bytes = parse_bytes(value);
-      if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "an amount like 25MB");
+      if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "expected an amount like 25MB");
       out_.bucket = Bytes{std::ceil(*bytes)};
     } else {
       return false;
@@ -141,7 +141,8 @@ class Parser {
     const auto dash = value.find('-');
     if (dash == std::string_view::npos) {
       fail(fmt::format("ends cannot be '{}'", value),
-           "as how many layers stages count what is before them and behind: ends=1-1");
+           "expected ends=N-M: how many layers the parts before and after the layers count as, "
+           "e.g. ends=1-1");
     }
     return {number("ends", trim(value.substr(0, dash)), 0, kMany),
             number("ends", trim(value.substr(dash + 1)), 0, kMany)};
@@ -151,7 +152,7 @@ class Parser {
     const auto order = plan::parse_order(value);
     if (!order || *order == plan::Order::kInterleaved) {
       fail(fmt::format("schedule cannot be '{}'", value),
-           "gpipe or 1f1b; interleave=N is the interleaved one");
+           "expected gpipe or 1f1b; interleave=N selects the interleaved schedule");
     }
     return *order;
   }
@@ -164,7 +165,8 @@ class Parser {
     if (!kind) return false;
     const auto levels = split(value, '/');
     if (levels.empty() || levels.size() > 2) {
-      fail(fmt::format("{} cannot be '{}'", key, value), "S, or S/S inside a node and across");
+      fail(fmt::format("{} cannot be '{}'", key, value),
+           "expected S, or S/S (inside a node / across nodes)");
     }
     const LevelSharding sharding{parse_sharding(key, levels[0]),
                                  parse_sharding(key, levels.back())};
@@ -176,7 +178,7 @@ class Parser {
   [[nodiscard]] Sharding parse_sharding(std::string_view key, std::string_view word) const {
     const auto at = std::ranges::find(kShardingNames, word);
     if (at == kShardingNames.end()) {
-      fail(fmt::format("{} cannot be '{}'", key, word), "ddp, fsdp, tp or mp");
+      fail(fmt::format("{} cannot be '{}'", key, word), "expected ddp, fsdp, tp or mp");
     }
     return static_cast<Sharding>(at - kShardingNames.begin());
   }
@@ -186,7 +188,7 @@ class Parser {
     const auto n = parse_int(value);
     if (!n || *n < least || *n > most) {
       fail(fmt::format("{} cannot be '{}'", key, value),
-           fmt::format("a whole number from {} to {}", least, most));
+           fmt::format("expected an integer from {} to {}", least, most));
     }
     return *n;
   }
@@ -225,7 +227,8 @@ namespace {
 // Throws UserError for a flag that repeats a setting of the strategy's text.
 [[noreturn]] void fail_twice(std::string_view flag, std::string_view text, std::string_view key) {
   throw UserError("flag", std::string(flag),
-                  fmt::format("the strategy {} has its own '{}'", text, key), "one of the two");
+                  fmt::format("the strategy {} already sets '{}'", text, key),
+                  "keep one of the two");
 }
 
 void set_schedule(Setting& setting, const std::string& schedule, std::string_view text) {
@@ -233,8 +236,8 @@ void set_schedule(Setting& setting, const std::string& schedule, std::string_vie
   CHECK(order.has_value(), schedule);
   if (setting.family != Family::kMegatron || setting.pp == 1) {
     throw UserError("flag", "--schedule",
-                    fmt::format("is the order of a pipeline, and {} has none", text),
-                    "--strategy megatron:pp=N");
+                    fmt::format("sets the order of a pipeline, but {} has none", text),
+                    "use --strategy megatron:pp=N");
   }
   if (says(text, "schedule")) fail_twice("--schedule", text, "schedule");
   if (*order == plan::Order::kInterleaved) {

@@ -84,7 +84,7 @@ std::string setting_of(const SettingKey& key, std::string_view value) {
   if (value == "yes") return std::string(key.name);
   if (value == "no") return "";
   throw UserError("strategy", std::string(key.name), fmt::format("cannot be '{}'", value),
-                  "yes or no");
+                  "expected yes or no");
 }
 
 // Sets the schedule, which is one choice although the text has two keys for it.

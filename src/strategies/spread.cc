@@ -307,22 +307,23 @@ class Spreader {
     const auto devices = digits_.group_size(jobs_[id.index()].data);
     const auto place = fmt::format("{} %{}", node.op.name(), node.name);
     if (!machine::may_cut_in_shards(s, batch)) {
-      return {fmt::format("{} needs the whole batch", place),
+      return {fmt::format("{} requires the whole batch", place),
               norm_groups_hint(node, s.map.factors[batch].size, devices)};
     }
     const auto size = s.map.factors[batch].size;
     if (is_whole_batch(id, batch)) {
       const auto nearest = std::max<std::int64_t>(1, (size + devices / 2) / devices) * devices;
-      return {fmt::format("the batch of {} does not divide over {} devices", size, devices),
-              fmt::format("--batch {} does", nearest)};
+      return {fmt::format("the batch size {} is not divisible by {} devices", size, devices),
+              fmt::format("use --batch {}", nearest)};
     }
     const auto samples = model_.node(model_.inputs(id)[0]).type.shape.sizes[0];
     const auto groups = std::max<std::int64_t>(1, (size + devices / 2) / devices) * devices;
     const auto smaller = norm_groups_hint(node, samples, devices);
-    return {fmt::format("{} takes the batch in {} groups, which do not divide over {} devices",
-                        place, size, devices),
-            fmt::format("--batch {} does, or smaller groups{}", groups * (samples / size),
-                        smaller.empty() ? "" : ": " + smaller)};
+    return {
+        fmt::format("{} processes the batch in {} groups, which are not divisible by {} devices",
+                    place, size, devices),
+        fmt::format("use --batch {}, or smaller groups{}", groups * (samples / size),
+                    smaller.empty() ? "" : ": " + smaller)};
   }
 
   // Suggests batch norm groups that fit on one device each; empty if there are none.

@@ -45,9 +45,9 @@ void check_family(const std::string& text) {
   const auto family = text.substr(0, text.find(':'));
   const auto& families = family_names();
   if (std::ranges::find(families, family) != families.end()) return;
-  throw UserError(
-      "strategy", text, "there is no such strategy",
-      "all, baselines, memory_saving, pipelines, madmax_grid; or one: " + join(families, ", "));
+  throw UserError("strategy", text, "unknown strategy",
+                  "expected all, baselines, memory_saving, pipelines, madmax_grid, or one of: " +
+                      join(families, ", "));
 }
 
 }  // namespace

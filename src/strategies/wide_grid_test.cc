@@ -29,7 +29,7 @@ std::set<std::string> texts(const std::vector<Setting>& settings) {
   std::set<std::string> out;
   for (const auto& setting : settings) {
     const auto text = to_text(setting);
-    EXPECT_TRUE(out.insert(text).second) << text << " stands twice";
+    EXPECT_TRUE(out.insert(text).second) << text << " is given twice";
     EXPECT_EQ(parse_setting(text), setting) << text;
   }
   return out;

@@ -157,7 +157,7 @@ class Resolver {
                            IndexMap::kMaxInputs));
     }
     if (named != shapes_.size()) {
-      mismatch(fmt::format("takes {} inputs and has {}", named, shapes_.size()));
+      mismatch(fmt::format("takes {} inputs, but has {}", named, shapes_.size()));
     }
   }
 
@@ -216,7 +216,7 @@ class Resolver {
     const bool spread = std::ranges::find(names, kSpread) != names.end();
     const std::size_t named = names.size() - (spread ? 1 : 0);
     if (shape.rank() < named || (!spread && shape.rank() != named)) {
-      mismatch(fmt::format("input {} has {} dimensions and needs {}{}", i, shape.rank(),
+      mismatch(fmt::format("input {} has {} dimensions, but must have {}{}", i, shape.rank(),
                            spread ? "at least " : "", named));
     }
     const std::size_t leading = shape.rank() - named;

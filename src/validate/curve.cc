@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::string_view, Step>, 8> kWords = {{
     {"all_to_all", Step::kAllToAll},
 }};
 
-// The section of what measured the curve.
+// Returns the name of the software profile of the program that measured the curve.
 std::string section_of(const Record& record) {
   constexpr std::string_view kNcclTests = "nccl-tests";
   return record.source.find(kNcclTests) == std::string::npos ? "" : std::string(kNcclTests);
@@ -41,9 +41,9 @@ std::optional<Step> collective_of(const Record& record) {
 
 std::variant<std::vector<Seconds>, Skipped> curve_times(const Record& record,
                                                         const std::vector<CurvePoint>& points) {
-  if (record.kind != "collective") return Skipped{"a curve that is not predicted"};
+  if (record.kind != "collective") return Skipped{"this curve is not predicted"};
   const auto step = collective_of(record);
-  if (!step) return not_stated("which collective");
+  if (!step) return not_stated("the collective");
   const auto machine = machine_of(record.system, section_of(record));
   if (const auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
   const auto& m = std::get<machine::Machine>(machine);

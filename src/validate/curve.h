@@ -1,4 +1,4 @@
-// What this program predicts for measured curves of a collective over sizes.
+// Predictions for curves of a collective measured over sizes.
 #pragma once
 
 #include <variant>
@@ -9,7 +9,7 @@
 
 namespace tandem::validate {
 
-// One time for each point. The collective is what the record's id and group name, over all its
+// Returns one time for each point. The record's group names the collective, which spans all its
 // devices.
 std::variant<std::vector<Seconds>, Skipped> curve_times(const Record& record,
                                                         const std::vector<CurvePoint>& points);

@@ -14,7 +14,7 @@ namespace {
 
 using machine::Machine;
 
-// A record that can be fitted to.
+// A record to fit to.
 struct Sample {
   std::string size;  // of the model
   Machine machine;
@@ -22,7 +22,7 @@ struct Sample {
   Seconds measured;
 };
 
-// What the record is judged by, as an iteration.
+// Returns the record's preferred measurement, as an iteration time.
 std::optional<Seconds> measured_iteration(const Record& record) {
   std::optional<Seconds> out;
   std::string best;
@@ -66,8 +66,8 @@ std::vector<std::size_t> evenly_spaced(const std::vector<std::size_t>& all, std:
   return out;
 }
 
-// As many of each size of model, as far as there are, and of these evenly spaced ones: else a size
-// with few records would be told by two or three of them.
+// Draws `most` records, balanced over model sizes and evenly spaced within each. Otherwise two or
+// three records would decide for a size with few records.
 std::vector<Candidate> drawn(std::vector<Candidate> all, std::size_t most) {
   std::map<std::string, std::vector<std::size_t>> by_size;
   for (std::size_t i = 0; i < all.size(); ++i) by_size[all[i].job.size].push_back(i);
@@ -104,7 +104,7 @@ std::vector<Sample> samples_of(std::vector<Candidate> all, const FitOptions& opt
   return out;
 }
 
-// Fits the numbers that any of the samples' machines has, and of which all have the same.
+// Fits the numbers that at least one sample's machine has and that are equal on all of them.
 class StackFitter {
  public:
   StackFitter(const std::vector<Sample>& samples, const FitOptions& options)
@@ -123,7 +123,7 @@ class StackFitter {
 
   [[nodiscard]] const FittedNumbers& start() const { return start_; }
 
-  // To the samples of other models than this one, from these numbers.
+  // Fits, from the numbers `from`, to the samples of all model sizes but `without`.
   [[nodiscard]] FittedNumbers fit(const FittedNumbers& from, const std::string& without,
                                   int iterations) const {
     std::vector<const Sample*> used;
@@ -150,8 +150,8 @@ class StackFitter {
     return out;
   }
 
-  // Of the logarithms; and each number holds on to where it started, so that one that nothing
-  // depends on stays.
+  // Returns the residuals of logarithms. Each number is weakly held at its start, so that a number
+  // without influence stays.
   [[nodiscard]] std::vector<double> residuals(const std::vector<const Sample*>& used,
                                               const std::vector<double>& x) const {
     const auto now = numbers(x);

@@ -1,8 +1,8 @@
-// Calibrates machines to measurements: for every machine and software among the records, the
-// numbers of the machine that make predictions come nearest to the measured iterations. One set of
-// numbers for all records of a machine and software; nothing is fitted to a single record.
+// Calibrates machines to measurements. For every machine and software among the records it finds
+// the machine numbers with which predictions come nearest to the measured iterations. All records
+// of a machine and software share these numbers; nothing is fitted to a single record.
 //
-// How well that predicts what was not fitted is judged by leaving out one model at a time.
+// Leave-one-model-out fits measure the error on held-out records.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace tandem::validate {
 
-// Machine and software: "dgx_a100", "megatron". What one set of numbers is for. Sections that
-// differ in one kernel are one stack: what they differ in is not fitted.
+// Machine and software that share one set of numbers: "dgx_a100", "megatron". Software profiles
+// that differ only in one kernel are one stack; the numbers of that kernel are not fitted.
 struct Stack {
   std::string family;
   std::string software;
@@ -30,12 +30,13 @@ struct FittedNumber {
 };
 using FittedNumbers = std::vector<FittedNumber>;
 
-// A machine with these numbers in place of its own.
+// Returns `machine` with these numbers in place of its own.
 machine::Machine with_numbers(machine::Machine machine, const FittedNumbers& numbers);
 
 struct FitOptions {
   std::vector<const Parameter*> parameters;
-  std::size_t most = 120;  // records of a stack that are fitted, of each size alike; all are judged
+  std::size_t most =
+      120;  // fitted records per stack, balanced over model sizes; all records are judged
   int iterations = 15;
   unsigned threads = 1;
   bool leave_one_out = false;
@@ -45,16 +46,18 @@ struct FitOptions {
 struct StackFit {
   std::size_t n = 0;  // records fitted
   FittedNumbers numbers;
-  // By size of model, fitted without its records; empty unless asked for.
+  // Numbers fitted without the records of a model size, by size; empty unless requested.
   std::map<std::string, FittedNumbers> without;
 };
 
+// Fits every stack among the records.
 std::map<Stack, StackFit> fit(const std::vector<Record>& records, const FitOptions& options);
 
-// Predicts with fitted numbers: those fitted without the record's model where there are such.
+// Predicts with fitted numbers. Uses those fitted without the record's model size if there are
+// such.
 Predictor fitted_predictor(const std::map<Stack, StackFit>& fits);
 
-// The lines of a software section of a machine file.
+// Returns the software profile of a fit in the format of machine files.
 std::string section_text(const Stack& stack, const StackFit& fit);
 
 }  // namespace tandem::validate

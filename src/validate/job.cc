@@ -20,21 +20,21 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Software that was run, and what it does in its own way.
+// Software that was run, and how it differs from others.
 struct Software {
   std::string_view word;     // in a record's source
-  std::string_view section;  // of the machine file
-  bool plain_loss = false;   // in fp32, operator by operator
-  // Operator by operator, norms and softmax in fp32, but where the record names a kernel; the loss
-  // by each device of a tensor parallel group.
+  std::string_view section;  // name of its software profile
+  bool plain_loss = false;   // computes the loss in fp32, operator by operator
+  // Runs operator by operator, with norms and softmax in fp32, unless the record names a kernel.
+  // Each device of a tensor-parallel group computes the whole loss.
   bool plain = false;
-  bool keeps_all = false;       // recomputes nothing, whatever the record's compiler presumes
-  bool narrow = false;          // gradients in 16 bits, where the strategy's family has them in 32
-  bool recomputes = false;      // all, where that is not stated
-  bool pads_to_divide = false;  // a vocabulary only where it is divided
-  bool packs = false;           // computes no positions that are padding
-  bool even_weights = false;    // stages divide by what layers, embedding and head weigh
-  std::string_view stack = {};  // whose section but for one kernel it is; empty: its own
+  bool keeps_all = false;       // recomputes nothing, whatever the record assumes
+  bool narrow = false;          // bf16/fp16 gradients where the strategy's family has fp32
+  bool recomputes = false;      // recomputes everything if not stated
+  bool pads_to_divide = false;  // pads the vocabulary only if it is sharded
+  bool packs = false;           // computes no padding positions
+  bool even_weights = false;    // balances stages by weights of layers, embedding and LM head
+  std::string_view stack = {};  // profile from which it differs in one kernel; empty: none
 };
 
 constexpr std::array<Software, 14> kSoftware = {{
@@ -69,7 +69,7 @@ constexpr std::array<Software, 14> kSoftware = {{
 }};
 
 constexpr Software kDeepspeed = {.word = "", .section = "deepspeed", .recomputes = true};
-// Products in eight bits, all else as before.
+// fp8 matmuls, all else unchanged.
 constexpr Software kFloat8 = {.word = "", .section = "torchtitan-float8", .plain_loss = true};
 
 // Aleph Alpha's code with the attention kernel of 2022.
@@ -89,7 +89,7 @@ bool has_float8(const Record& record) {
 Software software_of(const Record& record) {
   for (const auto& software : kSoftware) {
     if (!contains(record.source, software.word)) continue;
-    // ZeRO-3 is what Megatron's authors held theirs against.
+    // Megatron's authors compared theirs with ZeRO-3.
     if (software.section == "megatron" && record.parallel.zero == 3) return kDeepspeed;
     if (software.section == "aleph-alpha" && contains(record.options.attention, "attentionv1")) {
       return kFlash1;
@@ -99,8 +99,8 @@ Software software_of(const Record& record) {
   return {};
 }
 
-// Attention in one kernel, or scores, softmax and mix apart. Where it is not stated, Megatron's is
-// plain and that of software since 2023 fused.
+// Returns the attention kernel: fused, or separate scores, softmax and weighted sum. If not stated,
+// Megatron's is plain and that of software since 2023 fused.
 std::string attention_of(const Record& record, const Software& software) {
   const auto& kernel = record.options.attention;
   if (contains(kernel, "flash") || contains(kernel, "sdpa") || contains(kernel, "xformers")) {
@@ -114,7 +114,7 @@ std::string attention_of(const Record& record, const Software& software) {
 
 std::variant<DType, Skipped> dtype_of(const Record& record) {
   const auto& text = record.options.dtype;
-  // The rest is in bf16 there.
+  // With fp8 matmuls, the rest is in bf16.
   if (software_of(record).section == kFloat8.section) return DType::kBf16;
   if (has_float8(record)) {
     return Skipped{fmt::format("the element type {} is not modelled", text)};
@@ -122,12 +122,12 @@ std::variant<DType, Skipped> dtype_of(const Record& record) {
   if (contains(text, "bf16")) return DType::kBf16;
   if (contains(text, "fp16")) return DType::kFp16;
   if (contains(text, "fp32") || contains(text, "tf32")) return DType::kFp32;
-  if (!text.empty()) return Skipped{fmt::format("the element type '{}' is not known", text)};
-  // Networks of such sizes train in 16 bits.
+  if (!text.empty()) return Skipped{fmt::format("the element type '{}' is unknown", text)};
+  // Networks of such sizes train in bf16 or fp16.
   return contains(record.system.gpu, "V100") ? DType::kFp16 : DType::kBf16;
 }
 
-// "none", "selective", "save_matmuls" or "full".
+// Returns "none", "selective", "save_matmuls" or "full".
 std::string recompute_of(const Record& record) {
   const auto& text = record.options.recompute;
   if (recomputes_all(record)) return "full";
@@ -137,17 +137,18 @@ std::string recompute_of(const Record& record) {
   return "selective";  // "selective op", "partial (own backward)"
 }
 
-// What one network costs is bounded, whatever a file says.
+// Limits on the cost of one network, whatever a file states.
 constexpr std::int64_t kMostLayers = 1000;
 constexpr std::int64_t kMostMicroBatches = 1 << 14;
 
-// Megatron's tables of words have as many rows as tensor parallel devices share in parts of 128.
+// Returns the rows of Megatron's embedding table: each tensor-parallel device has a multiple of
+// 128.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp) {
   const auto multiple = 128 * tp;
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
-// What frameworks take batch norm's statistics over; 0 where that is not stated.
+// Returns the samples over which frameworks compute batch norm statistics; 0 if not stated.
 std::int64_t device_batch(const Record& record) {
   const auto batch = record.batch.global.value_or(0);
   const auto devices = record.system.n_gpus.value_or(1);
@@ -161,14 +162,14 @@ std::variant<std::string, Skipped> model_of(const Record& record) {
                        device_batch(record));
   }
   if (m.type == "bert" && m.layers && m.hidden && m.heads && m.ffn && m.vocab && m.seq_len) {
-    // Half of the positions of its data are padding (arXiv:2107.02027).
+    // Half of the positions in its data are padding (arXiv:2107.02027).
     const bool packs = software_of(record).packs;
     return fmt::format("bert_large:layers={},hidden={},heads={},ffn={},vocab={},seq={}{}",
                        *m.layers, *m.hidden, *m.heads, *m.ffn, *m.vocab,
                        packs ? (*m.seq_len + 1) / 2 : *m.seq_len, packs ? ",attention=fused" : "");
   }
   if (!is_decoder(m)) {
-    if (m.type.empty()) return not_stated("the type of model");
+    if (m.type.empty()) return not_stated("the model type");
     if (!m.layers || !m.hidden) return not_stated("a size of the model");
     return Skipped{fmt::format("models of type {} are not modelled", m.type)};
   }
@@ -203,8 +204,8 @@ std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t dev
   const auto& p = record.parallel;
   Degrees d{p.tp.value_or(1), p.pp.value_or(1), p.cp.value_or(1), 1,
             p.fsdp ? 3 : p.zero.value_or(0)};
-  if (d.zero > 3) return Skipped{fmt::format("there is no ZeRO-{}", d.zero)};
-  if (p.ep.value_or(1) > 1) return Skipped{"experts over devices beside other parallelism"};
+  if (d.zero > 3) return Skipped{fmt::format("ZeRO-{} does not exist", d.zero)};
+  if (p.ep.value_or(1) > 1) return Skipped{"expert parallelism is not predicted"};
   constexpr std::int64_t kMany = 1 << 20;
   if (std::max({d.tp, d.pp, d.cp, p.dp.value_or(1)}) > kMany) return Skipped{"too many devices"};
   const auto group =
@@ -215,21 +216,21 @@ std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t dev
   }
   d.dp = devices / (d.tp * d.pp * d.cp);
   if (p.dp.value_or(d.dp) != d.dp) {
-    return Skipped{fmt::format("tp {} x pp {} x cp {} x dp {} are not {} GPUs", d.tp, d.pp, d.cp,
-                               *p.dp, devices)};
+    return Skipped{fmt::format("tp {} x pp {} x cp {} x dp {} do not multiply to {} GPUs", d.tp,
+                               d.pp, d.cp, *p.dp, devices)};
   }
   return d;
 }
 
-// How many micro-batches: as stated; else one sequence at a time in a pipeline, and as many as fit
-// without one, so that every number is returned, the smallest first. But for weights that are
-// gathered for each of them: then one.
+// Returns candidate numbers of micro-batches, the smallest first. A stated number is the only one.
+// Otherwise a pipeline runs one sequence at a time; without a pipeline as many as fit, so all
+// divisors are returned. Fully sharded weights, which are gathered for each micro-batch, get one.
 std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& record,
                                                                const Degrees& d,
                                                                std::int64_t batch) {
   const auto& b = record.batch;
   if (batch % d.dp != 0) {
-    return Skipped{fmt::format("a batch of {} does not divide over {} replicas", batch, d.dp)};
+    return Skipped{fmt::format("a batch of {} is not divisible by {} replicas", batch, d.dp)};
   }
   const auto local = batch / d.dp;
   auto size = b.micro_size;
@@ -240,8 +241,8 @@ std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& rec
   if (!size && d.zero == kFullySharded) size = local;
   if (size) {
     if (local % *size != 0) {
-      return Skipped{
-          fmt::format("{} sequences of a replica are no whole micro-batches of {}", local, *size)};
+      return Skipped{fmt::format(
+          "{} sequences per replica are not divisible into micro-batches of {}", local, *size)};
     }
     if (local / *size > kMostMicroBatches) return Skipped{"too many micro-batches"};
     return std::vector{local / *size};
@@ -253,8 +254,8 @@ std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& rec
   return out;
 }
 
-// An embedding or a head is as many layers as it has their weights. Nothing where there are no
-// weights to compare, or a stage would have no layer.
+// Counts the embedding and the LM head as the number of layers with as many weights. Returns
+// nullopt if there are no weights to compare, or a stage would have no layer.
 std::optional<strategies::Ends> even_weights(const Record& record, std::int64_t stages) {
   const auto sizes = decoder_sizes(record.model);
   if (!std::holds_alternative<Sizes>(sizes)) return std::nullopt;
@@ -312,7 +313,7 @@ std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& m) {
                                     {"heads", m.heads},
                                     {"vocab", m.vocab},
                                     {"seq_len", m.seq_len}}) {
-    if (!value) return not_stated(fmt::format("the model's {}", name));
+    if (!value) return not_stated(fmt::format("the model's '{}'", name));
   }
   constexpr std::int64_t kLargest = 1 << 24;
   Sizes s{.layers = *m.layers,
@@ -324,9 +325,9 @@ std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& m) {
           .seq = *m.seq_len,
           .gated = m.type == "llama",
           .tied = m.type != "llama"};
-  if (s.gated && !m.ffn) return not_stated("the model's ffn");
+  if (s.gated && !m.ffn) return not_stated("the model's 'ffn'");
   if (std::max({s.layers, s.hidden, s.ffn, s.vocab, s.seq}) > kLargest) {
-    return Skipped{"the model's sizes are beyond those of any network"};
+    return Skipped{"a size of the model is above 2^24"};
   }
   return s;
 }
@@ -350,7 +351,7 @@ std::variant<std::int64_t, Skipped> global_batch(const Record& record) {
     const auto devices = static_cast<double>(record.system.n_gpus.value_or(1));
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(devices / group));
   }();
-  // A number of tokens is rounded to what the replicas can share.
+  // Rounds a number of tokens to a multiple of the replicas.
   if (b.tokens && record.model.seq_len) {
     const auto each =
         *b.tokens / static_cast<double>(*record.model.seq_len) / static_cast<double>(replicas);
@@ -385,7 +386,7 @@ std::variant<Job, Skipped> job_of(const Record& record) {
   if (const auto* skipped = std::get_if<Skipped>(&degrees)) return *skipped;
   const auto& d = std::get<Degrees>(degrees);
   if (software_of(record).section == kFloat8.section && d.cp > 1) {
-    return Skipped{"context parallelism that shares causal attention unevenly"};
+    return Skipped{"context parallelism with unbalanced causal attention is not modelled"};
   }
   const auto micro = micro_batches(record, d, out.batch);
   if (const auto* skipped = std::get_if<Skipped>(&micro)) return *skipped;

@@ -1,6 +1,6 @@
-// What a record says was run, as a job of ours: a network, a machine, a strategy. Where a record
-// leaves something open that its software chooses, we choose what the software would
-// (docs/validation-format.md lists these rules); where a needed number is unknown, it is skipped.
+// Converts a record to a job: a network, a machine and a strategy. Settings that a record omits get
+// the defaults of its software (docs/reference/validation-format.md lists these rules). If a
+// required number is unknown, the record is skipped.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,35 @@ namespace tandem::validate {
 
 struct Job {
   std::string model;  // "gpt2:layers=24,hidden=2304,..."
-  std::string size;   // "gpt 24 x 2304": networks alike but for context and kernels
+  std::string size;   // networks that differ only in context and kernels share it: "gpt 24 x 2304"
   machine::Machine machine;
-  std::string software;  // "megatron-deepspeed"; empty where the source is of none we know
-  std::string stack;  // the same, but for sections that differ in one kernel: those are one stack
+  std::string software;  // "megatron-deepspeed"; empty if the source names no known software
+  std::string stack;     // software of the stack (see validate/fit.h): profiles that differ in one
+                         // kernel share it
   std::int64_t batch = 1;
   DType dtype = DType::kFp16;
   plan::Precision precision = {};
-  // The settings that may have been run: several where the size of a micro-batch is open, the
-  // largest first; the first that fits is meant.
+  // Candidate settings: several if the micro-batch size is open, the largest first. The first that
+  // fits is used.
   std::vector<strategies::Setting> settings;
 };
 
 std::variant<Job, Skipped> job_of(const Record& record);
 
-// What a record says that both jobs and conversions need.
+// Sizes of a decoder that jobs and conversions of metrics both need.
 struct Sizes {
   std::int64_t layers, hidden, heads, kv_heads, ffn, vocab, seq;
-  bool gated = false;  // a feed-forward block has three matrices
-  bool tied = false;   // the head is the embedding's table
+  bool gated = false;  // whether a feed-forward block has three matrices
+  bool tied = false;   // whether the LM head shares the embedding table
 };
 std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& model);
-// Of one layer's matrices, and of the product with the vocabulary.
+// Numbers of parameters: one layer's matrices, and the matmul with the vocabulary.
 struct Parameters {
   double layer, head;
 };
 Parameters parameters(const Sizes& sizes);
 std::variant<std::int64_t, Skipped> global_batch(const Record& record);
-// Does the whole forward pass run again?
+// Returns whether the whole forward pass is recomputed.
 bool recomputes_all(const Record& record);
 bool is_decoder(const ModelFacts& model);
 

@@ -1,4 +1,4 @@
-// Records as jobs: networks, machines, settings, and the reasons for having none.
+// Conversion of records to jobs: networks, machines, settings, and reasons to skip a record.
 #include "validate/job.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Jobs, OfAGpt) {
   EXPECT_EQ(to_text(job.settings[0]), "megatron:tp=2,dp=2,pp=2,micro=4,recompute=full");
 }
 
-// As Megatron pads it, so that tensor parallel devices share it.
+// Megatron pads the vocabulary so that tensor-parallel devices can shard it.
 TEST(Jobs, PadMegatronsVocabulary) {
   auto r = small_gpt();
   r.model.vocab = 50257;
@@ -45,7 +45,7 @@ TEST(Jobs, PadMegatronsVocabulary) {
   EXPECT_NE(made(r).model.find(",vocab=50257,"), std::string::npos) << made(r).model;
 }
 
-// Statistics of batch norm are over what one device has.
+// Batch norm statistics are over the samples of one device.
 TEST(Jobs, OfAResNet) {
   auto r = small_gpt();
   r.model = {};
@@ -96,7 +96,7 @@ TEST(Jobs, OfOtherStrategies) {
   EXPECT_EQ(first_setting(r), "fsdp:micro=2,recompute=full");
 }
 
-// One sequence at a time in a pipeline; without one as many as fit.
+// A pipeline runs one sequence at a time; without one, as many as fit.
 TEST(Jobs, ChooseMicroBatches) {
   auto r = small_gpt();
   r.batch.micro_size.reset();
@@ -128,15 +128,15 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   EXPECT_TRUE(made(r).model.ends_with("attention=fused,loss=plain"));
   r = small_gpt();
   r.options.recompute = "";
-  EXPECT_TRUE(recomputes_all(r));  // as Megatron's tables did
+  EXPECT_TRUE(recomputes_all(r));  // like Megatron's tables
   EXPECT_TRUE(made(r).precision.wide_gradients);
   r.source = "vTrain";
   EXPECT_FALSE(recomputes_all(r));
   EXPECT_FALSE(made(r).precision.wide_gradients);
 }
 
-// LLaMA-13B's table of 128,000 words weighs as much as two of its layers, so that four stages have
-// 9, 11, 11 and 9. Where that would leave a stage without layers they divide evenly.
+// LLaMA-13B's embedding table of 128,000 tokens has the weights of two layers, so four stages have
+// 9, 11, 11 and 9 layers. Stages divide evenly if one would have no layer otherwise.
 TEST(Jobs, StagesThatWeighAlike) {
   auto r = small_gpt();
   r.source = "Aleph-Alpha";
@@ -179,7 +179,7 @@ TEST(Jobs, OfProductsInEightBits) {
   r.parallel = {};
   r.parallel.cp = 2;
   r.parallel.fsdp = true;
-  EXPECT_EQ(reason(r), "context parallelism that shares causal attention unevenly");
+  EXPECT_EQ(reason(r), "context parallelism with unbalanced causal attention is not modelled");
 }
 
 TEST(Jobs, OfPackedSequences) {
@@ -222,7 +222,7 @@ TEST(Jobs, OnMachines) {
   EXPECT_EQ(to_text(job.settings[0]), "megatron:tp=8,dp=12,pp=35,micro=40,recompute=full");
 
   r = small_gpt();
-  r.system.n_gpus = 5;  // of a node's 8
+  r.system.n_gpus = 5;  // of 8 in a node
   r.parallel = {};
   r.batch.global = 5;
   r.batch.micro_size = 1;
@@ -238,21 +238,22 @@ TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
     change(r);
     return reason(r);
   };
-  EXPECT_EQ(with([](Record& r) { r.model.layers.reset(); }), "the model's layers is not stated");
+  EXPECT_EQ(with([](Record& r) { r.model.layers.reset(); }), "the model's 'layers' is not stated");
   EXPECT_EQ(with([](Record& r) { r.model.type = "rwkv"; }), "models of type rwkv are not modelled");
   EXPECT_EQ(with([](Record& r) { r.system.gpu = "TPUv4"; }),
             "no built-in machine has the GPU 'TPUv4'");
   EXPECT_EQ(with([](Record& r) { r.system.n_gpus.reset(); }), "the number of GPUs is not stated");
-  EXPECT_EQ(with([](Record& r) { r.system.n_gpus = 12; }), "12 GPUs are no whole nodes of 8");
-  EXPECT_EQ(with([](Record& r) { r.parallel.dp = 3; }), "tp 2 x pp 2 x cp 1 x dp 3 are not 8 GPUs");
+  EXPECT_EQ(with([](Record& r) { r.system.n_gpus = 12; }), "12 GPUs do not fill nodes of 8");
+  EXPECT_EQ(with([](Record& r) { r.parallel.dp = 3; }),
+            "tp 2 x pp 2 x cp 1 x dp 3 do not multiply to 8 GPUs");
   EXPECT_EQ(with([](Record& r) { r.parallel.tp = 16; }),
             "tp 16 x pp 2 x cp 1 do not divide 8 GPUs");
-  EXPECT_EQ(with([](Record& r) { r.parallel.zero = 4; }), "there is no ZeRO-4");
+  EXPECT_EQ(with([](Record& r) { r.parallel.zero = 4; }), "ZeRO-4 does not exist");
   EXPECT_EQ(with([](Record& r) { r.batch = {}; }), "the global batch is not stated");
   EXPECT_EQ(with([](Record& r) { r.batch.global = 33; }),
-            "a batch of 33 does not divide over 2 replicas");
+            "a batch of 33 is not divisible by 2 replicas");
   EXPECT_EQ(with([](Record& r) { r.batch.micro_size = 5; }),
-            "16 sequences of a replica are no whole micro-batches of 5");
+            "16 sequences per replica are not divisible into micro-batches of 5");
   EXPECT_EQ(with([](Record& r) { r.options.dtype = "float8"; }),
             "the element type float8 is not modelled");
   EXPECT_EQ(with([](Record& r) { r.model.layers = 1'000'000; }), "1000000 layers are too many");

@@ -15,7 +15,7 @@ double loss(const std::vector<double>& residuals, double scale) {
   return sum;
 }
 
-// The normal equations of the weighted residuals: the loss's derivative at r is w r.
+// Normal equations of the weighted residuals, where the derivative of the loss at r is w r.
 struct Normal {
   std::vector<double> matrix;    // J^T W J
   std::vector<double> gradient;  // J^T W r
@@ -62,7 +62,7 @@ class Minimizer {
   }
 
  private:
-  // Inwards where the step would leave the bounds.
+  // Returns the Jacobian by finite differences. Steps inwards at a bound.
   Columns jacobian() const {
     Columns out;
     for (std::size_t i = 0; i < x_.size(); ++i) {
@@ -81,7 +81,7 @@ class Minimizer {
     auto matrix = equations.matrix;
     auto right = equations.gradient;
     for (std::size_t i = 0; i < n; ++i) {
-      // A coordinate at a bound that the gradient pushes against stays.
+      // A coordinate stays at a bound that the gradient pushes against.
       const bool stays = (x_[i] <= p_.bounds[i].low && right[i] > 0) ||
                          (x_[i] >= p_.bounds[i].high && right[i] < 0);
       if (stays) {
@@ -93,7 +93,7 @@ class Minimizer {
     const auto step = solve(std::move(matrix), std::move(right));
     auto moved = x_;
     for (std::size_t i = 0; i < n; ++i) {
-      constexpr double kLongest = 1;  // a factor of e at a time
+      constexpr double kLongest = 1;  // at most a factor of e per step
       moved[i] = std::clamp(x_[i] - std::clamp(step[i], -kLongest, kLongest), p_.bounds[i].low,
                             p_.bounds[i].high);
     }
@@ -120,7 +120,7 @@ std::vector<double> minimize(const LeastSquares& problem, std::vector<double> st
   return Minimizer(problem, std::move(start)).run();
 }
 
-// Cholesky's.
+// Uses Cholesky's method.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
   const auto n = b.size();
   CHECK(a.size() == n * n, a.size(), n);

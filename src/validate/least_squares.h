@@ -1,6 +1,6 @@
-// Robust nonlinear least squares over a few numbers within bounds: Levenberg and Marquardt's
-// method with differences for derivatives, and the loss 2 (sqrt(1 + r^2) - 1), which is quadratic
-// for small residuals and linear for large ones. Deterministic.
+// Robust nonlinear least squares over a few numbers within bounds: the Levenberg-Marquardt method
+// with finite differences. The loss is 2 (sqrt(1 + r^2) - 1), quadratic for small residuals and
+// linear for large ones. Deterministic.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,19 @@ struct Bounds {
 };
 
 struct LeastSquares {
-  // The residuals at x, always as many.
+  // Returns the residuals at x; their number is constant.
   std::function<std::vector<double>(const std::vector<double>&)> residuals;
-  std::vector<Bounds> bounds;  // of every coordinate
-  double scale = 0.1;          // residuals beyond count as large
-  double step = 0.02;          // of the differences
+  std::vector<Bounds> bounds;  // one for each coordinate
+  double scale = 0.1;          // residuals above it count as large
+  double step = 0.02;          // of the finite differences
   int iterations = 15;
 };
 
-// From `start`, which is within the bounds: where the sum of losses is least, as far as it is
+// Minimizes the sum of losses from `start`, which must be within the bounds. Returns the best point
 // found.
 std::vector<double> minimize(const LeastSquares& problem, std::vector<double> start);
 
-// The solution of the symmetric, positive definite a x = b; a by rows.
+// Solves the symmetric, positive definite system a x = b; `a` is row-major.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b);
 
 }  // namespace tandem::validate

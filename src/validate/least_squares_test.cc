@@ -1,4 +1,4 @@
-// Problems whose solutions are known.
+// Problems with known solutions.
 #include "validate/least_squares.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(LeastSquares, SolvesEquations) {
   EXPECT_NEAR(x[1], 2, 1e-12);
 }
 
-// y = a + b t through points that lie on it, but for one that is far off and moves it little.
+// Fits y = a + b t to points on a line and one outlier, which changes the result little.
 TEST(LeastSquares, FitsALineAndNotTheOutlier) {
   LeastSquares problem;
   problem.iterations = 100;
@@ -32,7 +32,7 @@ TEST(LeastSquares, FitsALineAndNotTheOutlier) {
   EXPECT_NEAR(x[1], 0.5, 0.01);
 }
 
-// Rosenbrock's valley, whose lowest point is at 1, 1.
+// Rosenbrock's valley, with its minimum at (1, 1).
 TEST(LeastSquares, FollowsAValley) {
   LeastSquares problem;
   problem.iterations = 300;

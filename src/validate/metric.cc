@@ -19,7 +19,7 @@ constexpr double kTera = 1e12;
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr double kSecondsPerHour = 3600;
 
-// In the order in which they are preferred.
+// Metrics of time, preferred ones first.
 constexpr std::array<std::string_view, 11> kTimes = {
     "iter_s",   "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
     "mfu_pct",  "model_tflops_per_gpu", "hfu_pct",       "pct_peak",     "agg_pflops",
@@ -29,14 +29,15 @@ constexpr std::array<std::string_view, 5> kMemories = {"mem_gib", "mem_alloc_gib
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
-// What every conversion of a decoder's operations needs.
+// Data for every conversion of a decoder's operations.
 struct Work {
   Sizes sizes;
   double tokens;
 };
 std::variant<Work, Skipped> work_of(const Record& record) {
   if (!is_decoder(record.model)) {
-    return Skipped{fmt::format("operations of a model of type '{}'", record.model.type)};
+    return Skipped{
+        fmt::format("operations are not counted for models of type '{}'", record.model.type)};
   }
   const auto sizes = decoder_sizes(record.model);
   if (const auto* skipped = std::get_if<Skipped>(&sizes)) return *skipped;
@@ -46,7 +47,7 @@ std::variant<Work, Skipped> work_of(const Record& record) {
   return Work{s, number(std::get<std::int64_t>(batch)) * number(s.seq)};
 }
 
-// 96 B s L h^2 (1 + s/6h + V/16Lh) with full recomputation, 72 without (arXiv:2104.04473).
+// Returns 96 B s L h^2 (1 + s/6h + V/16Lh) with full recomputation, 72 without (arXiv:2104.04473).
 double megatron_flops(const Work& w, bool full) {
   const auto h = number(w.sizes.hidden);
   const auto layers = number(w.sizes.layers);
@@ -54,7 +55,8 @@ double megatron_flops(const Work& w, bool full) {
          (1 + number(w.sizes.seq) / (6 * h) + number(w.sizes.vocab) / (16 * layers * h));
 }
 
-// 6 a parameter and token, 12 a layer, position and channel (arXiv:2204.02311, appendix B).
+// Returns 6 per parameter and token, and 12 per layer, position and channel (arXiv:2204.02311,
+// appendix B).
 double model_flops(const Record& record, const Work& w) {
   const auto [layer, head] = parameters(w.sizes);
   const auto layers = number(w.sizes.layers);
@@ -69,17 +71,17 @@ std::variant<double, Skipped> peak_of(const Record& record) {
   return predict::peak_of(std::get<machine::Machine>(machine).device, DType::kFp16).value;
 }
 
-// The number is an amount that one iteration does over its time ...
+// The metric is an amount of work per iteration, divided by its time.
 struct Rate {
   double amount;
 };
-// ... or its time, times a factor.
+// The metric is the iteration time, multiplied by a factor.
 struct Multiple {
   double factor;
 };
 using Conversion = std::variant<Rate, Multiple, Skipped>;
 
-// Operations of one device, over `unit`.
+// Returns the conversion of a metric of operations per device and time.
 Conversion operations_rate(const Record& record, std::string_view metric, double devices) {
   const auto work = work_of(record);
   if (const auto* skipped = std::get_if<Skipped>(&work)) return *skipped;
@@ -153,7 +155,7 @@ std::variant<Seconds, Skipped> to_iteration(const Record& record, std::string_vi
                                             double value) {
   const auto c = conversion(record, metric);
   if (const auto* skipped = std::get_if<Skipped>(&c)) return *skipped;
-  if (!(value > 0)) return Skipped{fmt::format("'{}' is not above 0", metric)};
+  if (!(value > 0)) return Skipped{fmt::format("'{}' is not positive", metric)};
   if (const auto* rate = std::get_if<Rate>(&c)) return Seconds{rate->amount / value};
   return Seconds{value / std::get<Multiple>(c).factor};
 }

@@ -1,7 +1,7 @@
-// Measured numbers in the units that papers give them, and predictions in the same.
+// Converts between predictions and measured numbers in the units of papers.
 //
-// All numbers of time are one number, the iteration's, by conversions that the record's own sizes
-// fix: Megatron's tables count operations by their own formula, MFU counts 6 for each parameter and
+// All numbers of time reduce to one, the iteration's. The record's sizes fix the conversion:
+// Megatron's tables count operations by their own formula; MFU counts 6 for each parameter and
 // token and 12 for each pair of layer and position.
 #pragma once
 
@@ -19,23 +19,23 @@ namespace tandem::validate {
 enum class MetricKind : std::uint8_t { kTime, kMemory, kRelativeMemory, kOom, kCurve, kOther };
 MetricKind kind_of(std::string_view metric);
 
-// Is `a` the better one to judge a record by, of two numbers of time? Shorter chains of conversion
-// first.
+// Returns whether `a` is preferred to `b` to judge a record, both numbers of time. Shorter
+// conversions are preferred.
 bool is_better_time(std::string_view a, std::string_view b);
 
-// The number under this name that an iteration of so long would have given; the measured iteration
-// where the number is the measured one. Skipped where the record lacks what the conversion needs.
+// Convert an iteration time to the metric of this name, and back. Skipped if the record lacks a
+// number that the conversion needs.
 std::variant<double, Skipped> from_iteration(const Record& record, std::string_view metric,
                                              Seconds iteration);
 std::variant<Seconds, Skipped> to_iteration(const Record& record, std::string_view metric,
                                             double value);
 
-// In GiB.
+// Returns a memory metric of `prediction` in GiB.
 std::variant<double, Skipped> from_memory(std::string_view metric, const Prediction& prediction);
 
-// Operations of an iteration on all devices: products forward and backward, attention whole (not
-// only its causal half), the forward pass twice where it is recomputed; as the constant models
-// count them.
+// Returns the operations of an iteration on all devices: forward and backward matmuls, full
+// attention (not only its causal half), and a second forward pass if it is recomputed. The constant
+// baselines use this count.
 std::variant<Flops, Skipped> hardware_flops(const Record& record);
 
 }  // namespace tandem::validate

@@ -20,7 +20,7 @@ using machine::Machine;
 constexpr double kMicro = 1e-6;
 constexpr double kMilli = 1e-3;
 
-// Of devices and their software; then of levels.
+// Numbers of devices and their software, then of levels.
 constexpr Parameter kParameters[] = {
     {"compute_utilization", 0.2, 1},
     {"product_setup", 4, 512},
@@ -54,7 +54,7 @@ const machine::NumberField<Device>& device_field(const Parameter& p) {
   return *at;
 }
 
-// Nothing where the machine has no such level, or one unit of it.
+// Returns the parameter's level, or null if the machine has no such level or one unit of it.
 Level* level_of(const Parameter& p, Machine& machine) {
   const auto name = words(p.name)[1];
   const auto at = std::ranges::find(machine.levels, name, &Level::name);
@@ -77,8 +77,8 @@ std::vector<const Parameter*> parameters_named(const std::string& names) {
     if (at == std::end(kParameters)) {
       const auto near = nearest(name, known);
       throw UserError(
-          "flag", "--parameters", fmt::format("there is no parameter '{}'", name),
-          near.empty() ? "there are: " + join(known, ", ") : "did you mean '" + near + "'?");
+          "flag", "--parameters", fmt::format("the parameter '{}' is unknown", name),
+          near.empty() ? "supported: " + join(known, ", ") : "did you mean '" + near + "'?");
     }
     out.push_back(&*at);
   }

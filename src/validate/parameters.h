@@ -1,4 +1,4 @@
-// The numbers of a machine that a fit may change, and within which range.
+// Machine numbers that a fit may change, and their ranges.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,24 @@
 namespace tandem::validate {
 
 struct Parameter {
-  std::string_view name;  // as a machine file writes it: "launch", "level gpu utilization"
-  double low;             // above 0, for fits go by factors; in base units
+  std::string_view name;  // name in a machine file: "launch", "level gpu utilization"
+  double low;             // above 0, because fits are multiplicative; in base units
   double high;
-  std::string_view unit = {};  // of the text; none for a number without one
-  double in_unit = 1;          // base units in one of the text's
+  std::string_view unit = {};  // unit in the text; empty for a number without one
+  double in_unit = 1;          // base units per unit of the text
 };
 
 std::span<const Parameter> all_parameters();
-// Those of these names, separated by commas; empty text is for all. UserError for one unknown.
+// Returns the parameters of these names, separated by commas; all of them for empty text. Throws
+// UserError for an unknown name.
 std::vector<const Parameter*> parameters_named(const std::string& names);
 
-// Nothing where the machine has no such number: one level, a curve.
+// Returns the parameter's value, or nullopt if the machine has no such number: a single level, or a
+// curve.
 std::optional<double> value_of(const Parameter& parameter, const machine::Machine& machine);
 void set_value(const Parameter& parameter, double value, machine::Machine& machine);
 
-// "launch 3.2 us"
+// Returns the line of a machine file: "launch 3.2 us".
 std::string line_of(const Parameter& parameter, double value);
 
 }  // namespace tandem::validate

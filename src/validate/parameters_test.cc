@@ -7,7 +7,7 @@
 namespace tandem::validate {
 namespace {
 
-// Every one is a number of machines, and its line is read back as what was set.
+// Every parameter is a number of a machine, and its line parses back to the value that was set.
 TEST(Parameters, AreNumbersOfMachineFiles) {
   const auto machine = machine::load_machine("dgx_a100:2");
   std::string text =

@@ -47,8 +47,8 @@ struct PreparedJob::Parts {
   strategies::Setting setting;
   std::int64_t batch;
   predict::Training training;
-  std::optional<lower::Program> program = {};      // where no estimate is near enough
-  std::optional<predict::Estimate> estimate = {};  // else; on the job's machine
+  std::optional<lower::Program> program = {};      // if no estimate is near enough
+  std::optional<predict::Estimate> estimate = {};  // otherwise; on the job's machine
 
   [[nodiscard]] Prediction of(const predict::Estimate& e, const Machine& machine) const {
     return prediction_of(to_text(setting), e.step, machine);
@@ -82,7 +82,7 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates e
   } catch (const UserError& error) {
     return Skipped{error.what()};
   }
-  return Skipped{"nothing says how it was run"};
+  return Skipped{"the record gives no settings"};
 }
 
 Prediction PreparedJob::on_its_own(const Machine& machine) const {

@@ -1,4 +1,4 @@
-// What this program predicts for a job.
+// Predictions for jobs.
 #pragma once
 
 #include <memory>
@@ -15,23 +15,23 @@ struct Prediction {
   Bytes persistent;   // weights and optimizer state
   Bytes gradients;    // at the peak
   Bytes activations;  // at the peak
-  Bytes limit;        // what a device may use
+  Bytes limit;        // available to a device
 };
 
-// May an estimate (predict/estimator.h) be off by more than 1 %? Ten times as fast, good enough
-// for fits, which ask again and again.
+// Whether to use estimates (predict/estimator.h) that may be off by more than 1 %. They are ten
+// times as fast and good enough for fits, which make many predictions.
 enum class Estimates { kNear, kRoughToo };
 
-// A job that can be predicted, and what of that does not depend on the machine's speed. By
-// estimate; where there is none the whole network is lowered and simulated.
+// A job that can be predicted, with the data that does not depend on the machine's speed.
+// Predictions use an estimate; without one, the whole network is lowered and simulated.
 class PreparedJob {
  public:
-  // The first of the job's settings that fits its machine's memory, else the last.
+  // Prepares the first of the job's settings that fits its machine's memory, else the last.
   static std::variant<PreparedJob, Skipped> make(const Job& job, Estimates estimates);
 
-  // On the machine that it was made for.
+  // Predicts for the machine that it was prepared for.
   [[nodiscard]] Prediction on_its_own(const machine::Machine& machine) const;
-  // The same devices and links, faster or slower.
+  // Predicts for a machine with the same devices and links at other speeds.
   [[nodiscard]] Prediction on(const machine::Machine& machine) const;
 
  private:
@@ -41,7 +41,7 @@ class PreparedJob {
   std::shared_ptr<const Parts> parts_;
 };
 
-// As `simulate` does: estimates are near.
+// Predicts as `simulate` does, with near estimates only.
 std::variant<Prediction, Skipped> predict(const Job& job);
 
 }  // namespace tandem::validate

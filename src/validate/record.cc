@@ -17,24 +17,25 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kLargest = 1e18;  // products of a few stay finite
+constexpr double kLargest = 1e18;  // products of a few such numbers stay finite
 
-// Those behind the gap say where a record is from.
+// Top-level fields. Those behind the gap describe where a record is from.
 const std::set<std::string, std::less<>> kTopLevel = {
     "id",      "group",    "kind",  "source",  "model",
     "system",  "parallel", "batch", "options", "measured",
 
     "derived", "hardware", "notes", "url",     "predicted_by"};
 
-// "full?" says what the compiler of the record presumes: taken as it stands. "?" says nothing.
+// Returns `text` without question marks at its end. "full?" is an assumption of the record's
+// compiler and is taken as "full"; "?" is empty.
 std::string_view without_doubt(std::string_view text) {
   text = trim(text);
   while (text.ends_with('?')) text = trim(text.substr(0, text.size() - 1));
   return text;
 }
 
-// One of a record's objects: its fields by name. The first that cannot be read is noted in the
-// record, and so is, in the end, what nobody asked for.
+// One of a record's objects, with fields by name. The first unreadable field is noted in the
+// record, and on destruction so are the fields that were never read.
 class Section {
  public:
   Section(const ordered_json& record, const char* name, Record& out)
@@ -70,16 +71,16 @@ class Section {
       out = parse_double(text);
     }
     if (out && std::isfinite(*out) && *out >= 0 && *out <= kLargest) return out;
-    note(fmt::format("'{}.{}' is {} and must be a number from 0", name_, key, shown(*value)));
+    note(fmt::format("'{}.{}' is {} and must be a non-negative number", name_, key, shown(*value)));
     return std::nullopt;
   }
 
-  // From `least`; 0 says nothing where it is less.
+  // Returns an integer from `least`. A 0 counts as absent if `least` is above 0.
   [[nodiscard]] Count count(const char* key, std::int64_t least = 1) const {
     const auto value = number(key);
     if (!value || (*value == 0 && least > 0)) return std::nullopt;
     if (*value == std::floor(*value) && *value <= 1e12) return static_cast<std::int64_t>(*value);
-    note(fmt::format("'{}.{}' is {} and must be a whole number", name_, key, shown(*find(key))));
+    note(fmt::format("'{}.{}' is {} and must be an integer", name_, key, shown(*find(key))));
     return std::nullopt;
   }
 
@@ -90,11 +91,11 @@ class Section {
       return std::string(without_doubt(value->get_ref<const std::string&>()));
     }
     if (value->is_boolean() || value->is_number()) return value->dump();
-    note(fmt::format("'{}.{}' is {} and must be text", name_, key, shown(*value)));
+    note(fmt::format("'{}.{}' is {} and must be a string", name_, key, shown(*value)));
     return {};
   }
 
-  // true, 1, and any word that does not say no: "full".
+  // Returns true for true, 1 and any word that does not mean no: "full".
   [[nodiscard]] bool flag(const char* key) const {
     const auto word = text(key);
     return !word.empty() && word != "false" && word != "0" && word != "none" && word != "no" &&
@@ -175,7 +176,8 @@ OptionFacts read_options(const Section& s) {
   return {.dtype = s.text("dtype"), .recompute = s.text("recompute"), .attention = attention};
 }
 
-// Of the points that say both; sizes in "mib" or "bytes", times in "time_us" or "time_s".
+// Returns the points that have both a size, in "mib" or "bytes", and a time, in "time_us" or
+// "time_s".
 std::vector<CurvePoint> read_curve(const ordered_json& points) {
   const auto amount = [](const ordered_json& point, const char* key) -> std::optional<double> {
     const auto at = point.find(key);
@@ -219,14 +221,15 @@ std::vector<Metric> read_measured(const ordered_json& record, std::string& unrea
   return out;
 }
 
-// What messages call the record with this number.
+// Returns the text of a required field. `where` is the name of the record in messages.
 std::string required_text(const ordered_json& record, const char* key, const std::string& where) {
   const auto at = record.find(key);
   if (at == record.end() || at->is_null()) {
     throw UserError("records", where, fmt::format("'{}' is missing", key));
   }
   if (!at->is_string() || at->get_ref<const std::string&>().empty()) {
-    throw UserError("records", where, fmt::format("'{}' is {} and must be text", key, shown(*at)));
+    throw UserError("records", where,
+                    fmt::format("'{}' is {} and must be a string", key, shown(*at)));
   }
   return at->get<std::string>();
 }
@@ -270,7 +273,7 @@ std::vector<Record> parse_records(std::string_view text, const std::string& sour
   for (std::size_t i = 0; i < list->size(); ++i) {
     out.push_back(read_record((*list)[i], fmt::format("{}: record {}", source, i + 1)));
     const bool is_new = ids.insert(out.back().id).second;
-    if (!is_new) out.back().unreadable = "a record before it has the same id";
+    if (!is_new) out.back().unreadable = "an earlier record has the same id";
   }
   complete_relative(out);
   return out;

@@ -1,12 +1,12 @@
-// Published measurements to hold predictions against, as JSON:
+// Published measurements to compare predictions with, as JSON:
 //
 //   {"records":[{"id","group","source","kind","model":{..},"system":{..},"parallel":{..},
 //                "batch":{..},"options":{..},"measured":{..}}]}
 //
-// docs/validation-format.md lists the fields. What a record does not say is absent: null, "?" and
-// missing are one. A value of the wrong kind makes its record unreadable, which is a reason to skip
-// it and no error, and a field that nothing looks at is noted; a file without such a list, or with
-// a record that has no name, is an error.
+// docs/reference/validation-format.md lists the fields. Null, "?" and a missing field all mean that
+// the record does not state a value. A value of the wrong kind makes its record unreadable: it is
+// skipped, without an error. An unused field is noted. A file without such a list, or with a record
+// without a name, is an error.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ struct ModelFacts {
   std::string type;  // "gpt", "llama", ...
   std::string name;
   Count layers, hidden, heads, kv_heads, ffn, vocab, seq_len, image;
-  std::optional<double> billions;  // of parameters, as published
+  std::optional<double> billions;  // billions of parameters, as published
 };
 
 struct SystemFacts {
   std::string gpu;
   Count gpus_per_node, n_gpus;
-  std::optional<double> intra;  // GB/s, one direction, each GPU
+  std::optional<double> intra;  // GB/s per GPU, one direction
   std::optional<double> inter;
 };
 
@@ -52,10 +52,10 @@ struct BatchFacts {
 struct OptionFacts {
   std::string dtype;
   std::string recompute;
-  std::string attention;  // its kernel, in the source's words
+  std::string attention;  // its kernel, as the source names it
 };
 
-// A collective of this size took so long.
+// Measured time of a collective of one size.
 struct CurvePoint {
   Bytes size;
   Seconds time;
@@ -63,7 +63,7 @@ struct CurvePoint {
 
 struct Metric {
   std::string name;
-  // Text and lists that are no curve say nothing.
+  // Text, and lists that are no curve, become monostate.
   std::variant<std::monostate, double, bool, std::vector<CurvePoint>> value;
 };
 
@@ -75,13 +75,13 @@ struct Record {
   BatchFacts batch;
   OptionFacts options;
   std::vector<Metric> measured;
-  // Why nothing is made of it: the first field that could not be read, an id that stood before;
-  // else empty.
+  // Reason to skip the record: the first unreadable field, or a duplicate id; else empty.
   std::string unreadable;
-  std::vector<std::string> unread;  // fields that are not looked at, "options.offload"
+  std::vector<std::string> unread;  // unused fields: "options.offload"
 };
 
-// `source` is how messages call the text. Throws UserError that names the record and the field.
+// Parses a file; `source` is its name in messages. Throws UserError that names the record and the
+// field.
 std::vector<Record> parse_records(std::string_view text, const std::string& source);
 
 }  // namespace tandem::validate

@@ -1,4 +1,4 @@
-// What is read of records, and the wording of what is wrong with them.
+// Parsing of records, and its error messages.
 #include "validate/record.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ std::string error_of(std::string_view text) {
   return "";
 }
 
-// One record with this beside its names.
+// Returns one record with these members next to its names.
 Record record_with(const std::string& fields) {
   return parse_records(R"({"records":[{"id":"a","group":"g","kind":"train_step",)" + fields + "}]}",
                        "m.json")
@@ -67,21 +67,21 @@ TEST(Records, NullAndQuestionMarksSayNothing) {
 
 TEST(Records, OfTheWrongKindAreUnreadable) {
   EXPECT_EQ(record_with(R"("model":{"layers":"many"})").unreadable,
-            "'model.layers' is \"many\" and must be a number from 0");
+            "'model.layers' is \"many\" and must be a non-negative number");
   EXPECT_EQ(record_with(R"("batch":{"micro_seqs":2.5})").unreadable,
-            "'batch.micro_seqs' is 2.5 and must be a whole number");
+            "'batch.micro_seqs' is 2.5 and must be an integer");
   EXPECT_EQ(record_with(R"("system":{"n_gpus":-8})").unreadable,
-            "'system.n_gpus' is -8 and must be a number from 0");
+            "'system.n_gpus' is -8 and must be a non-negative number");
   EXPECT_EQ(record_with(R"("system":{"n_gpus":1e300})").unreadable,
-            "'system.n_gpus' is 1e+300 and must be a number from 0");
+            "'system.n_gpus' is 1e+300 and must be a non-negative number");
   EXPECT_EQ(record_with(R"("parallel":[1])").unreadable,
             "'parallel' is a list and must be an object");
   EXPECT_EQ(record_with(R"("options":{"dtype":{}})").unreadable,
-            "'options.dtype' is an object and must be text");
+            "'options.dtype' is an object and must be a string");
   EXPECT_EQ(record_with(R"("measured":3)").unreadable, "'measured' is 3 and must be an object");
 }
 
-// A part of another run's memory is told by the record that states that model.
+// Memory relative to another run takes its sizes from the record that states the model.
 TEST(Records, ThatNameAModelAreCompleted) {
   const auto records = parse_records(
       R"({"records":[
@@ -107,13 +107,13 @@ TEST(Records, ThatNameAModelAreCompleted) {
 TEST(Records, ErrorsNameTheRecordAndTheField) {
   EXPECT_EQ(error_of("{"), "m.json: is not JSON (line 1, column 2)");
   EXPECT_EQ(error_of(R"({"records":[{"id":"a"},{"id":"b","model":{"layers":2,"layers":3}}]})"),
-            "m.json: 'records[1].model.layers' stands twice (one of the two)");
+            "m.json: 'records[1].model.layers' is given twice (remove one of the two)");
   EXPECT_EQ(error_of("[]"),
             "m.json: has no list 'records' ({\"records\":[{\"id\",\"group\",\"kind\",...}]})");
   EXPECT_EQ(error_of(R"({"records":[1]})"), "m.json: record 1: is 1 and must be an object");
   EXPECT_EQ(error_of(R"({"records":[{"group":"g"}]})"), "m.json: record 1: 'id' is missing");
   EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":7}]})"),
-            "m.json: record 1 ('a'): 'group' is 7 and must be text");
+            "m.json: record 1 ('a'): 'group' is 7 and must be a string");
   EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":"g"}]})"),
             "m.json: record 1 ('a'): 'kind' is missing");
   EXPECT_TRUE(parse_records(R"({"records":[]})", "m.json").empty());
@@ -121,7 +121,7 @@ TEST(Records, ErrorsNameTheRecordAndTheField) {
                                                   {"id":"a","group":"g","kind":"memory"}]})",
                                    "m.json");
   EXPECT_EQ(twice[0].unreadable, "");
-  EXPECT_EQ(twice[1].unreadable, "a record before it has the same id");
+  EXPECT_EQ(twice[1].unreadable, "an earlier record has the same id");
 }
 
 TEST(Records, NameFieldsThatNothingLooksAt) {

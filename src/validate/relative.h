@@ -1,6 +1,6 @@
-// Memory stated as a part of another run's: "activation_pct_of_tp_baseline", in percent of what
-// tensor parallelism alone holds. Such records (figure 7 of arXiv:2205.05198) name the model, and
-// the last word of their id the technique: seq, sel, seqsel or full.
+// Memory stated relative to another run: "activation_pct_of_tp_baseline" is a percentage of the
+// activations with tensor parallelism alone. Such records (figure 7 of arXiv:2205.05198) name the
+// model. The last word of their id is the technique: seq, sel, seqsel or full.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ namespace tandem::validate {
 
 bool is_relative(std::string_view metric);
 
-// What such records leave out is that of the first record of the same source (its first word) that
-// states the sizes of a model of this name.
+// Fills in the fields that such records omit. They come from the first record of the same source
+// (its first word) that states the sizes of the model of this name.
 void complete_relative(std::vector<Record>& records);
 
-// The run that the record's number is a part of: nothing recomputed, sequences not divided.
+// Returns the reference run of a record: no recomputation, no sequence parallelism.
 Record baseline_of(Record record);
 
 }  // namespace tandem::validate

@@ -11,7 +11,7 @@ namespace tandem::validate {
 
 namespace {
 
-// From 1; the mean of their ranks for equal values.
+// Returns the ranks of `values` from 1; equal values get the mean of their ranks.
 std::vector<double> ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -26,7 +26,8 @@ std::vector<double> ranks(const std::vector<double>& values) {
   return out;
 }
 
-// |c p/m - 1| = (p/m) |c - m/p|: the best c is the median of m/p, each with the weight p/m.
+// The error |c p/m - 1| equals (p/m) |c - m/p|, so the best c is the median of m/p with weights
+// p/m.
 struct Weighted {
   double ratio;   // measured over predicted
   double weight;  // its inverse

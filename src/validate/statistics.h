@@ -1,4 +1,4 @@
-// Statistics of predictions against measurements. All take pairs in which both are above 0.
+// Statistics of predictions against measurements. All functions take pairs of positive numbers.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@ struct Pair {
   double predicted;
 };
 
-// Mean of |predicted / measured - 1|; 0 of nothing.
+// Returns the mean of |predicted / measured - 1|; 0 for no pairs.
 double mean_absolute_error(std::span<const Pair> pairs);
-// Mean of predicted / measured - 1.
+// Returns the mean of predicted / measured - 1.
 double bias(std::span<const Pair> pairs);
 
-// The correlation of ranks, equal values sharing theirs. Nothing where either side is constant.
+// Returns the rank correlation, with mean ranks for equal values; nullopt if either side is
+// constant.
 std::optional<double> spearman(std::span<const Pair> pairs);
 
-// The constant that, times every `predicted`, makes the mean absolute error least.
+// Returns the constant that, multiplied by every `predicted`, minimizes the mean absolute error.
 double best_constant(std::span<const Pair> pairs);
-// The same pairs, every prediction times the constant that is best for the others.
+// Returns the pairs, each prediction multiplied by the constant that is best for the others.
 std::vector<Pair> scaled_by_best_constant_of_others(std::span<const Pair> pairs);
 
-// The 95 % interval of the mean of these by bootstrap: of that of as many, drawn with
-// replacement. The same numbers have the same interval.
+// Bootstrap confidence interval (95 %) of a mean: the interval of means of samples drawn with
+// replacement. Deterministic.
 struct Interval {
   double low;
   double high;
 };
 Interval bootstrap_of_mean(std::span<const double> values);
 
-// What following the predictions costs: the measured time of the pair predicted the fastest, over
-// the least measured, minus 1.
+// Returns the cost of following the predictions: the measured time of the pair with the fastest
+// prediction, divided by the fastest measured time, minus 1.
 double regret(std::span<const Pair> pairs);
 
 }  // namespace tandem::validate

@@ -1,4 +1,4 @@
-// Closed forms, and sums and searches written out.
+// Compares with closed forms, and with plain sums and searches.
 #include "validate/statistics.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(Statistics, SpearmanOfOrders) {
   EXPECT_FALSE(spearman({}).has_value());
 }
 
-// Without equal values, 1 - 6 sum d^2 / (n (n^2 - 1)), d the differences of the ranks.
+// Without equal values, rho = 1 - 6 sum d^2 / (n (n^2 - 1)), where d are the rank differences.
 TEST(Statistics, SpearmanIsTheClassicalFormula) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto pairs = random_pairs(seed, 12);
@@ -56,12 +56,12 @@ TEST(Statistics, SpearmanIsTheClassicalFormula) {
 }
 
 TEST(Statistics, EqualValuesShareTheirRank) {
-  // Ranks 1.5 1.5 3 against 1 2 3: by Pearson's formula.
+  // Ranks 1.5 1.5 3 against 1 2 3, by Pearson's formula.
   const std::vector<Pair> pairs = {{7, 1}, {7, 2}, {8, 3}};
   EXPECT_NEAR(spearman(pairs).value(), 1.5 / std::sqrt(1.5 * 2), 1e-12);
 }
 
-// No constant on a fine grid, nor at any kink, is better.
+// No constant on a fine grid or at a kink is better.
 TEST(Statistics, BestConstantIsBest) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto pairs = random_pairs(seed, 7);
@@ -89,7 +89,7 @@ TEST(Statistics, OfOthersIsBestConstantWithoutIt) {
   }
 }
 
-// The mean of n numbers of deviation s lies within 1.96 s / sqrt(n) in 95 of 100 cases.
+// The mean of n numbers of deviation s is within 1.96 s / sqrt(n) in 95 of 100 cases.
 TEST(Statistics, BootstrapIsTheNormalInterval) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> draw(10, 2);

@@ -14,11 +14,11 @@ namespace {
 
 using machine::Machine;
 
-// The first line whose words are all in a GPU's name gives its machine.
+// Maps GPUs to machines: the first row whose words all occur in a GPU's name applies.
 struct GpuFamily {
   std::array<std::string_view, 2> words;
-  std::string_view machine;  // empty: there is none
-  // Where links join the GPUs: the unit of each, in the order in which the driver numbers them.
+  std::string_view machine;  // empty: no machine
+  // For GPUs joined by links: the unit of each, in the driver's numbering.
   std::array<std::int32_t, 8> units = {};
 };
 constexpr std::array<GpuFamily, 9> kGpuFamilies = {{
@@ -49,7 +49,8 @@ const GpuFamily* find_family(std::string_view gpu) {
   return nullptr;
 }
 
-// These units of a level whose units are joined by links, and no others.
+// Returns the network of the first `count` units of a level whose units are joined by links, or
+// null.
 std::shared_ptr<const machine::Network> part_of(const machine::Level& level,
                                                 const GpuFamily& family, std::int64_t count) {
   if (count > static_cast<std::int64_t>(family.units.size())) return nullptr;
@@ -59,16 +60,16 @@ std::shared_ptr<const machine::Network> part_of(const machine::Level& level,
   return level.network->part(units);
 }
 
-// Fewer GPUs than a node has: as if the node had no more. Of those that links join they are the
-// first ones.
+// Sets the numbers of nodes and GPUs. With fewer GPUs than a node has, the node has only these;
+// GPUs joined by links are then the first ones.
 std::optional<Skipped> set_counts(Machine& machine, const GpuFamily& family, std::int64_t nodes,
                                   std::int64_t per_node) {
   auto& gpus = machine.levels[kGpuLevel];
   if (gpus.network != nullptr && gpus.count != per_node) {
     gpus.network = part_of(gpus, family, per_node);
     if (gpus.network == nullptr) {
-      return Skipped{fmt::format("{} of the {} GPUs that links join in a node of {}", per_node,
-                                 gpus.count, machine.name)};
+      return Skipped{fmt::format("using {} of the {} linked GPUs in a node of {} is not modelled",
+                                 per_node, gpus.count, machine.name)};
     }
   }
   machine.levels[kNodeLevel].count = nodes;
@@ -88,7 +89,8 @@ void set_bandwidths(Machine& machine, const SystemFacts& system) {
   }
 }
 
-// What names the software's section behind a machine's name; nothing where it has none.
+// Returns the text that selects the software profile in a machine's name; empty if the machine has
+// no such profile.
 std::string section_for(const std::string& family, const std::string& software) {
   const auto sections = machine::load_machine_file(family).software;
   const auto has = [&](const auto& section) { return section.name == software; };
@@ -112,14 +114,15 @@ std::variant<Machine, Skipped> machine_of(const SystemFacts& system, const std::
   if (!system.n_gpus) return not_stated("the number of GPUs");
   const auto devices = *system.n_gpus;
   if (devices > machine::kMaxDevices) {
-    return Skipped{fmt::format("{} GPUs are more than {}", devices, machine::kMaxDevices)};
+    return Skipped{
+        fmt::format("{} GPUs are more than the supported {}", devices, machine::kMaxDevices)};
   }
   const std::string name(family->machine);
   auto machine = machine::load_machine(fmt::format("{}:1{}", name, section_for(name, software)));
   const auto per_node =
       std::min(devices, system.gpus_per_node.value_or(machine.levels[kGpuLevel].count));
   if (devices % per_node != 0) {
-    return Skipped{fmt::format("{} GPUs are no whole nodes of {}", devices, per_node)};
+    return Skipped{fmt::format("{} GPUs do not fill nodes of {}", devices, per_node)};
   }
   if (auto skipped = set_counts(machine, *family, devices / per_node, per_node)) return *skipped;
   set_bandwidths(machine, system);

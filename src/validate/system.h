@@ -1,5 +1,5 @@
-// The machine that a record was measured on: a built-in machine with its GPU, of as many nodes, its
-// links as fast as the record says.
+// The machine of a record: the built-in machine with its GPU, with the record's number of nodes and
+// link bandwidths.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@
 
 namespace tandem::validate {
 
-// Why a record, or one of its numbers, cannot be predicted.
+// Reason why a record, or one of its numbers, cannot be predicted.
 struct Skipped {
   std::string reason;
-  bool unstated = false;  // the record does not say what was run
+  bool unstated = false;  // the record does not state what was run
 };
 Skipped not_stated(const std::string& what);
 
-// "dgx_a100" for "A100-80GB-SXM"; nothing where no built-in machine has such a GPU.
+// Returns "dgx_a100" for "A100-80GB-SXM"; nullopt if no built-in machine has such a GPU.
 std::optional<std::string> machine_family(std::string_view gpu);
 
-// With the section of its file for `software`, where it has one.
+// Returns the machine with its software profile for `software`, if it has one.
 std::variant<machine::Machine, Skipped> machine_of(const SystemFacts& system,
                                                    const std::string& software = "");
 

@@ -21,11 +21,11 @@ constexpr double kMargin = 0.08;
 constexpr std::size_t kLeastSweep = 3;
 constexpr double kHalfOfPeak = 0.5;
 
-// What a record's numbers are judged by.
+// Numbers by which a record is judged.
 struct Judged {
   const Record* record = nullptr;
   std::optional<Pair> time;        // iterations
-  std::optional<double> constant;  // the iteration at 50 % of peak
+  std::optional<double> constant;  // iteration time at 50 % of peak
   std::vector<Pair> memory;
   std::optional<double> curve;  // mean absolute error
   bool predicted = false;
@@ -38,12 +38,12 @@ struct Outcome {
 };
 
 std::string not_by_kind(const Record& record) {
-  if (record.kind == "hardware") return "a fact about hardware";
-  if (record.kind == "reference_prediction") return "another tool's prediction";
+  if (record.kind == "hardware") return "hardware facts are not predicted";
+  if (record.kind == "reference_prediction") return "the record is another tool's prediction";
   constexpr std::array<std::string_view, 7> kPredicted = {
       "train_step", "train_run", "throughput", "mfu", "memory", "oom", "collective"};
   if (std::ranges::find(kPredicted, record.kind) != kPredicted.end()) return {};
-  return fmt::format("there is no kind '{}'", record.kind);
+  return fmt::format("the kind '{}' is unknown", record.kind);
 }
 
 std::optional<double> at_half_of_peak(const Record& record) {
@@ -56,7 +56,7 @@ std::optional<double> at_half_of_peak(const Record& record) {
   return (*f / peak).value / kHalfOfPeak / static_cast<double>(m->devices());
 }
 
-// Fills in one record's rows.
+// Computes the rows of one record.
 class Judge {
  public:
   Judge(const Record& record, const Predictor& predictor) : record_(record), predictor_(predictor) {
@@ -98,8 +98,9 @@ class Judge {
     if (const auto* value = std::get_if<double>(&metric.value)) r.measured = *value;
     if (const auto* value = std::get_if<bool>(&metric.value)) r.measured = *value ? 1 : 0;
     const auto kind = kind_of(metric.name);
-    if (kind == MetricKind::kOther) return skip(std::move(r), {"a number that is not predicted"});
-    if (r.measured && *r.measured < 0) return skip(std::move(r), {"what was measured is negative"});
+    if (kind == MetricKind::kOther) return skip(std::move(r), {"this metric is not predicted"});
+    if (r.measured && *r.measured < 0)
+      return skip(std::move(r), {"the measured number is negative"});
     if (!r.measured || (kind != MetricKind::kOom && !(*r.measured > 0))) {
       return skip(std::move(r), {"nothing was measured"});
     }
@@ -160,7 +161,7 @@ class Judge {
     if (const auto* skipped = std::get_if<Skipped>(&baseline)) return skip(std::move(r), *skipped);
     constexpr double kPercent = 100;
     const auto& whole = std::get<Prediction>(baseline).activations;
-    if (whole == Bytes{}) return skip(std::move(r), {"the baseline holds no activations"});
+    if (whole == Bytes{}) return skip(std::move(r), {"the baseline has no activations"});
     r.predicted = kPercent * (p.activations / whole);
     r.error = *r.predicted / *r.measured - 1;
     out_.judged.memory.push_back({*r.measured, *r.predicted});
@@ -187,7 +188,7 @@ class Judge {
   const Predictor& predictor_;
   Outcome out_;
   std::optional<std::variant<Prediction, Skipped>> prediction_;
-  std::string time_metric_;  // that the record is judged by
+  std::string time_metric_;  // metric by which the record is judged
 };
 
 std::vector<Outcome> judge_all(const std::vector<Record>& records, const RunOptions& options) {

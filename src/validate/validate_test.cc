@@ -1,5 +1,5 @@
-// A prediction taken for a measurement is predicted without error, in every unit; and what is said
-// of groups, memory and fits is what was put in.
+// Predictions that are used as measurements have no error, in any unit. Reports of groups, memory
+// and fits match their inputs.
 #include "validate/validate.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Metrics, AreThePapersFormulas) {
   const double model = tokens * (6 * 0.1e9 + 12 * 4 * h * 1024);
   EXPECT_NEAR(std::get<double>(from_iteration(r, "mfu_pct", Seconds{2})),
               100 * model / 2 / 8 / 312e12, 1e-9);
-  // Twelve h^2 a layer, forward and backward, and attention.
+  // 12 h^2 per layer, forward and backward, and attention.
   const double layer = 2 * 12 * h * h + 4 * 1024 * h;
   EXPECT_NEAR(std::get<Flops>(hardware_flops(r)).value, 3 * tokens * (4 * layer + 2 * 51200 * h),
               1e6);
@@ -61,13 +61,14 @@ TEST(Validation, OfItsOwnPredictionsHasNoError) {
   ASSERT_EQ(report.rows.size(), 3U);
   EXPECT_NEAR(report.rows[0].error.value(), 0, 1e-12);
   EXPECT_NEAR(report.rows[1].error.value(), 0, 1e-12);
-  EXPECT_EQ(report.rows[2].skipped, "a number that is not predicted");
+  EXPECT_EQ(report.rows[2].skipped, "this metric is not predicted");
   EXPECT_EQ(report.coverage, 1);
   EXPECT_EQ(report.groups.at("g").n, 1U);
   EXPECT_FALSE(report.groups.at("g").is_judged());
 }
 
-// Three strategies of one job, the second measured the fastest and predicted otherwise.
+// Three strategies of one job. The second has the fastest measurement but not the fastest
+// prediction.
 TEST(Validation, GroupsSweeps) {
   std::vector<Record> records;
   for (const std::int64_t tp : {1, 2, 4}) {
@@ -86,7 +87,7 @@ TEST(Validation, GroupsSweeps) {
   const auto wrong = validate(records, {}).groups.at("g");
   EXPECT_EQ(wrong.sweep_spearman, -1);
   EXPECT_GT(wrong.regret.value(), 0);
-  records[1].batch.global = 64;  // now another sweep, of one
+  records[1].batch.global = 64;  // a separate sweep with one member
   EXPECT_EQ(validate(records, {}).groups.at("g").sweeps, 0U);
 }
 
@@ -110,7 +111,7 @@ TEST(Validation, AnswersWhatFits) {
   EXPECT_EQ(answer_of(Bytes{107}, Bytes{100}), Answer::kMargin);
   EXPECT_EQ(answer_of(Bytes{109}, Bytes{100}), Answer::kDoesNotFit);
 
-  // What is predicted to take so many hundredths of what may be used; ran it out?
+  // Predicted share of the available memory, and whether the run was out of memory.
   struct Case {
     double used;
     bool ran_out;
@@ -165,12 +166,12 @@ TEST(Validation, SkipsByKindAndSaysWhy) {
   negative.measured = {number("iter_s", -1)};
   const auto report = validate({fact, other, unknown, known, impossible, misspelt, negative}, {});
   ASSERT_EQ(report.rows.size(), 7U);
-  EXPECT_EQ(report.rows[0].skipped, "a fact about hardware");
-  EXPECT_EQ(report.rows[1].skipped, "another tool's prediction");
-  EXPECT_EQ(report.rows[2].skipped, "the model's layers is not stated");
-  EXPECT_EQ(report.rows[5].skipped, "there is no kind 'train_stp'");
-  EXPECT_EQ(report.rows[6].skipped, "what was measured is negative");
-  EXPECT_EQ(report.coverage, 1.0 / 3);  // what is not stated does not count
+  EXPECT_EQ(report.rows[0].skipped, "hardware facts are not predicted");
+  EXPECT_EQ(report.rows[1].skipped, "the record is another tool's prediction");
+  EXPECT_EQ(report.rows[2].skipped, "the model's 'layers' is not stated");
+  EXPECT_EQ(report.rows[5].skipped, "the kind 'train_stp' is unknown");
+  EXPECT_EQ(report.rows[6].skipped, "the measured number is negative");
+  EXPECT_EQ(report.coverage, 1.0 / 3);  // unstated records do not count
   EXPECT_EQ(report.coverage_of_all, 1.0 / 4);
 }
 
@@ -191,7 +192,8 @@ TEST(Validation, IsTheSameOnSeveralThreads) {
   }
 }
 
-// Measured on a machine with other numbers: the fit finds them, and predicts a size left out.
+// The records are measured on a machine with other numbers. The fit finds them, and predicts a
+// held-out size.
 TEST(Fits, FindTheMachineThatWasMeasured) {
   const auto parameters = parameters_named("compute_utilization,level gpu utilization");
   const FittedNumbers truth = {{parameters[0], 0.45}, {parameters[1], 0.33}};
@@ -225,7 +227,7 @@ TEST(Fits, FindTheMachineThatWasMeasured) {
   EXPECT_NE(section_text(stack, found).find(line), std::string::npos) << line;
 }
 
-// Both attention kernels of the layout sweep: one set of numbers but for attention itself.
+// Both attention kernels of the layout sweep share all numbers but that of attention.
 TEST(Fits, LeaveWhatSectionsOfOneStackDifferIn) {
   std::vector<Record> records;
   for (const char* kernel : {"flash_attention2", "flash_attentionv1.0.8"}) {

@@ -281,7 +281,7 @@ inline std::string wrong_shards(const Graph& pcg, std::uint64_t seed) {
 }  // namespace trial
 
 // Whether types are compared, or values alone. A target that is illegal, or of another type than
-// the source, is not applied (docs/decisions/0028).
+// the source, is not applied (docs/internals/decisions/0028).
 enum class Types : std::uint8_t { kCompared, kOfWholeTensors, kNotCompared };
 
 // Returns why the rule is false there, or "" if `draws` draws of numbers show no difference.

@@ -1,4 +1,4 @@
-"""MAD-Max's public model a second time, from the formulas that docs/madmax.md states: a list of what
+"""MAD-Max's public model a second time, from the formulas that docs/internals/madmax.md states: a list of what
 the two streams do, with names of what each piece waits for, then an event loop. Slow and obvious;
 it shares nothing with src/madmax, which folds over layers and keeps no list."""
 

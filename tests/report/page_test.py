@@ -114,7 +114,7 @@ def check_rules(of):
     for node in others:
         of.js(f"selection.set({node}, 'find')")
         told = of.js("document.getElementById('details').innerText")
-        expect(f"node {node} was made by none", "no rewriting made this node" in told)
+        expect(f"node {node} was made by none", "no rewrite made this node" in told)
         expect(f"node {node} has its time", "forward" in told)
     of.js("selection.set(null, 'find')")
 

@@ -263,7 +263,7 @@ class Walk:
             time.sleep(3)
             os.truncate(folder / "x.npy", 4096)
             out, err = run.communicate(timeout=120)
-            self.fails(f"data cut off, {devices} devices", Answer([], run.returncode, out, err), traces, "x.npy", "cut off")
+            self.fails(f"data cut off, {devices} devices", Answer([], run.returncode, out, err), traces, "x.npy", "while it was read")
 
 
 PARTS = ["kills", "stops", "launchers", "control_c", "sharded", "damages", "others", "full_disk", "data"]

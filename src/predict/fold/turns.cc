@@ -40,7 +40,7 @@ class Ordering {
       moved = false;
       for (std::size_t r = 0; r < turns_.size(); ++r) moved = advance(r) || moved;
     }
-    CHECK(out_.turns.size() == out_.first_place.back(), "a rank waits for ever");
+    CHECK(out_.turns.size() == out_.first_place.back(), "deadlock: a rank waits forever");
     count_stretches();
     return std::move(out_);
   }

@@ -1,5 +1,5 @@
-// What all parts of the page share: the document, numbers as text, elements, colours, what is
-// selected.
+// Shared by all parts of the page: the document, numbers as text, elements, colours, and the selected
+// node.
 'use strict';
 
 const plan = JSON.parse(document.getElementById('plan-data').textContent);
@@ -66,7 +66,7 @@ function chip(kind, outlined, text) {
     style: {background: colour, 'border-color': colour, color: outlined ? colour : ''}}, text || kindText(kind));
 }
 function empty(...text) { return make('p', {class: 'empty'}, ...text); }
-// rows of cells; a cell is a text, an element, or [text] for a number.
+// Makes a table from rows of cells. A cell is a text, an element, or [text] for a number.
 function table(head, rows) {
   const cell = (tag, content) => Array.isArray(content) ? make(tag, {class: 'n'}, content[0]) : make(tag, null, content);
   return make('div', {class: 'scroll'}, make('table', null,
@@ -78,7 +78,7 @@ function table(head, rows) {
 
 const kReported = ['compute', 'embedding', 'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'send_recv'];
 const kMemory = ['weights', 'optimizer_state', 'gathered_weights', 'gradients', 'activations', 'inputs'];
-// Broadcasts, shifts and halos are sends and receives.
+// Returns the reported kind of a task: broadcasts, shifts and halos count as sends and receives.
 function reported(kind) { return kReported.includes(kind) || kind === 'idle' ? kind : 'send_recv'; }
 
 let colours = {};
@@ -91,7 +91,7 @@ function readColours() {
   }
 }
 
-const themed = [];  // what draws anew when the theme changes
+const themed = [];  // functions that redraw when the theme changes
 function setTheme(name) {
   document.documentElement.dataset.theme = name;
   byId('theme').textContent = name === 'dark' ? 'Light' : 'Dark';
@@ -102,7 +102,7 @@ function setTheme(name) {
 function startTheme() {
   const system = matchMedia('(prefers-color-scheme: dark)');
   let chosen = null;
-  try { chosen = localStorage.getItem('tandem-theme'); } catch (e) { /* a page from a file may have none */ }
+  try { chosen = localStorage.getItem('tandem-theme'); } catch (e) { /* a page opened from a file may have no storage */ }
   setTheme(chosen || (system.matches ? 'dark' : 'light'));
   system.addEventListener('change', () => { if (!chosen) setTheme(system.matches ? 'dark' : 'light'); });
   byId('theme').addEventListener('click', () => {
@@ -127,7 +127,7 @@ function showTip(x, y, ...content) {
 function hideTip() { byId('tip').hidden = true; }
 function tipRow(...text) { return make('div', {class: 'row'}, ...text); }
 
-// --- What is selected: a node of the graph, by number -----------------------------------------
+// --- Selection: a node of the graph, by number ------------------------------------------------
 
 const selection = {
   node: null,
@@ -139,7 +139,8 @@ const selection = {
   },
 };
 
-// The first index in [0, size) for which `holds` is true, or size; it is false, then true.
+// Returns the first index in [0, size) for which `holds` is true, or size. `holds` must be false up to
+// an index and true from there on.
 function firstWhere(size, holds) {
   let low = 0;
   let high = size;

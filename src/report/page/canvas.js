@@ -1,5 +1,5 @@
-// A canvas that is drawn once a frame at the most, in sharp pixels, and that can be moved and zoomed
-// by mouse, fingers and keys. Axes zoom together, or only the horizontal one.
+// A canvas that is drawn at most once per frame, at the screen's resolution. Mouse, fingers and keys
+// pan and zoom it. Both axes zoom together, or only the horizontal one.
 'use strict';
 
 class Board {
@@ -54,8 +54,8 @@ class Board {
   }
 }
 
-// What moves and zooms a board: `pan(dx, dy)` in pixels, `zoom(factor, x, y)` about a point.
-// `hover(point, event)`, `click(point, event)`, `leave()` say where the pointer is.
+// Connects the events of a board to the functions of `does`: `pan(dx, dy)` in pixels,
+// `zoom(factor, x, y)` about a point, `fit()`, `hover(point, event)`, `click(point, event)`, `leave()`.
 function steer(board, does) {
   const canvas = board.canvas;
   const pointers = new Map();
@@ -64,7 +64,7 @@ function steer(board, does) {
     if (event.button > 0) return;
     const wasFocused = document.activeElement === canvas;
     canvas.focus({preventScroll: true});
-    // On a touch screen the first tap takes up the canvas; until then fingers move the page.
+    // On a touch screen, the first tap focuses the canvas. Until then, fingers scroll the page.
     if (event.pointerType === 'touch' && !wasFocused) { moved = 0; pointers.set(event.pointerId, board.point(event)); return; }
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, board.point(event));

@@ -1,9 +1,9 @@
-// The graph on its canvas: drawn coarser from further away, searched, walked through by keys.
+// The graph on its canvas. It shows less detail when zoomed out, and supports search and arrow keys.
 'use strict';
 
 const kKinds = {all_reduce: 'all-reduce', all_gather: 'all-gather', reduce_scatter: 'reduce-scatter', all_to_all: 'all-to-all', send_recv: 'send'};
 
-// The moves of every node: [{operand, kind, over, bytes, times, backward, again}].
+// Indexes the moves by node: [{operand, kind, over, bytes, times, backward, again}].
 function readMoves(graph) {
   graph.moves_by_node = new Map();
   for (const [node, operand, kind, over, size, times, backward, again] of graph.moves || []) {
@@ -18,7 +18,7 @@ class GraphView {
     readMoves(graph);
     this.graph = graph;
     this.folded = true;
-    this.unfolded = new Set();  // blocks, by where they start
+    this.unfolded = new Set();  // blocks, by their first node
     this.view = {x: 0, y: 0, scale: 1};
     this.wholeFolding = new Folding(graph, () => true);
     this.board = new Board('graph-canvas', {draw: (c, w, h) => this.draw(c, w, h), resized: () => { if (this.layout && !this.touched) this.start(); }});
@@ -45,11 +45,11 @@ class GraphView {
     this.layout = layOut(this.graph, this.folding);
     this.longest = Math.max(1e-12, ...this.layout.nodes.map((n) => this.timeOf(n.id)));
     for (const n of this.layout.nodes) this.label(n);
-    // Layers by where they end, so that those in sight are found by halving.
+    // The bottom of each layer, so that binary search finds the visible ones.
     this.bottoms = this.layout.ranks.map((rank) => Math.max(...rank.map((n) => n.y + n.height)));
   }
 
-  // What is known of it, or of the one that stands for it in all foldings.
+  // Returns the facts of a node, or of the node that represents it when all blocks are folded.
   factsOf(id) {
     const facts = this.graph.facts || {};
     return facts[id] || facts[this.wholeFolding.standsFor(id)] || null;
@@ -70,7 +70,7 @@ class GraphView {
     node.name = g.name[node.id];
     node.op = this.opOf(node.id);
     node.type = this.typeOf(node.id);
-    node.how = this.textOf('how_of', 'how', node.id) || (g.how ? 'as on one device' : '');
+    node.how = this.textOf('how_of', 'how', node.id) || (g.how ? 'not partitioned' : '');
     node.rule = ((g.rules || {})[node.id] || [])[0];
     for (const s of node.stored) {
       s.name = g.name[s.id];
@@ -79,7 +79,7 @@ class GraphView {
     }
   }
 
-  // --- Where one looks ------------------------------------------------------------------------
+  // --- Viewport -------------------------------------------------------------------------------
 
   start() {
     const {left, right} = this.layout;
@@ -113,7 +113,7 @@ class GraphView {
     this.touched = true;
     this.board.redraw();
   }
-  // Brings a node into sight; of a weight the one that reads it.
+  // Scrolls to a node. For a weight, scrolls to the node that reads it.
   show(id) {
     const node = this.shown(id);
     if (!node) return;
@@ -139,7 +139,7 @@ class GraphView {
     return null;
   }
 
-  // --- What is under the pointer --------------------------------------------------------------
+  // --- Pointer --------------------------------------------------------------------------------
 
   toGraph(p) { return {x: (p.x - this.view.x) / this.view.scale, y: (p.y - this.view.y) / this.view.scale}; }
   find(p) {
@@ -180,15 +180,15 @@ class GraphView {
     this.hovered = node || null;
     this.board.redraw();
     if (move) {
-      showTip(event.clientX, event.clientY, make('b', null, kindText(move.kind)), tipRow(`${bytes(move.bytes)} a device, ${plural(move.times, 'time')} a step`),
-        tipRow('over ' + move.over), tipRow(move.again ? 'again, for the backward pass' : move.backward ? 'in the backward pass' : 'in the forward pass'));
+      showTip(event.clientX, event.clientY, make('b', null, kindText(move.kind)), tipRow(`${bytes(move.bytes)} per device, ${plural(move.times, 'time')} per step`),
+        tipRow('over ' + move.over), tipRow(move.again ? 'repeated for the backward pass' : move.backward ? 'in the backward pass' : 'in the forward pass'));
     } else if (stored) {
       showTip(event.clientX, event.clientY, make('b', null, stored.name), tipRow(this.textOf('type', 'types', stored.id)),
-        tipRow(this.textOf('how_of', 'how', stored.id) || 'whole on every device'), tipRow(stored.size + ' a device'));
+        tipRow(this.textOf('how_of', 'how', stored.id) || 'not sharded'), tipRow(stored.size + ' per device'));
     } else if (node && this.view.scale < 0.62) {
       showTip(event.clientX, event.clientY, make('b', null, node.name), tipRow(`${node.op} ${node.type}`), tipRow(node.how), tipRow(node.time));
     } else if (frame) {
-      showTip(event.clientX, event.clientY, `The same ${frame.count} times. Click to draw all of them.`);
+      showTip(event.clientX, event.clientY, `Repeated ${frame.count} times. Click to draw all of them.`);
     } else {
       hideTip();
     }
@@ -300,7 +300,7 @@ class GraphView {
       }
       return;
     }
-    // Out to the lane, down, and in again from above.
+    // The edge goes out to the lane, down, and back in from above.
     const out = e.from.x + 22;
     const into = e.to.x + 22;
     const turn = 10;
@@ -334,7 +334,7 @@ class GraphView {
       c.strokeStyle = n === this.hovered ? colours.faint : colours['line-strong'];
       c.lineWidth = 1;
       c.stroke();
-      // How much of the time: a bar along the left side.
+      // A bar on the left side shows the share of the time.
       c.fillStyle = colours[kind];
       c.globalAlpha = 0.3 + 0.7 * n.share;
       if (n.share > 0) {
@@ -464,7 +464,7 @@ function startFind(view) {
     list.replaceChildren(...(hits.length
       ? hits.map((id, i) => make('li', {role: 'option', id: 'hit' + i, onmousedown: (e) => { e.preventDefault(); choose(i); }}, graph.name[id],
         make('span', null, graph.ops[graph.op[id]])))
-      : [make('li', {class: 'none'}, 'No node is called so.')]));
+      : [make('li', {class: 'none'}, 'No node has this name.')]));
     list.hidden = false;
     field.setAttribute('aria-expanded', 'true');
     mark();
@@ -500,11 +500,11 @@ function startGraph() {
   if (plan.before) startBefore(main);
   fill('legend-kinds', Object.entries(kKinds).map(([kind, text]) => make('span', null, swatch(`var(--${kind})`), text)),
     make('span', null, swatch('var(--soft)'), 'forward'), make('span', null, swatch('var(--soft)', 'outlined'), 'backward'),
-    make('span', null, swatch('var(--compute)'), 'share of the time, left side of a node'));
+    make('span', null, swatch('var(--compute)'), 'share of the time (left side of a node)'));
   return main;
 }
 
-// Two graphs on one canvas: the plan's and the one that rewriting began with.
+// Lets the canvas switch between the plan's graph and the model's graph before rewrites.
 function startBefore(main) {
   const choice = byId('before-choice');
   choice.hidden = false;

@@ -1,14 +1,14 @@
-// Where the nodes of a graph stand. What repeats is shown by its first round; weights and inputs
-// stand inside the operators that read them. Operators are in layers, each below what it reads;
-// edges to the next layer go straight, longer ones down a lane beside the graph, one for each
-// tensor, so that they cross no node.
+// Places the nodes of a graph. A folded block shows its first iteration. Weights and inputs are drawn
+// inside the operators that read them. Operators are in layers, each below its operands. Edges to the
+// next layer are straight. Longer edges run down a lane beside the graph, one per tensor, so that
+// they cross no node.
 'use strict';
 
 const kNodeWidth = 252;
 const kLine = 16;
 const kPill = 18;
 
-// Which node stands for which: the first round's, in blocks that are folded.
+// Maps each node of a folded block to the node of the first iteration that represents it.
 class Folding {
   constructor(graph, isFolded) {
     this.blocks = graph.blocks || [];
@@ -24,7 +24,7 @@ class Folding {
     }
     return id;
   }
-  // Of the folded blocks that are shown: {block, from, to, count in all}.
+  // Returns the frames of the folded blocks: {block, from, to, count, depth}.
   frames() {
     const out = [];
     const visit = (blocks, offset, times, depth) => {
@@ -40,7 +40,7 @@ class Folding {
     visit(this.blocks, 0, 1, 0);
     return out;
   }
-  // How many nodes a shown one stands for.
+  // Returns the number of nodes that a shown node represents.
   times(id) {
     let out = 1;
     const visit = (blocks, offset) => {
@@ -56,7 +56,7 @@ class Folding {
   }
 }
 
-// {nodes, edges, frames, at: Map(id -> node), left, right, bottom}
+// Returns {nodes, edges, ranks, frames, at: Map(id -> node), left, right, bottom}.
 function layOut(graph, folding) {
   const size = graph.name.length;
   const nodes = [];
@@ -106,7 +106,8 @@ function layOut(graph, folding) {
   return {nodes, edges, at, ranks, frames: layFrames(folding, nodes), ...box};
 }
 
-// Below all that it reads; what reads little itself moves down to who reads it.
+// Assigns each node a layer below its operands. A node without operands moves down to just above its
+// first reader.
 function placeRanks(nodes) {
   for (const node of nodes) for (const e of node.from) node.rank = Math.max(node.rank, e.from.rank + 1);
   for (let i = nodes.length - 1; i >= 0; --i) {
@@ -116,8 +117,8 @@ function placeRanks(nodes) {
   }
 }
 
-// In each layer in the order of the middle of what is above and below, then as near to it as others
-// leave room.
+// Orders the nodes of each layer by the mean position of their neighbours above and below, and places
+// each as near to it as the others allow.
 function placeAcross(ranks) {
   const gap = 34;
   const pack = (rank, wish) => {
@@ -157,10 +158,10 @@ function placeDown(ranks) {
   }
 }
 
-// A lane for each tensor that is read further down than in the next layer.
+// Assigns a lane to each tensor that is read below the next layer.
 function layLanes(ranks, nodes, edges) {
   const leftOf = ranks.map((rank) => Math.min(...rank.map((n) => n.x)));
-  const busy = [];  // by lane: the layer from which it is free
+  const busy = [];  // by lane: the first layer from which it is free
   let leftmost = 0;
   const long = new Map();
   for (const e of edges) {

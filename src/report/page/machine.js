@@ -1,5 +1,5 @@
-// The machine: its devices in their levels, coloured by what they do, or by the part that they hold
-// of the selected node's tensor.
+// The machine: its devices by level, coloured by equivalence class or by the shard that they hold of
+// the selected node's tensor.
 'use strict';
 
 class MachineView {
@@ -15,7 +15,7 @@ class MachineView {
     this.describe();
   }
 
-  // What 1 more in a digit of the machine adds to a device's number.
+  // Returns for each digit the difference in device number between neighbours in this digit.
   stridesOf() {
     const {digits} = this.machine;
     const strides = new Array(digits.length).fill(0);
@@ -34,9 +34,9 @@ class MachineView {
   classes() { return this.machine.class_digits.reduce((n, d) => n * this.machine.digits[d].size, 1); }
   stages() { return this.machine.stage_digits.reduce((n, d) => n * this.machine.digits[d].size, 1); }
 
-  // --- Where devices stand --------------------------------------------------------------------
+  // --- Placement of devices -------------------------------------------------------------------
 
-  // Boxes in boxes: units of a level beside each other, in as many rows as there is room for.
+  // Nests boxes by level. The units of a level are in a row, or in several rows if they need more room.
   layOut(width) {
     const {levels} = this.machine;
     const room = width - 24;
@@ -74,16 +74,17 @@ class MachineView {
     }
   }
 
-  // --- Who does or holds what -----------------------------------------------------------------
+  // --- Shards ---------------------------------------------------------------------------------
 
-  // Of the selected node: which part of its tensor each device has.
+  // Returns the layout of the selected node's tensor, or null.
   layout() {
     const node = selection.node;
     const g = plan.graph;
     if (node === null || this.graphView.graph !== g || !g.layout) return null;
     return g.layouts[g.layout[node]] || null;
   }
-  // {idle, parts: by dimension {index, of}, copies, partial}. Digits of time do not tell devices apart.
+  // Returns the shard of a device: {idle, dims: by dimension {index, of}, copies, partial, key, of}. Skips
+  // digits of time, which do not tell devices apart.
   part(device, layout) {
     const out = {idle: false, dims: new Map(), copies: 1, partial: 1, key: 0, of: 1};
     for (let i = 0; i < layout.length; ++i) {
@@ -159,16 +160,16 @@ class MachineView {
     const m = this.machine;
     if (layout) {
       const part = this.part(0, layout);
-      const cuts = [...part.dims].map(([d, p]) => `dimension ${d} in ${p.of}`);
-      const words = [`${cuts.length ? cuts.join(', ') : 'whole'}`, part.copies > 1 ? `${part.copies} copies` : '', part.partial > 1 ? `${part.partial} partial sums (dots)` : ''].filter(Boolean);
-      fill('machine-legend', make('span', null, `Coloured by the part that a device has of ${plan.graph.name[selection.node]}: ${words.join(', ')}. Outlined devices have none. `),
-        make('button', {class: 'link', type: 'button', onclick: () => selection.set(null, 'machine')}, 'Show who does the same'));
+      const cuts = [...part.dims].map(([d, p]) => `dimension ${d} sharded ${p.of} ways`);
+      const words = [`${cuts.length ? cuts.join(', ') : 'not sharded'}`, part.copies > 1 ? `replicated on ${part.copies}` : '', part.partial > 1 ? `${part.partial} partial sums (dots)` : ''].filter(Boolean);
+      fill('machine-legend', make('span', null, `Colours show the shards of ${plan.graph.name[selection.node]}: ${words.join(', ')}. Outlined devices hold none. `),
+        make('button', {class: 'link', type: 'button', onclick: () => selection.set(null, 'machine')}, 'Show device classes'));
       return;
     }
     const n = this.classes();
     const shown = n > 1 && n <= 16 ? [...Array(n).keys()].map((k) => make('span', null, swatch(this.colour(k, n)), m.classes ? m.classes[k].name : `class ${k}`)) : [];
-    fill('machine-legend', shown, make('span', null, n === 1 ? 'All devices do the same, each on its own part of the data. Select a node of the graph to see who holds which part of its tensor.'
-      : 'Select a node of the graph to see who holds which part of its tensor.'));
+    fill('machine-legend', shown, make('span', null, n === 1 ? 'All devices are equivalent, each with its own shard of the data. Select a node of the graph to see the shards of its tensor.'
+      : 'Select a node of the graph to see the shards of its tensor.'));
   }
 
   hover(p, event) {
@@ -189,11 +190,11 @@ class MachineView {
     const layout = this.layout();
     if (layout) {
       const part = this.part(cell.device, layout);
-      lines.push(tipRow(part.idle ? `has nothing of ${plan.graph.name[selection.node]}` : [...part.dims].map(([d, x]) => `part ${x.index + 1} of ${x.of} of dimension ${d}`).join(', ') || 'all of it'));
-      if (!part.idle && part.partial > 1) lines.push(tipRow(`a summand: ${part.partial} add up`));
+      lines.push(tipRow(part.idle ? `holds nothing of ${plan.graph.name[selection.node]}` : [...part.dims].map(([d, x]) => `shard ${x.index + 1} of ${x.of} of dimension ${d}`).join(', ') || 'full tensor'));
+      if (!part.idle && part.partial > 1) lines.push(tipRow(`one of ${part.partial} partial sums`));
     } else if (m.classes) {
       const k = m.classes[this.rank(cell.device, m.class_digits)];
-      if (k) lines.push(tipRow(`compute ${seconds(k.compute_s)}, exposed ${seconds(k.exposed_s)}, idle ${seconds(k.idle_s)}, ${bytes(k.memory_bytes)}`));
+      if (k) lines.push(tipRow(`compute ${seconds(k.compute_s)}, exposed ${seconds(k.exposed_s)}, stall ${seconds(k.idle_s)}, ${bytes(k.memory_bytes)}`));
     }
     showTip(event.clientX, event.clientY, lines);
   }
@@ -201,31 +202,31 @@ class MachineView {
 
 function showLevels() {
   const m = plan.machine;
-  const rows = m.levels.map((l) => [make('span', null, make('b', null, l.name), make('div', {class: 'sub'}, `${l.count} in each unit above`)),
+  const rows = m.levels.map((l) => [make('span', null, make('b', null, l.name), make('div', {class: 'sub'}, `${l.count} per unit of the level above`)),
     make('span', null, `${bytes(l.bytes_per_s)}/s${l.shared ? ' shared' : ''}`, make('div', {class: 'sub'},
-      `${bytes(l.bytes_per_s_and_device)}/s a device, ${seconds(l.latency_s)}${l.topology === 'switch' ? '' : ', ' + l.topology}`))]);
+      `${bytes(l.bytes_per_s_and_device)}/s per device, latency ${seconds(l.latency_s)}${l.topology === 'switch' ? '' : ', ' + l.topology}`))]);
   const devices = m.groups.map((g) => [make('span', null, make('b', null, g.name), g.group ? make('div', {class: 'sub'}, `group ${g.group}, ${g.units} units`) : ''),
-    make('span', null, `${g.flops_per_s ? flops(g.flops_per_s) + '/s' : 'no peak'} in ${head.dtype}`, make('div', {class: 'sub'}, `${bytes(g.memory_bytes)}, ${bytes(g.bytes_per_s)}/s`))]);
-  fill('levels', make('h3', null, 'Links'), table(['level', 'its link'], rows), make('h3', null, 'Devices'), table(['', ''], devices));
+    make('span', null, `${g.flops_per_s ? flops(g.flops_per_s) + '/s' : 'no peak given'} in ${head.dtype}`, make('div', {class: 'sub'}, `${bytes(g.memory_bytes)}, ${bytes(g.bytes_per_s)}/s`))]);
+  fill('levels', make('h3', null, 'Links'), table(['level', 'link'], rows), make('h3', null, 'Devices'), table(['', ''], devices));
 }
 
 function showClasses() {
   const all = plan.machine.classes;
-  if (!all) { fill('classes', make('h3', null, 'Who does the same'), empty('There are too many classes of devices to list.')); return; }
+  if (!all) { fill('classes', make('h3', null, 'Device classes'), empty('There are too many classes of equivalent devices to list.')); return; }
   if (all.length < 2) { fill('classes'); return; }
   const rows = all.slice(0, 32).map((k) => {
-    const bar = make('div', {class: 'tablebar', title: `compute ${seconds(k.compute_s)}, exposed ${seconds(k.exposed_s)}, idle ${seconds(k.idle_s)}`},
+    const bar = make('div', {class: 'tablebar', title: `compute ${seconds(k.compute_s)}, exposed ${seconds(k.exposed_s)}, stall ${seconds(k.idle_s)}`},
       make('i', {style: {flex: `${k.compute_s / head.iteration_s * 1000} 0 0`, background: 'var(--compute)'}}), make('i', {style: {flex: `${k.exposed_s / head.iteration_s * 1000} 0 0`, background: 'var(--all_reduce)'}}),
       make('i', {style: {flex: `${k.idle_s / head.iteration_s * 1000} 0 0`, background: 'var(--idle)'}}));
     return [make('span', null, k.name), bar, [bytes(k.memory_bytes)]];
   });
-  fill('classes', make('h3', null, 'Who does the same: compute, exposed communication, idle; memory'), table(['', '', ['']], rows));
+  fill('classes', make('h3', null, 'Device classes: compute, exposed communication, stall; memory'), table(['', '', ['']], rows));
 }
 
 function startMachine(graphView) {
   const m = plan.machine;
-  byId('machine-note').textContent = `${m.name}: ${plural(m.devices, 'device')}.` + (m.stages > 1 ? ` A pipeline of ${plural(m.stages, 'stage')}.` : '')
-    + (plan.machine.class_digits.length ? '' : ' All of them run the same program.');
+  byId('machine-note').textContent = `${m.name}: ${plural(m.devices, 'device')}.` + (m.stages > 1 ? ` Pipeline of ${plural(m.stages, 'stage')}.` : '')
+    + (plan.machine.class_digits.length ? '' : ' All devices run the same program.');
   showLevels();
   showClasses();
   return new MachineView(graphView);

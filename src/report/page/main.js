@@ -1,4 +1,4 @@
-// Puts the parts of the page together.
+// Starts all parts of the page.
 'use strict';
 
 startTheme();
@@ -25,7 +25,7 @@ addEventListener('keydown', (event) => {
   }
 });
 
-// Which section one reads.
+// Marks the link of the section in view.
 const links = new Map([...document.querySelectorAll('.bar nav a')].map((a) => [a.hash.slice(1), a]));
 const reading = new IntersectionObserver((entries) => {
   for (const entry of entries) {

@@ -1,5 +1,4 @@
-// What fills the memory: at the peak against the limit, and in the course of the step, along the
-// timeline's own axis.
+// Memory: the peak against the limit, and the course over the step on the timeline's axis.
 'use strict';
 
 function memoryText(kind) { return kind.replace('_', ' '); }
@@ -8,7 +7,7 @@ function showMemoryBar() {
   const peak = why.memory_at_peak;
   const limit = why.memory_limit_bytes;
   const parts = kMemory.map((kind) => ({kind, text: memoryText(kind), size: peak[kind + '_bytes']}));
-  parts.push({kind: 'unused', text: 'unused, held by the allocator', size: peak.unused_bytes});
+  parts.push({kind: 'unused', text: 'unused (reserved by the allocator)', size: peak.unused_bytes});
   const shown = parts.filter((p) => p.size > 0);
   const used = peakBytes();
   const whole = Math.max(used, limit);
@@ -16,14 +15,14 @@ function showMemoryBar() {
     shown.map((p) => make('i', {title: `${p.text}: ${bytes(p.size)}`, style: {flex: `${p.size / whole * 1000} 0 0`, background: `var(--${p.kind})`}})),
     limit > used ? make('i', {style: {flex: `${(limit - used) / whole * 1000} 0 0`}}) : '');
   const keys = make('div', {class: 'keys'}, shown.map((p) => make('span', null, swatch(`var(--${p.kind})`), p.text + ' ',
-    make('b', null, bytes(p.size)), ' ' + percent(p.size, used))), make('span', null, limit >= used ? `${bytes(limit - used)} left of ${bytes(limit)}`
-    : make('b', null, `${bytes(used - limit)} more than the ${bytes(limit)} there are`)));
+    make('b', null, bytes(p.size)), ' ' + percent(p.size, used))), make('span', null, limit >= used ? `${bytes(limit - used)} free of ${bytes(limit)}`
+    : make('b', null, `${bytes(used - limit)} above the limit of ${bytes(limit)}`)));
   fill('memory-bar', bar, keys);
-  byId('memory-note').textContent = `The fullest device (number ${peak.device}) holds ${bytes(used)} at its peak, in ${peak.when}, of ${bytes(limit)} that it may use.`
-    + (peak.cache_bytes > 0 ? ` ${bytes(peak.cache_bytes)} of it are keys and values of all tokens so far.` : '');
+  byId('memory-note').textContent = `Peak of the fullest device (device ${peak.device}): ${bytes(used)} of ${bytes(limit)}, in ${peak.when}.`
+    + (peak.cache_bytes > 0 ? ` ${bytes(peak.cache_bytes)} are the KV cache of all tokens so far.` : '');
   const rows = why.largest_tensors.map((t) => [make('span', null, swatch(`var(--${t.part.replace(' ', '_')})`), t.name + (t.count > 1 ? ' ' : ''),
     t.count > 1 ? make('span', {class: 'sub'}, `× ${t.count}`) : ''), t.part, [bytes(t.bytes)], [percent(t.bytes, used)]]);
-  fill('largest', rows.length ? table(['', '', [''], ['of the peak']], rows) : empty('Nothing is held.'));
+  fill('largest', rows.length ? table(['', '', [''], ['of the peak']], rows) : empty('The device holds no tensor.'));
 }
 
 class MemoryCurve {
@@ -125,7 +124,7 @@ class MemoryCurve {
     c.fillStyle = colours.limit;
     if (y < 0) {
       c.textAlign = 'right';
-      c.fillText(`the limit, ${bytes(this.limit)}, is far above`, width - 10, 14);
+      c.fillText(`limit ${bytes(this.limit)} is far above`, width - 10, 14);
       c.textAlign = 'left';
       return;
     }
@@ -154,7 +153,7 @@ class MemoryCurve {
 function startMemory(timeline) {
   showMemoryBar();
   if (timeline && plan.timeline.classes.some((k) => k.memory && k.memory.at.length)) return new MemoryCurve(timeline);
-  byId('memory-canvas').closest('.stage').replaceWith(empty('What is held in the course of the step is not known.'));
+  byId('memory-canvas').closest('.stage').replaceWith(empty('The memory over the course of the step is not known.'));
   byId('memory-class').hidden = true;
   return null;
 }

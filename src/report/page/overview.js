@@ -1,4 +1,4 @@
-// The headline: what was planned, how long a step takes and why, against what else there is.
+// The overview: the job, the time of a step and its parts, and the comparison with other strategies.
 'use strict';
 
 const head = plan.headline;
@@ -8,7 +8,7 @@ function figure(label, value, unit, ...more) {
   return make('div', {class: 'figure'}, make('div', {class: 'label'}, label),
     make('div', {class: 'value'}, value, ' ', make('small', null, unit)), make('div', {class: 'more'}, more));
 }
-// "26.9 s" as its number and its unit.
+// Splits a quantity into number and unit: "26.9 s" -> ["26.9", "s"].
 function split(text) {
   const at = text.indexOf(' ');
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
@@ -25,16 +25,16 @@ function showFigures() {
   const gauge = make('div', {class: 'gauge' + (used > limit ? ' over' : '')},
     make('i', {style: {width: Math.min(100, 100 * used / limit) + '%'}}));
   fill('figures',
-    figure('Time of a step', ...split(seconds(head.iteration_s)), head.bubble_s > 0.005 * head.iteration_s
-      ? percent(head.bubble_s, head.iteration_s) + ' of it idle' : 'on the busiest device'),
+    figure('Step time', ...split(seconds(head.iteration_s)), head.bubble_s > 0.005 * head.iteration_s
+      ? percent(head.bubble_s, head.iteration_s) + ' stall' : 'on the busiest device'),
     figure('Throughput', count(head.throughput), 'samples/s',
       head.tokens_per_s ? count(head.tokens_per_s) + ' tokens/s' : 'batch ' + head.batch),
-    figure('Model FLOP utilization', (100 * head.mfu).toFixed(1), '%', 'of what all devices could compute'),
+    figure('Model FLOP utilization', (100 * head.mfu).toFixed(1), '%', 'of the peak of all devices'),
     figure('Memory', ...split(bytes(used)), gauge,
-      used > limit ? make('b', null, 'does not fit: ') : '', `of ${bytes(limit)} a device may use`));
+      used > limit ? make('b', null, 'does not fit: ') : '', `of ${bytes(limit)} per device`));
 }
 
-// The parts of the iteration: compute, what each kind of communication exposes, idle.
+// Returns the parts of the iteration: compute, exposed communication by kind, and stall.
 function stepParts() {
   const parts = [];
   for (const kind of kReported) {
@@ -44,7 +44,7 @@ function stepParts() {
     const time = computes ? own.serialized_s : own.exposed_s;
     if (time > 0) parts.push({kind, time, text: computes ? kindText(kind) : 'exposed ' + kindText(kind)});
   }
-  if (head.bubble_s > 0) parts.push({kind: 'idle', time: head.bubble_s, text: 'idle'});
+  if (head.bubble_s > 0) parts.push({kind: 'idle', time: head.bubble_s, text: 'stall'});
   return parts;
 }
 function showStep() {
@@ -58,7 +58,7 @@ function showStep() {
   fill('step-bar', bar, keys);
 }
 
-// The best of every family; the search's own figures where there are some.
+// Returns the best strategy of each family, with the search's own figures if it has any.
 function familyRows() {
   const rows = new Map();
   const add = (row) => {
@@ -77,8 +77,8 @@ function showBaselines() {
   const rows = familyRows();
   if (!rows.length) {
     fill('baselines', empty(plan.strategies.why_none
-      ? `There is nothing to compare with: ${plan.strategies.why_none}`
-      : 'No strategy was compared. `tandem report plan.json -o page.html --compare 10` does that.'));
+      ? `No strategy to compare with: ${plan.strategies.why_none}`
+      : 'No strategy was compared. To compare some, run `tandem report plan.json -o page.html --compare 10`.'));
     return;
   }
   const own = {name: head.strategy === 'search' ? 'this plan' : head.strategy, feasible: why.feasible, iteration_s: head.iteration_s, mine: true};
@@ -108,22 +108,22 @@ function showKinds() {
     rows.push([make('span', null, swatch(`var(--${kind})`), kindText(kind)), bar, [seconds(own.serialized_s)],
       [computes ? '' : own.exposed_s > 0 ? seconds(own.exposed_s) : 'none']]);
   }
-  fill('kinds', table(['', '', ['in all'], ['exposed']], rows));
+  fill('kinds', table(['', '', ['total'], ['exposed']], rows));
 }
 
 function showSlowest() {
   const rows = why.slowest_operators.map((o) => [
     make('span', null, o.count > 1 ? `${o.name} ` : o.name, o.count > 1 ? make('span', {class: 'sub'}, `× ${o.count}`) : '', make('div', {class: 'sub'}, o.op)),
     [seconds(o.time_s)], [percent(o.time_s, head.compute_s)]]);
-  fill('slowest', rows.length ? table(['', ['a step'], ['of compute']], rows) : empty('Nothing computes.'));
+  fill('slowest', rows.length ? table(['', ['per step'], ['of compute']], rows) : empty('No task computes.'));
 }
 
 function showExposed() {
   const rows = why.most_exposed.filter((t) => t.exposed_s > 0).map((t) => [
     make('span', null, t.what, make('div', {class: 'sub'}, `over ${t.over}, ${plural(t.times, 'time')}, ${bytes(t.bytes)}`)),
     chip(t.kind), [seconds(t.serialized_s)], [seconds(t.exposed_s)]]);
-  fill('exposed', rows.length ? table(['', '', ['in all'], ['exposed']], rows)
-    : empty('Nothing that is communicated keeps the devices waiting.'));
+  fill('exposed', rows.length ? table(['', '', ['total'], ['exposed']], rows)
+    : empty('No communication is exposed.'));
 }
 
 function showOverview() {
@@ -141,6 +141,6 @@ function showOverview() {
   showExposed();
   const rules = why.rules && why.rules.length
     ? 'The graph is the model’s, rewritten by ' + why.rules.map((r) => r.times > 1 ? `${r.name} × ${r.times}` : r.name).join(', ') + '.'
-    : 'The graph is the model’s own: no rewrites.';
+    : 'The graph is the model’s, without rewrites.';
   fill('schedule', [...why.schedule.in_words, rules].map((s) => make('li', null, s)));
 }

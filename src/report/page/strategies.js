@@ -1,4 +1,4 @@
-// What the plan was compared with, as time against memory, and how the search went.
+// The compared strategies as time against memory, and the result of the search.
 'use strict';
 
 const kSvg = 'http://www.w3.org/2000/svg';
@@ -9,7 +9,7 @@ function shape(tag, attributes, ...children) {
   return element;
 }
 
-// Ticks of a scale with logarithms: 1, 2, 5 times powers of ten.
+// Returns the ticks of a logarithmic scale: 1, 2 and 5 times powers of ten.
 function logTicks(low, high) {
   const all = [];
   for (let p = Math.floor(Math.log10(low)); p <= Math.ceil(Math.log10(high)); ++p) {
@@ -36,7 +36,7 @@ function drawFront() {
   const x = (v) => place(v, x0, x1, edge.left, width - edge.right);
   const y = (v) => place(v, y0, y1, height - edge.bottom, edge.top);
   const svg = shape('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Time against memory of ${points.length} strategies and the plan`});
-  let labelled = -Infinity;  // a label has room where the last one is far enough to the left
+  let labelled = -Infinity;  // position of the last label: the next one needs some distance
   for (const v of logTicks(x0, x1)) {
     svg.append(shape('line', {class: 'axis', x1: x(v), x2: x(v), y1: edge.top, y2: height - edge.bottom}));
     if (x(v) - labelled < 52) continue;
@@ -48,7 +48,7 @@ function drawFront() {
       shape('text', {x: edge.left - 8, y: y(v) + 4, 'text-anchor': 'end'}, seconds(v)));
   }
   svg.append(shape('text', {x: width - edge.right, y: height - 8, 'text-anchor': 'end'}, 'memory of the fullest device →'),
-    shape('text', {x: 4, y: height - 8}, '↑ time of a step'));
+    shape('text', {x: 4, y: height - 8}, '↑ step time'));
   if (limit > x0 && limit < x1) {
     svg.append(shape('rect', {x: x(limit), y: edge.top, width: Math.max(0, width - edge.right - x(limit)), height: height - edge.top - edge.bottom, style: 'fill: var(--limit); opacity: .06'}),
       shape('line', {x1: x(limit), x2: x(limit), y1: edge.top, y2: height - edge.bottom, style: 'stroke: var(--limit); stroke-dasharray: 6 4'}),
@@ -77,46 +77,46 @@ function showStrategies() {
   const points = plan.strategies.points;
   if (!points.length) {
     byId('strategies-note').hidden = true;
-    fill('front', empty(plan.strategies.why_none ? `There is nothing to compare with: ${plan.strategies.why_none}`
-      : 'No strategy was compared. `tandem report plan.json -o page.html --compare 10` takes ten seconds to do that.'));
+    fill('front', empty(plan.strategies.why_none ? `No strategy to compare with: ${plan.strategies.why_none}`
+      : 'No strategy was compared. To compare some for ten seconds, run `tandem report plan.json -o page.html --compare 10`.'));
     return;
   }
   const front = points.filter((p) => p.front).length;
-  byId('strategies-note').textContent = `${plural(points.length, 'known strategy', 'known strategies')} on the same machine, each a dot: further down is faster, further left is smaller. `
-    + (plan.strategies.untried > 0 ? `For ${plan.strategies.untried} more there was no time. ` : '')
-    + `The line joins the ${front} that no other beats in both. Rings do not fit. Both axes are logarithmic.`;
+  byId('strategies-note').textContent = `${plural(points.length, 'known strategy', 'known strategies')} on the same machine, one dot each: lower is faster, further left needs less memory. `
+    + (plan.strategies.untried > 0 ? `${plan.strategies.untried} more were not evaluated in the time limit. ` : '')
+    + `The line is the Pareto front of ${front}. Hollow dots do not fit. Both axes are logarithmic.`;
   drawFront();
   addEventListener('resize', () => { clearTimeout(drawFront.wait); drawFront.wait = setTimeout(drawFront, 150); });
   const best = [...points].sort((a, b) => b.feasible - a.feasible || a.iteration_s - b.iteration_s).slice(0, 12);
-  fill('strategy-table', make('h3', null, 'The fastest of them'), table(['', ['a step'], ['of the plan’s'], ['memory']], best.map((p) => [
-    make('span', null, p.name.replace(/[,:]/g, '$&\u200b'), make('div', {class: 'sub'}, p.feasible ? (p.front ? 'on the line' : '') : 'does not fit')),
+  fill('strategy-table', make('h3', null, 'Fastest strategies'), table(['', ['step time'], ['vs plan'], ['memory']], best.map((p) => [
+    make('span', null, p.name.replace(/[,:]/g, '$&\u200b'), make('div', {class: 'sub'}, p.feasible ? (p.front ? 'on the Pareto front' : '') : 'does not fit')),
     [seconds(p.iteration_s)], [`${(p.iteration_s / head.iteration_s).toFixed(2)} ×`], [bytes(p.memory_bytes)]])));
 }
 
 const kStops = {
-  done: 'It looked at all there was to look at.',
-  beam: 'It looked at all there was; of layouts some had to be dropped unseen, as the graph is far from series-parallel.',
-  budget: 'It stopped as its time was up.',
-  candidates: 'It stopped at the number of candidates it was allowed.',
-  interrupted: 'It was interrupted, and this is the best until then.',
-  fits: 'It stopped at the first plan that fits.',
+  done: 'The search was complete.',
+  beam: 'The search was complete, but dropped some layouts because the graph is far from series-parallel.',
+  budget: 'The search reached its time limit.',
+  candidates: 'The search reached its limit of candidates.',
+  interrupted: 'The search was interrupted; this is the best plan until then.',
+  fits: 'The search stopped at the first plan that fits.',
 };
 
 function showSearch() {
   const s = plan.search;
   if (!s) {
-    fill('found-how', empty('This page was made from a plan file, which does not tell how its plan was found. ',
-      make('code', null, `tandem plan ${head.model} --machine ${head.machine} --report page.html`), ' makes one that does.'));
+    fill('found-how', empty('This page was made from a plan file, which does not record the search. ',
+      make('code', null, `tandem plan ${head.model} --machine ${head.machine} --report page.html`), ' makes a page with the search.'));
     return;
   }
   const rows = [['Candidates', `${s.simulated} simulated` + (s.estimated ? `, ${s.estimated} estimated` : '')], ['Time', seconds(s.seconds)],
     ['Ended', kStops[s.stop_reason] || s.stop_reason]];
   if (s.runner_up) {
-    rows.push(['Next best', `${s.runner_up.strategy}: ${seconds(s.runner_up.iteration_s)}, ${(s.runner_up.iteration_s / head.iteration_s).toFixed(3)} × the plan’s time, ${bytes(s.runner_up.memory_bytes)}`]);
+    rows.push(['Runner-up', `${s.runner_up.strategy}: ${seconds(s.runner_up.iteration_s)}, ${(s.runner_up.iteration_s / head.iteration_s).toFixed(3)} × the plan’s time, ${bytes(s.runner_up.memory_bytes)}`]);
   }
   const bound = s.lower_bound_s;
-  rows.push(['Lower bound', bound ? `${seconds(bound)} for ${s.bound_scope}: the plan is ${(100 * (head.iteration_s / bound - 1)).toFixed(1)} % above it.`
-    : 'None is known for this search.']);
+  rows.push(['Lower bound', bound ? `${seconds(bound)} for ${s.bound_scope}: optimality gap ${(100 * (head.iteration_s / bound - 1)).toFixed(1)} %.`
+    : 'No lower bound is known for this search.']);
   const list = make('dl', {class: 'facts'}, rows.map(([term, text]) => [make('dt', null, term), make('dd', null, text)]));
   const bars = [['this plan', head.iteration_s, true]];
   if (s.runner_up) bars.push([s.runner_up.strategy, s.runner_up.iteration_s]);

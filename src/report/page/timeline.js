@@ -1,6 +1,6 @@
-// The simulated iteration: a row for each stream of each class of devices. What is in sight is found
-// by halving, and what is narrower than a pixel is drawn together, so that a hundred thousand tasks
-// move smoothly.
+// The simulated iteration: a row for each stream of each class of devices. Binary search finds the
+// visible tasks, and tasks narrower than a pixel share one, so that a hundred thousand tasks move
+// smoothly.
 'use strict';
 
 const kRow = 22;
@@ -9,7 +9,7 @@ const kStrip = 7;
 const kClassHead = 26;
 const kAxis = 26;
 
-// Intervals [starts[i], ends[i]) in order, those that touch joined.
+// Returns the intervals [starts[i], ends[i]) in order, merged where they touch or overlap.
 function joined(starts, ends) {
   const order = [...starts.keys()].sort((a, b) => starts[a] - starts[b]);
   const from = [];
@@ -21,8 +21,8 @@ function joined(starts, ends) {
   return {from, to};
 }
 
-// When a stream is busy. Where steps overlap a task may run on into the next iteration; it has run on
-// from the last, too.
+// Returns the intervals in which a stream is busy. If steps overlap, a task may continue into the next
+// iteration. The same task of the previous iteration then fills the start of this one.
 function busyOf(stream, iteration) {
   const starts = Array.from(stream.start);
   const ends = Array.from(stream.end);
@@ -44,9 +44,9 @@ class Stream {
     this.end = Float64Array.from(json.duration, (d, i) => d + json.start[i]);
     this.micro = Uint32Array.from(json.micro_batch);
     this.exposed = new Float64Array(this.size);
-    this.bare = null;  // of what communicates: the intervals with no compute beside them
+    this.bare = null;  // exposed intervals of a stream that communicates
   }
-  // What of its tasks is outside of `busy`, which is in order.
+  // Finds the parts of its tasks outside of `busy`, whose intervals are in order.
   expose(busy) {
     const at = [];
     const from = [];
@@ -101,7 +101,7 @@ class Timeline {
     this.from = 0;
     this.to = this.last;
     this.listeners = [];
-    this.current = null;  // {row, index}, chosen by keys or by a click
+    this.current = null;  // {row, index} of the task selected by keys or a click
     this.board = new Board('timeline-canvas', {draw: (c, w, h) => this.draw(c, w, h), height: () => this.height});
     steer(this.board, {
       sideways: true,
@@ -115,7 +115,7 @@ class Timeline {
     selection.listeners.push(() => this.board.redraw());
   }
 
-  // By state: compute, exposed (of the kind that communicates), idle.
+  // Returns the intervals of compute and of exposed communication by kind. The rest is stall.
   statesOf(busy, streams) {
     const from = [...busy.from];
     const to = [...busy.to];
@@ -150,7 +150,7 @@ class Timeline {
     this.look(t - (t - this.from) / factor, t + (this.to - t) / factor);
   }
 
-  // --- What is under the pointer --------------------------------------------------------------
+  // --- Pointer --------------------------------------------------------------------------------
 
   find(p) {
     const row = this.rows.find((r) => p.y >= r.y && p.y < r.y + kRow);
@@ -160,7 +160,7 @@ class Timeline {
     const s = row.stream;
     const i = firstWhere(s.size, (k) => s.end[k] > t - near);
     if (i >= s.size || s.start[i] > t + near) return null;
-    // Of several within reach the one that is under the pointer.
+    // Prefers the task under the pointer to others within reach.
     const under = firstWhere(s.size, (k) => s.end[k] > t);
     return {row, index: under < s.size && s.start[under] <= t ? under : i};
   }
@@ -176,7 +176,7 @@ class Timeline {
       const exposed = s.exposed[index] * 1e-9;
       lines.push(tipRow(swatch(`var(--${reported(tasks.kind[t])})`), `${kindText(tasks.kind[t])} of ${bytes(tasks.bytes[t])} over ${this.data.overs[tasks.over[t]]}`
         + (time > 0 && tasks.bytes[t] > 0 ? `, ${bytes(tasks.bytes[t] / time)}/s` : '')));
-      lines.push(tipRow(exposed > 0 ? `${seconds(exposed)} of it exposed` : 'hidden behind compute'));
+      lines.push(tipRow(exposed > 0 ? `${seconds(exposed)} exposed` : 'overlapped with compute'));
     }
     return lines;
   }
@@ -256,7 +256,7 @@ class Timeline {
     c.textAlign = 'left';
   }
 
-  // The strip that says what the devices do: compute, wait for what is communicated, or nothing.
+  // Draws the strip that shows what the devices do: compute, wait for communication, or stall.
   drawStates(c, head) {
     const y = head.y + kClassHead;
     const s = head.states;
@@ -378,8 +378,8 @@ class Timeline {
   }
 }
 
-// What is narrower than a pixel shares one: the kind with most of it gives the colour, and it is the
-// paler the less of the pixel is taken up.
+// Merges tasks that are narrower than a pixel. The kind with the largest part gives the colour, which
+// is paler if less of the pixel is busy.
 class Columns {
   constructor(left, width, kinds) {
     this.left = left;
@@ -392,7 +392,7 @@ class Columns {
       this.finish(draw);
       const from = Math.max(x0, this.left);
       const to = Math.min(x1, this.right);
-      // A gap of a hair tells neighbours apart where there is room.
+      // A thin gap separates neighbours if there is room.
       if (to > from) draw(from, to - from > 3 ? to - from - 0.6 : to - from, kind, 1);
       return;
     }
@@ -415,7 +415,7 @@ class Columns {
   }
 }
 
-// Ticks in one unit: "120 ms", "120.5 ms".
+// Returns the text of a tick, with the digits that `step` needs: "120 ms", "120.5 ms".
 function timeText(value, step) {
   const size = Math.max(Math.abs(value), step);
   const [unit, base] = size >= 1 ? ['s', 1] : size >= 1e-3 ? ['ms', 1e-3] : size >= 1e-6 ? ['µs', 1e-6] : ['ns', 1e-9];
@@ -426,15 +426,15 @@ function timeText(value, step) {
 function startTimeline() {
   const data = plan.timeline;
   const left = data.classes_in_all - data.classes.length;
-  byId('timeline-note').textContent = `One iteration of ${seconds(data.iteration * 1e-9)}, a group of rows for devices that do the same. `
-    + 'The strip on top of a group tells what these devices do: compute, wait for communication, or nothing. Communication is pale where compute hides it and full where it is exposed.'
-    + (data.steps_overlap ? ' Steps flow into each other: what is shown starts in one iteration.' : '')
-    + (left > 0 ? ` Of ${data.classes_in_all} classes of devices ${data.classes.length} are shown, the busiest among them: all would be too many to look at.` : '');
+  byId('timeline-note').textContent = `One iteration of ${seconds(data.iteration * 1e-9)}, with a group of rows for each class of equivalent devices. `
+    + 'The strip on top of a group shows what these devices do: compute, wait for communication, or stall. Communication is pale where it is overlapped with compute and solid where it is exposed.'
+    + (data.steps_overlap ? ' Steps overlap: the tasks shown start in one iteration.' : '')
+    + (left > 0 ? ` ${data.classes.length} of ${data.classes_in_all} classes of devices are shown, including the busiest.` : '');
   const kinds = new Set((data.tasks.kind || []).map(reported));
   fill('legend-timeline', kReported.filter((k) => kinds.has(k)).map((k) => make('span', null, swatch(`var(--${k})`), kindText(k))),
-    make('span', null, swatch('var(--idle)'), 'idle'));
+    make('span', null, swatch('var(--idle)'), 'stall'));
   if (!data.classes.length || !data.classes.some((k) => k.streams.length)) {
-    byId('timeline-canvas').closest('.stage').replaceWith(empty('Nothing runs: the timeline is empty.'));
+    byId('timeline-canvas').closest('.stage').replaceWith(empty('No task runs: the timeline is empty.'));
     return null;
   }
   return new Timeline(data);
