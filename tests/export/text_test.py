@@ -139,7 +139,7 @@ class Flags(unittest.TestCase):
         got = flags(network, "megatron:tp=2,pp=2", "megatron")
         self.assertEqual(got["--pipeline-model-parallel-layout"], '"Et*3|L"')
         self.assertIn("no layer", self.refused(network, "megatron:tp=1,pp=4", "megatron")["message"])
-        self.assertIn("inside of a layer", self.refused("gpt3_175b:layers=18", "megatron:tp=8,pp=16,dp=8", "megatron",
+        self.assertIn("inside a layer", self.refused("gpt3_175b:layers=18", "megatron:tp=8,pp=16,dp=8", "megatron",
                                                         **self.GPT3)["message"])
 
     def test_torchtitan(self):
@@ -167,12 +167,12 @@ class Flags(unittest.TestCase):
 
     def test_refusals_say_why(self):
         for strategy, target, words in (
-                ("megatron:tp=2", "torchtitan", "a copy of all weights"),
-                ("megatron:tp=2,zero=3", "torchtitan", "along the sequence"),
+                ("megatron:tp=2", "torchtitan", "only in pure data parallelism"),
+                ("megatron:tp=2,zero=3", "torchtitan", "requires sequence parallelism"),
                 ("megatron:tp=2", "deepspeed", "tensor parallelism"),
                 ("megatron:tp=2,pp=2", "torch", "2 pipeline stages"),
                 ("megatron:tp=1,pp=4,schedule=gpipe", "megatron", "GPipe"),
-                ("deepspeed:zero=1,micro=2", "torchtitan", "once a step"),
+                ("deepspeed:zero=1,micro=2", "torchtitan", "once per step"),
                 ("madmax:transformer=tp/tp", "megatron", "the nearest degrees of parallelism")):
             with self.subTest(f"{strategy} {target}"):
                 self.assertIn(words, self.refused(LLAMA, strategy, target)["message"])
