@@ -228,9 +228,9 @@ StepWork work_of_step(const Setup& setup) {
 }
 
 // The table of the comparison, with the emphasis of each row.
-class Comparison {
+class PlanComparison {
  public:
-  Comparison(const Setup& setup, const search::Result& result)
+  PlanComparison(const Setup& setup, const search::Result& result)
       : setup_(setup),
         result_(result),
         work_(work_of_step(setup)),
@@ -293,7 +293,7 @@ void print_comparison(const Setup& setup, const search::Result& result) {
         setup.offered->fits ? "fewer devices are faster here"
                             : "no plan for all of them was found that fits");
   }
-  Comparison comparison(setup, result);
+  PlanComparison comparison(setup, result);
   comparison.add(best.name == "search" ? "plan" : "plan = " + best.name, best);
   for (const auto& faster : result.faster) comparison.add(faster.name + " (more complex)", faster);
   for (const auto& b : result.baselines) {
