@@ -301,12 +301,6 @@ class Changes {
 
 }  // namespace
 
-std::string FittingChange::text() const {
-  std::vector<std::string> words;
-  for (const auto& change : changes) words.push_back(change.text);
-  return join(words, ", or ") + (note.empty() ? "" : " (" + note + ")");
-}
-
 bool ended_early(const Setup& setup, const search::Result& result) {
   return search::is_early(result.stop_reason) &&
          !search::is_too_large(setup.graph, setup.machine, setup.options);

@@ -25,9 +25,6 @@ struct FittingChange {
   std::vector<Change> changes;  // at least one, smallest first
   std::string note;             // note about all changes; empty: none
   Bytes more;                   // memory that a device needs beyond its limit, so that a plan fits
-
-  // Returns "--margin 0.03 instead of 0.05, or dgx_h100:7 instead of dgx_h100:6".
-  [[nodiscard]] std::string text() const;
 };
 // Returns the changes for `job`. `result` is that of the search that found no plan. If that search
 // ended early, no further search is started.

@@ -107,9 +107,10 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
   return ExitCode::kCannot;
 }
 
-// Returns the number of devices of `row`, if the plan is for a part of the machine.
+// Returns the number of devices that an alternative to the plan uses.
 std::int64_t devices_of(const Setup& setup, const search::Evaluated& row) {
-  return row.devices > 0 ? row.devices : setup.offered.value().devices;
+  if (row.devices > 0) return row.devices;
+  return setup.offered ? setup.offered->devices : setup.machine.devices();
 }
 
 // Returns the JSON of a baseline. If no settings of its family fit, it has those that need the
@@ -243,13 +244,13 @@ class PlanComparison {
 
   void add(const std::string& label, const search::Evaluated& row) {
     const auto& s = row.simulation;
-    const auto devices = row.devices > 0 ? row.devices : setup_.machine.devices();
+    const bool is_plan = &row == &*result_.best;
+    const auto devices = is_plan ? setup_.machine.devices() : devices_of(setup_, row);
     const auto rate = work_.count / s.iteration.value / static_cast<double>(devices);
     const auto ratio = s.iteration / result_.best->simulation.iteration;
     table_.add({label, seconds_text(s.iteration.value), si(rate),
                 fmt::format("{:.1f} %", 100 * s.mfu), bytes_text(s.memory.value),
                 row.feasible ? fmt::format("{:.2f} x", ratio) : "does not fit"});
-    const bool is_plan = &row == &*result_.best;
     emphases_.push_back(is_plan ? strong : row.feasible ? plain : faint);
   }
   void add_unusable(const Unusable& unusable) {

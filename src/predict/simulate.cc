@@ -21,6 +21,7 @@
 #include "predict/few_micro_batches.h"
 #include "predict/gradient_sync.h"
 #include "predict/holders.h"
+#include "predict/touched.h"
 
 namespace tandem::predict {
 
@@ -110,7 +111,7 @@ class Simulator {
     const Holders holders(program_);
     const bool may_be_alike = class_digits_ != program_.schedule.digits;
     if (may_be_alike) groups_.join(alike(program_, machine_, holders, groups_));
-    const auto touched = may_be_alike ? this->touched(holders) : Touched{};
+    const auto touched = may_be_alike ? find_touched(program_, holders) : Touched{};
     std::map<std::pair<std::size_t, std::int64_t>, ListLoads> loads;  // by group and rank
     for (std::size_t number = 0; number < groups_.count(); ++number) {
       const auto device = groups_.device(number);
@@ -144,45 +145,6 @@ class Simulator {
       classes_.push_back(std::move(c));
     }
     timeline_.resize(classes_.size());
-  }
-
-  // Kinds of the buffers that each task reads or writes. Equal lists are stored once.
-  struct Touched {
-    std::vector<std::vector<std::size_t>> lists;
-    std::vector<std::uint32_t> of_task;
-  };
-  [[nodiscard]] Touched touched(const Holders& holders) const {
-    Touched out;
-    std::map<std::vector<std::size_t>, std::uint32_t> numbers;
-    std::vector<std::size_t> kinds;
-    for (const auto& task : program_.tasks) {
-      kinds.clear();
-      for (const auto* buffers : {&task.reads, &task.writes}) {
-        for (auto b : *buffers) {
-          if (b != Program::kNone) kinds.push_back(holders.kind(b));
-        }
-      }
-      std::ranges::sort(kinds);
-      kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
-      const auto [at, fresh] =
-          numbers.try_emplace(kinds, static_cast<std::uint32_t>(out.lists.size()));
-      if (fresh) out.lists.push_back(kinds);
-      out.of_task.push_back(at->second);
-    }
-    return out;
-  }
-
-  // Returns, by list, whether `device` holds a shard of a buffer of these kinds. It then takes
-  // part.
-  [[nodiscard]] static std::vector<bool> lists_of(const Holders& holders, const Touched& touched,
-                                                  std::int64_t device) {
-    const auto has = holders.of(device);
-    std::vector<bool> out;
-    out.reserve(touched.lists.size());
-    for (const auto& kinds : touched.lists) {
-      out.push_back(std::ranges::any_of(kinds, [&](std::size_t kind) { return has[kind]; }));
-    }
-    return out;
   }
 
   // --- The limit -------------------------------------------------------------------------------

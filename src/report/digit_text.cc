@@ -10,44 +10,38 @@ namespace tandem::report {
 
 namespace {
 
-// Names a factor of features by its letter in the operator's index text: n, k, d.
-std::string use_text(const strategies::AnalyzedNode& node, machine::DigitUse use) {
-  using strategies::FactorKind;
-  if (use.is_factor()) {
-    switch (node.kinds[use.factor()]) {
-      case FactorKind::kData:
-        return "batch";
-      case FactorKind::kSequence:
-        return "sequence";
-      case FactorKind::kHead:
-        return "heads";
-      case FactorKind::kExpert:
-        return "experts";
-      case FactorKind::kSpatial:
-      case FactorKind::kModel:
-        return node.signature.map.factors[use.factor()].name;
-    }
-  }
-  if (use.is_through()) return "partial";
-  return use == machine::DigitUse::kReplica ? "copies" : "idle";
-}
-
-// Returns the field's name for a use: a matmul is column-parallel if a factor of its weight alone
+// Returns a use with its names, and without digits. A factor of features is named by its letter in
+// the operator's index text: n, k, d. A matmul is column-parallel if a factor of its weight alone
 // is partitioned, and row-parallel if the factor that it sums over is.
-std::string words_for(const strategies::AnalyzedNode& node, machine::DigitUse use,
-                      const std::string& what) {
-  if (what == "copies") return "replicated";
-  if (what == "heads") return "head-parallel";
-  if (what == "experts") return "expert-parallel";
-  const auto& contraction = node.signature.contraction;
-  if (!use.is_factor() || !contraction ||
-      node.kinds[use.factor()] != strategies::FactorKind::kModel) {
-    return what;
+Use name_use(const strategies::AnalyzedNode& node, machine::DigitUse use) {
+  using strategies::FactorKind;
+  if (use.is_through()) return {.what = "partial", .words = "partial"};
+  if (use == machine::DigitUse::kReplica) return {.what = "copies", .words = "replicated"};
+  if (!use.is_factor()) return {.what = "idle", .words = "idle"};
+  const auto factor = [](const std::string& what, const std::string& words) {
+    return Use{.what = what, .words = words, .cuts = true};
+  };
+  switch (node.kinds[use.factor()]) {
+    case FactorKind::kData:
+      return factor("batch", "batch");
+    case FactorKind::kSequence:
+      return factor("sequence", "sequence");
+    case FactorKind::kHead:
+      return factor("heads", "head-parallel");
+    case FactorKind::kExpert:
+      return factor("experts", "expert-parallel");
+    case FactorKind::kSpatial:
+    case FactorKind::kModel:
+      break;
   }
+  const auto& name = node.signature.map.factors[use.factor()].name;
+  const auto& contraction = node.signature.contraction;
   const auto bit = term::FactorMask{1} << use.factor();
-  if ((contraction->columns & bit) != 0) return fmt::format("column-parallel ({})", what);
-  if ((contraction->depth & bit) != 0) return fmt::format("row-parallel ({})", what);
-  return what;
+  if (contraction && node.kinds[use.factor()] == FactorKind::kModel) {
+    if ((contraction->columns & bit) != 0) return factor(name, "column-parallel (" + name + ")");
+    if ((contraction->depth & bit) != 0) return factor(name, "row-parallel (" + name + ")");
+  }
+  return factor(name, name);
 }
 
 }  // namespace
@@ -56,13 +50,9 @@ std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::No
                          const machine::Digits& digits) {
   std::vector<Use> out;
   for (std::size_t i = 0; i < digits.count(); ++i) {
-    const auto what = use_text(node, layout.uses[i]);
-    auto at = std::ranges::find(out, what, &Use::what);
-    if (at == out.end()) {
-      at = out.insert(at, {.what = what,
-                           .words = words_for(node, layout.uses[i], what),
-                           .cuts = layout.uses[i].is_factor()});
-    }
+    auto use = name_use(node, layout.uses[i]);
+    auto at = std::ranges::find(out, use.what, &Use::what);
+    if (at == out.end()) at = out.insert(at, std::move(use));
     at->digits |= machine::bit(i);
   }
   return out;

@@ -174,17 +174,16 @@ void CandidatePool::find_faster(Seconds than) {
 void CandidatePool::choose() {
   if (!result_.best || !best_candidate_) return;
   const auto limit = allowed();
+  bool is_whole = !result_.best->simulation.is_extrapolated;
   for (const auto& [complexity, entry] : by_complexity_) {
     const auto& [candidate, evaluated] = entry;
     if (options_.tolerance == 0 || complexity >= complexity_of(*best_candidate_)) break;
     if (evaluated.time() > limit) continue;
     best_candidate_ = candidate;
-    result_.best = cost(candidate, kUnlimited);
+    is_whole = false;
     break;
   }
-  if (result_.best->simulation.is_extrapolated) {
-    result_.best = cost(*best_candidate_, kUnlimited, predict::Extent::kAll);
-  }
+  if (!is_whole) result_.best = cost(*best_candidate_, kUnlimited, predict::Extent::kAll);
   const auto time = result_.best->simulation.iteration;
   find_faster(time);
   for (const auto& [name, evaluated] : by_name_) {
