@@ -141,7 +141,7 @@ std::string headline_text(const predict::Simulation& simulation, const Headline&
     return si(static_cast<double>(n) / simulation.iteration.value);
   };
   auto out = parallelism.empty() ? "" : fmt::format("  parallelism {}\n", parallelism);
-  out += fmt::format("  iteration   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
+  out += fmt::format("  step time   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
                      seconds_text(simulation.iteration.value), a_second(batch),
                      tokens > 0 ? fmt::format(", {} tokens/s", a_second(tokens)) : "",
                      100 * simulation.mfu);
