@@ -321,7 +321,7 @@ void print_op(const ops::OpSpec& op) {
   table.add({"index text", op.index});
   for (std::size_t i = 0; i < op.attributes.size(); ++i) {
     const auto& [name, value] = op.attributes[i];
-    table.add({i == 0 ? "attributes" : "", name + "=" + value});
+    table.add({i == 0 ? "attributes" : "", fmt::format("{}={}", name, value)});
   }
   if (!op.kernel.empty()) table.add({"kernel", op.kernel});
   if (!op.onnx.empty()) table.add({"ONNX", join(op.onnx, ", ")});

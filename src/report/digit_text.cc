@@ -38,8 +38,10 @@ Use name_use(const strategies::AnalyzedNode& node, machine::DigitUse use) {
   const auto& contraction = node.signature.contraction;
   const auto bit = term::FactorMask{1} << use.factor();
   if (contraction && node.kinds[use.factor()] == FactorKind::kModel) {
-    if ((contraction->columns & bit) != 0) return factor(name, "column-parallel (" + name + ")");
-    if ((contraction->depth & bit) != 0) return factor(name, "row-parallel (" + name + ")");
+    if ((contraction->columns & bit) != 0)
+      return factor(name, fmt::format("column-parallel ({})", name));
+    if ((contraction->depth & bit) != 0)
+      return factor(name, fmt::format("row-parallel ({})", name));
   }
   return factor(name, name);
 }
