@@ -6,10 +6,10 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "cli/configurations.h"
 #include "cli/lowered.h"
 #include "cli/new_file.h"
 #include "cli/read_plan.h"
-#include "frameworks/flags.h"
 #include "frameworks/torch_module.h"
 #include "plan/json.h"
 
@@ -25,22 +25,15 @@ struct ExportFlags {
   std::vector<std::string> given;  // given flags whose values a plan has itself
 };
 
-// The text for a framework, the keys that --json adds for it, and notes for the user.
-struct Exported {
-  std::string text;
-  Json json;
-  std::vector<std::string> notes = {};
-};
-
 Json json_of(const frameworks::Mesh& mesh) {
   Json out = Json::array();
   for (const auto& dim : mesh.dims()) out.push_back({{"name", dim.name}, {"size", dim.size}});
   return out;
 }
 
-Exported torch_export(const plan::Plan& plan, const machine::Machine& machine) {
+Configuration torch_export(const plan::Plan& plan, const machine::Machine& machine) {
   const auto module = frameworks::torch_module(plan, machine);
-  Exported out{.text = to_python(module, plan), .json = {}};
+  Configuration out{.text = to_python(module, plan), .json = {}};
   out.json["mesh"] = json_of(module.mesh);
   out.json["weights"] = module.weights.size();
   out.json["layers"] = module.layers.size();
@@ -55,27 +48,6 @@ Exported torch_export(const plan::Plan& plan, const machine::Machine& machine) {
         fmt::format("a step has {} micro-batches: the training loop must split the batch",
                     plan.mapped.schedule.micro_batches));
   }
-  return out;
-}
-
-Exported flags_export(const plan::Plan& plan, const machine::Machine& machine,
-                      const std::string& target) {
-  const auto degrees = frameworks::degrees_of(plan, machine, target);
-  const auto flags = target == "megatron"     ? frameworks::megatron_flags(plan, degrees)
-                     : target == "torchtitan" ? frameworks::torchtitan_flags(plan, degrees)
-                                              : frameworks::deepspeed_config(plan, degrees);
-  Exported out{.text = {}, .json = {}, .notes = flags.notes};
-  for (const auto& flag : flags.flags) out.text += flag + "\n";
-  if (!flags.config.is_null()) out.text = flags.config.dump(2) + "\n";
-  out.json["form"] = to_text(degrees.setting);
-  out.json["dp"] = degrees.dp;
-  out.json["tp"] = degrees.tp;
-  out.json["pp"] = degrees.pp;
-  out.json["cp"] = degrees.cp;
-  out.json["ep"] = degrees.ep;
-  out.json["zero"] = degrees.zero;
-  if (!flags.flags.empty()) out.json["flags"] = flags.flags;
-  if (!flags.config.is_null()) out.json["config"] = flags.config;
   return out;
 }
 
@@ -101,7 +73,7 @@ void run(const ExportFlags& flags) {
   const auto plan = plan_of(flags);
   const auto machine = machine::load_machine(plan.machine);
   const auto exported = flags.target == "torch" ? torch_export(plan, machine)
-                                                : flags_export(plan, machine, flags.target);
+                                                : write_configuration(plan, machine, flags.target);
   if (!flags.output.empty()) write_file(flags.output, exported.text);
   if (flags.json) {
     Json out = echo(plan);

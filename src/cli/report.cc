@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "cli/configurations.h"
 #include "cli/interrupt.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
@@ -98,7 +99,9 @@ std::optional<Setup> setup_of(const plan::Plan& plan, std::string& why_not) {
 
 void write_page(const std::string& path, const Lowered& lowered, report::ReportInput input) {
   const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
+  input.configurations = list_configurations(lowered.plan, lowered.machine);
   input.headline = echo_costed(lowered.plan);
+  input.headline["parallelism"] = to_text(parallelism_of(lowered.plan));
   input.headline["task"] = task_of(lowered.program);
   input.headline.update(simulation_json(
       lowered.simulation,
@@ -109,7 +112,8 @@ void write_page(const std::string& path, const Lowered& lowered, report::ReportI
 void run(const ReportFlags& flags) {
   const auto lowered = read_and_lower(flags.path);
   const auto view = view_of_plan(lowered);
-  report::ReportInput input{.view = view, .title = plan_title(lowered), .headline = {}};
+  report::ReportInput input{
+      .view = view, .title = plan_title(lowered), .headline = {}, .configurations = {}};
   const auto setup = setup_of(lowered.plan, input.no_strategies);
   if (setup) {
     input.model = &setup->graph;
@@ -146,6 +150,7 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
              {.view = view,
               .title = plan_title(lowered),
               .headline = {},
+              .configurations = {},
               .strategies = std::move(compared.strategies),
               .untried = compared.untried,
               .found = &result,

@@ -67,6 +67,7 @@ Json before_json(const ReportInput& input) {
 
 Json report_data(const ReportInput& input, std::size_t most_spans) {
   Json out{{"tandem_report", 1}, {"title", input.title}, {"headline", input.headline}};
+  out["configurations"] = input.configurations;
   out["explanation"] = explanation_json(input.view);
   out["strategies"] = strategies_json(input);
   out["search"] = search_json(input);

@@ -1,7 +1,8 @@
 // Makes the JSON document that the page of a plan shows (report_page.h): the plan with its program
 // and simulation, the compared strategies, and the search.
 //
-//   {"tandem_report": 1, "title", "headline": {...}, "explanation": explanation_json,
+//   {"tandem_report": 1, "title", "headline": {...}, "configurations": [...],
+//    "explanation": explanation_json,
 //    "strategies": {...} | null, "search": {...} | null, "graph": {...}, "before": {...} | null,
 //    "machine": {...}, "timeline": {...}, "memory": {...}}
 //
@@ -30,7 +31,8 @@ struct ComparedStrategy {
 struct ReportInput {
   const PlanView& view;
   std::string title;
-  nlohmann::ordered_json headline;  // the job and its simulation_json
+  nlohmann::ordered_json headline;        // the job, its parallelism and its simulation_json
+  nlohmann::ordered_json configurations;  // [{"name", "text", "notes"} | {"name", "why_not"}, ...]
   // Compared strategies. If there can be none, `no_strategies` says why.
   std::vector<ComparedStrategy> strategies = {};
   std::string no_strategies = {};

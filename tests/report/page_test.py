@@ -79,6 +79,85 @@ def check_structure(of, has_search):
            of.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
 
 
+# Widths from a phone to a large screen.
+WIDTHS = (400, 560, 640, 768, 900, 1024, 1280, 1440, 1800)
+
+# Texts of the document that are cut or wider than their card. A table may scroll in its own box.
+TEXTS = """(() => {
+  const bad = [];
+  for (const e of document.querySelectorAll('main *, header *')) {
+    const texts = [...e.childNodes].filter(n => n.nodeType === 3 && n.textContent.trim());
+    const style = getComputedStyle(e);
+    if (!texts.length || style.visibility === 'hidden' || !e.getClientRects().length || e.closest('.skip, option')) continue;
+    if (style.textOverflow === 'ellipsis') bad.push(['ellipsis', e.textContent]);
+    if (style.overflowX === 'hidden' && e.scrollWidth > e.clientWidth + 1) bad.push(['cut', e.textContent]);
+    if (e.closest('.bar') && e.getBoundingClientRect().top > e.closest('.bar').getBoundingClientRect().bottom) continue;
+    if (e.closest('nav')) continue;  // scrolls
+    const card = e.closest('.figure, .panel, td, th, li, dd, svg, button, pre, .columns > div, .stage, section, header').getBoundingClientRect();
+    for (const text of texts) {
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      for (const r of range.getClientRects()) {
+        if (r.right > card.right + 1 || r.left < card.left - 1) bad.push(['outside its card', text.textContent]);
+      }
+    }
+  }
+  return bad.slice(0, 5);
+})()"""
+
+# Texts on the canvases that are cut, wider than their node or outside the canvas.
+DRAWN = """(() => {
+  const bad = [];
+  const own = CanvasRenderingContext2D.prototype.fillText;
+  let board, inside;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y, most) {
+    const width = Math.min(most === undefined ? Infinity : most, this.measureText(text).width);
+    const left = this.textAlign === 'right' ? x - width : this.textAlign === 'center' ? x - width / 2 : x;
+    if (String(text).endsWith('…')) bad.push(['cut', text]);
+    const box = inside(x, y) || {left: 0, right: board.width};
+    if (left < box.left - 0.5 || left + width > box.right + 0.5) bad.push(['outside', text, left, left + width, box]);
+    own.call(this, text, x, y, most);
+  };
+  const nodes = () => graphView.layout.nodes;
+  board = graphView.board;
+  inside = (x, y) => {
+    const n = nodes().find(n => x >= n.x && x <= n.x + n.width && y >= n.y - n.above.length * kPill - 4 && y <= n.y + n.height);
+    return n ? {left: n.x, right: n.x + n.width} : {left: -1e9, right: 1e9};
+  };
+  const before = {...graphView.view};
+  let drawn = 0;
+  for (const scale of [1, 0.5]) {
+    for (const n of nodes()) {
+      graphView.view = {scale, x: -n.x * scale + 20, y: -n.y * scale + 60};
+      board.drawNow();
+      drawn += graphView.drawn;
+    }
+  }
+  graphView.view = before;
+  for (const one of [timeline.board, memoryCurve.board, machineView.board]) {
+    board = one;
+    inside = () => null;
+    one.drawNow();
+  }
+  CanvasRenderingContext2D.prototype.fillText = own;
+  graphView.board.drawNow();
+  return {bad: bad.slice(0, 5), drawn};
+})()"""
+
+
+def check_texts(of, page):
+    """No text is cut or leaves its card, at any width."""
+    for width in WIDTHS:
+        of.size(width, 900, phone=width < 640)
+        of.frames()
+        expect(f"texts of {page} at {width} pixels", of.js(TEXTS), [])
+        drawn = of.js(DRAWN)
+        expect(f"drawn texts of {page} at {width} pixels", drawn["bad"], [])
+        expect("nodes are drawn", drawn["drawn"] > 0)
+        expect(f"{page} is no wider than {width} pixels",
+               of.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
 def check_graph(of):
     left, top, _, _ = center(of, "#graph-canvas")
     x, y = of.js("(() => { const n = graphView.layout.nodes.find(n => n.y * graphView.view.scale + graphView.view.y > 60);"
@@ -253,12 +332,17 @@ def main():
                 of.scheme("light")
                 of.open(folder / f"{page}.html")
                 check_structure(of, has_search)
+                expect(f"parallelism of {page}", of.js("document.getElementById('parallelism').innerText.length > 3"))
+                expect(f"configurations of {page}", of.js("document.querySelectorAll('#configuration .segments button').length >= 3"))
+                check_texts(of, page)
                 check_clean(of, f"on opening {page}")
             for page, has_search, check in (("rewritten", True, check_rules), ("pipeline", False, check_pipeline)):
                 of.open(folder / f"{page}.html")
                 check_structure(of, has_search)
                 check(of)
+                check_texts(of, page)
                 check_clean(of, f"of {page}")
+                of.size(*DESKTOP)
             of.open(folder / "read.html")
             check_graph(of)
             check_find(of, "l3.scores")

@@ -133,4 +133,33 @@ function roundRect(c, x, y, w, h, r) {
   c.beginPath();
   c.roundRect(x, y, w, h, Math.min(r, w / 2, h / 2));
 }
+// Returns the width of a text in pixels.
+function textWidth(text, font) {
+  const key = font + text;
+  let width = textWidth.known.get(key);
+  if (width === undefined) {
+    textWidth.context.font = font;
+    width = textWidth.context.measureText(text).width;
+    textWidth.known.set(key, width);
+  }
+  return width;
+}
+textWidth.known = new Map();
+textWidth.context = document.createElement('canvas').getContext('2d');
+
+// Breaks a list "a, b, c" into lines no wider than `width`, unless one item alone is.
+function wrap(text, font, width) {
+  const lines = [];
+  for (const item of text.split(', ')) {
+    const longer = lines.length ? `${lines[lines.length - 1]}, ${item}` : item;
+    if (!lines.length || textWidth(longer + ',', font) > width) {
+      if (lines.length) lines[lines.length - 1] += ',';
+      lines.push(item);
+    } else {
+      lines[lines.length - 1] = longer;
+    }
+  }
+  return lines;
+}
+
 const kSans = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", sans-serif';

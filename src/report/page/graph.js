@@ -13,6 +13,9 @@ function readMoves(graph) {
   }
 }
 
+const kFont = {name: `600 13px ${kSans}`, text: `12px ${kSans}`, weight: `11.5px ${kSans}`, pill: `500 11px ${kSans}`,
+  farName: `600 19px ${kSans}`, farText: `16px ${kSans}`};
+
 class GraphView {
   constructor(graph) {
     readMoves(graph);
@@ -42,9 +45,9 @@ class GraphView {
   isFolded(block) { return this.folded && !this.unfolded.has(block.start); }
   layItOut() {
     this.folding = new Folding(this.graph, (b) => this.isFolded(b));
-    this.layout = layOut(this.graph, this.folding);
-    this.longest = Math.max(1e-12, ...this.layout.nodes.map((n) => this.timeOf(n.id)));
-    for (const n of this.layout.nodes) this.label(n);
+    this.layout = layOut(this.graph, this.folding, (node) => this.label(node));
+    const longest = Math.max(1e-12, ...this.layout.nodes.map((n) => n.seconds));
+    for (const n of this.layout.nodes) n.share = n.seconds / longest;
     // The bottom of each layer, so that binary search finds the visible ones.
     this.bottoms = this.layout.ranks.map((rank) => Math.max(...rank.map((n) => n.y + n.height)));
   }
@@ -64,19 +67,32 @@ class GraphView {
   typeOf(id) { return this.textOf('type', 'types', id).replace(/ fp32$| bf16$| fp16$| fp64$/, ''); }
   label(node) {
     const g = this.graph;
-    const time = this.timeOf(node.id);
-    node.share = time / this.longest;
-    node.time = time > 0 ? seconds(time) : '';
+    node.seconds = this.timeOf(node.id);
+    node.time = node.seconds > 0 ? seconds(node.seconds) : '';
     node.name = g.name[node.id];
     node.op = this.opOf(node.id);
     node.type = this.typeOf(node.id);
-    node.how = this.textOf('how_of', 'how', node.id) || (g.how ? 'not partitioned' : '');
     node.rule = ((g.rules || {})[node.id] || [])[0];
     for (const s of node.stored) {
       s.name = g.name[s.id];
       s.text = this.typeOf(s.id);
       s.size = g.bytes ? bytes(g.bytes[s.id]) : '';
     }
+    const how = this.textOf('how_of', 'how', node.id) || (g.how ? 'not partitioned' : '');
+    this.fitWidth(node);
+    node.how = wrap(node.rule ? `by ${node.rule}` : how, kFont.text, Math.max(node.width, 300) - 26);
+    node.width = Math.max(node.width, 26 + Math.max(...node.how.map((line) => textWidth(line, kFont.text))));
+  }
+  // Makes a node as wide as its longest text, at both levels of detail.
+  fitWidth(node) {
+    const gap = 12;
+    const moves = (list, edge) => list.map((m) => textWidth(m.label, kFont.pill) + 12 + edge);
+    node.width = Math.ceil(Math.max(kNodeWidth,
+      26 + textWidth(node.name, kFont.farName), 26 + textWidth(node.op, kFont.farText),
+      26 + textWidth(node.name, kFont.name) + gap + textWidth(node.time, kFont.text),
+      26 + textWidth(`${node.op}  ${node.type}`, kFont.text),
+      ...node.stored.map((s) => 38 + textWidth(`${s.name}  ${s.text}`, kFont.weight) + gap + textWidth(s.size, kFont.weight)),
+      ...node.stored.flatMap((s) => moves(s.moves, 38)), ...moves(node.below, 26), ...moves(node.above, 16)));
   }
 
   // --- Viewport -------------------------------------------------------------------------------
@@ -161,7 +177,7 @@ class GraphView {
     return {};
   }
   partOf(n, y) {
-    let at = n.y + 3 * kLine + 12;
+    let at = n.y + n.head;
     for (const s of n.stored) {
       const rows = kLine + 3 + s.moves.length * kPill;
       if (y >= at && y < at + rows) {
@@ -186,7 +202,7 @@ class GraphView {
       showTip(event.clientX, event.clientY, make('b', null, stored.name), tipRow(this.textOf('type', 'types', stored.id)),
         tipRow(this.textOf('how_of', 'how', stored.id) || 'not sharded'), tipRow(stored.size + ' per device'));
     } else if (node && this.view.scale < 0.62) {
-      showTip(event.clientX, event.clientY, make('b', null, node.name), tipRow(`${node.op} ${node.type}`), tipRow(node.how), tipRow(node.time));
+      showTip(event.clientX, event.clientY, make('b', null, node.name), tipRow(`${node.op} ${node.type}`), tipRow(node.how.join(' ')), tipRow(node.time));
     } else if (frame) {
       showTip(event.clientX, event.clientY, `Repeated ${frame.count} times. Click to draw all of them.`);
     } else {
@@ -361,38 +377,37 @@ class GraphView {
   }
   drawName(c, n) {
     c.fillStyle = colours.ink;
-    c.font = `600 19px ${kSans}`;
-    c.fillText(cut(n.name, 24), n.x + 16, n.y + 26);
+    c.font = kFont.farName;
+    c.fillText(n.name, n.x + 16, n.y + 26);
     c.fillStyle = colours.soft;
-    c.font = `16px ${kSans}`;
-    c.fillText(cut(n.op, 26), n.x + 16, n.y + 47);
+    c.font = kFont.farText;
+    c.fillText(n.op, n.x + 16, n.y + 47);
     this.drawMarks(c, n);
   }
   drawText(c, n) {
     const x = n.x + 16;
     let y = n.y + 18;
-    c.font = `12px ${kSans}`;
+    c.font = kFont.text;
     c.fillStyle = colours.soft;
     c.textAlign = 'right';
     c.fillText(n.time, n.x + n.width - 10, y);
     c.textAlign = 'left';
     c.fillStyle = colours.ink;
-    c.font = `600 13px ${kSans}`;
-    c.fillText(cut(n.name, n.time ? 23 : 31), x, y);
+    c.font = kFont.name;
+    c.fillText(n.name, x, y);
     y += kLine;
-    c.font = `12px ${kSans}`;
+    c.font = kFont.text;
     c.fillStyle = colours.soft;
-    c.fillText(cut(`${n.op}  ${n.type}`, 39), x, y);
-    y += kLine;
+    c.fillText(`${n.op}  ${n.type}`, x, y);
     c.fillStyle = n.rule ? colours.accent : colours.faint;
-    c.fillText(cut(n.rule ? `by ${n.rule}` : n.how, 41), x, y);
-    y = n.y + 3 * kLine + 12;
+    for (const line of n.how) c.fillText(line, x, y += kLine);
+    y = n.y + n.head;
     for (const s of n.stored) {
       c.fillStyle = this.graph.source[s.id] === 'weight' ? colours.weights : colours.inputs;
       c.fillRect(x, y + 4, 7, 7);
       c.fillStyle = colours.ink;
-      c.font = `11.5px ${kSans}`;
-      c.fillText(cut(`${s.name}  ${s.text}`, 36 - s.size.length), x + 12, y + 12);
+      c.font = kFont.weight;
+      c.fillText(`${s.name}  ${s.text}`, x + 12, y + 12);
       c.fillStyle = colours.faint;
       c.textAlign = 'right';
       c.fillText(s.size, n.x + n.width - 10, y + 12);
@@ -419,12 +434,10 @@ class GraphView {
       c.fill();
     }
     c.fillStyle = move.backward ? colour : colours['on-colour'];
-    c.font = `500 11px ${kSans}`;
-    c.fillText(cut(move.label, Math.floor((width - 10) / 5.75)), x + 6, y + 12.5);
+    c.font = kFont.pill;
+    c.fillText(move.label, x + 6, y + 12.5);
   }
 }
-
-function cut(text, most) { return text.length > most ? text.slice(0, most - 1) + '…' : text; }
 
 // --- The search field -------------------------------------------------------------------------
 

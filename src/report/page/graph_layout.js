@@ -4,7 +4,7 @@
 // they cross no node.
 'use strict';
 
-const kNodeWidth = 252;
+const kNodeWidth = 252;  // the least width; a node is as wide as its longest text
 const kLine = 16;
 const kPill = 18;
 
@@ -56,8 +56,9 @@ class Folding {
   }
 }
 
-// Returns {nodes, edges, ranks, frames, at: Map(id -> node), left, right, bottom}.
-function layOut(graph, folding) {
+// Returns {nodes, edges, ranks, frames, at: Map(id -> node), left, right, bottom}. `label(node)` sets a
+// node's texts and width once its weights and moves are known.
+function layOut(graph, folding, label) {
   const size = graph.name.length;
   const nodes = [];
   const at = new Map();
@@ -68,7 +69,7 @@ function layOut(graph, folding) {
   for (let id = 0; id < size; ++id) {
     if (isSource(id) && readers[id] > 0) continue;
     if (folding.standsFor(id) !== id) continue;
-    const node = {id, stored: [], from: [], to: [], rank: 0, x: 0, y: 0, width: kNodeWidth, above: [], below: []};
+    const node = {id, stored: [], from: [], to: [], rank: 0, x: 0, y: 0, width: kNodeWidth, how: [], above: [], below: []};
     nodes.push(node);
     at.set(id, node);
   }
@@ -87,7 +88,9 @@ function layOut(graph, folding) {
       node.above.push(...own);
     });
     node.below = moves.filter((m) => m.operand < 0);
-    node.height = 3 * kLine + 14 + node.stored.reduce((sum, s) => sum + kLine + 3 + s.moves.length * kPill, 0)
+    label(node);
+    node.head = (2 + node.how.length) * kLine + 12;  // from the top to the first weight
+    node.height = node.head + 2 + node.stored.reduce((sum, s) => sum + kLine + 3 + s.moves.length * kPill, 0)
       + (node.below.length ? 5 + node.below.length * kPill : 0);
     if (node.stored.length) node.height += 5;
   }
@@ -135,17 +138,18 @@ function placeAcross(ranks) {
     const shift = off / rank.length;
     for (const n of rank) n.x -= shift;
   };
-  const middle = (edges, end, fallback) => edges.length ? edges.reduce((s, e) => s + e[end].x, 0) / edges.length : fallback;
+  // The x at which node n is centred below or above its neighbours.
+  const middle = (n, edges, end, fallback) => edges.length
+    ? edges.reduce((s, e) => s + e[end].x + e[end].width / 2, 0) / edges.length - n.width / 2 : fallback;
   for (const rank of ranks) {
-    let i = 0;
-    const width = rank.length * (kNodeWidth + gap);
-    for (const n of rank) n.x = -width / 2 + (i++) * (kNodeWidth + gap);
+    let x = -rank.reduce((width, n) => width + n.width + gap, 0) / 2;
+    for (const n of rank) { n.x = x; x += n.width + gap; }
   }
   for (let sweep = 0; sweep < 3; ++sweep) {
-    for (const rank of ranks) pack(rank, (n) => middle(n.from, 'from', middle(n.to, 'to', n.x)));
-    for (let r = ranks.length - 1; r >= 0; --r) pack(ranks[r], (n) => middle(n.to, 'to', middle(n.from, 'from', n.x)));
+    for (const rank of ranks) pack(rank, (n) => middle(n, n.from, 'from', middle(n, n.to, 'to', n.x)));
+    for (let r = ranks.length - 1; r >= 0; --r) pack(ranks[r], (n) => middle(n, n.to, 'to', middle(n, n.from, 'from', n.x)));
   }
-  for (const rank of ranks) pack(rank, (n) => middle(n.from, 'from', middle(n.to, 'to', n.x)));
+  for (const rank of ranks) pack(rank, (n) => middle(n, n.from, 'from', middle(n, n.to, 'to', n.x)));
 }
 
 function placeDown(ranks) {

@@ -116,7 +116,7 @@ class MachineView {
     const layout = this.layout();
     c.font = `12px ${kSans}`;
     c.fillStyle = colours.soft;
-    c.fillText(this.machine.levels.map((l) => plural(l.count, l.name)).join(' of '), 12, 17);
+    c.fillText(this.machine.levels.map((l) => plural(l.count, l.name)).join(' of '), 12, 17, width - 24);
     for (const f of this.frames) {
       roundRect(c, f.x, f.y, f.width, f.height, 4);
       c.fillStyle = f.level === 0 ? colours.hover : colours.sheet;
@@ -150,7 +150,7 @@ class MachineView {
       if (cell.size >= 22 && this.machine.devices <= 200) {
         c.font = `10px ${kSans}`;
         c.fillStyle = fillStyle ? colours['on-colour'] : colours.faint;
-        if (!(part && part.partial > 1)) c.fillText(cell.device, cell.x + 3, cell.y + 11);
+        if (!(part && part.partial > 1)) c.fillText(cell.device, cell.x + 3, cell.y + 11, cell.size - 6);
       }
     }
   }

@@ -19,19 +19,52 @@ function peakBytes() {
   return kMemory.reduce((sum, kind) => sum + peak[kind + '_bytes'], 0) + peak.unused_bytes;
 }
 
+// Memory use from which little room is left for what a prediction does not know.
+const kNearlyFull = 0.95;
+
 function showFigures() {
   const used = peakBytes();
   const limit = why.memory_limit_bytes;
-  const gauge = make('div', {class: 'gauge' + (used > limit ? ' over' : '')},
-    make('i', {style: {width: Math.min(100, 100 * used / limit) + '%'}}));
+  const state = used > limit ? ' over' : used > kNearlyFull * limit ? ' near' : '';
+  const gauge = make('div', {class: 'gauge' + state}, make('i', {style: {width: Math.min(100, 100 * used / limit) + '%'}}));
+  const rate = head.tokens_per_s ? [head.tokens_per_s, 'tokens/s'] : [head.throughput, 'samples/s'];
   fill('figures',
     figure('Step time', ...split(seconds(head.iteration_s)), head.bubble_s > 0.005 * head.iteration_s
       ? percent(head.bubble_s, head.iteration_s) + ' stall' : 'on the busiest device'),
-    figure('Throughput', count(head.throughput), 'samples/s',
-      head.tokens_per_s ? count(head.tokens_per_s) + ' tokens/s' : 'batch ' + head.batch),
-    figure('Model FLOP utilization', (100 * head.mfu).toFixed(1), '%', 'of the peak of all devices'),
-    figure('Memory', ...split(bytes(used)), gauge,
-      used > limit ? make('b', null, 'does not fit: ') : '', `of ${bytes(limit)} per device`));
+    figure('Throughput', count(rate[0] / head.devices), rate[1] + '/GPU', `${count(rate[0])} ${rate[1]} in all, batch ${head.batch}`),
+    figure('MFU', (100 * head.mfu).toFixed(1), '%', 'of the peak of all devices'),
+    figure('Memory', ...split(bytes(used)), gauge, state ? make('b', null, state === ' over' ? 'does not fit: ' : 'nearly full: ') : '',
+      `${percent(used, limit)} of ${bytes(limit)} per device`));
+}
+
+// Shows the plan as settings of the frameworks that can run it, each with a button to copy them.
+function showConfiguration() {
+  const all = plan.configurations || [];
+  byId('configuration-block').hidden = !all.length;
+  if (!all.length) return;
+  const text = make('pre', {class: 'configuration', tabindex: 0});
+  const note = make('p', {class: 'note'});
+  const copy = make('button', {type: 'button', onclick: async () => {
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(text.textContent);
+    } catch (e) {  // no permission: select the text instead
+      getSelection().selectAllChildren(text);
+      done = document.execCommand('copy');
+    }
+    copy.textContent = done ? 'Copied' : 'Press Ctrl+C';
+    setTimeout(() => { copy.textContent = 'Copy'; }, 1500);
+  }}, 'Copy');
+  const buttons = all.map((one) => make('button', {type: 'button', onclick: () => choose(one)}, one.name));
+  const choose = (chosen) => {
+    buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(all[i] === chosen)));
+    text.textContent = chosen.text || '';
+    text.hidden = copy.hidden = !chosen.text;
+    note.textContent = [chosen.why_not ? `Cannot express this plan: ${chosen.why_not}` : '', ...(chosen.notes || [])].filter(Boolean).join(' ');
+    note.hidden = !note.textContent;
+  };
+  fill('configuration', make('div', {class: 'tools'}, make('span', {class: 'segments'}, buttons), make('span', {class: 'space'}), copy), text, note);
+  choose(all.find((one) => one.text) || all[0]);
 }
 
 // Returns the parts of the iteration: compute, exposed communication by kind, and stall.
@@ -57,6 +90,9 @@ function showStep() {
     make('b', null, seconds(p.time)), ' ' + percent(p.time, whole))));
   fill('step-bar', bar, keys);
 }
+
+// Returns a strategy's name with places to break lines.
+function breakable(name) { return name.replace(/[,:]/g, '$&\u200b'); }
 
 // Returns the best strategy of each family, with the search's own figures if it has any.
 function familyRows() {
@@ -87,7 +123,7 @@ function showBaselines() {
   const row = (r) => {
     const times = r.iteration_s / own.iteration_s;
     return [
-      make('span', {class: 'name' + (r.feasible ? '' : ' no'), title: r.name, style: {'font-weight': r.mine ? 600 : 400}}, r.name),
+      make('span', {class: 'name' + (r.feasible ? '' : ' no'), style: {'font-weight': r.mine ? 600 : 400}}, breakable(r.name)),
       make('span', {class: 'rule' + (r.mine ? ' mine' : r.feasible ? '' : ' no'), style: {width: (r.feasible ? 100 * r.iteration_s / longest : 100) + '%'}}),
       make('span', {class: 'amount'}, r.feasible ? seconds(r.iteration_s) + (r.mine ? '' : `  ${times.toFixed(2)} ×`) : 'does not fit')];
   };
@@ -132,8 +168,10 @@ function showOverview() {
   byId('overview-title').textContent = `${head.model} on ${head.machine}`;
   byId('overview-run').textContent = [plural(head.devices, 'device'), `batch ${head.batch}`, head.seq ? `sequence ${head.seq}` : '',
     head.task, head.dtype, head.optimizer, `strategy ${head.strategy}`].filter(Boolean).join(' · ');
+  byId('parallelism').textContent = head.parallelism || '';
   byId('bound').replaceChildren(why.bound_by ? 'Bound by ' + why.bound_by + '.' : '');
   showFigures();
+  showConfiguration();
   showStep();
   showBaselines();
   showKinds();

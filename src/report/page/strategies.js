@@ -69,7 +69,8 @@ function drawFront() {
     return element;
   };
   svg.append(...points.map((p) => dot(p, false)), dot(own, true));
-  svg.append(shape('text', {x: x(own.memory_bytes) + 12, y: y(own.iteration_s) + 4, style: 'fill: var(--ink); font-weight: 600'}, 'this plan'));
+  const nearEdge = x(own.memory_bytes) > width - 90;
+  svg.append(shape('text', {x: x(own.memory_bytes) + (nearEdge ? -12 : 12), y: y(own.iteration_s) + 4, 'text-anchor': nearEdge ? 'end' : 'start', style: 'fill: var(--ink); font-weight: 600'}, 'this plan'));
   byId('front').replaceChildren(svg);
 }
 
@@ -89,7 +90,7 @@ function showStrategies() {
   addEventListener('resize', () => { clearTimeout(drawFront.wait); drawFront.wait = setTimeout(drawFront, 150); });
   const best = [...points].sort((a, b) => b.feasible - a.feasible || a.iteration_s - b.iteration_s).slice(0, 12);
   fill('strategy-table', make('h3', null, 'Fastest strategies'), table(['', ['step time'], ['vs plan'], ['memory']], best.map((p) => [
-    make('span', null, p.name.replace(/[,:]/g, '$&\u200b'), make('div', {class: 'sub'}, p.feasible ? (p.front ? 'on the Pareto front' : '') : 'does not fit')),
+    make('span', null, breakable(p.name), make('div', {class: 'sub'}, p.feasible ? (p.front ? 'on the Pareto front' : '') : 'does not fit')),
     [seconds(p.iteration_s)], [`${(p.iteration_s / head.iteration_s).toFixed(2)} ×`], [bytes(p.memory_bytes)]])));
 }
 
@@ -122,6 +123,6 @@ function showSearch() {
   if (s.runner_up) bars.push([s.runner_up.strategy, s.runner_up.iteration_s]);
   if (bound) bars.push(['lower bound', bound]);
   const longest = Math.max(...bars.map((b) => b[1]));
-  fill('found-how', list, make('div', {class: 'bars'}, bars.map(([name, time, mine]) => [make('span', {class: 'name', title: name}, name),
+  fill('found-how', list, make('div', {class: 'bars'}, bars.map(([name, time, mine]) => [make('span', {class: 'name'}, breakable(name)),
     make('span', {class: 'rule' + (mine ? ' mine' : ''), style: {width: 100 * time / longest + '%'}}), make('span', {class: 'amount'}, seconds(time))])));
 }

@@ -321,14 +321,16 @@ class Timeline {
     c.globalAlpha = 1;
   }
   drawLabels(c, s, named, y) {
-    c.font = `11px ${kSans}`;
+    const font = `11px ${kSans}`;
+    c.font = font;
     for (const i of named) {
       const x0 = Math.max(this.plotLeft(), this.x(s.start[i]));
       const x1 = Math.min(this.board.width, this.x(s.end[i]));
-      const most = Math.floor((x1 - x0 - 8) / 6);
-      if (most < 4) continue;
+      const name = this.tasks.name[s.task[i]];
+      // The tip shows names that do not fit.
+      if (x1 - x0 < 24 || textWidth(name, font) > x1 - x0 - 8) continue;
       c.fillStyle = s.computes || s.exposed[i] > 0.5 * (s.end[i] - s.start[i]) ? colours['on-colour'] : colours.ink;
-      c.fillText(cut(this.tasks.name[s.task[i]], most), x0 + 4, y + 13);
+      c.fillText(name, x0 + 4, y + 13);
     }
   }
   drawSelected(c, row, first, y, height, scale) {
@@ -360,7 +362,8 @@ class Timeline {
     for (const h of this.heads) {
       c.fillStyle = colours.ink;
       c.font = `600 12.5px ${kSans}`;
-      c.fillText(cut(h.name + (h.number === this.data.busiest && this.data.classes_in_all > 1 ? ', the busiest' : ''), 70), small ? 8 : 12, h.y + 17);
+      const edge = small ? 8 : 12;
+      c.fillText(h.name + (h.number === this.data.busiest && this.data.classes_in_all > 1 ? ', the busiest' : ''), edge, h.y + 17, this.board.width - 2 * edge);
     }
     c.font = `12px ${kSans}`;
     for (const r of this.rows) {
@@ -368,11 +371,11 @@ class Timeline {
         c.font = `10px ${kSans}`;
         c.fillStyle = colours.ink;
         c.globalAlpha = 0.6;
-        c.fillText(r.stream.name, 12, r.y + 14);
+        c.fillText(r.stream.name, 12, r.y + 14, this.board.width - 24);
         c.globalAlpha = 1;
       } else {
         c.fillStyle = colours.soft;
-        c.fillText(cut(r.stream.name, 19), 12, r.y + 15);
+        c.fillText(r.stream.name, 12, r.y + 15, left - 18);
       }
     }
   }

@@ -1,0 +1,69 @@
+#include "cli/configurations.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "frameworks/flags.h"
+
+namespace tandem::cli {
+
+namespace {
+
+// Returns the strategy's name without the search that found it: "search:fsdp" -> "fsdp". Empty if
+// the plan has layouts of its own, or only part of what the name says.
+std::string plain_strategy(const plan::Plan& plan, const machine::Machine& machine) {
+  try {
+    return to_text(frameworks::degrees_of(plan, machine, "strategy").setting);
+  } catch (const UserError&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+Configuration write_configuration(const plan::Plan& plan, const machine::Machine& machine,
+                                  const std::string& target) {
+  const auto degrees = frameworks::degrees_of(plan, machine, target);
+  const auto flags = target == "megatron"     ? frameworks::megatron_flags(plan, degrees)
+                     : target == "torchtitan" ? frameworks::torchtitan_flags(plan, degrees)
+                                              : frameworks::deepspeed_config(plan, degrees);
+  Configuration out{.text = {}, .json = {}, .notes = flags.notes};
+  for (const auto& flag : flags.flags) out.text += flag + "\n";
+  if (!flags.config.is_null()) out.text = flags.config.dump(2) + "\n";
+  out.json["form"] = to_text(degrees.setting);
+  out.json["dp"] = degrees.dp;
+  out.json["tp"] = degrees.tp;
+  out.json["pp"] = degrees.pp;
+  out.json["cp"] = degrees.cp;
+  out.json["ep"] = degrees.ep;
+  out.json["zero"] = degrees.zero;
+  if (!flags.flags.empty()) out.json["flags"] = flags.flags;
+  if (!flags.config.is_null()) out.json["config"] = flags.config;
+  return out;
+}
+
+Json list_configurations(const plan::Plan& plan, const machine::Machine& machine) {
+  Json out = Json::array();
+  if (const auto strategy = plain_strategy(plan, machine); !strategy.empty()) {
+    out.push_back({{"name", "Tandem"},
+                   {"text", fmt::format("tandem simulate {} --machine {} --batch {} --dtype {} "
+                                        "--optimizer {} --strategy {}\n",
+                                        plan.model, plan.machine, plan.batch, name(plan.dtype),
+                                        name(plan.optimizer), strategy)}});
+  }
+  constexpr std::pair<const char*, const char*> kFrameworks[] = {
+      {"Megatron-LM", "megatron"}, {"torchtitan", "torchtitan"}, {"DeepSpeed", "deepspeed"}};
+  for (const auto& [title, target] : kFrameworks) {
+    try {
+      const auto configuration = write_configuration(plan, machine, target);
+      out.push_back(
+          {{"name", title}, {"text", configuration.text}, {"notes", configuration.notes}});
+    } catch (const UserError& error) {
+      out.push_back(
+          {{"name", title}, {"why_not", fmt::format("{}: {}.", error.where, error.message)}});
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::cli
