@@ -15,8 +15,8 @@ namespace {
 
 constexpr predict::Training kTraining{DType::kBf16, plan::Optimizer::kAdam};
 
-void one(benchmark::State& state, const char* machine_name, const char* model_name,
-         const char* strategy, std::int64_t batch) {
+void estimate_one(benchmark::State& state, const char* machine_name, const char* model_name,
+                  const char* strategy, std::int64_t batch) {
   const auto machine = machine::load_machine(machine_name);
   const auto setting = strategies::parse_setting(strategy);
   for (auto _ : state) {
@@ -27,10 +27,11 @@ void one(benchmark::State& state, const char* machine_name, const char* model_na
 }
 
 void BM_EstimateGpt3(benchmark::State& state) {
-  one(state, "dgx_a100:128", "gpt3_175b", "megatron:tp=8,pp=16,dp=8,micro=128", 2048);
+  estimate_one(state, "dgx_a100:128", "gpt3_175b", "megatron:tp=8,pp=16,dp=8,micro=128", 2048);
 }
 void BM_EstimateLlama405B(benchmark::State& state) {
-  one(state, "dgx_h100:2048", "llama3_405b", "megatron:tp=8,pp=2,dp=1024,sp,micro=2", 2048);
+  estimate_one(state, "dgx_h100:2048", "llama3_405b", "megatron:tp=8,pp=2,dp=1024,sp,micro=2",
+               2048);
 }
 
 struct Sweep {
@@ -43,7 +44,7 @@ struct Sweep {
 
 // Every degree of tensor and pipeline parallelism, size of micro-batch, interleaving,
 // recomputation.
-std::vector<strategies::Setting> settings_of(const Sweep& sweep, std::int64_t layers) {
+std::vector<strategies::Setting> list_settings(const Sweep& sweep, std::int64_t layers) {
   std::vector<strategies::Setting> out;
   for (const std::int64_t tp : {1, 2, 4, 8}) {
     for (const auto pp : sweep.ranks) {
@@ -84,14 +85,16 @@ const std::vector<Sweep> kSweeps = {
     {"mixtral_8x7b", "dgx_h100:8", 64, 512, {1, 2, 4, 8}},
 };
 
-std::int64_t layers_of(const models::Model& model) { return model.settings.size("layers"); }
+std::int64_t count_layers(const models::ConfiguredModel& model) {
+  return model.settings.size("layers");
+}
 
 void BM_Sweep(benchmark::State& state) {
   const auto& sweep = kSweeps[static_cast<std::size_t>(state.range(0))];
   state.SetLabel(fmt::format("{} on {}", sweep.model, sweep.machine));
   const auto machine = machine::load_machine(sweep.machine);
   const auto model = models::parse_model(sweep.model);
-  const auto settings = settings_of(sweep, layers_of(model));
+  const auto settings = list_settings(sweep, count_layers(model));
   std::int64_t estimated = 0;
   for (auto _ : state) {
     predict::Estimator estimator(model, machine, kTraining);
@@ -109,8 +112,8 @@ struct Cut {
   machine::Digits digits;
   plan::MappedGraph mapped;
 };
-std::optional<Cut> cut(const models::Model& model, const machine::Machine& machine,
-                       strategies::Setting setting, std::int64_t batch) {
+std::optional<Cut> make_cut(const models::ConfiguredModel& model, const machine::Machine& machine,
+                            strategies::Setting setting, std::int64_t batch) {
   auto few = model;
   const auto stages = setting.pp * setting.interleave;
   few.settings.set("layers", std::to_string(std::max<std::int64_t>(2, stages)));
@@ -135,12 +138,12 @@ void simulate_cuts(benchmark::State& state, bool with_lowering) {
   state.SetLabel(fmt::format("{} on {}", sweep.model, sweep.machine));
   const auto machine = machine::load_machine(sweep.machine);
   const auto model = models::parse_model(sweep.model);
-  const auto settings = settings_of(sweep, layers_of(model));
+  const auto settings = list_settings(sweep, count_layers(model));
   constexpr std::size_t kSome = 24;  // of the settings, from all parts of the list
   std::vector<Cut> cuts;
   std::vector<lower::Program> programs;
   for (std::size_t i = 0; i < kSome; ++i) {
-    auto one = cut(model, machine, settings[i * settings.size() / kSome], sweep.batch);
+    auto one = make_cut(model, machine, settings[i * settings.size() / kSome], sweep.batch);
     if (!one) continue;
     programs.push_back(lower::lower(one->mapped, one->digits, kTraining.optimizer));
     cuts.push_back(std::move(*one));

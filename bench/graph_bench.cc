@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kNodes = 100'000;
 
 // A chain of layers of three nodes: weight, linear, relu.
-graph::Graph deep_mlp() {
+graph::Graph make_deep_mlp() {
   graph::GraphBuilder b("deep_mlp");
   auto x = b.input("x", {64, 256}, DType::kFp32);
   for (std::size_t layer = 1; 3 * layer < kNodes; ++layer) {
@@ -28,7 +28,7 @@ graph::Graph deep_mlp() {
 }
 
 // Equal branches from one input, of three nodes each, every one an output.
-graph::Graph wide_mlp() {
+graph::Graph make_wide_mlp() {
   graph::GraphBuilder b("wide_mlp");
   const auto x = b.input("x", {64, 256}, DType::kFp32);
   std::vector<graph::NodeId> outputs;
@@ -40,8 +40,8 @@ graph::Graph wide_mlp() {
   return b.finish(outputs);
 }
 
-graph::Graph make(const benchmark::State& state) {
-  return state.range(0) == 0 ? deep_mlp() : wide_mlp();
+graph::Graph make_graph(const benchmark::State& state) {
+  return state.range(0) == 0 ? make_deep_mlp() : make_wide_mlp();
 }
 
 void report(benchmark::State& state, const graph::Graph& graph) {
@@ -52,12 +52,12 @@ void report(benchmark::State& state, const graph::Graph& graph) {
 }
 
 void BM_BuildLargeGraph(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(make(state));
-  report(state, make(state));
+  for (auto _ : state) benchmark::DoNotOptimize(make_graph(state));
+  report(state, make_graph(state));
 }
 
 void BM_HashLargeGraph(benchmark::State& state) {
-  const auto graph = make(state);
+  const auto graph = make_graph(state);
   for (auto _ : state) {
     benchmark::DoNotOptimize(graph::hash_graph(graph, graph::HashKind::kIdentity));
     benchmark::DoNotOptimize(graph::hash_graph(graph, graph::HashKind::kShape));
@@ -66,20 +66,20 @@ void BM_HashLargeGraph(benchmark::State& state) {
 }
 
 void BM_PrintLargeGraph(benchmark::State& state) {
-  const auto graph = make(state);
+  const auto graph = make_graph(state);
   for (auto _ : state) benchmark::DoNotOptimize(graph::to_text(graph));
   report(state, graph);
 }
 
 void BM_ParseLargeGraph(benchmark::State& state) {
-  const auto graph = make(state);
+  const auto graph = make_graph(state);
   const auto text = graph::to_text(graph);
   for (auto _ : state) benchmark::DoNotOptimize(graph::parse_graph(text));
   report(state, graph);
 }
 
 void BM_FoldLargeGraph(benchmark::State& state) {
-  const auto graph = make(state);
+  const auto graph = make_graph(state);
   for (auto _ : state) benchmark::DoNotOptimize(graph::to_folded_text(graph));
   report(state, graph);
   state.counters["lines"] = static_cast<double>(graph::fold(graph).size());
@@ -87,8 +87,8 @@ void BM_FoldLargeGraph(benchmark::State& state) {
 
 // All that the requirement asks for at once.
 void BM_BuildHashPrintLargeGraph(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(graph::to_text(make(state)));
-  report(state, make(state));
+  for (auto _ : state) benchmark::DoNotOptimize(graph::to_text(make_graph(state)));
+  report(state, make_graph(state));
 }
 
 void BM_BuildModels(benchmark::State& state) {

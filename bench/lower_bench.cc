@@ -17,50 +17,52 @@ struct Setting {
   machine::Digits digits{summit};
   graph::Graph model = models::parse_model("bert_large").build(4 * 48, DType::kFp32);
 
-  [[nodiscard]] strategies::Strategy strategy(const std::string& name) const {
-    return strategies::named_strategies(name, model, digits)[0];
+  [[nodiscard]] strategies::Strategy make_strategy(const std::string& name) const {
+    return strategies::make_named_strategies(name, model, digits)[0];
   }
-  [[nodiscard]] plan::MappedGraph mapped(const std::string& name) const {
-    return plan::parallelize(model, digits, strategy(name).choices);
+  [[nodiscard]] plan::MappedGraph make_mapped(const std::string& name) const {
+    return plan::parallelize(model, digits, make_strategy(name).choices);
   }
-  [[nodiscard]] lower::Program program(const std::string& name) const {
-    return lower::lower(mapped(name), digits, plan::Optimizer::kAdam);
+  [[nodiscard]] lower::Program make_program(const std::string& name) const {
+    return lower::lower(make_mapped(name), digits, plan::Optimizer::kAdam);
   }
 };
 
-const Setting& setting() {
+const Setting& get_setting() {
   static const Setting kSetting;
   return kSetting;
 }
 
-const char* strategy_name(const benchmark::State& state) {
+const char* get_strategy_name(const benchmark::State& state) {
   return state.range(0) == 0 ? "dp" : "megatron:tp=2";
 }
 
 void BM_Strategy(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(setting().strategy(strategy_name(state)));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(get_setting().make_strategy(get_strategy_name(state)));
 }
 
 void BM_Parallelize(benchmark::State& state) {
-  const auto& s = setting();
-  const auto strategy = s.strategy(strategy_name(state));
+  const auto& s = get_setting();
+  const auto strategy = s.make_strategy(get_strategy_name(state));
   for (auto _ : state) {
     benchmark::DoNotOptimize(plan::parallelize(s.model, s.digits, strategy.choices));
   }
 }
 
 void BM_Lower(benchmark::State& state) {
-  const auto& s = setting();
-  const auto mapped = s.mapped(strategy_name(state));
+  const auto& s = get_setting();
+  const auto mapped = s.make_mapped(get_strategy_name(state));
   for (auto _ : state) {
     benchmark::DoNotOptimize(lower::lower(mapped, s.digits, plan::Optimizer::kAdam));
   }
-  state.counters["tasks"] = static_cast<double>(s.program(strategy_name(state)).tasks.size());
+  state.counters["tasks"] =
+      static_cast<double>(s.make_program(get_strategy_name(state)).tasks.size());
 }
 
 void BM_Simulate(benchmark::State& state) {
-  const auto& s = setting();
-  const auto program = s.program(strategy_name(state));
+  const auto& s = get_setting();
+  const auto program = s.make_program(get_strategy_name(state));
   for (auto _ : state) benchmark::DoNotOptimize(predict::simulate(program, s.summit));
 }
 
@@ -69,7 +71,7 @@ struct Gpt3 {
   machine::Machine dgx = machine::load_machine("dgx_a100:128");
   graph::Graph model = models::parse_model("gpt3_175b").build(2048, DType::kBf16);
   strategies::Strategy strategy =
-      strategies::named_strategies("megatron:tp=8,pp=16,dp=8", model, machine::Digits(dgx))[0];
+      strategies::make_named_strategies("megatron:tp=8,pp=16,dp=8", model, machine::Digits(dgx))[0];
   machine::Digits digits{dgx, strategy.schedule.micro_batches};
   plan::MappedGraph mapped = plan::parallelize(model, digits, strategy.choices, strategy.schedule);
 };
@@ -91,18 +93,18 @@ void BM_SimulateGpt3(benchmark::State& state) {
 
 void BM_HashGraph(benchmark::State& state) {
   for (auto _ : state) {
-    benchmark::DoNotOptimize(graph::hash_graph(setting().model, graph::HashKind::kIdentity));
-    benchmark::DoNotOptimize(graph::hash_graph(setting().model, graph::HashKind::kShape));
+    benchmark::DoNotOptimize(graph::hash_graph(get_setting().model, graph::HashKind::kIdentity));
+    benchmark::DoNotOptimize(graph::hash_graph(get_setting().model, graph::HashKind::kShape));
   }
-  state.counters["nodes"] = static_cast<double>(setting().model.size());
+  state.counters["nodes"] = static_cast<double>(get_setting().model.size());
 }
 
 void BM_PrintGraph(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(graph::to_text(setting().model));
+  for (auto _ : state) benchmark::DoNotOptimize(graph::to_text(get_setting().model));
 }
 
 void BM_ParseGraph(benchmark::State& state) {
-  const auto text = graph::to_text(setting().model);
+  const auto text = graph::to_text(get_setting().model);
   for (auto _ : state) benchmark::DoNotOptimize(graph::parse_graph(text));
 }
 

@@ -7,7 +7,8 @@ namespace {
 
 using namespace tandem::madmax;
 
-void evaluate(benchmark::State& state, const Model& model, const System& system, const Task& task) {
+void run_evaluation(benchmark::State& state, const Model& model, const System& system,
+                    const TaskDescription& task) {
   for (auto _ : state) benchmark::DoNotOptimize(tandem::madmax::evaluate(model, system, task));
   state.SetItemsProcessed(state.iterations());
 }
@@ -15,14 +16,15 @@ void evaluate(benchmark::State& state, const Model& model, const System& system,
 void BM_MadMaxDlrmA(benchmark::State& state) {
   const auto system = a100_system(128);
   const auto mlp = flat(Method::kReplicate, system);
-  evaluate(state, dlrm_a(), system, recommendation_task(Purpose::kPretrain, mlp, 65536, system));
+  run_evaluation(state, dlrm_a(), system,
+                 recommendation_task(Purpose::kPretrain, mlp, 65536, system));
 }
 BENCHMARK(BM_MadMaxDlrmA);
 
 void BM_MadMaxGpt3(benchmark::State& state) {
   const auto system = a100_system(2048);
   const auto strategy = flat(Method::kShard, system);
-  evaluate(state, gpt3(), system, language_task(gpt3(), strategy, 2048, system));
+  run_evaluation(state, gpt3(), system, language_task(gpt3(), strategy, 2048, system));
 }
 BENCHMARK(BM_MadMaxGpt3);
 

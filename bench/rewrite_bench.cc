@@ -18,7 +18,7 @@ using rewrite::Rule;
 using rewrite::RuleSet;
 
 // Sound rules on the operators of transformers and convolutional networks.
-std::vector<Rule> base_rules() {
+std::vector<Rule> make_base_rules() {
   return rewrite::parse_rules(R"(
 add-commutes: (add ?x ?y) => (add ?y ?x)
 mul-commutes: (mul ?x ?y) => (mul ?y ?x)
@@ -54,8 +54,8 @@ combine-below-gelu: (gelu (combine ?x dim=?i degree=?d)) <=> (combine (gelu ?x) 
 }
 
 // `count` rules of different sources: the base rules, and theirs with operators around them.
-std::vector<Rule> many_rules(std::size_t count) {
-  auto out = base_rules();
+std::vector<Rule> make_many_rules(std::size_t count) {
+  auto out = make_base_rules();
   const std::vector<std::string> around = {"relu", "gelu", "tanh", "sigmoid", "identity",
                                            "neg",  "exp",  "silu", "abs",     "square"};
   std::size_t base = 0;
@@ -79,15 +79,15 @@ std::vector<Rule> many_rules(std::size_t count) {
   return out;
 }
 
-graph::Graph model(std::string_view name) {
+graph::Graph build_model(std::string_view name) {
   return models::parse_model(name).build(64, DType::kFp32);
 }
 
 void BM_AllMatches(benchmark::State& state) {
-  const auto graph = model("inception_v3");
+  const auto graph = build_model("inception_v3");
   rewrite::Dictionary dictionary;
-  const RuleSet rules(many_rules(1400), dictionary, {});
-  const auto draft = Draft::of(graph, dictionary);
+  const RuleSet rules(make_many_rules(1400), dictionary, {});
+  const auto draft = Draft::from_graph(graph, dictionary);
   std::size_t matches = 0;
   for (auto _ : state) matches = Matches::find(rules, draft).size();
   state.counters["matches"] = static_cast<double>(matches);
@@ -99,8 +99,8 @@ BENCHMARK(BM_AllMatches)->Unit(benchmark::kMillisecond);
 void rewrite_at_random(benchmark::State& state, const graph::Graph& graph, std::size_t rule_count,
                        bool with_matches) {
   rewrite::Dictionary dictionary;
-  const RuleSet rules(many_rules(rule_count), dictionary, {});
-  const auto first = Draft::of(graph, dictionary);
+  const RuleSet rules(make_many_rules(rule_count), dictionary, {});
+  const auto first = Draft::from_graph(graph, dictionary);
   const auto first_matches = Matches::find(rules, first);
   const auto places = first_matches.all();
   auto draft = first;
@@ -115,7 +115,7 @@ void rewrite_at_random(benchmark::State& state, const graph::Graph& graph, std::
     ++rewrites;
     benchmark::DoNotOptimize(next);
     if (!with_matches) continue;
-    matches = matches.after(rules, *next, changed);
+    matches = matches.find_after_rewrite(rules, *next, changed);
     draft = std::move(*next);
     if (rewrites % 50 != 0) continue;
     draft = first;
@@ -130,17 +130,17 @@ void rewrite_at_random(benchmark::State& state, const graph::Graph& graph, std::
 }
 
 void BM_StepInception(benchmark::State& state) {
-  rewrite_at_random(state, model("inception_v3"), 1400, true);
+  rewrite_at_random(state, build_model("inception_v3"), 1400, true);
 }
 BENCHMARK(BM_StepInception)->Unit(benchmark::kMicrosecond);
 
 void BM_RewriteBertLayer(benchmark::State& state) {
-  rewrite_at_random(state, model("bert_large:layers=1"), 24, state.range(0) != 0);
+  rewrite_at_random(state, build_model("bert_large:layers=1"), 24, state.range(0) != 0);
 }
 BENCHMARK(BM_RewriteBertLayer)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 
 void BM_RewriteBertLarge(benchmark::State& state) {
-  rewrite_at_random(state, model("bert_large"), 24, state.range(0) != 0);
+  rewrite_at_random(state, build_model("bert_large"), 24, state.range(0) != 0);
 }
 BENCHMARK(BM_RewriteBertLarge)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 

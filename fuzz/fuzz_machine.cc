@@ -9,12 +9,13 @@ namespace tandem {
 namespace {
 
 // All units of every level in one all-to-all.
-void cross(const machine::Machine& machine) {
+void check_all_to_all(const machine::Machine& machine) {
   for (const auto& level : machine.levels) {
     // Beyond that it only takes long.
     if (level.network == nullptr || level.count > 64) continue;
     const std::int64_t digits[] = {level.count};
-    const auto [load, latency] = level.network->passage(machine::Pattern::kAllToAll, digits, 1);
+    const auto [load, latency] =
+        level.network->compute_cost(machine::Pattern::kAllToAll, digits, 1);
     if (!std::isfinite(load) || !std::isfinite(latency.value)) std::abort();
   }
 }
@@ -26,8 +27,8 @@ void tandem::fuzz::parse(std::string_view input) {
   for (std::int64_t size : {0, 2}) {
     try {
       const auto machine = machine::parse_machine(input, "fuzz", size);
-      machine::hash_of(machine);
-      cross(machine);
+      machine::hash_machine(machine);
+      check_all_to_all(machine);
     } catch (const UserError&) {
       // A count that is left open needs a size, one that is not refuses it.
     }

@@ -1,8 +1,8 @@
 // Fuzzing of portable pixmaps, which are decoded without a library, and of what is made of them.
-#include "data/picture.h"
+#include "data/image.h"
 #include "target.h"
 
 void tandem::fuzz::parse(std::string_view input) {
   const auto picture = data::decode(input, "fuzz");
-  if (picture.colors.size() < (1U << 16U)) (void)data::fitted(picture, 3, 7, 5);
+  if (picture.colors.size() < (1U << 16U)) (void)data::resize_and_crop(picture, 3, 7, 5);
 }

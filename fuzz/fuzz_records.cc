@@ -6,11 +6,12 @@
 void tandem::fuzz::parse(std::string_view input) {
   using namespace validate;
   for (const auto& record : parse_records(input, "fuzz")) {
-    const auto job = job_of(record);
-    if (const auto* j = std::get_if<Job>(&job); j != nullptr && j->settings.empty()) std::abort();
-    (void)hardware_flops(record);
+    const auto job = make_job(record);
+    if (const auto* j = std::get_if<ValidationJob>(&job); j != nullptr && j->settings.empty())
+      std::abort();
+    (void)count_hardware_flops(record);
     for (const auto& metric : record.measured) {
-      if (kind_of(metric.name) != MetricKind::kTime) continue;
+      if (find_metric_kind(metric.name) != MetricKind::kTime) continue;
       (void)from_iteration(record, metric.name, Seconds{1});
       (void)to_iteration(record, metric.name, 1);
     }

@@ -8,10 +8,10 @@ namespace tandem {
 namespace {
 
 // What is printed is read again as the same rule.
-void check(const rewrite::Rule& rule) {
-  const auto text = rewrite::canonical_text(rule);
+void check_round_trip(const rewrite::Rule& rule) {
+  const auto text = rewrite::to_canonical_text(rule);
   if (text.empty()) return;
-  if (rewrite::canonical_text(rewrite::parse_rule(text)[0]) != text) std::abort();
+  if (rewrite::to_canonical_text(rewrite::parse_rule(text)[0]) != text) std::abort();
 }
 
 }  // namespace
@@ -23,11 +23,11 @@ void tandem::fuzz::parse(std::string_view input) {
     return;
   }
   if (!rewrite::is_collection_json(input)) {
-    for (const auto& rule : rewrite::parse_rules(input, "fuzz")) check(rule);
+    for (const auto& rule : rewrite::parse_rules(input, "fuzz")) check_round_trip(rule);
     return;
   }
   const auto rules = rewrite::import_collection(input, "fuzz").rules;
-  for (const auto& rule : rules) check(rule);
+  for (const auto& rule : rules) check_round_trip(rule);
   const auto exported = rewrite::export_collection(rules);
   if (rewrite::import_collection(exported.text, "again").rules.size() != exported.rules) {
     std::abort();

@@ -15,24 +15,24 @@ namespace tandem::figures {
 namespace {
 
 using madmax::Method;
-using search::Memory;
+using search::MemoryConstraint;
 using strategies::LayerKind;
 
-Method method(std::string_view text) {
+Method parse_method(std::string_view text) {
   if (text == "ddp") return Method::kReplicate;
   if (text == "fsdp") return Method::kShard;
   CHECK(text == "tp", std::string(text));
   return Method::kTensor;
 }
 
-madmax::Strategy madmax_strategy(const std::string& text, const madmax::System& system) {
+madmax::LayerStrategy parse_madmax_strategy(const std::string& text, const madmax::System& system) {
   const auto levels = split(text, '/');
-  if (levels.size() == 1) return madmax::flat(method(levels[0]), system);
-  return madmax::nested(method(levels[0]), method(levels[1]), system);
+  if (levels.size() == 1) return madmax::flat(parse_method(levels[0]), system);
+  return madmax::nested(parse_method(levels[0]), parse_method(levels[1]), system);
 }
 
 // The paper's table 3, scaled.
-madmax::System madmax_system(const Question& question) {
+madmax::System make_madmax_system(const Question& question) {
   const bool recommender = question.network.is_recommender();
   const int nodes = question.nodes > 0 ? question.nodes : recommender ? 16 : 256;
   auto out = madmax::a100_system(8 * nodes);
@@ -49,19 +49,19 @@ madmax::System madmax_system(const Question& question) {
   return out;
 }
 
-Answer madmax_answer(const Question& question, const Sharing& sharing) {
-  const auto system = madmax_system(question);
+Answer evaluate_by_madmax(const Question& question, const Sharing& sharing) {
+  const auto system = make_madmax_system(question);
   const auto& network = question.network;
-  const auto layers = madmax_strategy(sharing.layers, system);
+  const auto layers = parse_madmax_strategy(sharing.layers, system);
   const auto purpose =
       question.inference ? madmax::Purpose::kInference : madmax::Purpose::kPretrain;
-  madmax::Task task;
+  madmax::TaskDescription task;
   if (network.is_recommender()) {
     const bool has_transformer = network.madmax.transformer.blocks > 0;
     const auto& text = sharing.transformer.empty() ? sharing.layers : sharing.transformer;
-    task =
-        recommendation_task(purpose, layers, network.batch, system,
-                            has_transformer ? madmax_strategy(text, system) : madmax::Strategy{});
+    task = recommendation_task(
+        purpose, layers, network.batch, system,
+        has_transformer ? parse_madmax_strategy(text, system) : madmax::LayerStrategy{});
   } else {
     task = language_task(network.madmax, layers, network.batch, system);
     task.purpose = purpose;
@@ -76,12 +76,12 @@ Answer madmax_answer(const Question& question, const Sharing& sharing) {
           .memory = memory,
           .fits = memory <= system.memory.value,
           .exposed_share = r.exposed_share(),
-          .serialized = {{"compute", t.of(madmax::Compute::kGemm)},
-                         {"embedding", t.of(madmax::Compute::kEmbedding)},
-                         {"all_to_all", t.of(madmax::Collective::kAllToAll)},
-                         {"all_reduce", t.of(madmax::Collective::kAllReduce)},
-                         {"all_gather", t.of(madmax::Collective::kAllGather)},
-                         {"reduce_scatter", t.of(madmax::Collective::kReduceScatter)}},
+          .serialized = {{"compute", t.get_time(madmax::Compute::kGemm)},
+                         {"embedding", t.get_time(madmax::Compute::kEmbedding)},
+                         {"all_to_all", t.get_time(madmax::Collective::kAllToAll)},
+                         {"all_reduce", t.get_time(madmax::Collective::kAllReduce)},
+                         {"all_gather", t.get_time(madmax::Collective::kAllGather)},
+                         {"reduce_scatter", t.get_time(madmax::Collective::kReduceScatter)}},
           .exposed = r.exposed()};
 }
 
@@ -93,25 +93,26 @@ struct Situation {
   strategies::Problem problem;
 
   explicit Situation(const Question& q)
-      : machine(machine_for(q)), digits(machine), model(model_for(q)), problem(model, digits) {}
+      : machine(make_machine(q)), digits(machine), model(build_model(q)), problem(model, digits) {}
 
-  static graph::Graph model_for(const Question& q) {
+  static graph::Graph build_model(const Question& q) {
     const auto model = models::parse_model(q.network.tandem)
                            .build(static_cast<std::int64_t>(q.network.batch),
                                   q.network.is_recommender() ? DType::kFp32 : DType::kBf16);
-    return q.inference ? models::for_inference(model) : model;
+    return q.inference ? models::convert_to_inference(model) : model;
   }
-  static machine::Machine machine_for(const Question& q) {
+  static machine::Machine make_machine(const Question& q) {
     const bool recommender = q.network.is_recommender();
     const int nodes = q.nodes > 0 ? q.nodes : recommender ? 16 : 256;
-    return scaled(machine::load_machine(fmt::format("{}:{}{}", recommender ? "zionex" : "dgx_a100",
-                                                    nodes, recommender ? ",software=neo" : "")),
-                  q.scale);
+    return scale_machine(
+        machine::load_machine(fmt::format("{}:{}{}", recommender ? "zionex" : "dgx_a100", nodes,
+                                          recommender ? ",software=neo" : "")),
+        q.scale);
   }
 };
 
-std::string strategy_text(const Sharing& sharing, const strategies::Problem& problem,
-                          const std::string& recompute) {
+std::string make_strategy_text(const Sharing& sharing, const strategies::Problem& problem,
+                               const std::string& recompute) {
   const auto& transformer = sharing.transformer.empty() ? sharing.layers : sharing.transformer;
   std::string out;
   const auto add = [&](LayerKind kind, const std::string& how) {
@@ -128,7 +129,7 @@ std::string strategy_text(const Sharing& sharing, const strategies::Problem& pro
   return recompute == "none" ? out : out + ",recompute=" + recompute;
 }
 
-Answer tandem_answer(const Sharing& sharing, const search::Evaluated& point) {
+Answer to_answer(const Sharing& sharing, const search::Evaluated& point) {
   const auto& s = point.simulation;
   return {.sharing = sharing,
           .throughput = point.throughput,
@@ -152,7 +153,7 @@ std::string to_text(const Sharing& sharing) {
   return fmt::format("{}, transformer {}", one(sharing.layers), one(sharing.transformer));
 }
 
-const std::vector<Network>& networks() {
+const std::vector<Network>& get_networks() {
   using madmax::with_experts;
   using madmax::with_transformer;
   constexpr double kA = 65536;
@@ -173,18 +174,18 @@ const std::vector<Network>& networks() {
   return kNetworks;
 }
 
-const Network& network(const std::string& name) {
-  const auto at = std::ranges::find(networks(), name, &Network::name);
-  CHECK(at != networks().end(), name);
+const Network& find_network(const std::string& name) {
+  const auto at = std::ranges::find(get_networks(), name, &Network::name);
+  CHECK(at != get_networks().end(), name);
   return *at;
 }
 
-std::vector<Sharing> sharings(const Network& network) {
+std::vector<Sharing> list_sharings(const Network& network) {
   const std::vector<std::string> all = {"fsdp",   "ddp",      "tp",     "tp/ddp",
                                         "ddp/tp", "fsdp/ddp", "fsdp/tp"};
   std::vector<Sharing> out;
   for (const auto& layers : all) {
-    if (network.madmax.family != madmax::Family::kDlrmTransformer) {
+    if (network.madmax.family != madmax::ModelFamily::kDlrmTransformer) {
       out.push_back({.layers = layers});
       continue;
     }
@@ -198,7 +199,7 @@ std::vector<Sharing> sharings(const Network& network) {
 Answers ask_madmax(const Question& question, const std::vector<Sharing>& sharings) {
   std::vector<Answer> out;
   out.reserve(sharings.size());
-  for (const auto& sharing : sharings) out.push_back(madmax_answer(question, sharing));
+  for (const auto& sharing : sharings) out.push_back(evaluate_by_madmax(question, sharing));
   return {out, out};
 }
 
@@ -211,7 +212,7 @@ Answers ask_tandem(const Question& question, const std::vector<Sharing>& sharing
   std::vector<strategies::Setting> settings;
   for (const auto& sharing : sharings) {
     for (const auto& how : recompute) {
-      settings.push_back(strategies::parse_setting(strategy_text(sharing, on.problem, how)));
+      settings.push_back(strategies::parse_setting(make_strategy_text(sharing, on.problem, how)));
     }
   }
   const search::Case here{
@@ -221,8 +222,8 @@ Answers ask_tandem(const Question& question, const std::vector<Sharing>& sharing
       .batch = static_cast<std::int64_t>(question.network.batch),
       .optimizer =
           question.network.is_recommender() ? plan::Optimizer::kSgd : plan::Optimizer::kAdam,
-      .phase = question.inference ? lower::Phase::kInference : lower::Phase::kTraining,
-      .limits = search::memory_limits(on.machine, {})};
+      .mode = question.inference ? lower::Mode::kInference : lower::Mode::kTraining,
+      .limits = search::compute_memory_limits(on.machine, {})};
   const auto found =
       search::explore({here}, {settings}, {.threads = std::thread::hardware_concurrency()});
   CHECK(found.refused.empty(), found.refused.empty() ? "" : found.refused[0].why);
@@ -230,32 +231,32 @@ Answers ask_tandem(const Question& question, const std::vector<Sharing>& sharing
   for (std::size_t i = 0; i < sharings.size(); ++i) {
     std::vector<Answer> ways;
     for (std::size_t k = 0; k < recompute.size(); ++k) {
-      ways.push_back(tandem_answer(sharings[i], found.points[i * recompute.size() + k]));
+      ways.push_back(to_answer(sharings[i], found.points[i * recompute.size() + k]));
     }
-    const auto* fitting = best(ways, Memory::kLimited);
-    const auto* fastest = best(ways, Memory::kUnlimited);
+    const auto* fitting = find_best(ways, MemoryConstraint::kLimited);
+    const auto* fastest = find_best(ways, MemoryConstraint::kUnlimited);
     out.within_memory.push_back(fitting != nullptr ? *fitting : *fastest);
     out.without_limit.push_back(*fastest);
   }
   return out;
 }
 
-const Answer* best(const std::vector<Answer>& answers, Memory memory) {
+const Answer* find_best(const std::vector<Answer>& answers, MemoryConstraint memory) {
   const Answer* out = nullptr;
   for (const auto& answer : answers) {
-    if (memory == Memory::kLimited && !answer.fits) continue;
+    if (memory == MemoryConstraint::kLimited && !answer.fits) continue;
     if (out == nullptr || answer.throughput > out->throughput) out = &answer;
   }
   return out;
 }
 
-const Answer& answer_to(const std::vector<Answer>& answers, const Sharing& sharing) {
+const Answer& find_answer(const std::vector<Answer>& answers, const Sharing& sharing) {
   const auto at = std::ranges::find(answers, sharing, &Answer::sharing);
   CHECK(at != answers.end(), to_text(sharing));
   return *at;
 }
 
-const Answer& baseline(const std::vector<Answer>& answers) {
+const Answer& find_baseline(const std::vector<Answer>& answers) {
   const auto at = std::ranges::find_if(answers, [](const Answer& a) {
     const auto& s = a.sharing;
     return s.layers == "fsdp" && (s.transformer.empty() || s.transformer == "fsdp");

@@ -30,8 +30,8 @@ struct Network {
 
   [[nodiscard]] bool is_recommender() const { return is_recommendation(madmax.family); }
 };
-const std::vector<Network>& networks();  // in the paper's order
-const Network& network(const std::string& name);
+const std::vector<Network>& get_networks();  // in the paper's order
+const Network& find_network(const std::string& name);
 
 // A network on the paper's system for it (128 A100 for DLRMs, 2048 for language models) or on
 // another one.
@@ -55,7 +55,7 @@ struct Answer {
 };
 
 // Every sharing that MAD-Max can say: fsdp comes first, none stands twice.
-std::vector<Sharing> sharings(const Network& network);
+std::vector<Sharing> list_sharings(const Network& network);
 
 // By sharing, as memory allows it and as it would be without limit: a language model is asked with
 // and without recomputation, of which the fastest that fits counts, else the fastest.
@@ -63,17 +63,17 @@ struct Answers {
   std::vector<Answer> within_memory;
   std::vector<Answer> without_limit;
 
-  [[nodiscard]] const std::vector<Answer>& of(search::Memory memory) const {
-    return memory == search::Memory::kLimited ? within_memory : without_limit;
+  [[nodiscard]] const std::vector<Answer>& get_answers(search::MemoryConstraint memory) const {
+    return memory == search::MemoryConstraint::kLimited ? within_memory : without_limit;
   }
 };
 Answers ask_madmax(const Question& question, const std::vector<Sharing>& sharings);
 Answers ask_tandem(const Question& question, const std::vector<Sharing>& sharings);
 
 // The fastest, of those that fit or of all; null where there is none.
-const Answer* best(const std::vector<Answer>& answers, search::Memory memory);
-const Answer& answer_to(const std::vector<Answer>& answers, const Sharing& sharing);
+const Answer* find_best(const std::vector<Answer>& answers, search::MemoryConstraint memory);
+const Answer& find_answer(const std::vector<Answer>& answers, const Sharing& sharing);
 // The sharing that all others are compared with: fsdp.
-const Answer& baseline(const std::vector<Answer>& answers);
+const Answer& find_baseline(const std::vector<Answer>& answers);
 
 }  // namespace tandem::figures

@@ -14,16 +14,16 @@ namespace {
 
 std::string folder;
 
-std::string cell(const std::optional<double>& value) {
+std::string format_cell(const std::optional<double>& value) {
   return value ? fmt::format("{:.4g}", *value) : "";
 }
-std::string quoted(const std::string& text) {
+std::string quote(const std::string& text) {
   return text.find(',') == std::string::npos ? text : "\"" + text + "\"";
 }
 
 }  // namespace
 
-void write_to(const std::string& path) { folder = path; }
+void set_output_directory(const std::string& path) { folder = path; }
 
 void write_file(const std::string& name, const std::string& text) {
   const auto path = folder + "/" + name;
@@ -37,10 +37,10 @@ void write_table(const Figure& figure) {
   std::string csv = "what,paper,madmax,tandem,note\n";
   std::cout << "\n" << figure.title << " (" << figure.label << ")\n";
   for (const auto& row : figure.rows) {
-    csv += fmt::format("{},{},{},{},{}\n", quoted(row.label), cell(row.paper), cell(row.madmax),
-                       cell(row.tandem), quoted(row.note));
-    std::cout << fmt::format("  {:<44} {:>8} {:>8} {:>8}  {}\n", row.label, cell(row.paper),
-                             cell(row.madmax), cell(row.tandem), row.note);
+    csv += fmt::format("{},{},{},{},{}\n", quote(row.label), format_cell(row.paper),
+                       format_cell(row.madmax), format_cell(row.tandem), quote(row.note));
+    std::cout << fmt::format("  {:<44} {:>8} {:>8} {:>8}  {}\n", row.label, format_cell(row.paper),
+                             format_cell(row.madmax), format_cell(row.tandem), row.note);
   }
   write_file(figure.file + ".csv", csv);
 }
@@ -59,7 +59,7 @@ void write(const Figure& figure) {
     bars.series[1].values.push_back(row.madmax);
     bars.series[2].values.push_back(row.tandem);
   }
-  write_file(figure.file + ".svg", report::svg(bars));
+  write_file(figure.file + ".svg", report::to_svg(bars));
 }
 
 void write(const Breakdown& breakdown) {
@@ -76,7 +76,7 @@ void write(const Breakdown& breakdown) {
             << "\n";
   for (const auto& bar : breakdown.bars) {
     bars.groups.push_back(bar.label);
-    csv += quoted(bar.label);
+    csv += quote(bar.label);
     std::cout << fmt::format("  {:<44}", bar.label);
     for (std::size_t k = 0; k < bar.seconds.size(); ++k) {
       bars.series[k].values.emplace_back(bar.seconds[k]);
@@ -87,7 +87,7 @@ void write(const Breakdown& breakdown) {
     std::cout << "\n";
   }
   write_file(breakdown.file + ".csv", csv);
-  write_file(breakdown.file + ".svg", report::svg(bars));
+  write_file(breakdown.file + ".svg", report::to_svg(bars));
 }
 
 }  // namespace tandem::figures

@@ -35,18 +35,18 @@ struct Breakdown {
 };
 
 // The folder that all files go to; set once, by main.
-void write_to(const std::string& folder);
+void set_output_directory(const std::string& folder);
 void write(const Figure& figure);        // also prints it
 void write_table(const Figure& figure);  // without a plot: rows of different units
 void write(const Breakdown& breakdown);
 void write_file(const std::string& name, const std::string& text);
 
 // Each makes its figures.
-void table_1_and_figures_1_and_7();
-void table_2_and_figure_3();
-void figures_8_to_10();
-void figure_11();
-void figures_12_to_14();
-void figure_15();
+void make_table_1_and_figures_1_and_7();
+void make_table_2_and_figure_3();
+void make_figures_8_to_10();
+void make_figure_11();
+void make_figures_12_to_14();
+void make_figure_15();
 
 }  // namespace tandem::figures

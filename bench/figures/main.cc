@@ -12,13 +12,13 @@ int main(int argc, char** argv) {
   }
   try {
     std::filesystem::create_directories(argv[1]);
-    tandem::figures::write_to(argv[1]);
-    tandem::figures::table_1_and_figures_1_and_7();
-    tandem::figures::table_2_and_figure_3();
-    tandem::figures::figures_8_to_10();
-    tandem::figures::figure_11();
-    tandem::figures::figures_12_to_14();
-    tandem::figures::figure_15();
+    tandem::figures::set_output_directory(argv[1]);
+    tandem::figures::make_table_1_and_figures_1_and_7();
+    tandem::figures::make_table_2_and_figure_3();
+    tandem::figures::make_figures_8_to_10();
+    tandem::figures::make_figure_11();
+    tandem::figures::make_figures_12_to_14();
+    tandem::figures::make_figure_15();
   } catch (const tandem::UserError& error) {
     std::cerr << error.what() << "\n";
     return 1;

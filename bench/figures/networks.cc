@@ -10,7 +10,7 @@ namespace tandem::figures {
 
 namespace {
 
-using search::Memory;
+using search::MemoryConstraint;
 
 struct Published {
   std::string name, tandem;
@@ -19,7 +19,7 @@ struct Published {
 };
 
 // Table 2. Lookups in 32-bit numbers.
-const std::vector<Published>& table_2() {
+const std::vector<Published>& get_table_2() {
   static const std::vector<Published> kTable = {
       {"DLRM-A", "dlrm_a", 793e9, 638e6, 22.61e6,
        "93 wide as its parameters ask; the lookups are those of 92"},
@@ -36,18 +36,19 @@ const std::vector<Published>& table_2() {
   return kTable;
 }
 
-strategies::ModelFigures figures_of_model(const std::string& text) {
+strategies::ModelFigures compute_model_figures(const std::string& text) {
   constexpr std::int64_t kSamples = 2;
-  return strategies::figures_of(models::parse_model(text).build(kSamples, DType::kFp32), kSamples);
+  return strategies::compute_figures(models::parse_model(text).build(kSamples, DType::kFp32),
+                                     kSamples);
 }
 
-double parameters_of(const strategies::ModelFigures& figures) {
+double count_parameters(const strategies::ModelFigures& figures) {
   double sum = 0;
   for (const auto& [kind, count] : figures.parameters) sum += static_cast<double>(count);
   return sum;
 }
 
-void figure_3() {
+void make_figure_3() {
   Figure capacity{.file = "fig3_capacity",
                   .title = "Figure 3: capacity",
                   .label = "bytes of parameters, 32 bit",
@@ -72,35 +73,35 @@ void figure_3() {
       {"LLaMA", "llama_65b"},
       {"LLaMA2", "llama2_70b"}};
   for (const auto& [name, text] : models) {
-    const auto own = figures_of_model(text);
-    capacity.rows.push_back({name, {}, {}, 4 * parameters_of(own)});
+    const auto own = compute_model_figures(text);
+    capacity.rows.push_back({name, {}, {}, 4 * count_parameters(own)});
     flops.rows.push_back({name, {}, {}, own.flops.value});
     lookups.rows.push_back({name, {}, {}, own.lookups.value});
   }
   for (const auto& figure : {capacity, flops, lookups}) write(figure);
 }
 
-Answer answer(const Question& question, const std::string& layers, bool of_tandem) {
+Answer ask_evaluator(const Question& question, const std::string& layers, bool of_tandem) {
   const std::vector<Sharing> one = {{.layers = layers}};
   return (of_tandem ? ask_tandem(question, one) : ask_madmax(question, one)).within_memory[0];
 }
 
-double sum_of(const std::map<std::string, Seconds>& times) {
+double sum_times(const std::map<std::string, Seconds>& times) {
   double sum = 0;
   for (const auto& [kind, time] : times) sum += time.value;
   return sum;
 }
 
-void table_1() {
+void make_table_1() {
   Figure table{.file = "table1", .title = "Table 1: predictions", .label = "as each row says"};
   const auto add = [&](const std::string& label, double paper, const auto& value,
                        const std::string& network, const std::string& layers,
                        const std::string& note) {
-    const Question question{.network = figures::network(network)};
-    table.rows.push_back({label, paper, value(answer(question, layers, false)),
-                          value(answer(question, layers, true)), note});
+    const Question question{.network = figures::find_network(network)};
+    table.rows.push_back({label, paper, value(ask_evaluator(question, layers, false)),
+                          value(ask_evaluator(question, layers, true)), note});
   };
-  const auto serialized = [](const Answer& a) { return 1e3 * sum_of(a.serialized); };
+  const auto serialized = [](const Answer& a) { return 1e3 * sum_times(a.serialized); };
   const auto exposed = [](const Answer& a) { return 100 * a.exposed_share; };
   const auto mqps = [](const Answer& a) { return a.throughput / 1e6; };
   const auto gpu_hours = [](const Answer& a) { return 306e3 * a.iteration.value * 2048 / 3600; };
@@ -118,28 +119,29 @@ void table_1() {
 }
 
 // The optimum is 34 % over FSDP for a DLRM and for a language model.
-void figure_1() {
+void make_figure_1() {
   Figure figure{.file = "fig1",
                 .title = "Figure 1: the best strategy",
                 .label = "throughput over FSDP",
                 .rows = {},
                 .reference = 1};
-  for (const auto& [name, memory] :
-       {std::pair{"DLRM-A", Memory::kUnlimited}, std::pair{"LLaMA", Memory::kLimited}}) {
-    const Question question{.network = network(name)};
-    const auto all = sharings(question.network);
+  for (const auto& [name, memory] : {std::pair{"DLRM-A", MemoryConstraint::kUnlimited},
+                                     std::pair{"LLaMA", MemoryConstraint::kLimited}}) {
+    const Question question{.network = find_network(name)};
+    const auto all = list_sharings(question.network);
     const auto speedup = [&, memory = memory](const Answers& answers) {
-      const auto& of = answers.of(memory);
-      return best(of, memory)->throughput / baseline(of).throughput;
+      const auto& of = answers.get_answers(memory);
+      return find_best(of, memory)->throughput / find_baseline(of).throughput;
     };
     figure.rows.push_back(
-        {fmt::format("{}{}", name, memory == Memory::kUnlimited ? ", no memory limit" : ""), 1.34,
-         speedup(ask_madmax(question, all)), speedup(ask_tandem(question, all))});
+        {fmt::format("{}{}", name,
+                     memory == MemoryConstraint::kUnlimited ? ", no memory limit" : ""),
+         1.34, speedup(ask_madmax(question, all)), speedup(ask_tandem(question, all))});
   }
   write(figure);
 }
 
-void figure_7() {
+void make_figure_7() {
   Breakdown figure{
       .file = "fig7",
       .title = "Figure 7: DLRM-A, data parallel, as if nothing overlapped",
@@ -150,10 +152,10 @@ void figure_7() {
                     .kinds = {"compute", "exposed communication"},
                     .bars = {}};
   for (const int nodes : {1, 16}) {
-    Question question{.network = network("DLRM-A"), .nodes = nodes};
+    Question question{.network = find_network("DLRM-A"), .nodes = nodes};
     question.network.batch = 4096.0 * nodes;
     for (const bool of_tandem : {false, true}) {
-      const auto a = answer(question, "ddp", of_tandem);
+      const auto a = ask_evaluator(question, "ddp", of_tandem);
       const auto label = fmt::format("{} GPUs, {}", 8 * nodes, of_tandem ? "Tandem" : "MAD-Max");
       Breakdown::Bar bar{label, {}};
       for (const auto& kind : figure.kinds) {
@@ -170,13 +172,13 @@ void figure_7() {
 
 }  // namespace
 
-void table_1_and_figures_1_and_7() {
-  table_1();
-  figure_1();
-  figure_7();
+void make_table_1_and_figures_1_and_7() {
+  make_table_1();
+  make_figure_1();
+  make_figure_7();
 }
 
-void table_2_and_figure_3() {
+void make_table_2_and_figure_3() {
   Figure parameters{.file = "table2_parameters",
                     .title = "Table 2",
                     .label = "parameters",
@@ -192,23 +194,23 @@ void table_2_and_figure_3() {
                  .label = "bytes looked up",
                  .rows = {},
                  .log = true};
-  for (const auto& row : table_2()) {
-    const auto own = figures_of_model(row.tandem);
+  for (const auto& row : get_table_2()) {
+    const auto own = compute_model_figures(row.tandem);
     const bool per_token = own.tokens > 0;
-    parameters.rows.push_back({row.name, row.parameters, {}, parameters_of(own)});
+    parameters.rows.push_back({row.name, row.parameters, {}, count_parameters(own)});
     flops.rows.push_back({row.name,
                           row.flops,
                           {},
-                          per_token ? own.flops_of_token().value : own.flops.value,
+                          per_token ? own.flops_per_token().value : own.flops.value,
                           per_token ? row.note : ""});
     lookups.rows.push_back({row.name,
                             row.lookups,
                             {},
-                            per_token ? own.lookups_of_token().value : own.lookups.value,
+                            per_token ? own.lookups_per_token().value : own.lookups.value,
                             per_token ? "" : row.note});
   }
   for (const auto& figure : {parameters, flops, lookups}) write(figure);
-  figure_3();
+  make_figure_3();
 }
 
 }  // namespace tandem::figures

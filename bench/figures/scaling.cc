@@ -11,7 +11,7 @@ namespace tandem::figures {
 namespace {
 
 using machine::Scale;
-using search::Memory;
+using search::MemoryConstraint;
 
 // From an A100 to an H100 (A100+), and with the network of a SuperPOD.
 constexpr Scale kNext = {
@@ -19,7 +19,7 @@ constexpr Scale kNext = {
 constexpr Scale kNextInter = {
     .compute = 2.42, .capacity = 2, .bandwidth = 1.29, .intra = 1.5, .inter = 9};
 
-const std::vector<std::pair<std::string, Scale>>& tenfold() {
+const std::vector<std::pair<std::string, Scale>>& get_tenfold_scales() {
   static const std::vector<std::pair<std::string, Scale>> kScales = {
       {"compute", {.compute = 10}},
       {"memory", {.capacity = 10, .bandwidth = 10}},
@@ -29,7 +29,7 @@ const std::vector<std::pair<std::string, Scale>>& tenfold() {
   return kScales;
 }
 
-void figure_12() {
+void make_figure_12() {
   Figure figure{.file = "fig12",
                 .title = "Figure 12: longer contexts",
                 .label = "throughput over FSDP",
@@ -38,8 +38,8 @@ void figure_12() {
   Network longer{"LLaMA2, 8K", "llama2_70b:seq=8192", madmax::llama2_70b(8192), 2048};
   const std::vector<Sharing> which = {{.layers = "ddp"}, {.layers = "tp/ddp"}, {.layers = "fsdp"}};
   for (const auto& [name, of] :
-       {std::pair{"LLaMA, 2K", network("LLaMA")}, std::pair{"LLaMA2, 4K", network("LLaMA2")},
-        std::pair{"LLaMA2, 8K", longer}}) {
+       {std::pair{"LLaMA, 2K", find_network("LLaMA")},
+        std::pair{"LLaMA2, 4K", find_network("LLaMA2")}, std::pair{"LLaMA2, 8K", longer}}) {
     const auto madmax = ask_madmax({.network = of}, which).without_limit;
     const auto tandem = ask_tandem({.network = of}, which).without_limit;
     for (std::size_t i = 0; i < 2; ++i) {
@@ -52,17 +52,17 @@ void figure_12() {
   write(figure);
 }
 
-void figure_13() {
+void make_figure_13() {
   Figure figure{.file = "fig13",
                 .title = "Figure 13: DLRM-A on other GPUs",
                 .label = "throughput over FSDP on A100",
                 .rows = {},
                 .reference = 1};
   Row inter{.label = "best, A100+ (inter+) over A100+", .paper = 1.82, .madmax = 0, .tandem = 0};
-  const auto& a = network("DLRM-A");
-  const auto all = sharings(a);
-  const auto madmax_base = baseline(ask_madmax({.network = a}, all).without_limit).throughput;
-  const auto tandem_base = baseline(ask_tandem({.network = a}, all).without_limit).throughput;
+  const auto& a = find_network("DLRM-A");
+  const auto all = list_sharings(a);
+  const auto madmax_base = find_baseline(ask_madmax({.network = a}, all).without_limit).throughput;
+  const auto tandem_base = find_baseline(ask_tandem({.network = a}, all).without_limit).throughput;
   std::optional<std::pair<double, double>> before;
   for (const auto& [name, scale] : {std::pair{"A100", Scale{}}, std::pair{"A100+", kNext},
                                     std::pair{"A100+ (inter+)", kNextInter}}) {
@@ -79,8 +79,8 @@ void figure_13() {
                              fmt::format("{}{}", m.fits ? "" : "MAD-Max: does not fit; ",
                                          t.fits ? "" : "Tandem: does not fit")});
     }
-    const std::pair now = {best(madmax.within_memory, Memory::kLimited)->throughput,
-                           best(tandem.within_memory, Memory::kLimited)->throughput};
+    const std::pair now = {find_best(madmax.within_memory, MemoryConstraint::kLimited)->throughput,
+                           find_best(tandem.within_memory, MemoryConstraint::kLimited)->throughput};
     if (before) {
       inter.madmax = now.first / before->first;
       inter.tandem = now.second / before->second;
@@ -92,27 +92,27 @@ void figure_13() {
 }
 
 // Throughput of the best that fits, over the best that fits on the machine as it is.
-void figure_14() {
+void make_figure_14() {
   for (const auto* name : {"DLRM-A", "GPT-3"}) {
-    const auto& of = network(name);
+    const auto& of = find_network(name);
     Figure figure{.file = of.is_recommender() ? "fig14_dlrm_a" : "fig14_gpt3",
                   .title = fmt::format("Figure 14: {}, hardware 10 x as fast", name),
                   .label = "throughput over the machine as it is",
                   .rows = {},
                   .reference = 1};
-    const auto all = sharings(of);
+    const auto all = list_sharings(of);
     for (const bool inference : {false, true}) {
       const Question base{.network = of, .inference = inference};
       const auto madmax_base = ask_madmax(base, all).within_memory;
       const auto tandem_base = ask_tandem(base, all).within_memory;
       const auto speedup = [](const std::vector<Answer>& now,
                               const std::vector<Answer>& then) -> std::optional<double> {
-        const auto* a = best(now, Memory::kLimited);
-        const auto* b = best(then, Memory::kLimited);
+        const auto* a = find_best(now, MemoryConstraint::kLimited);
+        const auto* b = find_best(then, MemoryConstraint::kLimited);
         if (a == nullptr || b == nullptr) return std::nullopt;
         return a->throughput / b->throughput;
       };
-      for (const auto& [what, scale] : tenfold()) {
+      for (const auto& [what, scale] : get_tenfold_scales()) {
         const Question question{.network = of, .inference = inference, .scale = scale};
         figure.rows.push_back(
             {fmt::format("{}, {}", inference ? "inference" : "pre-training", what),
@@ -131,16 +131,16 @@ void figure_14() {
 
 }  // namespace
 
-void figures_12_to_14() {
-  figure_12();
-  figure_13();
-  figure_14();
+void make_figures_12_to_14() {
+  make_figure_12();
+  make_figure_13();
+  make_figure_14();
 }
 
 // Serialized kinds, and what of communication is exposed, for the best that fits.
-void figure_15() {
+void make_figure_15() {
   for (const auto* name : {"DLRM-A", "GPT-3"}) {
-    const auto& of = network(name);
+    const auto& of = find_network(name);
     Breakdown figure{
         .file = of.is_recommender() ? "fig15_dlrm_a" : "fig15_gpt3",
         .title = fmt::format("Figure 15: {}, pre-training, as if nothing overlapped", name),
@@ -151,15 +151,15 @@ void figure_15() {
                      .title = fmt::format("Figure 15: {}, communication", name),
                      .kinds = {"exposed", "hidden"},
                      .bars = {}};
-    auto scales = tenfold();
+    auto scales = get_tenfold_scales();
     scales.insert(scales.begin(), {"as it is", {}});
     for (const auto& [what, scale] : scales) {
       const Question question{.network = of, .scale = scale};
       for (const bool of_tandem : {false, true}) {
-        const auto all = sharings(of);
+        const auto all = list_sharings(of);
         const auto answers =
             (of_tandem ? ask_tandem(question, all) : ask_madmax(question, all)).within_memory;
-        const auto* fastest = best(answers, Memory::kLimited);
+        const auto* fastest = find_best(answers, MemoryConstraint::kLimited);
         if (fastest == nullptr) continue;
         const auto label = fmt::format("{}, {}", what, of_tandem ? "Tandem" : "MAD-Max");
         Breakdown::Bar bar{label, {}};

@@ -11,19 +11,20 @@ namespace tandem::figures {
 
 namespace {
 
-using search::Memory;
+using search::MemoryConstraint;
 
 // The best sharing's throughput over FSDP's; nothing where FSDP or everything does not fit.
-std::optional<double> gain(const Answers& answers, Memory memory) {
-  const auto& of = answers.of(memory);
-  const auto* fastest = best(of, memory);
-  const auto& fsdp = baseline(of);
-  if (fastest == nullptr || (memory == Memory::kLimited && !fsdp.fits)) return std::nullopt;
+std::optional<double> compute_gain(const Answers& answers, MemoryConstraint memory) {
+  const auto& of = answers.get_answers(memory);
+  const auto* fastest = find_best(of, memory);
+  const auto& fsdp = find_baseline(of);
+  if (fastest == nullptr || (memory == MemoryConstraint::kLimited && !fsdp.fits))
+    return std::nullopt;
   return fastest->throughput / fsdp.throughput;
 }
 
-std::string best_text(const Answers& answers, Memory memory) {
-  const auto* fastest = best(answers.of(memory), memory);
+std::string format_best(const Answers& answers, MemoryConstraint memory) {
+  const auto* fastest = find_best(answers.get_answers(memory), memory);
   return fastest == nullptr ? "nothing fits" : to_text(fastest->sharing);
 }
 
@@ -31,29 +32,31 @@ struct Published {
   double limited, unlimited;  // the largest gain
 };
 
-void figure_8(bool inference, const Published& published) {
+void make_figure_8(bool inference, const Published& published) {
   const std::string task = inference ? "inference" : "pre-training";
   Figure figure{.file = inference ? "fig8_inference" : "fig8_pretrain",
                 .title = "Figure 8: the best strategy, " + task,
                 .label = "throughput over FSDP",
                 .rows = {},
                 .reference = 1};
-  for (const auto memory : {Memory::kLimited, Memory::kUnlimited}) {
-    Row most{.label = memory == Memory::kLimited ? "largest of these" : "largest, no limit",
-             .paper = memory == Memory::kLimited ? published.limited : published.unlimited,
-             .madmax = 0,
-             .tandem = 0};
-    for (const auto& network : networks()) {
+  for (const auto memory : {MemoryConstraint::kLimited, MemoryConstraint::kUnlimited}) {
+    Row most{
+        .label = memory == MemoryConstraint::kLimited ? "largest of these" : "largest, no limit",
+        .paper = memory == MemoryConstraint::kLimited ? published.limited : published.unlimited,
+        .madmax = 0,
+        .tandem = 0};
+    for (const auto& network : get_networks()) {
       const Question question{.network = network, .inference = inference};
-      const auto all = sharings(network);
+      const auto all = list_sharings(network);
       const auto madmax = ask_madmax(question, all);
       const auto tandem = ask_tandem(question, all);
-      const Row row{.label = network.name + (memory == Memory::kLimited ? "" : ", no limit"),
-                    .paper = {},
-                    .madmax = gain(madmax, memory),
-                    .tandem = gain(tandem, memory),
-                    .note = fmt::format("MAD-Max {}; Tandem {}", best_text(madmax, memory),
-                                        best_text(tandem, memory))};
+      const Row row{
+          .label = network.name + (memory == MemoryConstraint::kLimited ? "" : ", no limit"),
+          .paper = {},
+          .madmax = compute_gain(madmax, memory),
+          .tandem = compute_gain(tandem, memory),
+          .note = fmt::format("MAD-Max {}; Tandem {}", format_best(madmax, memory),
+                              format_best(tandem, memory))};
       most.madmax = std::max(most.madmax, row.madmax);
       most.tandem = std::max(most.tandem, row.tandem);
       figure.rows.push_back(row);
@@ -64,14 +67,14 @@ void figure_8(bool inference, const Published& published) {
 }
 
 // Every sharing over FSDP, whether it fits or not.
-void over_fsdp(const std::string& file, const std::string& title, const Network& network,
-               const std::vector<Sharing>& which,
-               const std::vector<std::pair<Sharing, double>>& published) {
+void make_figure_over_fsdp(const std::string& file, const std::string& title,
+                           const Network& network, const std::vector<Sharing>& which,
+                           const std::vector<std::pair<Sharing, double>>& published) {
   Figure figure{
       .file = file, .title = title, .label = "throughput over FSDP", .rows = {}, .reference = 1};
   const Question question{.network = network};
   auto asked = which;
-  const auto all = sharings(network);
+  const auto all = list_sharings(network);
   asked.push_back(all[0]);  // fsdp, to compare with
   const auto madmax = ask_madmax(question, asked).without_limit;
   const auto tandem = ask_tandem(question, asked).without_limit;
@@ -92,28 +95,28 @@ void over_fsdp(const std::string& file, const std::string& title, const Network&
 
 }  // namespace
 
-void figures_8_to_10() {
-  figure_8(false, {.limited = 2.24, .unlimited = 2.43});
-  figure_8(true, {.limited = 5.27, .unlimited = 12.13});
-  const auto& a = network("DLRM-A");
-  over_fsdp("fig9", "Figure 9: DLRM-A, dense layers", a, sharings(a),
-            {{{.layers = "tp"}, 0.19}, {{.layers = "tp/ddp"}, 1.14}});
-  const auto& gpt3 = network("GPT-3");
-  over_fsdp(
-      "gpt3", "GPT-3 (section 5)", gpt3, sharings(gpt3),
+void make_figures_8_to_10() {
+  make_figure_8(false, {.limited = 2.24, .unlimited = 2.43});
+  make_figure_8(true, {.limited = 5.27, .unlimited = 12.13});
+  const auto& a = find_network("DLRM-A");
+  make_figure_over_fsdp("fig9", "Figure 9: DLRM-A, dense layers", a, list_sharings(a),
+                        {{{.layers = "tp"}, 0.19}, {{.layers = "tp/ddp"}, 1.14}});
+  const auto& gpt3 = find_network("GPT-3");
+  make_figure_over_fsdp(
+      "gpt3", "GPT-3 (section 5)", gpt3, list_sharings(gpt3),
       {{{.layers = "tp/ddp"}, 1.34}, {{.layers = "ddp/tp"}, 0.18}, {{.layers = "ddp"}, 1.68}});
-  const auto& moe = network("DLRM-A-MoE");
-  over_fsdp("fig10_moe", "Figure 10: DLRM-A-MoE", moe, sharings(moe), {});
-  const auto& transformer = network("DLRM-A-Transformer");
+  const auto& moe = find_network("DLRM-A-MoE");
+  make_figure_over_fsdp("fig10_moe", "Figure 10: DLRM-A-MoE", moe, list_sharings(moe), {});
+  const auto& transformer = find_network("DLRM-A-Transformer");
   std::vector<Sharing> varied;
-  for (const auto& sharing : sharings(transformer)) {
+  for (const auto& sharing : list_sharings(transformer)) {
     if (sharing.layers == "tp/ddp") varied.push_back(sharing);
   }
-  over_fsdp("fig10_transformer", "Figure 10: DLRM-A-Transformer, dense (tp, ddp)", transformer,
-            varied, {});
+  make_figure_over_fsdp("fig10_transformer", "Figure 10: DLRM-A-Transformer, dense (tp, ddp)",
+                        transformer, varied, {});
 }
 
-void figure_11() {
+void make_figure_11() {
   constexpr double kGiga = 1e9;
   for (const bool inference : {false, true}) {
     std::string csv = "evaluator,network,strategy,memory_bytes,samples_per_s,fits,pareto\n";
@@ -128,8 +131,8 @@ void figure_11() {
           .series = {},
           .x_limit = {{40, "40 GB"}}};
       for (const auto* name : {"DLRM-A", "DLRM-A-Transformer", "DLRM-A-MoE"}) {
-        const Question question{.network = network(name), .inference = inference};
-        const auto all = sharings(question.network);
+        const Question question{.network = find_network(name), .inference = inference};
+        const auto all = list_sharings(question.network);
         const auto answers =
             (of_tandem ? ask_tandem(question, all) : ask_madmax(question, all)).without_limit;
         search::Exploration found;
@@ -139,7 +142,7 @@ void figure_11() {
           point.feasible = a.fits;
           found.points.push_back(point);
         }
-        auto front = pareto_front(found.points, all_points(found));
+        auto front = find_pareto_front(found.points, list_points(found));
         std::ranges::sort(front, {}, [&](auto i) { return found.points[i].simulation.memory; });
         report::Scatter::Series series{.name = name, .dots = {}, .joined = true};
         for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -156,7 +159,7 @@ void figure_11() {
       }
       write_file(fmt::format("fig11_{}_{}.svg", inference ? "inference" : "pretrain",
                              of_tandem ? "tandem" : "madmax"),
-                 report::svg(plot));
+                 report::to_svg(plot));
     }
     write_file(fmt::format("fig11_{}.csv", inference ? "inference" : "pretrain"), csv);
   }

@@ -33,7 +33,7 @@
 #ifdef TANDEM_HAS_DNNL
 #include "runtime/onednn.h"
 #endif
-#include "runtime/product.h"
+#include "runtime/matmul.h"
 #include "strategies/grid.h"
 
 namespace tandem::runtime {
@@ -41,35 +41,35 @@ namespace {
 
 using Json = nlohmann::json;
 
-double thread_s() {
+double get_thread_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-double median(std::vector<double> values) {
+double compute_median(std::vector<double> values) {
   std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
   return values[values.size() / 2];
 }
 
 // Of some work, made ready each time.
 template <class Ready, class Work>
-double seconds(int times, Ready&& ready, Work&& work) {
+double measure_seconds(int times, Ready&& ready, Work&& work) {
   double sum = 0;
   for (int i = 0; i < times; ++i) {
     ready();
-    const auto begin = thread_s();
+    const auto begin = get_thread_seconds();
     work();
-    sum += thread_s() - begin;
+    sum += get_thread_seconds() - begin;
   }
   return sum / times;
 }
 
-void nothing() {}
+void do_nothing() {}
 
 // Medians of the seconds that each says, in turns, after one turn that is not counted.
 template <class First, class Second>
-std::pair<double, double> in_turns(int turns, First&& first, Second&& second) {
+std::pair<double, double> measure_alternately(int turns, First&& first, Second&& second) {
   std::vector<double> a;
   std::vector<double> b;
   for (int turn = 0; turn <= turns; ++turn) {
@@ -79,7 +79,7 @@ std::pair<double, double> in_turns(int turns, First&& first, Second&& second) {
     a.push_back(one);
     b.push_back(other);
   }
-  return {median(a), median(b)};
+  return {compute_median(a), compute_median(b)};
 }
 
 // --- Tasks --------------------------------------------------------------------------------------
@@ -122,25 +122,25 @@ class Loop {
   double loss_ = 0;
 };
 
-Json tasks(std::int64_t layers, std::int64_t width) {
+Json measure_tasks(std::int64_t layers, std::int64_t width) {
   const auto name = fmt::format("mlp:layers={0},hidden={1},inputs={1},outputs={1}", layers, width);
   const auto model = models::parse_model(name).build(kBatch, DType::kFp32);
   const auto machine = machine::load_machine("local:1");
   const machine::Digits digits(machine);
-  const auto made = strategies::named_strategies("dp", model, digits).front();
+  const auto made = strategies::make_named_strategies("dp", model, digits).front();
   const auto mapped = plan::parallelize(model, digits, made.choices, made.schedule);
   const auto program = lower::lower(mapped, digits, plan::Optimizer::kSgd);
-  Executor executor(program, 0, Training{});
+  Executor executor(program, 0, TrainingOptions{});
   Loop loop(layers, width);
   constexpr int kSteps = 20;
   // A step's inputs are gone after it.
-  const auto [ours, plain] = in_turns(
+  const auto [ours, plain] = measure_alternately(
       31,
       [&] {
-        return seconds(
+        return measure_seconds(
             kSteps, [&] { executor.feed(0); }, [&] { executor.run(); });
       },
-      [&] { return seconds(kSteps, nothing, [&] { loop.step(); }); });
+      [&] { return measure_seconds(kSteps, do_nothing, [&] { loop.step(); }); });
   const auto count = static_cast<double>(program.tasks.size());
   return {{"model", name},
           {"tasks", program.tasks.size()},
@@ -157,9 +157,9 @@ struct Product {
 
 #ifdef TANDEM_HAS_DNNL
 // x [rows, inputs] times the transpose of w [outputs, inputs].
-class OneDnnProduct {
+class OneDnnMatmul {
  public:
-  OneDnnProduct(const Product& p, const at::Tensor& x, const at::Tensor& w, bool chooses_layout)
+  OneDnnMatmul(const Product& p, const at::Tensor& x, const at::Tensor& w, bool chooses_layout)
       : out_(at::empty({p.rows, p.outputs})) {
     using Memory = dnnl::memory;
     using Tag = Memory::format_tag;
@@ -168,19 +168,19 @@ class OneDnnProduct {
     const Memory::desc to({p.rows, p.outputs}, kFloat, Tag::ab);
     const Memory::desc weight({p.inputs, p.outputs}, kFloat, Tag::ba);
     const Memory::desc any({p.inputs, p.outputs}, kFloat, Tag::any);
-    const auto chosen = runtime::product_description(
+    const auto chosen = runtime::make_matmul_description(
         {.a = from, .b = chooses_layout ? any : weight, .out = to}, engine_);
     Memory given(weight, engine_, w.data_ptr());
     Memory packed(chosen.weights_desc(), engine_);
     dnnl::reorder(given, packed).execute(stream_, given, packed);
     stream_.wait();
-    product_ = dnnl::matmul(chosen);
+    matmul_ = dnnl::matmul(chosen);
     arguments_ = {{DNNL_ARG_SRC, Memory(from, engine_, x.data_ptr())},
                   {DNNL_ARG_WEIGHTS, packed},
                   {DNNL_ARG_DST, Memory(to, engine_, out_.data_ptr())}};
   }
   void run() {
-    product_.execute(stream_, arguments_);
+    matmul_.execute(stream_, arguments_);
     stream_.wait();
   }
   [[nodiscard]] const at::Tensor& result() const { return out_; }
@@ -189,11 +189,11 @@ class OneDnnProduct {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   at::Tensor out_;
-  dnnl::matmul product_;
+  dnnl::matmul matmul_;
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 
-Json products() {
+Json measure_matmuls() {
   constexpr std::array kProducts = {Product{64, 2048, 2048},  Product{128, 2048, 1024},
                                     Product{64, 8192, 1024},  Product{1024, 512, 2048},
                                     Product{1024, 2048, 512}, Product{256, 512, 512}};
@@ -204,11 +204,12 @@ Json products() {
     double ours_s = std::numeric_limits<double>::infinity();
     double theirs_s = ours_s;
     for (const bool chooses_layout : {false, true}) {
-      OneDnnProduct theirs(p, x, w, chooses_layout);
+      OneDnnMatmul theirs(p, x, w, chooses_layout);
       at::Tensor made;
-      const auto [one, other] = in_turns(
-          7, [&] { return seconds(1, nothing, [&] { made = product_of(x, w.t()); }); },
-          [&] { return seconds(1, nothing, [&] { theirs.run(); }); });
+      const auto [one, other] = measure_alternately(
+          7,
+          [&] { return measure_seconds(1, do_nothing, [&] { made = compute_matmul(x, w.t()); }); },
+          [&] { return measure_seconds(1, do_nothing, [&] { theirs.run(); }); });
       ours_s = std::min(ours_s, one);
       theirs_s = std::min(theirs_s, other);
       const auto size = made.abs().max().item<double>();
@@ -225,7 +226,7 @@ Json products() {
   return out;
 }
 #else
-Json products() { return nullptr; }  // built without oneDNN
+Json measure_matmuls() { return nullptr; }  // built without oneDNN
 #endif
 
 }  // namespace
@@ -238,7 +239,8 @@ int main(int argc, char** argv) {
   {
     const c10::InferenceMode no_autograd;
     at::set_num_threads(1);
-    const Json out = {{"tasks", {tasks(50, 8), tasks(50, 64)}}, {"products", products()}};
+    const Json out = {{"tasks", {measure_tasks(50, 8), measure_tasks(50, 64)}},
+                      {"products", measure_matmuls()}};
     std::cout << out.dump(1) << std::endl;
   }
   MPI_Finalize();

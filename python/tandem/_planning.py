@@ -31,7 +31,7 @@ def plan(
     search: str | None = None,
     without: Sequence[str] | str | None = None,
     alpha: float | None = None,
-    max_rewritings: int | None = None,
+    max_rewrites: int | None = None,
     budget: float | None = None,
     max_candidates: int | None = None,
     threads: int | None = None,
@@ -54,7 +54,7 @@ def plan(
     - `dims`: what may be partitioned, some of data, model, spatial, reduction, head, expert, sequence,
       pipeline; by default all. `pipeline=False` leaves pipelines out.
     - `search`: "joint" (the default), "sequential", "layouts" or "mcmc", of which `seed` is the seed;
-      `without`: some of cache, split, dp; `alpha` and `max_rewritings` bound the rewritings.
+      `without`: some of cache, split, dp; `alpha` and `max_rewrites` bound the rewrites.
     - `budget`: seconds after which the search ends with the best there is by then; `max_candidates`: the same by
       number.
     - `threads`: by default one for each core. The plan does not depend on it.
@@ -80,7 +80,7 @@ def plan(
             search=search,
             without=without,
             alpha=alpha,
-            max_rewritings=max_rewritings,
+            max_rewrites=max_rewrites,
             budget=budget,
             max_candidates=max_candidates,
             threads=threads,
@@ -224,7 +224,7 @@ def explore(
 def check(
     plan: Plan | str | os.PathLike[str], *, allow_unproved: bool = False, progress: Progress | None = None
 ) -> Check:
-    """Does a plan compute what its network does? Its rewritings are replayed and proved, its layouts run in small and
+    """Does a plan compute what its network does? Its rewrites are replayed and proved, its layouts run in small and
     compared with one device. `allow_unproved` accepts rules without a proof."""
     with PlanFile(plan) as path:
         return Check(command("check", path, progress=progress, allow_unproved=allow_unproved))

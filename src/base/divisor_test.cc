@@ -14,15 +14,15 @@ TEST(NearestDivisor, IsTheNearestOfAll) {
       for (std::int64_t n = 1; n <= size; ++n) {
         if (size % n == 0 && std::abs(n - wanted) < std::abs(best - wanted)) best = n;
       }
-      EXPECT_EQ(nearest_divisor(size, wanted), best) << size << " " << wanted;
+      EXPECT_EQ(find_nearest_divisor(size, wanted), best) << size << " " << wanted;
     }
   }
 }
 
 TEST(NearestDivisor, OfAnySizeIsSoonFound) {
-  EXPECT_EQ(nearest_divisor(9223372036854775807, 9223372036854775806), 9223372036854775807);
-  EXPECT_EQ(nearest_divisor(1125899906842597, 3), 1);
-  EXPECT_EQ(nearest_divisor(50257, 8), 1);
+  EXPECT_EQ(find_nearest_divisor(9223372036854775807, 9223372036854775806), 9223372036854775807);
+  EXPECT_EQ(find_nearest_divisor(1125899906842597, 3), 1);
+  EXPECT_EQ(find_nearest_divisor(50257, 8), 1);
 }
 
 }  // namespace

@@ -24,12 +24,12 @@
 namespace tandem {
 
 template <class Struct, class Value>
-struct Field {
+struct AttributeField {
   std::string_view name;
   Value Struct::*member;
 };
 template <class Struct, class Value>
-Field(const char*, Value Struct::*) -> Field<Struct, Value>;
+AttributeField(const char*, Value Struct::*) -> AttributeField<Struct, Value>;
 
 inline std::string attribute_text(std::int64_t value) { return fmt::format("{}", value); }
 inline std::string attribute_text(double value) { return fmt::format("{}", value); }
@@ -77,9 +77,9 @@ struct ConvertsToAnything {
   operator T() const;  // NOLINT(google-explicit-constructor): only named in unevaluated code
 };
 template <class Struct, class... Members>
-consteval std::size_t member_count() {
+consteval std::size_t count_members() {
   if constexpr (requires { Struct{std::declval<Members>()..., ConvertsToAnything{}}; }) {
-    return member_count<Struct, Members..., ConvertsToAnything>();
+    return count_members<Struct, Members..., ConvertsToAnything>();
   } else {
     return sizeof...(Members);
   }
@@ -88,7 +88,7 @@ consteval std::size_t member_count() {
 
 template <class Struct>
 consteval bool covers_all_members() {
-  return std::tuple_size_v<decltype(Struct::fields)> == fields_detail::member_count<Struct>();
+  return std::tuple_size_v<decltype(Struct::fields)> == fields_detail::count_members<Struct>();
 }
 
 template <class Struct, class Visit>
@@ -98,7 +98,7 @@ constexpr void for_each_field(Visit&& visit) {
 
 // Returns every field's name and the text of its value.
 template <class Struct>
-std::vector<std::pair<std::string, std::string>> field_values(const Struct& value) {
+std::vector<std::pair<std::string, std::string>> list_field_values(const Struct& value) {
   std::vector<std::pair<std::string, std::string>> out;
   for_each_field<Struct>([&](const auto& field) {
     out.emplace_back(field.name, attribute_text(value.*field.member));

@@ -15,7 +15,7 @@ class HashSet {
   // Inserts the hash and returns whether it was new.
   bool insert(Hash hash) {
     if (hash == kFree) return !std::exchange(has_free_, true);
-    auto& place = places_[at(hash)];
+    auto& place = places_[find_place(hash)];
     if (place == hash) return false;
     place = hash;
     if (++used_ * 2 > places_.size()) grow();
@@ -23,14 +23,14 @@ class HashSet {
   }
 
   [[nodiscard]] bool contains(Hash hash) const {
-    return hash == kFree ? has_free_ : places_[at(hash)] == hash;
+    return hash == kFree ? has_free_ : places_[find_place(hash)] == hash;
   }
 
  private:
   static constexpr Hash kFree = 0;
 
   // Returns the place of the hash, or a free place.
-  [[nodiscard]] std::size_t at(Hash hash) const {
+  [[nodiscard]] std::size_t find_place(Hash hash) const {
     const auto mask = places_.size() - 1;
     auto at = hash & mask;
     while (places_[at] != hash && places_[at] != kFree) at = (at + 1) & mask;
@@ -41,7 +41,7 @@ class HashSet {
     std::vector<Hash> old(places_.size() * 2, kFree);
     std::swap(old, places_);
     for (auto hash : old) {
-      if (hash != kFree) places_[at(hash)] = hash;
+      if (hash != kFree) places_[find_place(hash)] = hash;
     }
   }
 

@@ -10,7 +10,7 @@ namespace tandem {
 
 namespace {
 
-std::string shortened(const std::string& text) {
+std::string shorten(const std::string& text) {
   constexpr std::size_t kMost = 40;
   return text.size() > kMost ? text.substr(0, kMost - 3) + "..." : text;
 }
@@ -18,7 +18,7 @@ std::string shortened(const std::string& text) {
 }  // namespace
 
 template <class Json>
-void RepeatedKey<Json>::see(int depth, typename Json::parse_event_t event, const Json& value) {
+void RepeatedKey<Json>::observe(int depth, typename Json::parse_event_t event, const Json& value) {
   using Event = typename Json::parse_event_t;
   const auto at = static_cast<std::size_t>(depth);
   switch (event) {
@@ -57,21 +57,21 @@ void RepeatedKey<Json>::close(std::size_t depth) {
   auto& keys = open_[depth].keys;
   std::ranges::sort(keys);
   const auto twice = std::ranges::adjacent_find(keys);
-  if (twice != keys.end() && !found_) found_ = path_to(depth, *twice);
+  if (twice != keys.end() && !found_) found_ = make_path(depth, *twice);
   if (depth > 0) ++open_[depth - 1].items;
 }
 
 template <class Json>
-std::string RepeatedKey<Json>::path_to(std::size_t depth, const std::string& key) const {
+std::string RepeatedKey<Json>::make_path(std::size_t depth, const std::string& key) const {
   std::string out;
   for (std::size_t i = 0; i < depth; ++i) {
     if (open_[i].is_list) {
       out += fmt::format("[{}]", open_[i].items);
     } else {
-      out += fmt::format("{}{}", out.empty() ? "" : ".", readable(open_[i].keys.back()));
+      out += fmt::format("{}{}", out.empty() ? "" : ".", escape_json_key(open_[i].keys.back()));
     }
   }
-  return fmt::format("{}{}{}", out, out.empty() ? "" : ".", readable(key));
+  return fmt::format("{}{}{}", out, out.empty() ? "" : ".", escape_json_key(key));
 }
 
 template <class Json>
@@ -80,7 +80,7 @@ Json read_json(std::string_view text, const std::string& kind, const std::string
   RepeatedKey<Json> repeated;
   bool is_too_deep = false;
   const auto follow = [&](int depth, typename Json::parse_event_t event, const Json& value) {
-    repeated.see(depth, event, value);
+    repeated.observe(depth, event, value);
     is_too_deep = is_too_deep || depth > deepest;
     return !is_too_deep;
   };
@@ -88,7 +88,7 @@ Json read_json(std::string_view text, const std::string& kind, const std::string
   try {
     out = Json::parse(text, follow);
   } catch (const nlohmann::json::exception& error) {
-    if (!is_too_deep) throw UserError(kind, source, "is not JSON", json_error_place(text, error));
+    if (!is_too_deep) throw UserError(kind, source, "is not JSON", locate_json_error(text, error));
   }
   if (is_too_deep) throw UserError(kind, source, "is nested too deeply");
   repeated.check(kind, source);
@@ -96,19 +96,19 @@ Json read_json(std::string_view text, const std::string& kind, const std::string
 }
 
 template <class Json>
-std::string shown(const Json& value) {
+std::string describe_json(const Json& value) {
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";
-  return shortened(value.dump(-1, ' ', true, Json::error_handler_t::replace));
+  return shorten(value.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
-std::string readable(std::string_view key) {
+std::string escape_json_key(std::string_view key) {
   const auto quoted =
       nlohmann::json(key).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  return shortened(quoted.substr(1, quoted.size() - 2));
+  return shorten(quoted.substr(1, quoted.size() - 2));
 }
 
-std::string json_error_place(std::string_view text, const nlohmann::json::exception& error) {
+std::string locate_json_error(std::string_view text, const nlohmann::json::exception& error) {
   const auto* parse_error = dynamic_cast<const nlohmann::json::parse_error*>(&error);
   if (parse_error == nullptr) return "a number is too large";
   const auto before = text.substr(0, parse_error->byte == 0 ? 0 : parse_error->byte - 1);
@@ -118,8 +118,8 @@ std::string json_error_place(std::string_view text, const nlohmann::json::except
   return fmt::format("line {}, column {}", line, before.size() - begin + 1);
 }
 
-template std::string shown(const nlohmann::json&);
-template std::string shown(const nlohmann::ordered_json&);
+template std::string describe_json(const nlohmann::json&);
+template std::string describe_json(const nlohmann::ordered_json&);
 template class RepeatedKey<nlohmann::json>;
 template class RepeatedKey<nlohmann::ordered_json>;
 template nlohmann::json read_json(std::string_view, const std::string&, const std::string&, int);

@@ -16,7 +16,7 @@ template <class Json>
 class RepeatedKey {
  public:
   // Observes one event; the arguments are those of the parser's callback.
-  void see(int depth, typename Json::parse_event_t event, const Json& value);
+  void observe(int depth, typename Json::parse_event_t event, const Json& value);
 
   // Throws UserError(kind, source, ...) if a repeated key was found; it names
   // "records[2].model.layers".
@@ -24,16 +24,16 @@ class RepeatedKey {
 
  private:
   // An open object or list; containers at the same depth reuse memory.
-  struct Open {
+  struct OpenContainer {
     bool is_list = false;
     std::size_t items = 0;          // number of items of a list so far
     std::vector<std::string> keys;  // keys of an object so far
   };
   void open(std::size_t depth, bool is_list);
   void close(std::size_t depth);
-  [[nodiscard]] std::string path_to(std::size_t depth, const std::string& key) const;
+  [[nodiscard]] std::string make_path(std::size_t depth, const std::string& key) const;
 
-  std::vector<Open> open_;  // by depth
+  std::vector<OpenContainer> open_;  // by depth
   std::optional<std::string> found_;
 };
 
@@ -47,10 +47,10 @@ Json read_json(std::string_view text, const std::string& kind, const std::string
 // Return a short text for messages: of a value of any length and depth, or of a key as it was
 // written.
 template <class Json>
-std::string shown(const Json& value);
-std::string readable(std::string_view key);
+std::string describe_json(const Json& value);
+std::string escape_json_key(std::string_view key);
 
 // Returns the place or cause of a parse error: "line 3, column 14", "a number is too large".
-std::string json_error_place(std::string_view text, const nlohmann::json::exception& error);
+std::string locate_json_error(std::string_view text, const nlohmann::json::exception& error);
 
 }  // namespace tandem

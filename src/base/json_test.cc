@@ -63,12 +63,13 @@ TEST(Json, DepthIsBounded) {
 }
 
 TEST(Json, ValuesAreShownShort) {
-  EXPECT_EQ(shown(nlohmann::json(2.5)), "2.5");
-  EXPECT_EQ(shown(nlohmann::json("x\n")), R"("x\n")");
-  EXPECT_EQ(shown(nlohmann::json::array({1})), "a list");
-  EXPECT_EQ(shown(nlohmann::ordered_json::object()), "an object");
-  EXPECT_EQ(shown(nlohmann::json(std::string(100, 'x'))), "\"" + std::string(36, 'x') + "...");
-  EXPECT_EQ(readable("a\tb"), R"(a\tb)");
+  EXPECT_EQ(describe_json(nlohmann::json(2.5)), "2.5");
+  EXPECT_EQ(describe_json(nlohmann::json("x\n")), R"("x\n")");
+  EXPECT_EQ(describe_json(nlohmann::json::array({1})), "a list");
+  EXPECT_EQ(describe_json(nlohmann::ordered_json::object()), "an object");
+  EXPECT_EQ(describe_json(nlohmann::json(std::string(100, 'x'))),
+            "\"" + std::string(36, 'x') + "...");
+  EXPECT_EQ(escape_json_key("a\tb"), R"(a\tb)");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void replace_known(const MappedFile* old, const MappedFile* by) {
 
 }  // namespace
 
-const char* mapped_path_at(const void* address) {
+const char* find_mapped_path(const void* address) {
   const std::less<const char*> before;
   const auto* at = static_cast<const char*>(address);
   for (const auto& entry : known) {
@@ -64,7 +64,7 @@ MappedFile::~MappedFile() {
   close(descriptor_);
 }
 
-void MappedFile::check_whole() const {
+void MappedFile::check_not_truncated() const {
   struct stat status {};
   if (fstat(descriptor_, &status) != 0 || static_cast<std::size_t>(status.st_size) >= size_) return;
   throw UserError("file", path_,

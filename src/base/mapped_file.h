@@ -1,5 +1,5 @@
 // A file mapped into memory for the lifetime of the object. If the file is truncated meanwhile, a
-// reader gets zeros up to the end of a page, then SIGBUS (see mapped_path_at).
+// reader gets zeros up to the end of a page, then SIGBUS (see find_mapped_path).
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   // Throws UserError if the file was truncated after it was opened.
-  void check_whole() const;
+  void check_not_truncated() const;
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string_view bytes() const {
@@ -31,6 +31,6 @@ class MappedFile {
 
 // Returns the path of the file that is mapped at an address, or null. Signal handlers may call it:
 // it takes no lock and allocates no memory. It knows the first 1,000 files.
-const char* mapped_path_at(const void* address);
+const char* find_mapped_path(const void* address);
 
 }  // namespace tandem

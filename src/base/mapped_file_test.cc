@@ -27,12 +27,12 @@ class CutFile : public testing::Test {
 TEST_F(CutFile, IsNoticed) {
   const MappedFile file(path_);
   EXPECT_EQ(file.bytes().size(), 10000U);
-  EXPECT_NO_THROW(file.check_whole());
+  EXPECT_NO_THROW(file.check_not_truncated());
   std::ofstream(path_, std::ios::app) << "more";
-  EXPECT_NO_THROW(file.check_whole());
+  EXPECT_NO_THROW(file.check_not_truncated());
   fs::resize_file(path_, 9999);
   try {
-    file.check_whole();
+    file.check_not_truncated();
     FAIL();
   } catch (const UserError& e) {
     EXPECT_EQ(e.where, path_);
@@ -46,12 +46,12 @@ TEST_F(CutFile, IsKnownByItsAddresses) {
   {
     const MappedFile file(path_);
     address = file.bytes().data();
-    EXPECT_STREQ(mapped_path_at(address), path_.c_str());
-    EXPECT_STREQ(mapped_path_at(address + 9999), path_.c_str());
-    EXPECT_EQ(mapped_path_at(address + 10000), nullptr);
-    EXPECT_EQ(mapped_path_at(&file), nullptr);
+    EXPECT_STREQ(find_mapped_path(address), path_.c_str());
+    EXPECT_STREQ(find_mapped_path(address + 9999), path_.c_str());
+    EXPECT_EQ(find_mapped_path(address + 10000), nullptr);
+    EXPECT_EQ(find_mapped_path(&file), nullptr);
   }
-  EXPECT_EQ(mapped_path_at(address), nullptr);
+  EXPECT_EQ(find_mapped_path(address), nullptr);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class NumbersByHash {
 
  private:
   static constexpr std::uint32_t kFree = ~std::uint32_t{0};
-  struct Place {
+  struct HashSlot {
     std::uint32_t hash = 0;
     std::uint32_t number = kFree;
   };
@@ -49,7 +49,7 @@ class NumbersByHash {
   [[nodiscard]] std::size_t after(std::size_t at) const { return (at + 1) & (places_.size() - 1); }
 
   void grow() {
-    std::vector<Place> old(places_.size() * 2);
+    std::vector<HashSlot> old(places_.size() * 2);
     std::swap(old, places_);
     for (const auto& place : old) {
       if (place.number == kFree) continue;
@@ -59,7 +59,7 @@ class NumbersByHash {
     }
   }
 
-  std::vector<Place> places_ = std::vector<Place>(1024);
+  std::vector<HashSlot> places_ = std::vector<HashSlot>(1024);
   std::size_t used_ = 0;
 };
 

@@ -13,7 +13,7 @@
 namespace tandem {
 
 // Returns `asked`, or the number of cores if it is 0.
-inline unsigned threads_of(unsigned asked) {
+inline unsigned resolve_thread_count(unsigned asked) {
   return asked > 0 ? asked : std::max(1U, std::thread::hardware_concurrency());
 }
 

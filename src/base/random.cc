@@ -25,7 +25,8 @@ Counter philox(Counter c, Key key) {
 
 }  // namespace
 
-double uniform(std::uint64_t seed, std::uint64_t step, std::uint64_t origin, std::uint64_t index) {
+double draw_uniform(std::uint64_t seed, std::uint64_t step, std::uint64_t origin,
+                    std::uint64_t index) {
   // There are few origins and steps are below 2^32, so together they fill the counter's upper half.
   const Counter drawn =
       philox({low(index), high(index), low(origin), low(step)}, {low(seed), high(seed)});

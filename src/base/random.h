@@ -7,6 +7,7 @@
 namespace tandem {
 
 // Returns the first 53 bits of Philox4x32-10 (Salmon et al., SC'11) as a number in [0, 1).
-double uniform(std::uint64_t seed, std::uint64_t step, std::uint64_t origin, std::uint64_t index);
+double draw_uniform(std::uint64_t seed, std::uint64_t step, std::uint64_t origin,
+                    std::uint64_t index);
 
 }  // namespace tandem

@@ -20,7 +20,7 @@ StopWhen::StopWhen(std::function<bool()> wanted) : wanted_(std::move(wanted)) {
 
 StopWhen::~StopWhen() { asked = nullptr; }
 
-void stop_point() {
+void throw_if_stopped() {
   const auto* wanted = asked.load(std::memory_order_acquire);
   if (wanted != nullptr && (*wanted)()) throw Stopped{};
 }

@@ -26,6 +26,6 @@ class StopWhen {
 
 // Throws Stopped if a stop was requested. It is meant for loops whose iterations take a microsecond
 // or more; it costs next to nothing if no StopWhen exists.
-void stop_point();
+void throw_if_stopped();
 
 }  // namespace tandem

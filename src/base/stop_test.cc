@@ -11,17 +11,17 @@ namespace tandem {
 
 namespace {
 
-TEST(Stop, PointsDoNothingWhereNobodyAsks) { EXPECT_NO_THROW(stop_point()); }
+TEST(Stop, PointsDoNothingWhereNobodyAsks) { EXPECT_NO_THROW(throw_if_stopped()); }
 
 TEST(Stop, PointsThrowOnceItIsWanted) {
   bool wanted = false;
   {
     const StopWhen asked([&] { return wanted; });
-    EXPECT_NO_THROW(stop_point());
+    EXPECT_NO_THROW(throw_if_stopped());
     wanted = true;
-    EXPECT_THROW(stop_point(), Stopped);
+    EXPECT_THROW(throw_if_stopped(), Stopped);
   }
-  EXPECT_NO_THROW(stop_point());
+  EXPECT_NO_THROW(throw_if_stopped());
 }
 
 TEST(Stop, EndsLoopsOfSeveralThreads) {
@@ -30,7 +30,7 @@ TEST(Stop, EndsLoopsOfSeveralThreads) {
   EXPECT_THROW(parallel_for(1'000'000, 2,
                             [&](std::size_t /*i*/) {
                               ++rounds;
-                              stop_point();
+                              throw_if_stopped();
                             }),
                Stopped);
   EXPECT_LT(rounds, 1000);

@@ -22,10 +22,10 @@ struct TableColumn {
   Align align = Align::kLeft;
 };
 
-class Table {
+class TextTable {
  public:
   // Indents each line by `indent` spaces.
-  explicit Table(std::vector<TableColumn> columns, std::size_t indent = 2)
+  explicit TextTable(std::vector<TableColumn> columns, std::size_t indent = 2)
       : columns_(std::move(columns)), indent_(indent) {}
 
   // Appends a row. A row may have fewer cells than there are columns: then its last cell may be
@@ -39,8 +39,8 @@ class Table {
 
  private:
   [[nodiscard]] bool has_titles() const;
-  [[nodiscard]] std::string line(const std::vector<std::string>& cells,
-                                 const std::vector<std::size_t>& widths) const;
+  [[nodiscard]] std::string format_line(const std::vector<std::string>& cells,
+                                        const std::vector<std::size_t>& widths) const;
 
   std::vector<TableColumn> columns_;
   std::size_t indent_;

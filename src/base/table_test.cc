@@ -6,7 +6,7 @@ namespace tandem {
 namespace {
 
 TEST(Table, AlignsColumnsByTheirWidestCell) {
-  Table table({{"strategy"}, {"step time", Align::kRight}, {"note"}});
+  TextTable table({{"strategy"}, {"step time", Align::kRight}, {"note"}});
   table.add({"dp", "386 ms", "fits"});
   table.add({"fsdp:micro=8", "1.44 s", ""});
   EXPECT_EQ(table.to_text(),
@@ -16,14 +16,14 @@ TEST(Table, AlignsColumnsByTheirWidestCell) {
 }
 
 TEST(Table, AShortRowMayEndInALongCell) {
-  Table table({{""}, {"", Align::kRight}}, 0);
+  TextTable table({{""}, {"", Align::kRight}}, 0);
   table.add({"a", "1"});
   table.add({"a long remark that has no second cell"});
   EXPECT_EQ(table.to_text(), "a  1\na long remark that has no second cell\n");
 }
 
 TEST(Table, CountsCharactersNotBytes) {
-  Table table({{"µs", Align::kRight}, {"b"}}, 0);
+  TextTable table({{"µs", Align::kRight}, {"b"}}, 0);
   table.add({"12", "x"});
   EXPECT_EQ(table.to_text(), "µs  b\n12  x\n");
 }

@@ -28,7 +28,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-std::vector<std::string_view> words(std::string_view text) {
+std::vector<std::string_view> split_words(std::string_view text) {
   std::vector<std::string_view> out;
   constexpr std::string_view kSpace = " \t\r\n";
   while (true) {
@@ -54,7 +54,7 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+std::size_t compute_edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -69,7 +69,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string scaled(double value, double base, std::string_view unit) {
+std::string format_with_prefix(double value, double base, std::string_view unit) {
   constexpr std::array<std::string_view, 6> kPrefix = {"", "k", "M", "G", "T", "P"};
   std::size_t step = 0;
   // 999.5 would print as 1e+03 with three digits, so move up just below the boundary.
@@ -91,11 +91,11 @@ std::optional<double> parse_double(std::string_view text) {
   return value;
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+std::string find_nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const auto& candidate : candidates) {
-    const auto distance = edit_distance(word, candidate);
+    const auto distance = compute_edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;
@@ -130,40 +130,40 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string si(double value) { return scaled(value, 1000, ""); }
+std::string format_si(double value) { return format_with_prefix(value, 1000, ""); }
 
-std::string count_text(double count) {
-  auto out = si(count);
+std::string format_count(double count) {
+  auto out = format_si(count);
   if (out.ends_with('G')) out.back() = 'B';
   if (out.ends_with('k')) out.back() = 'K';
   return out;
 }
 
-std::string seconds_text(double seconds) {
+std::string format_seconds(double seconds) {
   if (seconds == 0) return "0 s";
   if (seconds < 0.9995e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   if (seconds < 0.9995) return fmt::format("{:.3g} ms", seconds * 1e3);
   return fmt::format("{:.3g} s", seconds);
 }
 
-std::string bytes_text(double bytes) { return scaled(bytes, 1000, "B"); }
+std::string format_bytes(double bytes) { return format_with_prefix(bytes, 1000, "B"); }
 
-std::string flops_text(double flops) { return scaled(flops, 1000, "FLOP"); }
+std::string format_flops(double flops) { return format_with_prefix(flops, 1000, "FLOP"); }
 
 std::optional<double> parse_bytes(std::string_view text) {
-  struct Unit {
+  struct ByteUnit {
     std::string_view name;
     double bytes;
   };
-  constexpr std::array<Unit, 9> kUnits = {{{"kiB", 0x1p10},
-                                           {"MiB", 0x1p20},
-                                           {"GiB", 0x1p30},
-                                           {"TiB", 0x1p40},
-                                           {"kB", 1e3},
-                                           {"MB", 1e6},
-                                           {"GB", 1e9},
-                                           {"TB", 1e12},
-                                           {"B", 1}}};
+  constexpr std::array<ByteUnit, 9> kUnits = {{{"kiB", 0x1p10},
+                                               {"MiB", 0x1p20},
+                                               {"GiB", 0x1p30},
+                                               {"TiB", 0x1p40},
+                                               {"kB", 1e3},
+                                               {"MB", 1e6},
+                                               {"GB", 1e9},
+                                               {"TB", 1e12},
+                                               {"B", 1}}};
   text = trim(text);
   double scale = 1;
   for (const auto& unit : kUnits) {

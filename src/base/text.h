@@ -16,7 +16,7 @@ std::string_view trim(std::string_view text);
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 // Splits text at white space: words("  a b ") = {"a", "b"}.
-std::vector<std::string_view> words(std::string_view text);
+std::vector<std::string_view> split_words(std::string_view text);
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
@@ -26,19 +26,19 @@ std::optional<std::int64_t> parse_int(std::string_view text);
 std::optional<double> parse_double(std::string_view text);
 
 // Returns the candidate nearest in spelling, for "did you mean", or "" if none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+std::string find_nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // Returns whether the text is well-formed UTF-8.
 bool is_utf8(std::string_view text);
 
 // Returns three significant digits with an SI prefix: 1234567 -> "1.23M".
-std::string si(double value);
+std::string format_si(double value);
 // Returns a number of parameters or tokens in the units of model names: 175e9 -> "175B".
-std::string count_text(double count);
+std::string format_count(double count);
 // Return "1.23 ms", "45.6 us"; "12.3 GB" (decimal, as vendors count).
-std::string seconds_text(double seconds);
-std::string bytes_text(double bytes);
-std::string flops_text(double flops);  // "2.15 GFLOP"
+std::string format_seconds(double seconds);
+std::string format_bytes(double bytes);
+std::string format_flops(double flops);  // "2.15 GFLOP"
 // Parses a positive amount in decimal or binary units: "16GB", "1.5 GiB", "16e9".
 std::optional<double> parse_bytes(std::string_view text);
 

@@ -35,10 +35,10 @@ TEST(Text, SplitTrimsItsPieces) {
 }
 
 TEST(Text, WordsAreBetweenBlanks) {
-  EXPECT_EQ(strings(words("")), Strings{});
-  EXPECT_EQ(strings(words(" \t ")), Strings{});
-  EXPECT_EQ(strings(words("  a b ")), (Strings{"a", "b"}));
-  EXPECT_EQ(strings(words("ab\tc\r\nd")), (Strings{"ab", "c", "d"}));
+  EXPECT_EQ(strings(split_words("")), Strings{});
+  EXPECT_EQ(strings(split_words(" \t ")), Strings{});
+  EXPECT_EQ(strings(split_words("  a b ")), (Strings{"a", "b"}));
+  EXPECT_EQ(strings(split_words("ab\tc\r\nd")), (Strings{"ab", "c", "d"}));
 }
 
 TEST(Text, Join) {
@@ -67,12 +67,12 @@ TEST(Text, ParseDoubleIsFinite) {
 
 TEST(Text, NearestIsEmptyWhenNothingIsNear) {
   const Strings names = {"concat", "linear", "matmul", "relu"};
-  EXPECT_EQ(nearest("linaer", names), "linear");
-  EXPECT_EQ(nearest("mat_mul", names), "matmul");
-  EXPECT_EQ(nearest("relu", names), "relu");
-  EXPECT_EQ(nearest("gelu", names), "relu");
-  EXPECT_EQ(nearest("convolution", names), "");
-  EXPECT_EQ(nearest("x", {}), "");
+  EXPECT_EQ(find_nearest("linaer", names), "linear");
+  EXPECT_EQ(find_nearest("mat_mul", names), "matmul");
+  EXPECT_EQ(find_nearest("relu", names), "relu");
+  EXPECT_EQ(find_nearest("gelu", names), "relu");
+  EXPECT_EQ(find_nearest("convolution", names), "");
+  EXPECT_EQ(find_nearest("x", {}), "");
 }
 
 TEST(Text, SiHasThreeDigitsAndAPrefix) {
@@ -85,7 +85,7 @@ TEST(Text, SiHasThreeDigitsAndAPrefix) {
       {1000, "1k"}, {1234567, "1.23M"}, {-2500, "-2.5k"}, {0.5, "0.5"},   {1.5e9, "1.5G"},
       {2e12, "2T"}, {3e15, "3P"},       {999999, "1M"},
   };
-  for (const auto& c : cases) EXPECT_EQ(si(c.value), c.text) << c.value;
+  for (const auto& c : cases) EXPECT_EQ(format_si(c.value), c.text) << c.value;
 }
 
 TEST(Text, Seconds) {
@@ -98,16 +98,16 @@ TEST(Text, Seconds) {
       {9.996e-4, "1 ms"}, {1.2345e-3, "1.23 ms"}, {0.5, "500 ms"},
       {0.9997, "1 s"},    {12.34, "12.3 s"},
   };
-  for (const auto& c : cases) EXPECT_EQ(seconds_text(c.seconds), c.text) << c.seconds;
+  for (const auto& c : cases) EXPECT_EQ(format_seconds(c.seconds), c.text) << c.seconds;
 }
 
 TEST(Text, BytesAreDecimal) {
-  EXPECT_EQ(bytes_text(0), "0 B");
-  EXPECT_EQ(bytes_text(999), "999 B");
-  EXPECT_EQ(bytes_text(1024), "1.02 kB");
-  EXPECT_EQ(bytes_text(12.3e9), "12.3 GB");
-  EXPECT_EQ(bytes_text(80e9), "80 GB");
-  EXPECT_EQ(flops_text(2.147e9), "2.15 GFLOP");
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(1024), "1.02 kB");
+  EXPECT_EQ(format_bytes(12.3e9), "12.3 GB");
+  EXPECT_EQ(format_bytes(80e9), "80 GB");
+  EXPECT_EQ(format_flops(2.147e9), "2.15 GFLOP");
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
-#include "check/erasure.h"
-#include "check/parts.h"
+#include "check/compare_step.h"
+#include "check/graph_difference.h"
+#include "check/operator_plans.h"
 #include "check/shrink.h"
-#include "check/step.h"
 #include "lower/lower.h"
 #include "plan/micro_batches.h"
 #include "rewrite/derivation.h"
@@ -29,14 +29,15 @@ constexpr double kEnoughWork = 3e5;
 
 // Returns small plans that together show what the large one does. Returns nullopt if they exceed
 // `most_work`, or if one cannot be built.
-std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, const Digits& digits,
-                                             std::int64_t most_devices, double most_work) {
+std::optional<std::vector<Small>> make_small_plans(const plan::MappedGraph& mapped,
+                                                   const Digits& digits, std::int64_t most_devices,
+                                                   double most_work) {
   std::vector<Small> out;
   for (const auto& kept : choose_digits(mapped, digits, most_devices)) {
     auto small = shrink(mapped, kept, true);
-    if (!small || work_of(*small) > most_work) small = shrink(mapped, kept, false);
+    if (!small || estimate_work(*small) > most_work) small = shrink(mapped, kept, false);
     if (!small) return std::nullopt;
-    most_work -= work_of(*small);
+    most_work -= estimate_work(*small);
     if (most_work < 0) return std::nullopt;
     out.push_back(std::move(*small));
   }
@@ -45,25 +46,25 @@ std::optional<std::vector<Small>> make_small(const plan::MappedGraph& mapped, co
 
 // Returns small plans for one operator: on as many devices as take little work, else on as few as
 // possible.
-std::optional<std::vector<Small>> make_small_part(const plan::MappedGraph& part,
-                                                  const Digits& digits) {
+std::optional<std::vector<Small>> make_small_operator_plans(const plan::MappedGraph& part,
+                                                            const Digits& digits) {
   for (auto devices = kMostDevices; devices >= kFewestDevices; devices /= 2) {
     const double most_work = devices == kFewestDevices ? kMostWork : kEnoughWork;
-    if (auto all = make_small(part, digits, devices, most_work)) return all;
+    if (auto all = make_small_plans(part, digits, devices, most_work)) return all;
   }
-  return make_small(part, digits, kMostDevices, kMostWork);
+  return make_small_plans(part, digits, kMostDevices, kMostWork);
 }
 
-std::string key_of(const Small& small) {
+std::string make_key(const Small& small) {
   std::string out;
   for (std::size_t i = 0; i < small.digits.count(); ++i) {
     out += fmt::format("{} ", small.digits[i].size);
   }
-  return out + text_without_names(small.mapped);
+  return out + to_text_without_names(small.mapped);
 }
 
 // Runs the small programs up to the first wrong one. Returns whether all are right.
-bool run_all(const std::vector<Small>& all, Report& report) {
+bool run_small_programs(const std::vector<Small>& all, Report& report) {
   for (const auto& small : all) {
     // Updates are elementwise, and only the update of SGD has a meaning in the field.
     const auto step = compare_step(lower::lower(small.mapped, small.digits, plan::Optimizer::kSgd));
@@ -83,34 +84,34 @@ bool run_all(const std::vector<Small>& all, Report& report) {
 void check_values(const plan::MappedGraph& mapped, const Digits& digits, const Tell& tell,
                   Report& report) {
   tell("comparing small programs with one device");
-  if (const auto all = make_small(mapped, digits, kMostDevices, kMostWork)) {
+  if (const auto all = make_small_plans(mapped, digits, kMostDevices, kMostWork)) {
     report.whole = true;
-    report.ok = run_all(*all, report);
+    report.ok = run_small_programs(*all, report);
     return;
   }
   // Operators of different sizes are often equal once they are small.
   std::set<std::string> known;
-  const auto parts = parts_of(mapped, digits);
+  const auto parts = split_into_operators(mapped, digits);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const auto& part = parts[p];
     tell(fmt::format("comparing operators with one device: {} of {}", p, parts.size()));
-    auto all = make_small_part(part.mapped, digits);
+    auto all = make_small_operator_plans(part.mapped, digits);
     if (!all) {
       report.where = part.node;
       report.message = "is too large to be compared with one device";
       return;
     }
-    std::erase_if(*all, [&](const Small& small) { return !known.insert(key_of(small)).second; });
-    if (!run_all(*all, report)) return;
+    std::erase_if(*all, [&](const Small& small) { return !known.insert(make_key(small)).second; });
+    if (!run_small_programs(*all, report)) return;
   }
   report.ok = true;
 }
 
 // Returns the first node whose micro-batches differ between the plan's derivation and its graph.
-std::optional<Difference> pipeline_difference(const graph::Graph& derived,
-                                              const plan::MappedGraph& mapped) {
-  const auto stated = plan::micro_batched(derived);
-  const auto used = plan::micro_batched(mapped);
+std::optional<Difference> find_pipeline_difference(const graph::Graph& derived,
+                                                   const plan::MappedGraph& mapped) {
+  const auto stated = plan::find_micro_batched(derived);
+  const auto used = plan::find_micro_batched(mapped);
   const auto text = [](const plan::MicroBatched& all, const std::string& name) {
     const auto at = all.find(name);
     if (at == all.end()) return std::string("passes no pipeline node");
@@ -131,7 +132,8 @@ std::optional<Difference> pipeline_difference(const graph::Graph& derived,
 
 // Returns the names of rules that are not proved as given. A rule that would need another condition
 // counts as not proved.
-std::vector<std::string> unproved(const std::vector<rewrite::Rule>& rules, const Tell& tell) {
+std::vector<std::string> find_unproved_rules(const std::vector<rewrite::Rule>& rules,
+                                             const Tell& tell) {
   std::vector<std::string> out;
   for (const auto& rule : rules) {
     tell(fmt::format("proving {}", rule.name));
@@ -153,9 +155,9 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
     auto steps = plan.derivation;
     if (const auto& more = plan.pipeline_steps)
       steps.insert(steps.end(), more->begin(), more->end());
-    derived = rewrite::replay(model, steps, rewrite::rules_by_name(rules));
+    derived = rewrite::replay(model, steps, rewrite::make_rule_finder(rules));
     report.steps = steps.size();
-    report.unproved = unproved(rules, tell);
+    report.unproved = find_unproved_rules(rules, tell);
   } catch (const UserError& error) {
     report.where = error.where;
     report.message = error.message;
@@ -166,8 +168,8 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
     report.message = "the rule is not proved";
     return report;
   }
-  auto found = difference(erase_parallelism(derived), erase_parallelism(plan.mapped.pcg));
-  if (!found && plan.pipeline_steps) found = pipeline_difference(derived, plan.mapped);
+  auto found = find_difference(erase_parallelism(derived), erase_parallelism(plan.mapped.pcg));
+  if (!found && plan.pipeline_steps) found = find_pipeline_difference(derived, plan.mapped);
   if (found) {
     report.where = found->where;
     report.message = found->message;
@@ -178,7 +180,7 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
     // Plan files of older versions have no parallelization steps.
     report.parallel = plan::replay(
         plan.mapped.pcg, plan.parallelization ? *plan.parallelization
-                                              : plan::parallelization_of(plan.mapped, digits));
+                                              : plan::find_parallelization(plan.mapped, digits));
   } catch (const UserError& error) {
     report.where = error.where;
     report.message = error.message;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "machine/machine.h"
-#include "plan/parallelization.h"
+#include "plan/parallelization_derivation.h"
 #include "plan/plan.h"
 
 namespace tandem::check {

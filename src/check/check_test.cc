@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "check/erasure.h"
-#include "check/parts.h"
+#include "check/compare_step.h"
+#include "check/graph_difference.h"
+#include "check/operator_plans.h"
 #include "check/shrink.h"
-#include "check/step.h"
 #include "graph/text.h"
 #include "lower/lower.h"
 #include "models/model.h"
@@ -24,7 +24,7 @@ namespace {
 using graph::Graph;
 using machine::Digits;
 using plan::Choice;
-using plan::digits_of;
+using plan::make_digits;
 using plan::MappedGraph;
 using plan::named_choices;
 
@@ -40,7 +40,7 @@ Report check(const Graph& model, const Digits& digits, const MappedGraph& mapped
 
 // Checks every part of the plan alone, as if the whole program were too large.
 void expect_parts_agree(const MappedGraph& mapped, const Digits& digits) {
-  for (const auto& part : parts_of(mapped, digits)) {
+  for (const auto& part : split_into_operators(mapped, digits)) {
     SCOPED_TRACE(part.node);
     for (const auto& kept : choose_digits(part.mapped, digits)) {
       const auto small = shrink(part.mapped, kept, true);
@@ -62,16 +62,16 @@ TEST(Check, APlanOfARewrittenModelIsOkByItsDerivation) {
   const std::string rule = "fuse-linear-relu: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)";
   rewrite::Dictionary dictionary;
   const rewrite::RuleSet rules(rewrite::parse_rule(rule), dictionary, {});
-  const auto draft = rewrite::Draft::of(model, dictionary);
+  const auto draft = rewrite::Draft::from_graph(model, dictionary);
   std::vector<rewrite::Slot> changed;
   const auto match = rewrite::Matches::find(rules, draft).all().at(0);
   const auto fused = rules.apply(draft, match, changed);
   ASSERT_TRUE(fused.has_value());
   const auto rewritten = fused->to_graph(model, dictionary);
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   auto plan = plan_of(parallelize(rewritten, digits, plan::random_choices(rewritten, digits, 1)));
   EXPECT_FALSE(check_plan(plan, digits, model).ok);
-  plan.derivation = {rewrite::step_of(rules, match, draft, *fused)};
+  plan.derivation = {rewrite::make_derivation_step(rules, match, draft, *fused)};
   EXPECT_EQ(check_plan(plan, digits, model).message, "unknown rule");
   plan.rules = {rule};
   const auto report = check_plan(plan, digits, model);
@@ -91,7 +91,7 @@ TEST(Check, APlanOfARewrittenModelIsOkByItsDerivation) {
 
 TEST(Check, RandomPlansAreOk) {
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 3}, {2, 2, 2}}) {
-    const auto digits = digits_of(counts);
+    const auto digits = make_digits(counts);
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       const auto model = plan::random_model(digits.devices(), seed);
       const auto mapped = parallelize(model, digits, plan::random_choices(model, digits, seed));
@@ -108,7 +108,7 @@ TEST(Check, RandomPlansAreOk) {
 }
 
 TEST(Check, RandomPipelinesAreOk) {
-  const auto digits = digits_of({2, 2}, 4);
+  const auto digits = make_digits({2, 2}, 4);
   const plan::Schedule schedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     if (seed % 3 == 1) continue;  // attention's batch is too small for four micro-batches
@@ -125,20 +125,20 @@ TEST(Check, RandomPipelinesAreOk) {
 }
 
 TEST(Check, MicroBatchesAreThoseOfTheDerivation) {
-  const auto digits = digits_of({2, 2}, 4);
+  const auto digits = make_digits({2, 2}, 4);
   const plan::Schedule schedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
   const auto model = plan::random_model(16, 0);
   plan::Chooser chooser(model, digits, 0, schedule);
   auto plan = plan_of(parallelize(model, digits, chooser.run(), schedule));
-  auto cut = plan::micro_batched(plan.mapped);
+  auto cut = plan::find_micro_batched(plan.mapped);
   plan.rules = {plan::pipeline_rule()};
-  plan.pipeline_steps = plan::pipeline_steps(model, cut);
+  plan.pipeline_steps = plan::make_pipeline_steps(model, cut);
   const auto right = check_plan(plan, digits, model);
   EXPECT_TRUE(right.ok) << right.message;
   EXPECT_EQ(right.steps, cut.size());
   const auto name = cut.begin()->first;
   cut.begin()->second.count = 2;
-  plan.pipeline_steps = plan::pipeline_steps(model, cut);
+  plan.pipeline_steps = plan::make_pipeline_steps(model, cut);
   const auto other = check_plan(plan, digits, model);
   EXPECT_FALSE(other.ok);
   EXPECT_EQ(other.where, name);
@@ -146,13 +146,13 @@ TEST(Check, MicroBatchesAreThoseOfTheDerivation) {
             "is cut into 4 micro-batches along dimension 0 in the plan and is cut into 2 "
             "micro-batches along dimension 0 in its derivation");
   cut.erase(cut.begin());
-  plan.pipeline_steps = plan::pipeline_steps(model, cut);
+  plan.pipeline_steps = plan::make_pipeline_steps(model, cut);
   EXPECT_EQ(check_plan(plan, digits, model).where, name);
 }
 
 // Steps overlap, and each uses the weights of the step before.
 TEST(Check, DelayedPipelinesAreOk) {
-  const auto digits = digits_of({3}, 9);
+  const auto digits = make_digits({3}, 9);
   const plan::Schedule schedule{
       .micro_batches = 9, .stages = 3, .digits = 0b10, .semantics = plan::Semantics::kDelayed1};
   for (std::uint64_t seed = 0; seed < 12; seed += 3) {
@@ -171,7 +171,7 @@ TEST(Check, StrategiesAreOk) {
   const Digits digits(machine::load_machine("summit:1"));
   for (const char* name : {"mlp", "dlrm", "bert_large:layers=2"}) {
     const auto model = models::parse_model(name).build(48, DType::kFp32);
-    for (const auto& s : strategies::named_strategies("best_baseline", model, digits)) {
+    for (const auto& s : strategies::make_named_strategies("best_baseline", model, digits)) {
       SCOPED_TRACE(fmt::format("{}, {}", name, s.name));
       const auto report = check(model, digits, parallelize(model, digits, s.choices));
       EXPECT_TRUE(report.ok) << report.where << " " << report.message;
@@ -192,7 +192,7 @@ TEST(Check, PositionsOfMicroBatchesAreOk) {
     for (int zero = 0; zero <= 3; ++zero) {
       const auto name = fmt::format("megatron:{},micro=2,zero={}", ways, zero);
       SCOPED_TRACE(name);
-      const auto strategy = strategies::named_strategies(name, model, Digits(machine)).at(0);
+      const auto strategy = strategies::make_named_strategies(name, model, Digits(machine)).at(0);
       const Digits digits(machine, 2);
       const auto mapped = plan::parallelize(model, digits, strategy.choices, strategy.schedule);
       const auto report = check(model, digits, mapped);
@@ -226,11 +226,12 @@ MappedGraph megatron(const Graph& model, const Digits& digits) {
 // A digit uses up the key heads, and another one shards the groups that share a head. The small
 // copy does so, too.
 TEST(Check, MoreDevicesThanHeadsOfKeysAreOk) {
-  const auto digits = digits_of({2, 2, 2, 2, 2, 2, 2});
+  const auto digits = make_digits({2, 2, 2, 2, 2, 2, 2});
   const auto model =
       models::parse_model("llama3_8b:layers=2,hidden=64,heads=32,kv_heads=8,ffn=64,vocab=32,seq=8")
           .build(16, DType::kFp32);
-  const auto strategy = strategies::named_strategies("megatron:tp=16,dp=8", model, digits).at(0);
+  const auto strategy =
+      strategies::make_named_strategies("megatron:tp=16,dp=8", model, digits).at(0);
   const auto mapped = plan::parallelize(model, digits, strategy.choices);
   const auto report = check(model, digits, mapped);
   EXPECT_TRUE(report.ok) << report.where << " " << report.message;
@@ -239,7 +240,7 @@ TEST(Check, MoreDevicesThanHeadsOfKeysAreOk) {
 }
 
 TEST(Check, AGraphThatIsAnotherIsNotOk) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = two_layers();
   EXPECT_TRUE(check(model, digits, megatron(model, digits)).ok);
   const auto report = check(model, digits, megatron(two_layers("tanh"), digits));
@@ -256,16 +257,16 @@ TEST(Check, NodesThatAreMissingOrTooManyAreNamed) {
   };
   const auto one = of("%y = relu(%x)\nreturn %y\n");
   const auto two = of("%y = relu(%x)\n%z = tanh(%y)\nreturn %z\n");
-  EXPECT_FALSE(difference(one, one).has_value());
-  EXPECT_EQ(difference(two, one)->where, "z");
-  EXPECT_EQ(difference(two, one)->message, "is in the model and not in the plan");
-  EXPECT_EQ(difference(one, two)->where, "z");
-  EXPECT_EQ(difference(one, two)->message, "is in the plan and not in the model");
+  EXPECT_FALSE(find_difference(one, one).has_value());
+  EXPECT_EQ(find_difference(two, one)->where, "z");
+  EXPECT_EQ(find_difference(two, one)->message, "is in the model and not in the plan");
+  EXPECT_EQ(find_difference(one, two)->where, "z");
+  EXPECT_EQ(find_difference(one, two)->message, "is in the plan and not in the model");
 }
 
 // Tests the comparison itself on a program in which an all-reduce was dropped.
 TEST(Check, AProgramWithoutItsReduceIsNotOk) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = two_layers();
   auto program = lower::lower(megatron(model, digits), digits, plan::Optimizer::kSgd);
   EXPECT_TRUE(compare_step(program).agrees());
@@ -282,10 +283,10 @@ TEST(Check, AProgramWithoutItsReduceIsNotOk) {
 }
 
 TEST(Check, APartWithoutItsReduceIsNotOk) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto mapped = megatron(two_layers(), digits);
   int noticed = 0;
-  for (const auto& part : parts_of(mapped, digits)) {
+  for (const auto& part : split_into_operators(mapped, digits)) {
     auto program = lower::lower(part.mapped, digits, plan::Optimizer::kSgd);
     for (auto& task : program.tasks) {
       if (task.step.kind == machine::Step::kAllReduce) {
@@ -310,7 +311,7 @@ std::string layouts_text(const MappedGraph& mapped) {
 }
 
 TEST(Shrink, SizesAreSmallMultiplesOfTheDegrees) {
-  const auto digits = digits_of({2, 3});
+  const auto digits = make_digits({2, 3});
   const auto model =
       models::parse_model("mlp:layers=2,inputs=768,hidden=3072,outputs=10").build(96, DType::kFp32);
   const auto mapped = parallelize(
@@ -328,7 +329,7 @@ TEST(Shrink, SizesAreSmallMultiplesOfTheDegrees) {
 
 // Windows and groups, which attributes fix, do not keep an image network large.
 TEST(Shrink, ConvolutionsAreSmall) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n"
       "%x = input() shape=[64, 3, 224, 224]\n"
@@ -346,13 +347,13 @@ TEST(Shrink, ConvolutionsAreSmall) {
   const auto mapped = parallelize(model, digits, named_choices(model, digits, words));
   const auto small = shrink(mapped, choose_digits(mapped, digits)[0], true);
   ASSERT_TRUE(small.has_value());
-  EXPECT_LT(work_of(*small), 1e6) << layouts_text(small->mapped);
+  EXPECT_LT(estimate_work(*small), 1e6) << layouts_text(small->mapped);
   const auto report = check(model, digits, mapped);
   EXPECT_TRUE(report.ok) << report.where << " " << report.message;
 }
 
 TEST(Shrink, DigitsThatDoTheSameAreOne) {
-  const auto digits = digits_of({2, 2, 2, 2, 2, 2, 3});  // 192 devices
+  const auto digits = make_digits({2, 2, 2, 2, 2, 2, 3});  // 192 devices
   const auto model = two_layers();
   std::map<std::string, std::string> words;
   for (const char* node : {"h1", "a", "h2", "loss"}) words[node] = "d0 d0 d0 * * * *";
@@ -366,7 +367,7 @@ TEST(Shrink, DigitsThatDoTheSameAreOne) {
 }
 
 TEST(Shrink, ADigitByItselfIsKeptHoweverLarge) {
-  const auto digits = digits_of({7});
+  const auto digits = make_digits({7});
   const auto model = two_layers();
   auto choices = named_choices(model, digits, {});
   for (auto id : model.ids()) {
@@ -379,7 +380,7 @@ TEST(Shrink, ADigitByItselfIsKeptHoweverLarge) {
 }
 
 TEST(Shrink, FewerDevicesKeepEveryTwoDigitsTogether) {
-  const auto digits = digits_of({2, 2, 2});
+  const auto digits = make_digits({2, 2, 2});
   const auto model = two_layers();
   std::map<std::string, std::string> words;
   for (const char* node : {"h1", "a", "h2", "loss"}) words[node] = "d0 * -";
@@ -390,7 +391,7 @@ TEST(Shrink, FewerDevicesKeepEveryTwoDigitsTogether) {
 
 // Sizes without a common divisor stay, and full copies on 64 devices would take long.
 TEST(Check, LargeConcatenationsOfOddSizesAreOk) {
-  const auto digits = digits_of({2, 2, 2, 2, 2, 2});
+  const auto digits = make_digits({2, 2, 2, 2, 2, 2});
   const auto model = graph::parse_graph(
       "graph g\n"
       "%x = input() shape=[4096, 7994]\n"

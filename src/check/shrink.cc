@@ -23,9 +23,9 @@ using machine::Layout;
 
 // The dimensions of all tensors, in classes. Dimensions that an operator runs over together share a
 // class, and one rule gives their new sizes.
-class Classes {
+class DimensionClasses {
  public:
-  explicit Classes(const graph::Graph& pcg) : pcg_(pcg) {
+  explicit DimensionClasses(const graph::Graph& pcg) : pcg_(pcg) {
     for (auto id : pcg.ids()) {
       first_.push_back(sets_.size());
       for (auto size : pcg.node(id).type.shape.sizes) {
@@ -47,7 +47,7 @@ class Classes {
     }
   }
 
-  void cut(NodeId id, std::size_t d, std::int64_t degree) {
+  void add_degree(NodeId id, std::size_t d, std::int64_t degree) {
     const auto r = root(dim(id, d));
     degree_[r] = std::lcm(degree_[r], degree);
     auto& own = degree_of_size_[r].try_emplace(pcg_.node(id).type.shape.sizes[d], 1).first->second;
@@ -55,17 +55,17 @@ class Classes {
   }
 
   // Returns whether the operator reads windows. Its result's sizes along them then follow from its
-  // operands: `find_sizes` sets them, and `forget_sizes` clears them.
+  // operands: `find_sizes` sets them, and `clear_window_sizes` clears them.
   [[nodiscard]] bool reads_windows(NodeId id) const { return !found_by_[id.index()].empty(); }
-  void find_sizes(NodeId id, const Shape& sizes) {
+  void set_window_sizes(NodeId id, const Shape& sizes) {
     for (auto d : found_by_[id.index()]) found_.try_emplace(root(dim(id, d)), sizes[d]);
   }
-  void forget_sizes() { found_.clear(); }
+  void clear_window_sizes() { found_.clear(); }
 
   // Keeps the original size of one more dimension that the node reads or computes. First dimensions
   // come last: batches are cheap to shrink and seldom fixed. Dimensions read in windows count only
   // with `windows`. Returns whether there was such a dimension.
-  bool fix_one(NodeId id, bool windows) {
+  bool fix_one_dim(NodeId id, bool windows) {
     std::vector<NodeId> tensors(pcg_.inputs(id).begin(), pcg_.inputs(id).end());
     tensors.push_back(id);
     for (const bool first : {false, true}) {
@@ -81,7 +81,8 @@ class Classes {
     return false;
   }
 
-  [[nodiscard]] std::int64_t new_size(NodeId id, std::size_t d, bool twice, std::int64_t window) {
+  [[nodiscard]] std::int64_t compute_new_size(NodeId id, std::size_t d, bool twice,
+                                              std::int64_t window) {
     const auto r = root(dim(id, d));
     const auto size = pcg_.node(id).type.shape.sizes[d];
     if (fixed_[r]) return size;
@@ -126,7 +127,7 @@ class Classes {
 
   void tie_operator(NodeId id) {
     constexpr auto kNone = static_cast<std::size_t>(-1);
-    const auto& map = signature_of(pcg_, id).map;
+    const auto& map = get_node_signature(pcg_, id).map;
     std::vector<std::size_t> of_factor(map.factors.size(), kNone);
     std::vector<ops::FactorId> kept;
     const auto visit = [&](NodeId tensor, const term::Dims& dims) {
@@ -135,7 +136,7 @@ class Classes {
         if (is_window(dims[d])) {
           windowed_[root(at)] = true;
           for (const auto& part : dims[d].at.parts) {
-            const int result = map.output_dim(part.factor);
+            const int result = map.find_output_dim(part.factor);
             if (result < 0) kept.push_back(part.factor);
             if (result < 0) continue;
             found_by_[id.index()].insert(static_cast<std::size_t>(result));
@@ -146,7 +147,7 @@ class Classes {
         // In a flattened dimension the major factor shrinks; the others keep their size.
         const auto& carriers = dims[d].carriers;
         const bool exact = dims[d].exact && !carriers.empty();
-        const auto parts = exact ? std::vector{carriers[0]} : factors_of(dims[d]);
+        const auto parts = exact ? std::vector{carriers[0]} : list_factors(dims[d]);
         if (exact) kept.insert(kept.end(), carriers.begin() + 1, carriers.end());
         for (auto f : parts) {
           sizes_[root(at)].insert(map.factors[f].size);
@@ -168,7 +169,7 @@ class Classes {
            std::ranges::any_of(dim.at.parts, [](const auto& p) { return p.coefficient != 1; });
   }
 
-  static std::vector<ops::FactorId> factors_of(const term::Dim& dim) {
+  static std::vector<ops::FactorId> list_factors(const term::Dim& dim) {
     std::vector<ops::FactorId> out;
     for (const auto& part : dim.at.parts) out.push_back(part.factor);
     return out;
@@ -187,7 +188,7 @@ class Classes {
   std::vector<std::set<std::size_t>> found_by_;  // by node: its result's window dimensions
 };
 
-Digits small_digits(const KeptDigits& kept) {
+Digits make_small_digits(const RetainedDigits& kept) {
   machine::Machine machine;
   for (const auto& digit : kept.space) machine.levels.emplace_back().count = digit.size;
   return Digits(machine, kept.micro_batches);
@@ -195,16 +196,16 @@ Digits small_digits(const KeptDigits& kept) {
 
 class Shrinker {
  public:
-  Shrinker(const plan::MappedGraph& mapped, const KeptDigits& kept, bool twice)
+  Shrinker(const plan::MappedGraph& mapped, const RetainedDigits& kept, bool twice)
       : mapped_(mapped),
-        kept_(kept),
+        retained_(kept),
         twice_(twice),
-        digits_(small_digits(kept)),
+        digits_(make_small_digits(kept)),
         classes_(mapped.pcg) {
     for (auto id : mapped.pcg.ids()) {
-      const auto& layout = layouts_.emplace_back(small(mapped.layouts[id.index()]));
+      const auto& layout = layouts_.emplace_back(shrink_layout(mapped.layouts[id.index()]));
       for (std::size_t d = 0; d < mapped.pcg.node(id).type.shape.rank(); ++d) {
-        classes_.cut(id, d, digits_.group_size(layout.digits(machine::DigitRole::dim(d))));
+        classes_.add_degree(id, d, digits_.group_size(layout.digits(machine::DigitRole::dim(d))));
       }
     }
   }
@@ -214,7 +215,7 @@ class Shrinker {
   // its original size.
   std::optional<Small> run() {
     while (true) {
-      stop_point();
+      throw_if_stopped();
       const auto wrong = build();
       if (!wrong) return Small{std::move(out_), digits_};
       if (classes_.reads_windows(*wrong) && window_ < kLargestWindow) {
@@ -222,17 +223,18 @@ class Shrinker {
         continue;
       }
       window_ = kLeastWindow;
-      if (!classes_.fix_one(*wrong, false) && !classes_.fix_one(*wrong, true)) return std::nullopt;
+      if (!classes_.fix_one_dim(*wrong, false) && !classes_.fix_one_dim(*wrong, true))
+        return std::nullopt;
     }
   }
 
  private:
-  [[nodiscard]] Layout small(const Layout& layout) const {
+  [[nodiscard]] Layout shrink_layout(const Layout& layout) const {
     const std::size_t time = digits_.time() != 0 ? 1 : 0;
     Layout out(digits_.count(), machine::DigitRole::kIdle);
     if (time != 0) out.set(0, layout[0]);
-    for (std::size_t i = 0; i < kept_.space.size(); ++i) {
-      out.set(i + time, layout[kept_.space[i].digit]);
+    for (std::size_t i = 0; i < retained_.space.size(); ++i) {
+      out.set(i + time, layout[retained_.space[i].digit]);
     }
     return out;
   }
@@ -240,7 +242,7 @@ class Shrinker {
   // Builds the small graph. Returns the first node that cannot be built, or nullopt.
   std::optional<NodeId> build() {
     out_ = {};
-    classes_.forget_sizes();
+    classes_.clear_window_sizes();
     image_.assign(mapped_.pcg.size(), NodeId());
     graph::GraphBuilder builder(mapped_.pcg.name());
     for (auto id : mapped_.pcg.ids()) {
@@ -254,11 +256,11 @@ class Shrinker {
     for (auto o : mapped_.pcg.outputs()) outputs.push_back(image_[o.index()]);
     out_.pcg = builder.finish(std::move(outputs));
     out_.schedule = mapped_.schedule;
-    out_.schedule.micro_batches = kept_.micro_batches;
+    out_.schedule.micro_batches = retained_.micro_batches;
     out_.schedule.digits = 0;
     const std::size_t time = digits_.time() != 0 ? 1 : 0;
-    for (std::size_t i = 0; i < kept_.space.size(); ++i) {
-      const auto is_rank = mapped_.schedule.digits >> kept_.space[i].digit & 1U;
+    for (std::size_t i = 0; i < retained_.space.size(); ++i) {
+      const auto is_rank = mapped_.schedule.digits >> retained_.space[i].digit & 1U;
       out_.schedule.digits |= is_rank << (i + time);
     }
     return std::nullopt;
@@ -269,8 +271,8 @@ class Shrinker {
     const auto& layout = layouts_[id.index()];
     std::vector<NodeId> inputs;
     for (auto i : mapped_.pcg.inputs(id)) inputs.push_back(image_[i.index()]);
-    if (classes_.reads_windows(id)) find_sizes(builder, id, inputs);
-    const auto shape = parallel_shape(layout, new_sizes(id), digits_);
+    if (classes_.reads_windows(id)) compute_window_sizes(builder, id, inputs);
+    const auto shape = compute_parallel_shape(layout, compute_new_sizes(id), digits_);
     if (!shape) return false;
     auto op = std::optional(with_new_sizes(id, *shape));
     if (is_parallel(node)) {
@@ -279,28 +281,29 @@ class Shrinker {
         image_[id.index()] = inputs[0];
         return true;
       }
-      op = parallel_op(builder.node(inputs[0]).type.shape, *shape);
+      op = make_parallel_op(builder.node(inputs[0]).type.shape, *shape);
     }
     if (!op) return false;
     image_[id.index()] = builder.add(*op, inputs, node.name);
     out_.layouts.push_back(layout);
     out_.stage.push_back(mapped_.stage[id.index()]);
-    out_.remake.push_back(mapped_.remake[id.index()]);
+    out_.recompute.push_back(mapped_.recompute[id.index()]);
     return builder.node(image_[id.index()]).type.shape == *shape;
   }
 
-  void find_sizes(const graph::GraphBuilder& builder, NodeId id,
-                  const std::vector<NodeId>& inputs) {
+  void compute_window_sizes(const graph::GraphBuilder& builder, NodeId id,
+                            const std::vector<NodeId>& inputs) {
     std::vector<TensorType> types;
     types.reserve(inputs.size());
     for (auto i : inputs) types.push_back(builder.node(i).type);
     const auto op = with_new_sizes(id, {});
-    classes_.find_sizes(id, graph::result_type(op, types).shape.sizes);
+    classes_.set_window_sizes(id, graph::infer_result_type(op, types).shape.sizes);
   }
 
-  Shape new_sizes(NodeId id) {
+  Shape compute_new_sizes(NodeId id) {
     Shape out = mapped_.pcg.node(id).type.shape.sizes;
-    for (std::size_t d = 0; d < out.rank(); ++d) out[d] = classes_.new_size(id, d, twice_, window_);
+    for (std::size_t d = 0; d < out.rank(); ++d)
+      out[d] = classes_.compute_new_size(id, d, twice_, window_);
     return out;
   }
 
@@ -315,7 +318,7 @@ class Shrinker {
       auto attributes = op.get<ops::Conv2d>();
       const auto x = mapped_.pcg.inputs(id)[0];
       attributes.groups =
-          attributes.groups * new_sizes(x)[1] / mapped_.pcg.node(x).type.shape.sizes[1];
+          attributes.groups * compute_new_sizes(x)[1] / mapped_.pcg.node(x).type.shape.sizes[1];
       if (attributes.groups > 0) return ops::make_op(ops::kConv2d, attributes);
     }
     return op;
@@ -323,7 +326,8 @@ class Shrinker {
 
   // Returns the operator between two types that differ in one degree, or in none. Returns nullopt
   // if they differ in more.
-  static std::optional<ops::Op> parallel_op(const ParallelShape& from, const ParallelShape& to) {
+  static std::optional<ops::Op> make_parallel_op(const ParallelShape& from,
+                                                 const ParallelShape& to) {
     std::optional<ops::Op> out;
     int changes = 0;
     const auto changed = [&](const ops::OpSpec& spec, auto attributes) {
@@ -354,13 +358,14 @@ class Shrinker {
     auto source = op.get<ops::Input>();
     for (auto user : mapped_.pcg.ids()) {
       for (auto i : mapped_.pcg.inputs(user)) {
-        if (start_of(i) == id && !is_parallel(mapped_.pcg.node(user))) narrow(source.below, user);
+        if (find_producer(i) == id && !is_parallel(mapped_.pcg.node(user)))
+          narrow(source.below, user);
       }
     }
     return ops::make_op(ops::kInput, source);
   }
 
-  [[nodiscard]] NodeId start_of(NodeId id) const {
+  [[nodiscard]] NodeId find_producer(NodeId id) const {
     while (is_parallel(mapped_.pcg.node(id))) id = mapped_.pcg.inputs(id)[0];
     return id;
   }
@@ -370,19 +375,20 @@ class Shrinker {
     for (auto i : mapped_.pcg.inputs(user)) {
       const auto& sizes = mapped_.pcg.node(i).type.shape.sizes;
       for (std::size_t d = 0; d < sizes.rank(); ++d) {
-        if (sizes[d] == full) below = std::min(below, classes_.new_size(i, d, twice_, window_));
+        if (sizes[d] == full)
+          below = std::min(below, classes_.compute_new_size(i, d, twice_, window_));
       }
     }
   }
 
   const plan::MappedGraph& mapped_;
-  const KeptDigits& kept_;
+  const RetainedDigits& retained_;
   bool twice_;
   static constexpr std::int64_t kLeastWindow = 4;
   static constexpr std::int64_t kLargestWindow = 512;
   std::int64_t window_ = kLeastWindow;  // size of dimensions that are read in windows
   Digits digits_;
-  Classes classes_;
+  DimensionClasses classes_;
   std::vector<Layout> layouts_;  // by node
   std::vector<NodeId> image_;    // by node
   plan::MappedGraph out_;
@@ -390,16 +396,17 @@ class Shrinker {
 
 }  // namespace
 
-std::optional<Small> shrink(const plan::MappedGraph& mapped, const KeptDigits& kept, bool twice) {
+std::optional<Small> shrink(const plan::MappedGraph& mapped, const RetainedDigits& kept,
+                            bool twice) {
   return Shrinker(mapped, kept, twice).run();
 }
 
-double work_of(const Small& small) {
+double estimate_work(const Small& small) {
   const auto& pcg = small.mapped.pcg;
   double total = 0;
   for (auto id : pcg.ids()) {
     if (pcg.node(id).op.role() != ops::Role::kCompute) continue;
-    const auto& s = signature_of(pcg, id);
+    const auto& s = get_node_signature(pcg, id);
     std::vector<Layout> inputs;
     for (auto i : pcg.inputs(id)) inputs.push_back(small.mapped.layouts[i.index()]);
     const auto uses = infer_node_layout(s, inputs, small.digits);

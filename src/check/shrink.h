@@ -11,12 +11,12 @@
 namespace tandem::check {
 
 // The digits of a plan that are kept, with their new sizes.
-struct KeptDigits {
-  struct Kept {
+struct RetainedDigits {
+  struct RetainedDigit {
     std::size_t digit = 0;
     std::int64_t size = 1;
   };
-  std::vector<Kept> space;
+  std::vector<RetainedDigit> space;
   std::int64_t micro_batches = 1;
 };
 
@@ -26,9 +26,9 @@ constexpr std::int64_t kFewestDevices = 4;
 // Returns all digits if they make at most `most_devices` devices. Otherwise keeps the pipeline's
 // digits, and one digit of each set that acts equally on every tensor. If these are still too many,
 // groups them and returns a choice for every two groups, so that any two digits meet in one choice.
-std::vector<KeptDigits> choose_digits(const plan::MappedGraph& mapped,
-                                      const machine::Digits& digits,
-                                      std::int64_t most_devices = kMostDevices);
+std::vector<RetainedDigits> choose_digits(const plan::MappedGraph& mapped,
+                                          const machine::Digits& digits,
+                                          std::int64_t most_devices = kMostDevices);
 
 struct Small {
   plan::MappedGraph mapped;
@@ -40,9 +40,10 @@ struct Small {
 // large. Tied dimensions of different sizes (windows, concatenations) shrink by a common divisor.
 // Dimensions that an attribute fixes keep their size. Returns nullopt if an operator cannot be made
 // small.
-std::optional<Small> shrink(const plan::MappedGraph& mapped, const KeptDigits& kept, bool twice);
+std::optional<Small> shrink(const plan::MappedGraph& mapped, const RetainedDigits& kept,
+                            bool twice);
 
 // Returns roughly how many terms all devices together evaluate in a forward pass.
-double work_of(const Small& small);
+double estimate_work(const Small& small);
 
 }  // namespace tandem::check

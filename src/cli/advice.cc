@@ -15,11 +15,11 @@ Advice advise(const Job& job, const std::string& strategy, bool fits) {
   const auto setup = resolve_folded(job, 0);
   if (!setup) return {};
   const strategies::Problem problem(setup->graph, setup->digits);
-  search::Estimates estimates(case_of(*setup, problem));
+  search::Estimates estimates(make_case(*setup, problem));
   const auto setting = complete(strategies::parse_setting(strategy), problem).front();
   Advice out;
-  if (!fits) out.fitting = search::fitting_setting(estimates, setting, setup->batch);
-  out.faster = search::faster_settings(estimates, setting, problem, setup->batch, kMost);
+  if (!fits) out.fitting = search::find_fitting_setting(estimates, setting, setup->batch);
+  out.faster = search::find_faster_settings(estimates, setting, problem, setup->batch, kMost);
   return out;
 }
 
@@ -27,15 +27,15 @@ std::string fitting_line(const Advice& advice) {
   if (!advice.fitting) return "";
   const auto& point = *advice.fitting;
   return fmt::format("  to fit      {}: {}, {}\n", point.name,
-                     seconds_text(point.simulation.iteration.value),
-                     bytes_text(point.simulation.memory.value));
+                     format_seconds(point.simulation.iteration.value),
+                     format_bytes(point.simulation.memory.value));
 }
 
 std::string faster_text(const Advice& advice) {
   std::vector<std::string> changes;
   for (const auto& [change, point] : advice.faster) {
     changes.push_back(
-        fmt::format("{} ({})", change, seconds_text(point.simulation.iteration.value)));
+        fmt::format("{} ({})", change, format_seconds(point.simulation.iteration.value)));
   }
   if (changes.empty()) return "";
   return fmt::format("Faster settings: {}.\n\n", join(changes, "; "));
@@ -43,7 +43,7 @@ std::string faster_text(const Advice& advice) {
 
 namespace {
 
-Json json_of(const search::Evaluated& point) {
+Json point_json(const search::Evaluated& point) {
   return {{"strategy", point.name},
           {"iteration_s", point.simulation.iteration.value},
           {"memory_bytes", static_cast<std::int64_t>(point.simulation.memory.value)}};
@@ -52,11 +52,11 @@ Json json_of(const search::Evaluated& point) {
 }  // namespace
 
 void add_advice(Json& out, const Advice& advice, bool fits) {
-  if (!fits) out["fitting"] = advice.fitting ? json_of(*advice.fitting) : Json();
+  if (!fits) out["fitting"] = advice.fitting ? point_json(*advice.fitting) : Json();
   out["advice"] = Json::array();
   for (const auto& [change, point] : advice.faster) {
     Json row{{"change", change}};
-    row.update(json_of(point));
+    row.update(point_json(point));
     out["advice"].push_back(std::move(row));
   }
 }

@@ -16,7 +16,7 @@ using strategies::LayerKind;
 using strategies::Problem;
 
 // Returns why no setting of the family can be used; nullopt if one can.
-std::optional<std::string> refusal_of(Family family, const Problem& problem) {
+std::optional<std::string> find_refusal(Family family, const Problem& problem) {
   std::optional<std::string> first;
   try {
     for (const auto& setting : complete({.family = family}, problem)) {
@@ -36,13 +36,13 @@ bool is_for_other_networks(Family family, const Problem& problem) {
          (family == Family::kEp && !problem.has(LayerKind::kExperts));
 }
 
-Unusable unusable(Family family, const Problem& problem, const Setup& setup,
-                  const search::Result& result) {
+Unusable make_unusable(Family family, const Problem& problem, const Setup& setup,
+                       const search::Result& result) {
   const std::string name(strategies::name(family));
   if (setup.options.semantics != plan::Semantics::kSynchronous) {
     return {name, "does not delay updates", false};
   }
-  const auto refusal = refusal_of(family, problem);
+  const auto refusal = find_refusal(family, problem);
   if (refusal) return {name, *refusal, !is_for_other_networks(family, problem)};
   if (setup.machine.devices() == 1) return {name, "is the same as dp on one device", false};
   return {name, fmt::format("was not evaluated ({})", search::name(result.stop_reason)), false};
@@ -50,7 +50,7 @@ Unusable unusable(Family family, const Problem& problem, const Setup& setup,
 
 }  // namespace
 
-std::vector<Unusable> unusable_baselines(const Setup& setup, const search::Result& result) {
+std::vector<Unusable> list_unusable_baselines(const Setup& setup, const search::Result& result) {
   const Problem problem(setup.graph, setup.digits);
   std::vector<Unusable> out;
   const auto& families = strategies::family_names();
@@ -59,7 +59,7 @@ std::vector<Unusable> unusable_baselines(const Setup& setup, const search::Resul
         result.baselines.end()) {
       continue;
     }
-    out.push_back(unusable(static_cast<Family>(f), problem, setup, result));
+    out.push_back(make_unusable(static_cast<Family>(f), problem, setup, result));
   }
   return out;
 }

@@ -10,12 +10,12 @@
 namespace tandem::cli {
 
 struct Unusable {
-  std::string family;   // "fsdp"
-  std::string why;      // "the batch of 5 does not divide over 3 devices"
-  bool is_told = true;  // shown in tables; false for families that are for other networks
+  std::string family;    // "fsdp"
+  std::string why;       // "the batch of 5 does not divide over 3 devices"
+  bool is_shown = true;  // shown in tables; false for families that are for other networks
 };
 
 // Returns the families without a baseline in `result`, in the order of strategies::family_names().
-std::vector<Unusable> unusable_baselines(const Setup& setup, const search::Result& result);
+std::vector<Unusable> list_unusable_baselines(const Setup& setup, const search::Result& result);
 
 }  // namespace tandem::cli

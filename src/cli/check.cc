@@ -22,7 +22,7 @@ struct CheckFlags {
   bool allow_unproved = false;
 };
 
-check::Report wrong(const std::string& where, const std::string& message) {
+check::Report make_wrong_report(const std::string& where, const std::string& message) {
   check::Report out;
   out.where = where;
   out.message = message;
@@ -38,33 +38,34 @@ check::Report check_text(const std::string& text, const CheckFlags& flags,
   try {
     plan = plan::parse_plan(text, flags.path);
   } catch (const UserError& error) {
-    return wrong(error.where, error.message);
+    return make_wrong_report(error.where, error.message);
   }
   graph::Graph model;
   try {
     model = load_model(plan.model).build(plan.batch, plan.dtype);
     check_is_model(model, plan.model);
   } catch (const UserError& error) {
-    return wrong(plan.model, fmt::format("the model cannot be built: {}", error.what()));
+    return make_wrong_report(plan.model,
+                             fmt::format("the model cannot be built: {}", error.what()));
   }
   const Interrupt interrupt;
-  BusyProgress progress("checking", Interrupt::requested);
+  BusyProgress progress("checking", Interrupt::is_requested);
   try {
-    return check::check_plan(plan, digits_of(plan, machine), model, flags.allow_unproved,
-                             [&](const std::string& line) { progress.tell(line); });
+    return check::check_plan(plan, make_digits(plan, machine), model, flags.allow_unproved,
+                             [&](const std::string& line) { progress.update(line); });
   } catch (const Stopped&) {
     fail_interrupted("check");
   }
 }
 
-std::string compared(const check::Report& report) {
+std::string describe_comparison(const check::Report& report) {
   return report.whole ? "whole program" : "operator by operator";
 }
 
 // Returns the plan to report: with its schedule, which decides its precision and semantics, if the
 // whole text is a plan, else its origin alone.
-plan::Plan reported_plan(const std::string& text, const std::string& path,
-                         const plan::Plan& origin) {
+plan::Plan parse_reported_plan(const std::string& text, const std::string& path,
+                               const plan::Plan& origin) {
   try {
     return plan::parse_plan(text, path);
   } catch (const UserError&) {
@@ -73,21 +74,21 @@ plan::Plan reported_plan(const std::string& text, const std::string& path,
 }
 
 Json report_json(const check::Report& report, const plan::Plan& plan) {
-  Json out = echo(plan);
+  Json out = describe_plan(plan);
   out["ok"] = report.ok;
   out["steps"] = report.steps;
   out["unproved_rules"] = report.unproved;
-  const auto part = [](const char* places, const plan::Replayed::Part& of) {
+  const auto part = [](const char* places, const plan::Replayed::ReplayCoverage& of) {
     return Json{{places, of.places + of.without.size()},
                 {"steps", of.steps},
                 {"rules", of.rules},
                 {"without", of.without}};
   };
   out["cuts"] = part("operators", report.parallel.cuts);
-  out["ways"] = part("operands", report.parallel.ways);
+  out["ways"] = part("operands", report.parallel.paths);
   out["values_checked"] = report.values;
   out["worst_error"] = report.worst_error;
-  out["compared"] = report.values > 0 ? Json(compared(report)) : Json();
+  out["compared"] = report.values > 0 ? Json(describe_comparison(report)) : Json();
   out["programs"] = report.programs;
   out["virtual_devices"] = report.devices;
   out["micro_batches"] = report.micro_batches;
@@ -100,12 +101,12 @@ Json report_json(const check::Report& report, const plan::Plan& plan) {
 
 // Prints how many places of the kind `what` the steps lead to, and by how many rules. Example:
 // "operator", "sharded" -> "  3 operators sharded by 3 steps of 3 proved rules".
-void print(const plan::Replayed::Part& of, const char* what, const char* done) {
+void print(const plan::Replayed::ReplayCoverage& of, const char* what, const char* done) {
   if (of.places > 0) {
     std::cout << fmt::format("  {} {} by {} of {}\n",
-                             counted(static_cast<std::int64_t>(of.places), what), done,
-                             counted(static_cast<std::int64_t>(of.steps), "step"),
-                             counted(static_cast<std::int64_t>(of.rules.size()), "proved rule"));
+                             pluralize(static_cast<std::int64_t>(of.places), what), done,
+                             pluralize(static_cast<std::int64_t>(of.steps), "step"),
+                             pluralize(static_cast<std::int64_t>(of.rules.size()), "proved rule"));
   }
   if (of.without.empty()) return;
   constexpr std::size_t kNamed = 3;
@@ -123,19 +124,19 @@ void print(const check::Report& report, const plan::Plan& origin) {
   if (!report.ok) std::cout << fmt::format("  {}: {}\n", report.where, report.message);
   if (report.steps > 0) {
     std::cout << fmt::format("  {} of the derivation replayed\n",
-                             counted(static_cast<std::int64_t>(report.steps), "step"));
+                             pluralize(static_cast<std::int64_t>(report.steps), "step"));
   }
   if (!report.unproved.empty()) {
     std::cout << fmt::format("  unproved rules: {}\n", join(report.unproved, ", "));
   }
   print(report.parallel.cuts, "operator", "sharded");
-  print(report.parallel.ways, "operand", "resharded");
+  print(report.parallel.paths, "operand", "resharded");
   if (report.values == 0) return;
   std::cout << fmt::format(
       "  compared {} with one device ({}): {} on at most {}, largest relative error {:.3g}\n",
-      counted(static_cast<std::int64_t>(report.values), "tensor"), compared(report),
-      counted(static_cast<std::int64_t>(report.programs), "small program"),
-      counted(report.devices, "virtual device"), report.worst_error);
+      pluralize(static_cast<std::int64_t>(report.values), "tensor"), describe_comparison(report),
+      pluralize(static_cast<std::int64_t>(report.programs), "small program"),
+      pluralize(report.devices, "virtual device"), report.worst_error);
 }
 
 int run(const CheckFlags& flags) {
@@ -143,7 +144,7 @@ int run(const CheckFlags& flags) {
   const auto origin = plan::parse_origin(text, flags.path);
   const auto report = check_text(text, flags, origin);
   if (flags.json) {
-    print_json(report_json(report, reported_plan(text, flags.path, origin)));
+    print_json(report_json(report, parse_reported_plan(text, flags.path, origin)));
   } else {
     print(report, origin);
   }

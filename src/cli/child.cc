@@ -42,7 +42,7 @@ class StopRequests {
   StopRequests() {
     asked_by = 0;
     if (host() != nullptr) return;
-    handlers_before = current_ending_handlers();
+    handlers_before = get_ending_handlers();
     (void)handle_ending_signals(ask_to_stop);
   }
   ~StopRequests() {
@@ -57,14 +57,14 @@ class StopRequests {
   }
 };
 
-UserError not_started() {
+UserError make_start_error() {
   return {"runtime", "mpirun", fmt::format("cannot be started: {}", std::strerror(errno))};
 }
 
 // Replaces the new process with the command. mpirun, which runs apart, gets SIGTERM when the parent
 // dies: it ends its processes and cleans up. Others get SIGKILL: the launcher that started them
 // cleans up.
-[[noreturn]] void become(const std::string& command, int output, pid_t parent, bool apart) {
+[[noreturn]] void exec_command(const std::string& command, int output, pid_t parent, bool apart) {
   if (apart) ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, apart ? SIGTERM : SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -111,16 +111,16 @@ int wait_for(pid_t child) {
 
 Ended run_child(const std::string& command, bool apart) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw not_started();
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw make_start_error();
   const StopRequests requests;
   const auto parent = ::getpid();
   const auto child = ::fork();
-  if (child == 0) become(command, ends[1], parent, apart);
+  if (child == 0) exec_command(command, ends[1], parent, apart);
   ::close(ends[1]);
   Ended out;
   if (child > 0) read_all(ends[0], child, out);
   ::close(ends[0]);
-  if (child < 0) throw not_started();
+  if (child < 0) throw make_start_error();
   out.status = wait_for(child);
   return out;
 }

@@ -17,8 +17,8 @@
 #include "cli/interrupt.h"
 #include "cli/job_flags.h"
 #include "cli/progress.h"
-#include "machine/fewer.h"
 #include "machine/peak.h"
+#include "machine/submachine.h"
 #include "predict/folded.h"
 #include "search/neighbours/fewer_devices.h"
 #include "search/neighbours/taso_flexflow.h"
@@ -61,7 +61,7 @@ const CLI::Validator kFile(
     },
     "FILE");
 
-std::string counted(std::int64_t n, const std::string& what) {
+std::string pluralize(std::int64_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
@@ -80,12 +80,12 @@ void print_json(const Json& json) {
   std::cout << text << "\n";
 }
 
-std::optional<Bytes> memory_of(const Job& job) {
+std::optional<Bytes> parse_memory(const Job& job) {
   if (job.memory.empty()) return std::nullopt;
   return Bytes{parse_bytes(job.memory).value()};
 }
 
-double margin_of(const Job& job) {
+double resolve_margin(const Job& job) {
   return job.margin.value_or(job.memory.empty() ? search::kDefaultMargin : 0);
 }
 
@@ -108,7 +108,7 @@ void check_has_loss(const graph::Graph& graph, const std::string& model) {
 void check_is_model(const graph::Graph& graph, const std::string& model) {
   for (auto id : graph.ids()) {
     const auto& node = graph.node(id);
-    if (node.type.shape.devices() == 1) continue;
+    if (node.type.shape.device_count() == 1) continue;
     throw UserError("model", model,
                     fmt::format("the graph is already parallel: %{} has the type {}", node.name,
                                 to_text(node.type.shape)),
@@ -120,7 +120,7 @@ namespace {
 
 // Returns the precision that --master and --grad-dtype ask for. All strategies of a comparison have
 // it. Throws UserError if the flags contradict --dtype.
-plan::Precision precision_of(const Job& job, DType dtype) {
+plan::Precision resolve_precision(const Job& job, DType dtype) {
   if (!is_half(dtype)) {
     const auto fail = [&](const char* flag, const std::string& value) {
       throw UserError("flag", flag, fmt::format("cannot be {} with --dtype {}", value, name(dtype)),
@@ -140,10 +140,12 @@ plan::Precision precision_of(const Job& job, DType dtype) {
   return {.master = job.master != "none", .wide_gradients = job.grad_dtype == "fp32"};
 }
 
-std::int64_t published_batch(const models::ModelSpec& spec, std::int64_t devices) {
+std::int64_t get_published_batch(const models::ModelSpec& spec, std::int64_t devices) {
   return spec.batch > 0 ? spec.batch : spec.batch_per_device * devices;
 }
-std::int64_t small_batch(const models::ModelSpec& spec, std::int64_t) { return spec.train_batch; }
+std::int64_t get_small_batch(const models::ModelSpec& spec, std::int64_t) {
+  return spec.train_batch;
+}
 
 // Resolves a job with the graph that `build` returns. Returns nullopt if `build` does.
 template <class Build>
@@ -152,7 +154,8 @@ std::optional<Setup> resolve_with(const Job& job,
                                                              std::int64_t),
                                   Build&& build) {
   auto model = load_model(job.model_text);
-  auto machine = scaled(machine::load_machine(job.machine_text, job.machine_fields), job.scale);
+  auto machine =
+      scale_machine(machine::load_machine(job.machine_text, job.machine_fields), job.scale);
   machine::Digits digits(machine);
   const auto batch = job.batch > 0 ? job.batch : default_batch(*model.spec, machine.devices());
   DType dtype = DType::kFp32;
@@ -160,21 +163,21 @@ std::optional<Setup> resolve_with(const Job& job,
   std::optional<graph::Graph> whole = build(model, batch, dtype);
   if (!whole) return std::nullopt;
   check_is_model(*whole, model.text);
-  auto graph = graph_for(job.task, *whole);
-  const auto phase = job.task.phase();
-  if (phase == lower::Phase::kTraining) check_has_loss(graph, model.text);
+  auto graph = make_task_graph(job.task, *whole);
+  const auto mode = job.task.mode();
+  if (mode == lower::Mode::kTraining) check_has_loss(graph, model.text);
   search::Options options;
   const auto published = model.spec->adam ? plan::Optimizer::kAdam : plan::Optimizer::kSgd;
   options.optimizer = plan::parse_optimizer(job.optimizer).value_or(published);
-  options.precision = precision_of(job, dtype);
-  options.memory = memory_of(job);
-  options.margin = margin_of(job);
+  options.precision = resolve_precision(job, dtype);
+  options.memory = parse_memory(job);
+  options.margin = resolve_margin(job);
   options.dims = parse_dims(job.dims);
   if (job.no_pipeline) options.dims.pipeline = false;
-  check_agrees(job, options);
-  set_search(job, options);
+  check_flags_agree(job, options);
+  set_search_options(job, options);
   if (job.stale_weights) options.semantics = plan::Semantics::kDelayed1;
-  const auto unity = unity_options(job, options);
+  const auto unity = make_unity_options(job, options);
   return Setup{std::move(model),
                std::move(machine),
                std::move(digits),
@@ -184,46 +187,48 @@ std::optional<Setup> resolve_with(const Job& job,
                options,
                unity,
                job.grad_dtype.empty(),
-               phase,
-               job.beside,
+               mode,
+               job.setting_flags,
                job.task.task == "pretrain" && job.task.freeze.empty(),
                job.machine_text,
-               idle_flags(job)};
+               find_idle_flags(job)};
 }
 
-std::optional<graph::Graph> build_whole(const models::Model& model, std::int64_t batch,
-                                        DType dtype) {
+std::optional<graph::Graph> build_whole_graph(const models::ConfiguredModel& model,
+                                              std::int64_t batch, DType dtype) {
   return model.build(batch, dtype);
 }
 
 }  // namespace
 
-Setup resolve(const Job& job) { return *resolve_with(job, published_batch, build_whole); }
+Setup resolve(const Job& job) { return *resolve_with(job, get_published_batch, build_whole_graph); }
 
-Setup resolve_for_training(const Job& job) { return *resolve_with(job, small_batch, build_whole); }
+Setup resolve_for_training(const Job& job) {
+  return *resolve_with(job, get_small_batch, build_whole_graph);
+}
 
 std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes) {
-  const auto build = [&](const models::Model& model, std::int64_t batch,
+  const auto build = [&](const models::ConfiguredModel& model, std::int64_t batch,
                          DType dtype) -> std::optional<graph::Graph> {
     auto folded = predict::fold(model, batch, dtype);
     if (!folded || predict::count_nodes(*folded) < least_nodes) return std::nullopt;
     return std::move(folded->graph);
   };
-  return resolve_with(job, published_batch, build);
+  return resolve_with(job, get_published_batch, build);
 }
 
 std::vector<Bytes> Setup::memory_limits() const {
-  return search::memory_limits(machine, options.memory, options.margin);
+  return search::compute_memory_limits(machine, options.memory, options.margin);
 }
 
 std::string Setup::margin_text() const {
-  return search::margin_text(options.memory, options.margin);
+  return search::format_margin(options.memory, options.margin);
 }
 
-plan::Precision Setup::precision_of(strategies::Family family) const {
+plan::Precision Setup::get_precision(strategies::Family family) const {
   auto out = options.precision;
   if (usual_gradients && is_half(dtype)) {
-    out.wide_gradients = usual_precision(family).wide_gradients;
+    out.wide_gradients = get_usual_precision(family).wide_gradients;
   }
   return out;
 }
@@ -231,12 +236,12 @@ plan::Precision Setup::precision_of(strategies::Family family) const {
 namespace {
 
 // Returns the setup's options for a search that shows its progress on `line`.
-search::Options options_with(const Setup& setup, Progress& line) {
+search::Options make_search_options(const Setup& setup, Progress& line) {
   auto out = setup.options;
-  out.progress = [&line](const search::Progress& now) {
-    const auto rewritings = now.rewritings > 0 ? fmt::format("{} rewrites, ", now.rewritings) : "";
-    line.show(fmt::format("searching: {}{} candidates, best {}", rewritings, now.candidates,
-                          now.best ? seconds_text(now.best->value) : "none yet"));
+  out.progress = [&line](const search::SearchProgress& now) {
+    const auto rewrites = now.rewrites > 0 ? fmt::format("{} rewrites, ", now.rewrites) : "";
+    line.show(fmt::format("searching: {}{} candidates, best {}", rewrites, now.candidates,
+                          now.best ? format_seconds(now.best->value) : "none yet"));
   };
   if (setup.is_whole_training) out.network = {&setup.model, setup.batch, setup.dtype};
   return out;
@@ -244,23 +249,23 @@ search::Options options_with(const Setup& setup, Progress& line) {
 
 }  // namespace
 
-search::Case case_of(const Setup& setup, const strategies::Problem& problem,
-                     search::Values values) {
+search::Case make_case(const Setup& setup, const strategies::Problem& problem,
+                       search::Values values) {
   return {.values = std::move(values),
           .problem = &problem,
           .machine = &setup.machine,
           .batch = setup.batch,
           .optimizer = setup.options.optimizer,
-          .precision = [&setup](auto family) { return setup.precision_of(family); },
-          .phase = setup.phase,
+          .precision = [&setup](auto family) { return setup.get_precision(family); },
+          .mode = setup.mode,
           .limits = setup.memory_limits(),
           .network = setup.is_whole_training ? &setup.model : nullptr,
           .dtype = setup.dtype};
 }
 
-void note_peak(const machine::Machine& machine, DType dtype) {
+void note_missing_peak(const machine::Machine& machine, DType dtype) {
   const auto tell = [&](const std::string& who, const machine::Device& device) {
-    const auto taken = machine::type_of_peak(device, dtype);
+    const auto taken = machine::find_peak_type(device, dtype);
     if (taken == dtype) return;
     note(fmt::format("{} has no peak compute rate for {}; the rate of {} is used", who, name(dtype),
                      name(taken)));
@@ -275,19 +280,19 @@ search::Result find_plan(const Setup& setup) {
   for (const auto& idle : setup.idle_flags) remark("tandem: " + idle);
   const Interrupt interrupt;
   Progress line;
-  const auto options = options_with(setup, line);
+  const auto options = make_search_options(setup, line);
   if (setup.unity) return unity::search(setup.graph, setup.machine, options, *setup.unity);
   return search::search(setup.graph, setup.machine, options);
 }
 
 search::Result find_plan_on_any_part(Setup& setup) {
   auto all = find_plan(setup);
-  if (setup.unity || !setup.options.finder.is_exact() || ended_early(setup, all)) return all;
+  if (setup.unity || !setup.options.finder.is_exact() || has_ended_early(setup, all)) return all;
   const Interrupt interrupt;
   Progress line;
   const auto begin = std::chrono::steady_clock::now();
-  auto fewer =
-      search::search_fewer_devices(setup.graph, setup.machine, options_with(setup, line), all);
+  auto fewer = search::search_fewer_devices(setup.graph, setup.machine,
+                                            make_search_options(setup, line), all);
   if (!fewer) {
     all.search_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return all;
@@ -297,9 +302,9 @@ search::Result find_plan_on_any_part(Setup& setup) {
   setup.digits = machine::Digits(setup.machine);
   std::vector<std::int64_t> units;
   for (const auto& level : setup.machine.levels) units.push_back(level.count);
-  setup.machine_text = machine::with_units(setup.machine_text, units);
+  setup.machine_text = machine::make_submachine_name(setup.machine_text, units);
   auto out = std::move(fewer->result);
-  out.bound_scope += " on these " + counted(setup.machine.devices(), "device");
+  out.bound_scope += " on these " + pluralize(setup.machine.devices(), "device");
   return out;
 }
 
@@ -313,8 +318,8 @@ search::Evaluated cost_taso_flexflow(const Setup& setup) {
   const auto fail = [](const std::string& message) {
     throw UserError("strategy", search::kTasoFlexflow, message, "use --strategy best_baseline");
   };
-  if (setup.phase != lower::Phase::kTraining) fail("supports training only, not inference");
-  const auto& [recompute, schedule] = setup.beside;
+  if (setup.mode != lower::Mode::kTraining) fail("supports training only, not inference");
+  const auto& [recompute, schedule] = setup.setting_flags;
   if (!recompute.empty() || !schedule.empty()) {
     fail("supports neither --recompute nor --schedule");
   }
@@ -322,7 +327,7 @@ search::Evaluated cost_taso_flexflow(const Setup& setup) {
     fail("does not support delayed updates (--stale-weights)");
   const Interrupt interrupt;
   Progress line;
-  return search::taso_flexflow(setup.graph, setup.machine, options_with(setup, line));
+  return search::search_taso_flexflow(setup.graph, setup.machine, make_search_options(setup, line));
 }
 
 }  // namespace
@@ -332,13 +337,13 @@ search::Evaluated cost_named_strategy(const Setup& setup, const std::string& nam
   const auto limits = setup.memory_limits();
   std::optional<search::Evaluated> best;
   BusyProgress progress("simulating " + name);
-  for (auto& s : strategies::named_strategies(name, setup.graph, setup.digits,
-                                              setup.options.semantics, setup.beside)) {
+  for (auto& s : strategies::make_named_strategies(name, setup.graph, setup.digits,
+                                                   setup.options.semantics, setup.setting_flags)) {
     s.schedule.precision =
-        name == "best_baseline" ? setup.options.precision : setup.precision_of(s.setting.family);
-    progress.tell("simulating " + s.name);
+        name == "best_baseline" ? setup.options.precision : setup.get_precision(s.setting.family);
+    progress.update("simulating " + s.name);
     auto costed = search::cost_choices(setup.graph, setup.machine, s.name, s.choices, s.schedule,
-                                       setup.options.optimizer, limits, setup.phase);
+                                       setup.options.optimizer, limits, setup.mode);
     if (!best || search::is_better(costed, *best)) best = std::move(costed);
   }
   CHECK(best.has_value(), name);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/units.h"
-#include "cli/task.h"
+#include "cli/task_flags.h"
 #include "machine/edit.h"
 #include "machine/scale.h"
 #include "models/model.h"
@@ -63,14 +63,14 @@ struct Job {
   std::string master;                 // master weights of bf16 or fp16: fp32 or none; empty: fp32
   std::string grad_dtype;             // fp32 or dtype; empty: the strategy's, in comparisons dtype
   std::string memory;                 // empty: device memory minus reserve
-  std::optional<double> margin = {};  // fraction of memory left free; nullopt: margin_of
+  std::optional<double> margin = {};  // fraction of memory left free; nullopt: resolve_margin
   std::optional<double> tolerance = {};  // search::Options::tolerance; nullopt: the default
   std::string dims;                      // empty: all
   bool no_pipeline = false;
   bool pipelines = false;  // for --search unity
   std::string search = "joint";
   std::optional<double> alpha = {};
-  std::optional<std::size_t> max_rewritings = {};
+  std::optional<std::size_t> max_rewrites = {};
   std::optional<std::size_t> least_nodes = {};  // --k, for --search unity
   std::optional<std::uint64_t> seed = {};       // RNG seed of the search
   std::string without = {};                     // speedups of the search to switch off; empty: none
@@ -79,7 +79,7 @@ struct Job {
   unsigned threads = 0;  // 0: one per core
   bool stale_weights = false;
   TaskFlags task = {};
-  strategies::Beside beside = {};  // --recompute, --schedule
+  strategies::FlagSettings setting_flags = {};  // --recompute, --schedule
   // Changes to the machine file's fields, and factors of the machine's rates.
   std::vector<machine::FieldValue> machine_fields = {};
   machine::Scale scale = {};
@@ -89,16 +89,16 @@ struct Job {
   // Adds --memory and --margin.
   void add_memory_flags(CLI::App& command);
   // Adds --memory, --margin, --tolerance, --dims, --no-pipeline, --search, --without, --alpha, --k,
-  // --max-rewritings, --budget, --max-candidates, --threads.
+  // --max-rewrites, --budget, --max-candidates, --threads.
   void add_search_flags(CLI::App& command);
 };
 
 // Returns the value of --memory; nullopt if it is not given.
-std::optional<Bytes> memory_of(const Job& job);
+std::optional<Bytes> parse_memory(const Job& job);
 // Returns the value of --margin. Its default is 0 if --memory is given, which is then used exactly.
-double margin_of(const Job& job);
+double resolve_margin(const Job& job);
 
-// Adds --threads; 0 stands for one per core (threads_of).
+// Adds --threads; 0 stands for one per core (resolve_thread_count).
 void add_threads_flag(CLI::App& command, unsigned& threads);
 
 // Adds --stale-weights.
@@ -111,28 +111,28 @@ extern const CLI::Validator kFraction;     // number, at least 0 and below 1
 extern const CLI::Validator kFile;         // file name, not empty
 
 // Returns "1 device", "2 devices".
-std::string counted(std::int64_t n, const std::string& what);
+std::string pluralize(std::int64_t n, const std::string& what);
 
 // A job with its model, machine and options resolved.
 struct Setup {
-  models::Model model;
+  models::ConfiguredModel model;
   machine::Machine machine;
   machine::Digits digits;
   std::int64_t batch;
   DType dtype;
   graph::Graph graph;  // the model's graph, changed for the task
   search::Options options;
-  std::optional<unity::Options> unity = {};  // for --search unity
-  bool usual_gradients = false;              // whether gradients have each strategy's usual type
-  lower::Phase phase = lower::Phase::kTraining;
-  strategies::Beside beside = {};
+  std::optional<unity::UnityOptions> unity = {};  // for --search unity
+  bool usual_gradients = false;  // whether gradients have each strategy's usual type
+  lower::Mode mode = lower::Mode::kTraining;
+  strategies::FlagSettings setting_flags = {};
   bool is_whole_training = false;  // whether all weights are trained: no inference, none frozen
   std::string machine_text = {};   // NAME:SIZE, or the path of a machine file
   std::vector<std::string> idle_flags = {};  // cli/idle_flags.h
 
-  // Returns the memory that devices may use (search::memory_limits).
+  // Returns the memory that devices may use (search::compute_memory_limits).
   [[nodiscard]] std::vector<Bytes> memory_limits() const;
-  // Returns the text about the margin of these limits (search::margin_text).
+  // Returns the text about the margin of these limits (search::format_margin).
   [[nodiscard]] std::string margin_text() const;
 
   // The whole machine, if the plan is for a part of it.
@@ -144,7 +144,7 @@ struct Setup {
   std::optional<Offered> offered = {};
 
   // Returns the precision of a strategy that is given by name, not compared with others.
-  [[nodiscard]] plan::Precision precision_of(strategies::Family family) const;
+  [[nodiscard]] plan::Precision get_precision(strategies::Family family) const;
 };
 // Resolves a job. Throws UserError.
 Setup resolve(const Job& job);
@@ -158,12 +158,12 @@ std::optional<Setup> resolve_folded(const Job& job, std::size_t least_nodes);
 
 // Returns the case that strategies are evaluated on. It refers to `setup` and to its `problem`,
 // which must outlive it.
-search::Case case_of(const Setup& setup, const strategies::Problem& problem,
-                     search::Values values = {});
+search::Case make_case(const Setup& setup, const strategies::Problem& problem,
+                       search::Values values = {});
 
 // Prints a note if devices have no peak compute rate for `dtype`, so that another type's rate is
 // used.
-void note_peak(const machine::Machine& machine, DType dtype);
+void note_missing_peak(const machine::Machine& machine, DType dtype);
 
 // Searches for the best plan on all devices. Shows progress on stderr.
 search::Result find_plan(const Setup& setup);
@@ -186,15 +186,15 @@ std::string read_file(const std::string& path);
 
 // Returns the sequence length of a network: 1 if it continues cached sequences, null if it has no
 // sequences.
-Json sequence_of(const models::Model& model);
+Json get_sequence_length(const models::ConfiguredModel& model);
 // Returns the description of a plan that every result echoes.
-Json echo(const plan::Plan& plan);
+Json describe_plan(const plan::Plan& plan);
 // Returns echo(plan) with the key "parallelism", for results that predict a step.
-Json echo_costed(const plan::Plan& plan);
+Json describe_costed_plan(const plan::Plan& plan);
 
 // Loads a model: "mlp:layers=4", "dir/config.json:layers=4", or a file with a graph (ONNX, text,
 // JSON). Throws UserError.
-models::Model load_model(const std::string& text);
+models::ConfiguredModel load_model(const std::string& text);
 // Throws UserError if a graph has parallelization operators. Networks that are planned have none.
 void check_is_model(const graph::Graph& graph, const std::string& model);
 
@@ -204,21 +204,22 @@ Json limit_json(double margin, Bytes limit);
 
 // Returns the number of layers of a network, by its hyperparameters or else by the names in its
 // graph; nullopt if neither shows it.
-std::optional<std::int64_t> layers_of(const models::Model& model, const graph::Graph& graph);
+std::optional<std::int64_t> count_layers(const models::ConfiguredModel& model,
+                                         const graph::Graph& graph);
 // Returns the degrees of the plan's strategy, if it is a known one; otherwise the degrees that the
 // plan's operators share.
-strategies::Parallelism parallelism_of(const plan::Plan& plan);
+strategies::Parallelism compute_parallelism(const plan::Plan& plan);
 Json to_json(const strategies::Parallelism& parallelism);
 // Returns the software profile of a machine; null for none.
-Json software_of(const machine::Machine& machine);
+Json get_software(const machine::Machine& machine);
 
 // The work of one step, and the devices that do it.
-struct Step {
+struct StepLoad {
   std::int64_t batch = 0;
   std::int64_t tokens = 0;  // 0: a network without tokens
   std::int64_t devices = 1;
 };
 // Returns a predicted step under the keys that every --json result uses.
-Json simulation_json(const predict::Simulation& simulation, const Step& step);
+Json simulation_json(const predict::Simulation& simulation, const StepLoad& step);
 
 }  // namespace tandem::cli

@@ -39,26 +39,26 @@ struct Command {
 };
 
 template <class Specs>
-Words names(const Specs& specs) {
+Words list_names(const Specs& specs) {
   Words out;
   for (const auto* spec : specs) out.push_back(spec->name);
   return out;
 }
 
 // Returns the built-in machines as "summit:", which a size follows.
-Words machine_words() {
+Words list_machine_words() {
   Words out;
-  for (const auto& m : machine::builtin_machines()) out.push_back(m.name + ":");
+  for (const auto& m : machine::list_builtin_machines()) out.push_back(m.name + ":");
   return out;
 }
 
-Words rule_words() {
+Words list_rule_words() {
   Words out;
   for (const auto& rule : rewrite::shipped_rules()) out.push_back(rule.rule.name);
   return out;
 }
 
-Words strategy_words() {
+Words list_strategy_words() {
   auto out = strategies::family_names();
   out.insert(out.end(), {"best_baseline", "taso+flexflow"});
   return out;
@@ -66,18 +66,19 @@ Words strategy_words() {
 
 // Returns the values of a flag or an operand. They follow from its name, or else from the type in
 // its help.
-Expected values_of(const std::string& command, const std::string& name, const CLI::Option& option) {
-  if (name == "--machine") return {machine_words(), true};
-  if (name == "--strategy") return {strategy_words()};
+Expected infer_values(const std::string& command, const std::string& name,
+                      const CLI::Option& option) {
+  if (name == "--machine") return {list_machine_words(), true};
+  if (name == "--strategy") return {list_strategy_words()};
   if (name == "--grid" || name == "--memory") return {};
-  if (name == "model") return {names(models::all_models()), true};
+  if (name == "model") return {list_names(models::all_models()), true};
   if (name == "name" && command == "machines") {
-    auto words = machine_words();
+    auto words = list_machine_words();
     for (auto& word : words) word.pop_back();
     return {words, true};
   }
-  if (name == "name" && command == "ops") return {names(ops::all_ops())};
-  if (name == "name") return {rule_words()};
+  if (name == "name" && command == "ops") return {list_names(ops::all_ops())};
+  if (name == "name") return {list_rule_words()};
   const auto type = option.get_type_name();
   if (const auto open = type.find('{'); open != std::string::npos) {
     const auto list = type.substr(open + 1, type.find('}') - open - 1);
@@ -89,7 +90,7 @@ Expected values_of(const std::string& command, const std::string& name, const CL
 }
 
 // Appends `app`, whose path is `path`, and all its subcommands to `out`.
-void collect(const CLI::App& app, const std::string& path, std::vector<Command>& out) {
+void collect_commands(const CLI::App& app, const std::string& path, std::vector<Command>& out) {
   Command command{.path = path, .subcommands = {}, .flags = {}, .operands = {}};
   for (const auto* option : app.get_options()) {
     if (option->nonpositional()) {
@@ -97,10 +98,10 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Command>&
       for (const auto& n : option->get_lnames()) flag.names.push_back("--" + n);
       for (const auto& n : option->get_snames()) flag.names.push_back("-" + n);
       flag.takes_value = option->get_items_expected_max() > 0;
-      if (flag.takes_value) flag.values = values_of(path, flag.names.front(), *option);
+      if (flag.takes_value) flag.values = infer_values(path, flag.names.front(), *option);
       command.flags.push_back(std::move(flag));
     } else {
-      auto values = values_of(path, option->get_name(true), *option);
+      auto values = infer_values(path, option->get_name(true), *option);
       std::ranges::move(values.words, std::back_inserter(command.operands.words));
       command.operands.files |= values.files;
     }
@@ -111,12 +112,12 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Command>&
   }
   out.push_back(std::move(command));
   for (const auto* s : subcommands) {
-    collect(*s, path.empty() ? s->get_name() : path + " " + s->get_name(), out);
+    collect_commands(*s, path.empty() ? s->get_name() : path + " " + s->get_name(), out);
   }
 }
 
 // Returns `text` quoted as one word of fish, where \' is an escape inside '...'.
-std::string fish_quoted(const std::string& text) {
+std::string quote_for_fish(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') out += '\\';
@@ -125,54 +126,57 @@ std::string fish_quoted(const std::string& text) {
   return out + "'";
 }
 
-Words flag_words(const Command& command) {
+Words list_flag_words(const Command& command) {
   Words out;
   for (const auto& flag : command.flags)
     out.insert(out.end(), flag.names.begin(), flag.names.end());
   return out;
 }
 
-Words subcommand_words(const Command& command) {
+Words list_subcommand_words(const Command& command) {
   Words out;
   for (const auto& [name, doc] : command.subcommands) out.push_back(name);
   return out;
 }
 
 // Returns the branches of a `case` that set `command` if a word is a command.
-std::string command_branches(const std::vector<Command>& commands) {
+std::string make_command_branches(const std::vector<Command>& commands) {
   std::string out;
   for (const auto& c : commands) {
     if (!c.path.empty())
-      out += fmt::format("      {}) command={} ;;\n", quoted(c.path), quoted(c.path));
+      out += fmt::format("      {}) command={} ;;\n", quote_for_shell(c.path),
+                         quote_for_shell(c.path));
   }
   return out;
 }
 
 // The branches of `case "$command $flag"` for flags that take a value, and of `case $command`.
-struct Branches {
+struct CaseBranches {
   std::string of_flags, of_commands;
 };
 
-Branches branches(const std::vector<Command>& commands) {
-  Branches out;
+CaseBranches make_case_branches(const std::vector<Command>& commands) {
+  CaseBranches out;
   for (const auto& c : commands) {
     for (const auto& flag : c.flags) {
       if (!flag.takes_value) continue;
       Words patterns;
-      for (const auto& n : flag.names) patterns.push_back(quoted(c.path + " " + n));
-      out.of_flags += fmt::format("    {}) is_value=1 words={} files={} ;;\n", join(patterns, "|"),
-                                  quoted(join(flag.values.words, " ")), flag.values.files ? 1 : 0);
+      for (const auto& n : flag.names) patterns.push_back(quote_for_shell(c.path + " " + n));
+      out.of_flags +=
+          fmt::format("    {}) is_value=1 words={} files={} ;;\n", join(patterns, "|"),
+                      quote_for_shell(join(flag.values.words, " ")), flag.values.files ? 1 : 0);
     }
-    const auto words = c.subcommands.empty() ? c.operands.words : subcommand_words(c);
-    out.of_commands += fmt::format("    {}) flags={} words={} files={} ;;\n", quoted(c.path),
-                                   quoted(join(flag_words(c), " ")), quoted(join(words, " ")),
-                                   c.operands.files ? 1 : 0);
+    const auto words = c.subcommands.empty() ? c.operands.words : list_subcommand_words(c);
+    out.of_commands +=
+        fmt::format("    {}) flags={} words={} files={} ;;\n", quote_for_shell(c.path),
+                    quote_for_shell(join(list_flag_words(c), " ")),
+                    quote_for_shell(join(words, " ")), c.operands.files ? 1 : 0);
   }
   return out;
 }
 
-std::string bash_script(const std::vector<Command>& commands) {
-  const auto [of_flags, of_commands] = branches(commands);
+std::string make_bash_script(const std::vector<Command>& commands) {
+  const auto [of_flags, of_commands] = make_case_branches(commands);
   return "# bash completion for tandem, generated by `tandem completion bash`.\n"
          "_tandem() {\n"
          "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -180,7 +184,7 @@ std::string bash_script(const std::vector<Command>& commands) {
          "  COMPREPLY=()\n"
          "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
          "    case \"${command:+$command }${COMP_WORDS[i]}\" in\n" +
-         command_branches(commands) +
+         make_command_branches(commands) +
          "    esac\n"
          "  done\n"
          "  if [[ $current == = ]]; then current=''\n"
@@ -203,8 +207,8 @@ std::string bash_script(const std::vector<Command>& commands) {
          "complete -o filenames -F _tandem tandem\n";
 }
 
-std::string zsh_script(const std::vector<Command>& commands) {
-  const auto [of_flags, of_commands] = branches(commands);
+std::string make_zsh_script(const std::vector<Command>& commands) {
+  const auto [of_flags, of_commands] = make_case_branches(commands);
   return "#compdef tandem\n"
          "# zsh completion for tandem, generated by `tandem completion zsh`.\n"
          "_tandem() {\n"
@@ -212,7 +216,7 @@ std::string zsh_script(const std::vector<Command>& commands) {
          "  local line=(\"${words[@]}\") words=''\n"
          "  for ((i = 2; i < CURRENT; ++i)); do\n"
          "    case \"${command:+$command }${line[i]}\" in\n" +
-         command_branches(commands) +
+         make_command_branches(commands) +
          "    esac\n"
          "  done\n"
          "  case \"$command ${line[CURRENT-1]}\" in\n" +
@@ -235,7 +239,7 @@ std::string zsh_script(const std::vector<Command>& commands) {
 }
 
 // Returns one line for every command, flag and operand: fish shows their descriptions.
-std::string fish_script(const std::vector<Command>& commands) {
+std::string make_fish_script(const std::vector<Command>& commands) {
   std::string out =
       "# fish completion for tandem, generated by `tandem completion fish`.\n"
       "# Returns whether the command on the line is this one.\n"
@@ -245,7 +249,7 @@ std::string fish_script(const std::vector<Command>& commands) {
       "    switch (string trim \"$command $word\")\n";
   for (const auto& c : commands) {
     if (!c.path.empty()) {
-      out += fmt::format("      case {0}\n        set command {0}\n", fish_quoted(c.path));
+      out += fmt::format("      case {0}\n        set command {0}\n", quote_for_fish(c.path));
     }
   }
   out +=
@@ -255,12 +259,13 @@ std::string fish_script(const std::vector<Command>& commands) {
       "end\n"
       "complete -c tandem -f\n";
   for (const auto& c : commands) {
-    const auto at = fmt::format("complete -c tandem -n {}", fish_quoted("__tandem_at " + c.path));
+    const auto at =
+        fmt::format("complete -c tandem -n {}", quote_for_fish("__tandem_at " + c.path));
     for (const auto& [name, doc] : c.subcommands) {
-      out += fmt::format("{} -a {} -d {}\n", at, name, fish_quoted(doc));
+      out += fmt::format("{} -a {} -d {}\n", at, name, quote_for_fish(doc));
     }
     if (!c.operands.words.empty()) {
-      out += fmt::format("{} -a {}\n", at, fish_quoted(join(c.operands.words, " ")));
+      out += fmt::format("{} -a {}\n", at, quote_for_fish(join(c.operands.words, " ")));
     }
     if (c.operands.files) out += at + " -F\n";
     for (const auto& flag : c.flags) {
@@ -271,10 +276,10 @@ std::string fish_script(const std::vector<Command>& commands) {
       if (flag.takes_value) {
         out += flag.values.files ? " -r -F" : " -x";
         if (!flag.values.words.empty()) {
-          out += " -a " + fish_quoted(join(flag.values.words, " "));
+          out += " -a " + quote_for_fish(join(flag.values.words, " "));
         }
       }
-      out += fmt::format(" -d {}\n", fish_quoted(flag.doc));
+      out += fmt::format(" -d {}\n", quote_for_fish(flag.doc));
     }
   }
   return out;
@@ -283,11 +288,11 @@ std::string fish_script(const std::vector<Command>& commands) {
 }  // namespace
 
 void add_completion(CLI::App& app, int& /*exit_code*/) {
-  struct Flags {
+  struct CompletionFlags {
     bool json = false;
     std::string shell;
   };
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CompletionFlags>();
   auto* command = add_command(app, "completion", "print a shell completion script for tandem",
                               "completion bash >~/.local/share/bash-completion/completions/tandem",
                               flags->json);
@@ -296,10 +301,10 @@ void add_completion(CLI::App& app, int& /*exit_code*/) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([flags, &app] {
     std::vector<Command> commands;
-    collect(app, "", commands);
-    const auto script = flags->shell == "bash"  ? bash_script(commands)
-                        : flags->shell == "zsh" ? zsh_script(commands)
-                                                : fish_script(commands);
+    collect_commands(app, "", commands);
+    const auto script = flags->shell == "bash"  ? make_bash_script(commands)
+                        : flags->shell == "zsh" ? make_zsh_script(commands)
+                                                : make_fish_script(commands);
     if (flags->json) return print_json({{"shell", flags->shell}, {"script", script}});
     std::cout << script;
   });

@@ -13,7 +13,7 @@ namespace {
 // the plan has layouts of its own, or only part of what the name says.
 std::string plain_strategy(const plan::Plan& plan, const machine::Machine& machine) {
   try {
-    return to_text(frameworks::degrees_of(plan, machine, "strategy").setting);
+    return to_text(frameworks::find_degrees(plan, machine, "strategy").setting);
   } catch (const UserError&) {
     return "";
   }
@@ -23,10 +23,10 @@ std::string plain_strategy(const plan::Plan& plan, const machine::Machine& machi
 
 Configuration write_configuration(const plan::Plan& plan, const machine::Machine& machine,
                                   const std::string& target) {
-  const auto degrees = frameworks::degrees_of(plan, machine, target);
-  const auto flags = target == "megatron"     ? frameworks::megatron_flags(plan, degrees)
-                     : target == "torchtitan" ? frameworks::torchtitan_flags(plan, degrees)
-                                              : frameworks::deepspeed_config(plan, degrees);
+  const auto degrees = frameworks::find_degrees(plan, machine, target);
+  const auto flags = target == "megatron"     ? frameworks::make_megatron_flags(plan, degrees)
+                     : target == "torchtitan" ? frameworks::make_torchtitan_flags(plan, degrees)
+                                              : frameworks::make_deepspeed_config(plan, degrees);
   Configuration out{.text = {}, .json = {}, .notes = flags.notes};
   for (const auto& flag : flags.flags) out.text += flag + "\n";
   if (!flags.config.is_null()) out.text = flags.config.dump(2) + "\n";

@@ -34,7 +34,7 @@ void say(const std::string& text) {
 }
 
 // Returns the largest relative difference of the losses over the steps that both ran.
-double largest_difference(const Json& a, const Json& b) {
+double find_largest_difference(const Json& a, const Json& b) {
   const auto x = a["loss"].get<std::vector<double>>();
   const auto y = b["loss"].get<std::vector<double>>();
   double worst = 0;
@@ -44,7 +44,7 @@ double largest_difference(const Json& a, const Json& b) {
   return worst;
 }
 
-struct Comparison {
+struct DemoComparison {
   plan::Plan plan;
   Json planned;
   Json data_parallel;
@@ -56,7 +56,7 @@ Json run(const plan::Plan& plan, const std::string& what) {
   return run_plan(plan, {.steps = kSteps, .seconds = kSeconds});
 }
 
-Comparison compare() {
+DemoComparison compare() {
   say(fmt::format("planning {} for {}", kModel, kMachine));
   Job job;
   job.model_text = kModel;
@@ -68,15 +68,15 @@ Comparison compare() {
     throw UserError("plan", kModel, fmt::format("does not fit on {}", kMachine),
                     "free memory on this computer");
   }
-  Comparison out;
+  DemoComparison out;
   out.plan = make_plan(setup, *found.best);
   out.planned = run(out.plan, "the plan");
   out.data_parallel = run(make_plan(setup, dp), "data parallelism");
-  out.difference = largest_difference(out.planned, out.data_parallel);
+  out.difference = find_largest_difference(out.planned, out.data_parallel);
   return out;
 }
 
-Json json_of(const Comparison& comparison) {
+Json comparison_json(const DemoComparison& comparison) {
   Json out;
   out["plan"] = comparison.planned;
   out["data_parallel"] = comparison.data_parallel;
@@ -86,27 +86,27 @@ Json json_of(const Comparison& comparison) {
 }
 
 // Returns a row of the table of step times. `unit` is the measured time of the plan in seconds.
-std::vector<std::string> row(const std::string& what, const Json& result, double unit) {
+std::vector<std::string> make_row(const std::string& what, const Json& result, double unit) {
   const auto measured = result["step_s_median"].get<double>();
-  return {what, seconds_text(result["predicted_step_s"].get<double>()), seconds_text(measured),
+  return {what, format_seconds(result["predicted_step_s"].get<double>()), format_seconds(measured),
           fmt::format("{:.2f} x", measured / unit)};
 }
 
-void print(const Comparison& comparison) {
+void print(const DemoComparison& comparison) {
   const auto& planned = comparison.planned;
   const auto& dp = comparison.data_parallel;
   const auto machine = machine::load_machine(kMachine);
   std::cout << fmt::format("{} on {}, batch {}\n\n", kModel, kMachine, comparison.plan.batch);
   std::cout << "Layout of each operator:\n"
             << report::layouts_text(comparison.plan.mapped, machine,
-                                    digits_of(comparison.plan, machine));
-  Table table({{"step time"},
-               {"predicted", Align::kRight},
-               {"measured", Align::kRight},
-               {"vs plan", Align::kRight}});
+                                    make_digits(comparison.plan, machine));
+  TextTable table({{"step time"},
+                   {"predicted", Align::kRight},
+                   {"measured", Align::kRight},
+                   {"vs plan", Align::kRight}});
   const auto unit = planned["step_s_median"].get<double>();
-  table.add(row("plan", planned, unit));
-  table.add(row("data parallelism", dp, unit));
+  table.add(make_row("plan", planned, unit));
+  table.add(make_row("data parallelism", dp, unit));
   std::cout << "\n" << table.to_text();
   const auto steps = std::min(planned["loss"].size(), dp["loss"].size());
   const auto last = [&](const Json& result) { return result["loss"][steps - 1].get<double>(); };
@@ -128,7 +128,7 @@ int run_demo(bool json) {
                     comparison.difference, kSameLoss));
   }
   if (json) {
-    print_json(json_of(comparison));
+    print_json(comparison_json(comparison));
   } else {
     print(comparison);
   }

@@ -18,14 +18,14 @@ struct DiffFlags {
 void diff_plans(const DiffFlags& flags) {
   const auto a = read_and_lower(flags.a);
   const auto b = read_and_lower(flags.b);
-  const auto diff = report::compare_plans(view_of_plan(a), view_of_plan(b));
+  const auto diff = report::compare_plans(make_plan_view(a), make_plan_view(b));
   if (flags.json) {
-    Json out{{"a", echo(a.plan)}, {"b", echo(b.plan)}};
+    Json out{{"a", describe_plan(a.plan)}, {"b", describe_plan(b.plan)}};
     out.update(report::diff_json(diff));
     return print_json(out);
   }
-  std::cout << fmt::format("a: {}: {}\nb: {}: {}\n\n", flags.a, plan_title(a), flags.b,
-                           plan_title(b))
+  std::cout << fmt::format("a: {}: {}\nb: {}: {}\n\n", flags.a, make_plan_title(a), flags.b,
+                           make_plan_title(b))
             << report::diff_text(diff);
 }
 

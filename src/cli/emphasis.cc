@@ -26,8 +26,8 @@ std::string with_code(int stream, int code, const std::string& text) {
 
 }  // namespace
 
-std::string strong(const std::string& text) { return with_code(STDOUT_FILENO, 1, text); }
-std::string faint(const std::string& text) { return with_code(STDOUT_FILENO, 2, text); }
-std::string alarming(const std::string& text) { return with_code(STDERR_FILENO, 31, text); }
+std::string make_bold(const std::string& text) { return with_code(STDOUT_FILENO, 1, text); }
+std::string make_faint(const std::string& text) { return with_code(STDOUT_FILENO, 2, text); }
+std::string make_red(const std::string& text) { return with_code(STDERR_FILENO, 31, text); }
 
 }  // namespace tandem::cli

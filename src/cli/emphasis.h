@@ -7,9 +7,9 @@
 namespace tandem::cli {
 
 // Return `text` with emphasis for standard output.
-std::string strong(const std::string& text);
-std::string faint(const std::string& text);
+std::string make_bold(const std::string& text);
+std::string make_faint(const std::string& text);
 // Returns `text` with emphasis for stderr.
-std::string alarming(const std::string& text);
+std::string make_red(const std::string& text);
 
 }  // namespace tandem::cli

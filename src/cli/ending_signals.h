@@ -12,7 +12,7 @@ inline constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
 // Handlers of these signals, in the order of kEndingSignals.
 using EndingHandlers = std::array<struct sigaction, kEndingSignals.size()>;
 
-inline EndingHandlers current_ending_handlers() {
+inline EndingHandlers get_ending_handlers() {
   EndingHandlers out{};
   for (std::size_t i = 0; i < out.size(); ++i) ::sigaction(kEndingSignals[i], nullptr, &out[i]);
   return out;
@@ -21,7 +21,7 @@ inline EndingHandlers current_ending_handlers() {
 // Sets `handler` for all ending signals that are not ignored, and returns the handlers from before.
 // Ignored signals stay ignored, because nohup relies on it.
 inline EndingHandlers handle_ending_signals(void (*handler)(int)) {
-  const auto before = current_ending_handlers();
+  const auto before = get_ending_handlers();
   struct sigaction action {};
   action.sa_handler = handler;
   for (std::size_t i = 0; i < before.size(); ++i) {

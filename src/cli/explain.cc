@@ -21,32 +21,32 @@ struct ExplainFlags {
   std::string node;  // empty: the whole plan
 };
 
-void explain_plan(const Lowered& lowered, bool json) {
-  const auto view = view_of_plan(lowered);
+void explain_plan(const LoweredPlan& lowered, bool json) {
+  const auto view = make_plan_view(lowered);
   const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
   if (json) {
-    Json out = echo_costed(lowered.plan);
-    out["task"] = task_of(lowered.program);
+    Json out = describe_costed_plan(lowered.plan);
+    out["task"] = find_task_name(lowered.program);
     out.update(simulation_json(
         lowered.simulation,
         {.batch = lowered.plan.batch, .tokens = tokens, .devices = lowered.machine.devices()}));
     out.update(report::explanation_json(view));
     return print_json(out);
   }
-  std::cout << plan_title(lowered) << "\n\n" << report::explanation_text(view, tokens);
+  std::cout << make_plan_title(lowered) << "\n\n" << report::explanation_text(view, tokens);
 }
 
-void explain_node(const Lowered& lowered, const ExplainFlags& flags) {
-  const auto view = view_of_plan(lowered);
+void explain_node(const LoweredPlan& lowered, const ExplainFlags& flags) {
+  const auto view = make_plan_view(lowered);
   const auto id = report::find_node(lowered.program.pcg, flags.node, flags.path);
-  const auto facts = report::node_facts(view, id);
+  const auto facts = report::collect_node_facts(view, id);
   if (flags.json) {
-    Json out = echo(lowered.plan);
+    Json out = describe_plan(lowered.plan);
     out["iteration_s"] = lowered.simulation.iteration.value;
     out["node"] = report::node_json(facts, view);
     return print_json(out);
   }
-  std::cout << plan_title(lowered) << "\n\n" << report::node_text(facts, view);
+  std::cout << make_plan_title(lowered) << "\n\n" << report::node_text(facts, view);
 }
 
 }  // namespace

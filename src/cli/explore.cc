@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "base/text.h"
-#include "cli/explored.h"
 #include "cli/host.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
+#include "cli/sweep.h"
 #include "report/exploration.h"
 #include "strategies/layer_kinds.h"
 
@@ -39,12 +39,13 @@ Json point_json(const Explored& explored, const search::Evaluated& point) {
   out["machine"] = setup.machine.name;
   out["batch"] = setup.batch;
   out["feasible"] = point.feasible;
-  out.update(limit_json(setup.options.margin, search::tightest(point.simulation, on.limits).limit));
+  out.update(
+      limit_json(setup.options.margin, search::find_tightest(point.simulation, on.limits).limit));
   out["over_bytes"] = static_cast<std::int64_t>(point.over.value);
-  out["software"] = software_of(setup.machine);
-  out["parallelism"] = to_json(
-      parallelism_of(strategies::parse_setting(point.name),
-                     step_size(*on.problem, setup.batch, layers_of(setup.model, setup.graph))));
+  out["software"] = get_software(setup.machine);
+  out["parallelism"] = to_json(strategies::compute_parallelism(
+      strategies::parse_setting(point.name),
+      make_step_size(*on.problem, setup.batch, count_layers(setup.model, setup.graph))));
   out.update(simulation_json(point.simulation, {.batch = setup.batch,
                                                 .tokens = strategies::count_tokens(setup.graph),
                                                 .devices = setup.machine.devices()}));
@@ -60,17 +61,17 @@ Json case_json(const Explored& explored, std::size_t number) {
   const auto& points = explored.result.points;
   const auto& setup = explored.prepared[number]->setup;
   const auto& own = explored.of_case[number];
-  return {
-      {"values", values_json(explored.cases[number].values)},
-      {"model", setup.model.text},
-      {"machine", setup.machine.name},
-      {"devices", setup.machine.devices()},
-      {"software", software_of(setup.machine)},
-      {"batch", setup.batch},
-      {"seq", sequence_of(setup.model)},
-      {"fastest", index_or_null(fastest(points, own, search::Memory::kLimited))},
-      {"fastest_without_limit", index_or_null(fastest(points, own, search::Memory::kUnlimited))},
-      {"pareto", pareto_front(points, own)}};
+  return {{"values", values_json(explored.cases[number].values)},
+          {"model", setup.model.text},
+          {"machine", setup.machine.name},
+          {"devices", setup.machine.devices()},
+          {"software", get_software(setup.machine)},
+          {"batch", setup.batch},
+          {"seq", get_sequence_length(setup.model)},
+          {"fastest", index_or_null(find_fastest(points, own, search::MemoryConstraint::kLimited))},
+          {"fastest_without_limit",
+           index_or_null(find_fastest(points, own, search::MemoryConstraint::kUnlimited))},
+          {"pareto", find_pareto_front(points, own)}};
 }
 
 void print_as_json(const Explored& explored, const ExploreFlags& flags) {
@@ -79,9 +80,9 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   Json out{{"model", flags.job.model_text},
            {"machine", join(flags.machines, ",")},
            {"devices", first.machine.devices()},
-           {"software", software_of(first.machine)},
+           {"software", get_software(first.machine)},
            {"batch", first.batch},
-           {"seq", sequence_of(first.model)},
+           {"seq", get_sequence_length(first.model)},
            {"dtype", name(first.dtype)},
            {"optimizer", name(first.options.optimizer)},
            {"task", flags.job.task.task},
@@ -89,8 +90,8 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
            {"stop_reason", explored.is_complete ? "done" : "interrupted"}};
   out["points"] = Json::array();
   for (const auto& point : result.points) out["points"].push_back(point_json(explored, point));
-  out["pareto"] = pareto_front(result.points, all_points(result));
-  out["ranking"] = search::ranking(result.points);
+  out["pareto"] = find_pareto_front(result.points, list_points(result));
+  out["ranking"] = search::rank_by_throughput(result.points);
   for (std::size_t c = 0; c < explored.cases.size(); ++c) {
     out["cases"].push_back(case_json(explored, c));
   }
@@ -100,17 +101,17 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
   }
   out["impossible"] = Json::array();
   for (const auto& [values, error] : explored.impossible) {
-    out["impossible"].push_back(
-        {{"values", values_json(values)}, {"why", search::reason(error.message, error.hint)}});
+    out["impossible"].push_back({{"values", values_json(values)},
+                                 {"why", search::format_reason(error.message, error.hint)}});
   }
-  out["skipped"] = explored.skipped();
+  out["skipped"] = explored.count_skipped();
   if (flags.fits) out["without_fit"] = explored.without_fit;
   print_json(out);
 }
 
 // Returns ", KEY VALUE" for each varied value that the model's text, the machine, the batch and the
 // task do not show.
-std::string changes(const Values& values) {
+std::string format_changes(const Values& values) {
   std::string out;
   for (const auto& [key, value] : values) {
     const bool is_told = key == "machine" || key == "batch" || key == "task" ||
@@ -120,26 +121,26 @@ std::string changes(const Values& values) {
   return out;
 }
 
-std::string title(const Explored& explored, std::size_t number) {
+std::string make_title(const Explored& explored, std::size_t number) {
   const auto& [job, setup, problem, settings] = *explored.prepared[number];
   return fmt::format("{} on {} ({}), batch {}, {}{}", setup.model.text, setup.machine.name,
-                     counted(setup.machine.devices(), "device"), setup.batch, job.task.task,
-                     changes(explored.cases[number].values));
+                     pluralize(setup.machine.devices(), "device"), setup.batch, job.task.task,
+                     format_changes(explored.cases[number].values));
 }
 
 // Returns a table of the fastest strategy that fits, for the first `most` runs.
 std::string fastest_text(const Explored& explored, std::size_t most) {
   const auto& points = explored.result.points;
   const auto count = explored.runs.size();
-  Table table({{""}, {""}, {"", Align::kRight}});
+  TextTable table({{""}, {""}, {"", Align::kRight}});
   for (std::size_t r = 0; r < std::min(count, most); ++r) {
-    auto own = all_points(explored.result);
+    auto own = list_points(explored.result);
     std::erase_if(own, [&](auto i) { return explored.run_of_case[points[i].case_number] != r; });
-    const auto best = fastest(points, own, search::Memory::kLimited);
+    const auto best = find_fastest(points, own, search::MemoryConstraint::kLimited);
     std::vector<std::string> cells = {search::to_text(explored.runs[r])};
     if (best) {
       cells.push_back(points[*best].name);
-      cells.push_back(seconds_text(points[*best].simulation.iteration.value));
+      cells.push_back(format_seconds(points[*best].simulation.iteration.value));
     } else {
       cells.emplace_back("none");
     }
@@ -152,21 +153,23 @@ std::string fastest_text(const Explored& explored, std::size_t most) {
 // Returns "3 impossible combinations skipped, the first is tp=3: REASON"; "" if none was skipped.
 std::string skipped_text(const Explored& explored) {
   const auto& refused = explored.result.refused;
-  if (explored.skipped() == 0) return "";
-  const auto [what, why] = explored.impossible.empty()
-                               ? std::pair(refused[0].strategy, refused[0].why)
-                               : std::pair(search::to_text(explored.impossible[0].values),
-                                           search::reason(explored.impossible[0].error.message,
-                                                          explored.impossible[0].error.hint));
+  if (explored.count_skipped() == 0) return "";
+  const auto [what, why] =
+      explored.impossible.empty()
+          ? std::pair(refused[0].strategy, refused[0].why)
+          : std::pair(search::to_text(explored.impossible[0].values),
+                      search::format_reason(explored.impossible[0].error.message,
+                                            explored.impossible[0].error.hint));
   return fmt::format(
       "{} skipped, the first is {}: {}\n",
-      counted(static_cast<std::int64_t>(explored.skipped()), "impossible combination"), what, why);
+      pluralize(static_cast<std::int64_t>(explored.count_skipped()), "impossible combination"),
+      what, why);
 }
 
 void print_tables(const Explored& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
   if (explored.cases.size() == 1) {
-    std::cout << title(explored, 0) << "\n\n"
+    std::cout << make_title(explored, 0) << "\n\n"
               << report::exploration_table(result, explored.cases[0], 0, flags.top);
   } else {
     std::cout << fmt::format("{} on {}, {} cases\n\n", flags.job.model_text,
@@ -177,9 +180,9 @@ void print_tables(const Explored& explored, const ExploreFlags& flags) {
   const auto without_fit =
       explored.without_fit > 0 ? fmt::format("; {} more do not fit", explored.without_fit) : "";
   std::cout << fmt::format("\n{}, {} on the Pareto front{}\n{}",
-                           counted(static_cast<std::int64_t>(result.points.size()), "point"),
-                           pareto_front(result.points, all_points(result)).size(), without_fit,
-                           skipped_text(explored));
+                           pluralize(static_cast<std::int64_t>(result.points.size()), "point"),
+                           find_pareto_front(result.points, list_points(result)).size(),
+                           without_fit, skipped_text(explored));
 }
 
 // Throws UserError if the plot's file name has an unsupported extension. Called before anything is
@@ -208,7 +211,7 @@ void run(const ExploreFlags& flags) {
   }
   if (!flags.svg.empty()) {
     write_file(flags.svg,
-               report::exploration_svg(explored.result, explored.cases, title(explored, 0)));
+               report::exploration_svg(explored.result, explored.cases, make_title(explored, 0)));
   }
   if (flags.json) {
     print_as_json(explored, flags);

@@ -25,16 +25,16 @@ struct ExportFlags {
   std::vector<std::string> given;  // given flags whose values a plan has itself
 };
 
-Json json_of(const frameworks::Mesh& mesh) {
+Json mesh_json(const frameworks::Mesh& mesh) {
   Json out = Json::array();
   for (const auto& dim : mesh.dims()) out.push_back({{"name", dim.name}, {"size", dim.size}});
   return out;
 }
 
-Configuration torch_export(const plan::Plan& plan, const machine::Machine& machine) {
-  const auto module = frameworks::torch_module(plan, machine);
+Configuration export_to_torch(const plan::Plan& plan, const machine::Machine& machine) {
+  const auto module = frameworks::make_torch_module(plan, machine);
   Configuration out{.text = to_python(module, plan), .json = {}};
-  out.json["mesh"] = json_of(module.mesh);
+  out.json["mesh"] = mesh_json(module.mesh);
   out.json["weights"] = module.weights.size();
   out.json["layers"] = module.layers.size();
   if (!module.recomputed.empty()) {
@@ -52,7 +52,7 @@ Configuration torch_export(const plan::Plan& plan, const machine::Machine& machi
 }
 
 // Returns the plan in a file, or the plan of a strategy that is given by name.
-plan::Plan plan_of(const ExportFlags& flags) {
+plan::Plan load_plan(const ExportFlags& flags) {
   const auto& path = flags.job.model_text;
   if (!is_plan_file(path)) {
     if (flags.job.machine_text.empty()) {
@@ -70,13 +70,13 @@ plan::Plan plan_of(const ExportFlags& flags) {
 }
 
 void run(const ExportFlags& flags) {
-  const auto plan = plan_of(flags);
+  const auto plan = load_plan(flags);
   const auto machine = machine::load_machine(plan.machine);
-  const auto exported = flags.target == "torch" ? torch_export(plan, machine)
+  const auto exported = flags.target == "torch" ? export_to_torch(plan, machine)
                                                 : write_configuration(plan, machine, flags.target);
   if (!flags.output.empty()) write_file(flags.output, exported.text);
   if (flags.json) {
-    Json out = echo(plan);
+    Json out = describe_plan(plan);
     out["to"] = flags.target;
     out.update(exported.json);
     if (flags.output.empty()) {

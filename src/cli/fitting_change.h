@@ -11,7 +11,7 @@ namespace tandem::cli {
 
 // Returns whether the budget, --max-candidates or Ctrl-C ended the search before it was known that
 // nothing fits.
-bool ended_early(const Setup& setup, const search::Result& result);
+bool has_ended_early(const Setup& setup, const search::Result& result);
 
 // A change to a job. `factor`, at least 1, is the ratio by which the changed quantity grows or
 // shrinks; it compares changes of different kinds. Example: "dgx_h100:7 instead of dgx_h100:6" has
@@ -28,6 +28,6 @@ struct FittingChange {
 };
 // Returns the changes for `job`. `result` is that of the search that found no plan. If that search
 // ended early, no further search is started.
-FittingChange fitting_change(const Job& job, const Setup& setup, const search::Result& result);
+FittingChange find_fitting_change(const Job& job, const Setup& setup, const search::Result& result);
 
 }  // namespace tandem::cli

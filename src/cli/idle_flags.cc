@@ -10,7 +10,7 @@ namespace tandem::cli {
 
 namespace {
 
-struct Use {
+struct FlagUse {
   std::string flag;
   bool is_given;
   std::vector<std::string> searches;  // that use the flag
@@ -21,30 +21,30 @@ bool contains(const List& list, const Value& value) {
   return std::ranges::find(list, value) != list.end();
 }
 
-bool is_without(const Job& job, std::string_view shortcut) {
+bool is_switched_off(const Job& job, std::string_view shortcut) {
   return !job.without.empty() && contains(split(job.without, ','), shortcut);
 }
 
-std::vector<Use> uses(const Job& job) {
+std::vector<FlagUse> list_flag_uses(const Job& job) {
   const std::vector<std::string> rewrite = {"joint", "sequential", "unity"};
   return {
       {"--k", job.least_nodes.has_value(), {"unity"}},
       {"--alpha", job.alpha.has_value(), rewrite},
-      {"--max-rewritings", job.max_rewritings.has_value(), rewrite},
+      {"--max-rewrites", job.max_rewrites.has_value(), rewrite},
       {"--tolerance", job.tolerance.has_value(), {"joint", "sequential", "layouts", "mcmc"}},
       {"--seed", job.seed.has_value(), {"mcmc"}},
-      {"--without cache", is_without(job, "cache"), rewrite},
-      {"--without split", is_without(job, "split"), rewrite},
-      {"--without dp", is_without(job, "dp"), {"joint", "sequential", "layouts", "unity"}},
+      {"--without cache", is_switched_off(job, "cache"), rewrite},
+      {"--without split", is_switched_off(job, "split"), rewrite},
+      {"--without dp", is_switched_off(job, "dp"), {"joint", "sequential", "layouts", "unity"}},
   };
 }
 
-// Appends the flags that have no effect with --stale-weights. Omits those that idle_flags reports
-// for another reason.
-void add_idle_with_late_updates(const Job& job, std::vector<std::string>& out) {
+// Appends the flags that have no effect with --stale-weights. Omits those that find_idle_flags
+// reports for another reason.
+void add_idle_with_delayed_updates(const Job& job, std::vector<std::string>& out) {
   std::vector<std::string> idle;
   if (job.search == "mcmc") idle.emplace_back("--search mcmc");
-  for (const auto& use : uses(job)) {
+  for (const auto& use : list_flag_uses(job)) {
     const bool is_idle = use.flag != "--tolerance" && contains(use.searches, job.search);
     if (use.is_given && is_idle) idle.push_back(use.flag);
   }
@@ -58,14 +58,14 @@ void add_idle_with_late_updates(const Job& job, std::vector<std::string>& out) {
 
 }  // namespace
 
-std::vector<std::string> idle_flags(const Job& job) {
+std::vector<std::string> find_idle_flags(const Job& job) {
   std::vector<std::string> out;
-  for (const auto& use : uses(job)) {
+  for (const auto& use : list_flag_uses(job)) {
     if (!use.is_given || contains(use.searches, job.search)) continue;
     out.push_back(fmt::format("{}: has no effect with --search {} (only with --search {})",
                               use.flag, job.search, join(use.searches, ", ")));
   }
-  if (job.stale_weights && job.search != "unity") add_idle_with_late_updates(job, out);
+  if (job.stale_weights && job.search != "unity") add_idle_with_delayed_updates(job, out);
   return out;
 }
 

@@ -11,6 +11,6 @@ namespace tandem::cli {
 
 // Returns one line for each flag without effect. It names the flag, the chosen search, and the
 // searches that use the flag.
-std::vector<std::string> idle_flags(const Job& job);
+std::vector<std::string> find_idle_flags(const Job& job);
 
 }  // namespace tandem::cli

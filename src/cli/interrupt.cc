@@ -34,7 +34,7 @@ Interrupt::~Interrupt() {
   if (host() == nullptr) ::sigaction(SIGINT, &before_, nullptr);
 }
 
-bool Interrupt::requested() {
+bool Interrupt::is_requested() {
   auto* asked = host();
   return asked != nullptr ? asked->wants_stop() : requested_now.load();
 }

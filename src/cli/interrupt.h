@@ -19,7 +19,7 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  static bool requested();
+  static bool is_requested();
 
  private:
   struct sigaction before_ {};
@@ -28,17 +28,17 @@ class Interrupt {
 // Runs `work`, which has no partial result, and returns its result. Ctrl-C ends it at a stop point
 // (base/stop.h) by fail_interrupted(command).
 template <class Work>
-auto interruptible(const std::string& command, Work&& work);
+auto run_interruptible(const std::string& command, Work&& work);
 
 // Throws UserError for a command that was interrupted without a result. For a host, which asked for
 // the stop, throws Stopped instead.
 [[noreturn]] void fail_interrupted(const std::string& command);
 
 template <class Work>
-auto interruptible(const std::string& command, Work&& work) {
+auto run_interruptible(const std::string& command, Work&& work) {
   const Interrupt interrupt;
   std::optional<StopWhen> stop;  // a host sets its own
-  if (host() == nullptr) stop.emplace(Interrupt::requested);
+  if (host() == nullptr) stop.emplace(Interrupt::is_requested);
   try {
     return work();
   } catch (const Stopped&) {

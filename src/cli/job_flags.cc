@@ -41,7 +41,7 @@ constexpr Shortcut kShortcuts[] = {
 
 // Returns the names of a table's entries: "data,model,spatial".
 template <class Table>
-std::string names_of(const Table& table) {
+std::string join_names(const Table& table) {
   std::vector<std::string> names;
   for (const auto& entry : table) names.emplace_back(entry.name);
   return join(names, ",");
@@ -55,21 +55,21 @@ auto find_named(const Table& table, std::string_view word) {
 // Returns the validator of a flag that lists names of a table's entries. `what` is the kind of
 // entry: "unknown dimension 'x' (choose from: data,model)".
 template <class Table>
-CLI::Validator list_of(const Table& table, const std::string& what) {
+CLI::Validator make_list_validator(const Table& table, const std::string& what) {
   const auto wrong = [&table, what](const std::string& list) {
-    if (list.empty()) return fmt::format("names no {} (choose from: {})", what, names_of(table));
+    if (list.empty()) return fmt::format("names no {} (choose from: {})", what, join_names(table));
     for (auto word : split(list, ',')) {
       if (find_named(table, word) != std::end(table)) continue;
-      return fmt::format("unknown {} '{}' (choose from: {})", what, word, names_of(table));
+      return fmt::format("unknown {} '{}' (choose from: {})", what, word, join_names(table));
     }
     return std::string();
   };
   return {wrong, "LIST"};
 }
 
-// Returns the entries that a list names. The list has passed list_of.
+// Returns the entries that a list names. The list has passed make_list_validator.
 template <class Table>
-auto named(const Table& table, const std::string& list) {
+auto parse_entries(const Table& table, const std::string& list) {
   std::vector<std::ranges::range_value_t<Table>> out;
   if (list.empty()) return out;
   for (auto word : split(list, ',')) {
@@ -144,8 +144,9 @@ void Job::add_search_flags(CLI::App& command) {
                               search::kDefaultTolerance))
       ->check(kFraction);
   command
-      .add_option("--dims", dims, "dimensions that may be partitioned, some of " + names_of(kDims))
-      ->check(list_of(kDims, "dimension"));
+      .add_option("--dims", dims,
+                  "dimensions that may be partitioned, some of " + join_names(kDims))
+      ->check(make_list_validator(kDims, "dimension"));
   auto* none = command.add_flag("--no-pipeline", no_pipeline, "exclude pipelines");
   command
       .add_flag("--pipeline", pipelines,
@@ -162,16 +163,16 @@ void Job::add_search_flags(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--without", without,
-                  "switch off speedups of the search, some of " + names_of(kShortcuts) +
+                  "switch off speedups of the search, some of " + join_names(kShortcuts) +
                       ": share costs among rewrites (cache), rewrite equal layers together "
                       "(split), find the cheapest layouts exactly (dp); with --search unity: the "
                       "speedups of these names in its paper")
-      ->check(list_of(kShortcuts, "speedup"));
+      ->check(make_list_validator(kShortcuts, "speedup"));
   command
       .add_option("--alpha", alpha,
                   fmt::format("drop rewrites that cost more than this times the best; default: {}, "
                               "with --search unity {}",
-                              search::Options{}.alpha, unity::Options{}.alpha))
+                              search::Options{}.alpha, unity::UnityOptions{}.alpha))
       ->check(CLI::Validator(
           [](const std::string& text) {
             const auto value = parse_double(text);
@@ -182,13 +183,13 @@ void Job::add_search_flags(CLI::App& command) {
   command
       .add_option("--k", least_nodes, "with --search unity: least number of operators in a piece")
       ->check(kPositive)
-      ->default_str(fmt::format("{}", unity::Options{}.least_nodes));
+      ->default_str(fmt::format("{}", unity::UnityOptions{}.least_nodes));
   command
       .add_option(
-          "--max-rewritings", max_rewritings,
+          "--max-rewrites", max_rewrites,
           fmt::format("rank at most this many rewrites; default: {}, with --search unity {} "
                       "for each piece between two borders",
-                      search::Options{}.rewritings, unity::Options{}.piece_candidates))
+                      search::Options{}.max_rewrites, unity::UnityOptions{}.piece_candidates))
       ->check(kPositive);
   command
       .add_option("--budget", budget, "end the search after this many seconds; default: no limit")
@@ -218,11 +219,11 @@ search::Dims parse_dims(const std::string& text) {
   search::Dims dims;
   if (text.empty()) return dims;
   for (const auto& [name, dim] : kDims) dims.*dim = false;
-  for (const auto& [name, dim] : named(kDims, text)) dims.*dim = true;
+  for (const auto& [name, dim] : parse_entries(kDims, text)) dims.*dim = true;
   return dims;
 }
 
-void check_agrees(const Job& job, const search::Options& options) {
+void check_flags_agree(const Job& job, const search::Options& options) {
   if (job.no_pipeline && !job.dims.empty() && parse_dims(job.dims).pipeline) {
     throw UserError("flag", "--no-pipeline", "excludes the pipelines that --dims asks for",
                     "remove one of the two");
@@ -244,33 +245,33 @@ void check_agrees(const Job& job, const search::Options& options) {
   }
 }
 
-void set_search(const Job& job, search::Options& out) {
-  out.algebra = job.search == "joint"        ? search::Algebra::kJoint
-                : job.search == "sequential" ? search::Algebra::kSequential
-                                             : search::Algebra::kNone;
+void set_search_options(const Job& job, search::Options& out) {
+  out.algebra = job.search == "joint"        ? search::RewriteSearch::kJoint
+                : job.search == "sequential" ? search::RewriteSearch::kSequential
+                                             : search::RewriteSearch::kNone;
   out.tolerance = job.search == "unity" ? 0 : job.tolerance.value_or(search::kDefaultTolerance);
   out.alpha = job.alpha.value_or(out.alpha);
-  out.rewritings = job.max_rewritings.value_or(out.rewritings);
+  out.max_rewrites = job.max_rewrites.value_or(out.max_rewrites);
   out.finder.seed = job.seed.value_or(out.finder.seed);
-  for (const auto& shortcut : named(kShortcuts, job.without)) {
+  for (const auto& shortcut : parse_entries(kShortcuts, job.without)) {
     shortcut.leave_out(out);
   }
   if (job.search == "mcmc") out.finder.by = search::Finder::By::kWalk;
-  out.until = {job.budget, job.max_candidates, Interrupt::requested};
-  out.threads = threads_of(job.threads);
+  out.until = {job.budget, job.max_candidates, Interrupt::is_requested};
+  out.threads = resolve_thread_count(job.threads);
 }
 
-std::optional<unity::Options> unity_options(const Job& job, search::Options& search) {
+std::optional<unity::UnityOptions> make_unity_options(const Job& job, search::Options& search) {
   if (job.search != "unity") return std::nullopt;
   const auto refuse = [](const char* flag, const std::string& why) {
     throw UserError("flag", flag, "cannot be used with --search unity: " + why,
                     "use another --search");
   };
   if (!job.dims.empty()) refuse("--dims", "Unity's rules determine what may be partitioned");
-  unity::Options out;
+  unity::UnityOptions out;
   out.least_nodes = job.least_nodes.value_or(out.least_nodes);
   out.alpha = job.alpha.value_or(out.alpha);
-  out.piece_candidates = job.max_rewritings.value_or(out.piece_candidates);
+  out.piece_candidates = job.max_rewrites.value_or(out.piece_candidates);
   out.candidates = std::exchange(search.until.candidates, std::nullopt);
   out.pipelines = job.pipelines || job.stale_weights;
   out.caches = search.shares_tables;

@@ -21,7 +21,7 @@ namespace tandem::cli {
 
 namespace {
 
-std::filesystem::path worker_path() {
+std::filesystem::path get_worker_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
 }
 
@@ -58,7 +58,7 @@ std::optional<UserError> find_error(const std::string& text) {
 }  // namespace
 
 void check_worker_is_built(const std::string& command) {
-  if (std::filesystem::exists(worker_path())) return;
+  if (std::filesystem::exists(get_worker_path())) return;
   throw UserError("runtime", command, "the runtime is not built",
                   fmt::format("install libtorch-dev, libopenmpi-dev and openmpi-bin, or run "
                               "`./tandem {}`, which installs them",
@@ -67,7 +67,7 @@ void check_worker_is_built(const std::string& command) {
 
 // Reads the environment variables of OpenMPI's mpirun, of PMI (other launchers and srun), and of
 // PMIx under srun.
-std::optional<Launched> launched() {
+std::optional<Launched> detect_launcher() {
   constexpr std::array<std::array<const char*, 2>, 3> kNames = {{
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
       {"PMI_RANK", "PMI_SIZE"},
@@ -84,14 +84,15 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
-std::int64_t default_processes() {
-  if (const auto world = launched()) return world->size;
+std::int64_t count_default_processes() {
+  if (const auto world = detect_launcher()) return world->size;
   return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
 }
 
-std::int64_t visible_devices(const std::string& kind) {
-  const auto output =
-      run_child(fmt::format("exec {} --visible {}", quoted(worker_path().string()), kind), false);
+std::int64_t count_visible_devices(const std::string& kind) {
+  const auto output = run_child(
+      fmt::format("exec {} --visible {}", quote_for_shell(get_worker_path().string()), kind),
+      false);
   if (output.status != 0) fail(output, "");
   return nlohmann::json::parse(output.text).at("devices").get<std::int64_t>();
 }
@@ -99,13 +100,13 @@ std::int64_t visible_devices(const std::string& kind) {
 // Somewhat more processes than cores run slowly, which is allowed. The processes of a cluster's
 // plan would only exhaust this computer.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint) {
-  if (const auto world = launched()) {
+  if (const auto world = detect_launcher()) {
     if (processes == world->size) return;
     throw UserError("runtime", what,
                     fmt::format("needs {} processes, but {} were started", processes, world->size),
                     fmt::format("start it by mpirun -np {}", processes));
   }
-  const auto cores = default_processes();
+  const auto cores = count_default_processes();
   if (processes <= 8 * cores) return;
   throw UserError(
       "runtime", what,
@@ -113,33 +114,33 @@ void check_starts_here(const std::string& what, std::int64_t processes, const st
 }
 
 std::string run_worker(std::int64_t processes, const std::string& arguments,
-                       const RunFolder& folder, const std::string& if_killed) {
+                       const RunDirectory& folder, const std::string& if_killed) {
   const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
   // -q suppresses mpirun's own message: this program reports which process failed.
   const auto mpirun = fmt::format("mpirun -q {} --oversubscribe --bind-to none {} -np {} ", as_root,
-                                  folder.flags(), processes);
-  const auto worker = fmt::format("{} {}", quoted(worker_path().string()), arguments);
-  const bool apart = !launched();
+                                  folder.make_mpirun_flags(), processes);
+  const auto worker = fmt::format("{} {}", quote_for_shell(get_worker_path().string()), arguments);
+  const bool apart = !detect_launcher();
   auto output =
-      run_child(apart ? folder.and_removed_after(mpirun + worker) : "exec " + worker, apart);
+      run_child(apart ? folder.wrap_with_cleanup(mpirun + worker) : "exec " + worker, apart);
   if (output.status != 0 || output.stopped_by != 0) fail(output, if_killed);
   return std::move(output.text);
 }
 
 int join_worker(const std::string& arguments) {
-  const auto output =
-      run_child(fmt::format("exec {} {}", quoted(worker_path().string()), arguments), false);
+  const auto output = run_child(
+      fmt::format("exec {} {}", quote_for_shell(get_worker_path().string()), arguments), false);
   if (auto error = find_error(output.text)) throw UserError(std::move(*error));
   return output.status;
 }
 
-std::string quoted(const std::string& text) {
+std::string quote_for_shell(const std::string& text) {
   std::string out = "'";
   for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-std::string progress_flag() {
+std::string make_progress_flags() {
   if (is_quiet()) return "--progress no --notes no";
   return isatty(STDERR_FILENO) != 0 ? "--progress yes" : "--progress no";
 }

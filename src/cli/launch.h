@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/run_folder.h"
+#include "cli/run_directory.h"
 
 namespace tandem::cli {
 
@@ -20,14 +20,14 @@ struct Launched {
   std::int64_t size = 1;
 };
 // Returns nullopt if no launcher has started this process.
-std::optional<Launched> launched();
+std::optional<Launched> detect_launcher();
 
 // Returns the number of processes that a launcher has started, or else the number of cores.
-std::int64_t default_processes();
+std::int64_t count_default_processes();
 
 // Returns the number of devices of this kind that the worker sees on this computer. Throws
 // UserError if it sees none.
-std::int64_t visible_devices(const std::string& kind);
+std::int64_t count_visible_devices(const std::string& kind);
 
 // Throws UserError if this computer has far fewer cores than `processes`, or if a launcher has
 // started another number of processes. `what` is the flag or plan that needs them.
@@ -38,16 +38,16 @@ void check_starts_here(const std::string& what, std::int64_t processes, const st
 // the run fails: the error that a process reports, or if a process was killed, an error with the
 // hint `if_killed`.
 std::string run_worker(std::int64_t processes, const std::string& arguments,
-                       const RunFolder& folder, const std::string& if_killed = "");
+                       const RunDirectory& folder, const std::string& if_killed = "");
 
 // Runs the worker in a process of rank 1 or more; it receives its plan from rank 0. Returns the
 // exit code. Throws UserError if this process is the one that reports the error.
 int join_worker(const std::string& arguments);
 
 // Returns `text` quoted as one word for the shell.
-std::string quoted(const std::string& text);
+std::string quote_for_shell(const std::string& text);
 
 // Returns the worker's flags for progress and notes on stderr.
-std::string progress_flag();
+std::string make_progress_flags();
 
 }  // namespace tandem::cli

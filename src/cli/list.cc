@@ -30,11 +30,11 @@ void list_models(bool json) {
                    {"hyperparameters", keys}});
   }
   if (json) return print_json(out);
-  Table table(
+  TextTable table(
       {{"network"}, {"parameters", Align::kRight}, {"nodes", Align::kRight}, {"description"}}, 0);
   std::vector<std::string> hyperparameters;
   for (const auto& m : out) {
-    table.add({m["name"].get<std::string>(), count_text(m["parameters"].get<double>()),
+    table.add({m["name"].get<std::string>(), format_count(m["parameters"].get<double>()),
                std::to_string(m["nodes"].get<int>()), m["doc"].get<std::string>()});
     std::vector<std::string> keys;
     for (const auto& [key, value] : m["hyperparameters"].items()) {
@@ -53,7 +53,7 @@ void list_models(bool json) {
 
 void list_machines(bool json) {
   Json out = Json::array();
-  for (const auto& m : machine::builtin_machines()) {
+  for (const auto& m : machine::list_builtin_machines()) {
     const auto file = machine::load_machine_file(m.name);
     out.push_back({{"name", m.name},
                    {"usage", m.usage},
@@ -62,7 +62,7 @@ void list_machines(bool json) {
                    {"source", file.source}});
   }
   if (json) return print_json(out);
-  Table table({{"machine"}, {"devices per unit", Align::kRight}, {"description"}}, 0);
+  TextTable table({{"machine"}, {"devices per unit", Align::kRight}, {"description"}}, 0);
   for (const auto& m : out) {
     table.add({m["usage"].get<std::string>(),
                std::to_string(m["devices_per_size"].get<std::int64_t>()),
@@ -76,7 +76,7 @@ void list_machines(bool json) {
 bool is_detail(const machine::NumberField<machine::Device>& field, const machine::Device& d) {
   constexpr std::array<std::string_view, 6> kShown = {
       "memory", "reserve", "bandwidth", "memory_utilization", "compute_utilization", "launch"};
-  return std::ranges::find(kShown, field.name) == kShown.end() && field.in(d) != field.in({});
+  return std::ranges::find(kShown, field.name) == kShown.end() && field.get(d) != field.get({});
 }
 bool is_detail(const machine::WordField& field, const machine::Device& d) {
   return field.get(d) != field.get({});
@@ -86,7 +86,7 @@ bool is_detail(const machine::WordField& field, const machine::Device& d) {
 void add_details(Json& out, const machine::Device& d) {
   for (const auto& field : machine::device_numbers()) {
     const bool is_time = &field.kind == &machine::kTime;
-    if (is_detail(field, d)) out[std::string(field.name) + (is_time ? "_s" : "")] = field.in(d);
+    if (is_detail(field, d)) out[std::string(field.name) + (is_time ? "_s" : "")] = field.get(d);
   }
   for (const auto& field : machine::device_words()) {
     if (is_detail(field, d)) out[std::string(field.name)] = field.words[field.get(d)];
@@ -133,7 +133,7 @@ std::vector<std::int64_t> parse_grid(const std::string& text) {
 
 Json mappings_json(const machine::Machine& m, const std::string& grid) {
   Json out = Json::array();
-  for (const auto& mapping : machine::mappings(m, parse_grid(grid))) {
+  for (const auto& mapping : machine::list_mappings(m, parse_grid(grid))) {
     Json entry = {{"text", machine::to_text(mapping, m)}};
     if (!mapping.name.empty()) entry["name"] = mapping.name;
     out.push_back(entry);
@@ -185,14 +185,14 @@ Json machine_json(const machine::MachineFile& file) {
           {"software", software},  {"sources", file.sources}};
 }
 
-// Prints the optional fields of a device, such as "units 108, product_setup 32, dispatch 30 us", in
+// Prints the optional fields of a device, such as "units 108, matmul_setup 32, dispatch 30 us", in
 // lines of at most about 100 characters.
 void print_details(const machine::Device& d) {
   std::vector<std::string> parts;
   for (const auto& field : machine::device_numbers()) {
     if (!is_detail(field, d)) continue;
     parts.push_back(
-        fmt::format("{} {}", field.name, machine::number_text(field.in(d), field.kind)));
+        fmt::format("{} {}", field.name, machine::format_number(field.get(d), field.kind)));
   }
   for (const auto& field : machine::device_words()) {
     if (is_detail(field, d)) {
@@ -218,31 +218,32 @@ void print_details(const machine::Device& d) {
 void print_device(const std::string& who, const machine::Device& d) {
   std::vector<std::string> peaks;
   for (const auto& [type, rate] : d.peak) {
-    peaks.push_back(fmt::format("{} {}/s", name(type), flops_text(rate.value)));
+    peaks.push_back(fmt::format("{} {}/s", name(type), format_flops(rate.value)));
   }
   std::cout << fmt::format(
       "{}: memory {} ({} reserved), bandwidth {}/s x {:.3g}, launch {}\n    peak {}, x {:.3g}\n",
-      who, bytes_text(d.memory.value), bytes_text(d.reserve.value), bytes_text(d.bandwidth.value),
-      d.memory_utilization, seconds_text(d.launch.value), join(peaks, ", "), d.compute_utilization);
+      who, format_bytes(d.memory.value), format_bytes(d.reserve.value),
+      format_bytes(d.bandwidth.value), d.memory_utilization, format_seconds(d.launch.value),
+      join(peaks, ", "), d.compute_utilization);
   print_details(d);
 }
 
 void print_levels(const machine::MachineFile& file) {
-  Table table({{"level"},
-               {"count", Align::kRight},
-               {"topology"},
-               {"bandwidth"},
-               {"latency", Align::kRight}});
+  TextTable table({{"level"},
+                   {"count", Align::kRight},
+                   {"topology"},
+                   {"bandwidth"},
+                   {"latency", Align::kRight}});
   for (const auto& l : file.machine.levels) {
     const auto count = l.name == file.open_level ? "?" : std::to_string(l.count);
     table.add(
         {l.name, count, l.topology,
-         fmt::format("{}/s x {} {}{}{}", bytes_text(l.bandwidth.value), to_text(l.utilization),
+         fmt::format("{}/s x {} {}{}{}", format_bytes(l.bandwidth.value), to_text(l.utilization),
                      l.shared ? "shared" : "each", l.half_duplex ? ", half duplex" : "",
                      l.by_device ? ", driven by the device"
                      : l.trees   ? ", trees"
                                  : ""),
-         seconds_text(l.latency.value)});
+         format_seconds(l.latency.value)});
     for (const auto& [step, utilization] : l.utilization_of_step) {
       table.add({fmt::format("  {} x {}", machine::name(step), to_text(utilization))});
     }
@@ -255,16 +256,16 @@ void print_machine(const machine::MachineFile& file) {
   const bool open = !file.open_level.empty();
   std::cout << fmt::format("{}{}{}\n  {}from {}\n", open ? file.usage : m.name,
                            file.doc.empty() ? "" : ": ", file.doc,
-                           open ? "" : counted(m.devices(), "device") + ", ", file.source);
+                           open ? "" : pluralize(m.devices(), "device") + ", ", file.source);
   print_device(m.groups.empty() ? "device " + m.device.name : "weakest device", m.device);
   for (const auto& g : m.groups) {
     print_device(
-        fmt::format("  {}: {} of {}", g.name, counted(g.units, m.levels[0].name), g.device.name),
+        fmt::format("  {}: {} of {}", g.name, pluralize(g.units, m.levels[0].name), g.device.name),
         g.device);
   }
   print_levels(file);
   if (!file.software.empty()) std::cout << "Software profiles:\n";
-  Table software({{""}, {""}});
+  TextTable software({{""}, {""}});
   for (const auto& s : file.software) software.add({s.name, s.doc});
   std::cout << software.to_text();
   if (!file.sources.empty()) std::cout << "Sources:\n";
@@ -317,7 +318,7 @@ Json op_json(const ops::OpSpec& op) {
 }
 
 void print_op(const ops::OpSpec& op) {
-  Table table({{""}, {""}});
+  TextTable table({{""}, {""}});
   table.add({"index text", op.index});
   for (std::size_t i = 0; i < op.attributes.size(); ++i) {
     const auto& [name, value] = op.attributes[i];
@@ -332,7 +333,7 @@ void list_ops(bool json) {
   Json out = Json::array();
   for (const auto* op : ops::all_ops()) out.push_back(op_json(*op));
   if (json) return print_json(out);
-  Table table({{"operator"}, {"index text"}, {"description"}}, 0);
+  TextTable table({{"operator"}, {"index text"}, {"description"}}, 0);
   for (const auto* op : ops::all_ops()) table.add({op->name, op->index, op->doc});
   std::cout << table.to_text();
   std::cout << fmt::format("{} operators; `tandem ops NAME` shows one with its attributes\n",

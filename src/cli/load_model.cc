@@ -17,9 +17,9 @@ namespace tandem::cli {
 
 namespace {
 
-using models::Model;
+using models::ConfiguredModel;
 using models::ModelSpec;
-using strategies::samples_of;
+using strategies::count_samples;
 
 // A model's text split at its file: "dir/config.json:layers=4" -> "dir/config.json", "layers=4".
 struct FileModel {
@@ -28,7 +28,7 @@ struct FileModel {
 };
 
 // Returns nullopt if the text names no existing file.
-std::optional<FileModel> file_in(const std::string& text) {
+std::optional<FileModel> find_model_file(const std::string& text) {
   if (std::filesystem::is_regular_file(text)) return FileModel{text, ""};
   const auto colon = text.rfind(':');
   if (colon == std::string::npos) return std::nullopt;
@@ -39,16 +39,17 @@ std::optional<FileModel> file_in(const std::string& text) {
 
 // Returns the spec of a graph. It can be built only for the batch and the element type of the
 // graph.
-std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::string& path) {
+std::shared_ptr<const ModelSpec> make_graph_spec(const graph::Graph& graph,
+                                                 const std::string& path) {
   auto out = std::make_shared<ModelSpec>();
   out->name = graph.name();
   out->doc = "the graph in " + path;
-  out->batch = out->train_batch = samples_of(graph);
+  out->batch = out->train_batch = count_samples(graph);
   out->build = [graph, path](const models::Settings&, std::int64_t batch, DType dtype) {
-    if (batch != samples_of(graph)) {
+    if (batch != count_samples(graph)) {
       throw UserError("model", path,
-                      fmt::format("its graph is for batch {}, not {}", samples_of(graph), batch),
-                      fmt::format("use --batch {}", samples_of(graph)));
+                      fmt::format("its graph is for batch {}, not {}", count_samples(graph), batch),
+                      fmt::format("use --batch {}", count_samples(graph)));
     }
     for (auto id : graph.ids()) {
       const auto own = graph.node(id).type.dtype;
@@ -64,7 +65,7 @@ std::shared_ptr<const ModelSpec> spec_of(const graph::Graph& graph, const std::s
 
 // Returns the spec of an ONNX file. It is imported for each requested batch, and a loss is
 // appended. `sizes` sets symbolic dimensions of the file: "sequence=128".
-std::shared_ptr<const ModelSpec> onnx_spec(const std::string& path, const std::string& sizes) {
+std::shared_ptr<const ModelSpec> make_onnx_spec(const std::string& path, const std::string& sizes) {
   auto out = std::make_shared<ModelSpec>();
   import::OnnxOptions options;
   for (auto part : split(sizes, ',')) {
@@ -106,11 +107,11 @@ void refuse_json(const std::string& text, const std::string& path) {
                   "'tandem_plan'");
 }
 
-std::shared_ptr<const ModelSpec> spec_in(const std::string& path, const std::string& overrides) {
-  if (import::is_onnx_file(path)) return onnx_spec(path, overrides);
+std::shared_ptr<const ModelSpec> read_spec(const std::string& path, const std::string& overrides) {
+  if (import::is_onnx_file(path)) return make_onnx_spec(path, overrides);
   const auto text = read_file(path);
-  if (graph::is_graph_text(text)) return spec_of(graph::parse_graph(text, path), path);
-  if (graph::is_graph_json(text)) return spec_of(graph::parse_json(text, path), path);
+  if (graph::is_graph_text(text)) return make_graph_spec(graph::parse_graph(text, path), path);
+  if (graph::is_graph_json(text)) return make_graph_spec(graph::parse_graph_json(text, path), path);
   if (import::is_config(text)) return import::read_config(text, path);
   refuse_json(text, path);
   throw UserError("model", path, "is not a file that describes a model",
@@ -118,12 +119,13 @@ std::shared_ptr<const ModelSpec> spec_in(const std::string& path, const std::str
                   "a network's config.json");
 }
 
-Model load_file(const FileModel& file, const std::string& text) {
-  auto model = models::make_model(spec_in(file.path, file.overrides), text, file.overrides);
+ConfiguredModel load_file(const FileModel& file, const std::string& text) {
+  auto model = models::make_model(read_spec(file.path, file.overrides), text, file.overrides);
   if (import::is_onnx_file(file.path)) return model;
   const auto contents = read_file(file.path);
   if (!import::is_config(contents)) return model;
-  for (const auto& line : import::config_notes(contents, file.path, model.settings.size("seq"))) {
+  for (const auto& line :
+       import::list_config_notes(contents, file.path, model.settings.size("seq"))) {
     note(line);
   }
   return model;
@@ -142,8 +144,8 @@ void refuse_repeated(const std::string& text, std::string_view overrides) {
 
 }  // namespace
 
-Model load_model(const std::string& text) {
-  const auto file = file_in(text);
+ConfiguredModel load_model(const std::string& text) {
+  const auto file = find_model_file(text);
   const auto colon = text.find(':');
   if (file) {
     refuse_repeated(text, file->overrides);

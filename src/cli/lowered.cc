@@ -10,7 +10,7 @@
 
 namespace tandem::cli {
 
-Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
+LoweredPlan lower_plan(const Job& job, const std::vector<std::string>& others) {
   for (const auto& flag : others) {
     throw UserError("flag", flag, "cannot be used with a plan, which has its own value",
                     "remove the flag");
@@ -24,31 +24,31 @@ Lowered lower_plan(const Job& job, const std::vector<std::string>& others) {
   auto machine = machine::load_machine(plan.machine);
   search::check_simulable(plan.mapped.pcg, plan.mapped.schedule, plan.strategy);
   const BusyProgress progress("simulating the plan");
-  auto program = lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
+  auto program = lower::lower(plan.mapped, make_digits(plan, machine), plan.optimizer);
   auto simulation = predict::simulate(program, machine);
   return {std::move(plan),       std::move(machine), std::move(program),
-          std::move(simulation), memory_of(job),     margin_of(job)};
+          std::move(simulation), parse_memory(job),  resolve_margin(job)};
 }
 
-Lowered lower_strategy(const Job& job, const std::string& strategy) {
+LoweredPlan lower_strategy(const Job& job, const std::string& strategy) {
   const auto setup = resolve(job);
   const auto best = cost_named_strategy(setup, strategy);
   auto plan = make_plan(setup, best);
   auto program =
-      lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
+      lower::lower(plan.mapped, make_digits(plan, setup.machine), plan.optimizer, setup.mode);
   return {std::move(plan), setup.machine,        std::move(program),
           best.simulation, setup.options.memory, setup.options.margin};
 }
 
-search::Tightest Lowered::fullest() const {
-  return search::tightest(simulation, search::memory_limits(machine, memory, margin));
+search::Tightest LoweredPlan::fullest() const {
+  return search::find_tightest(simulation, search::compute_memory_limits(machine, memory, margin));
 }
 
-std::string Lowered::margin_text() const { return search::margin_text(memory, margin); }
+std::string LoweredPlan::margin_text() const { return search::format_margin(memory, margin); }
 
-std::string title(const Lowered& lowered) {
+std::string make_title(const LoweredPlan& lowered) {
   return fmt::format("{} on {} ({}), batch {}", lowered.plan.model, lowered.machine.name,
-                     counted(lowered.machine.devices(), "device"), lowered.plan.batch);
+                     pluralize(lowered.machine.devices(), "device"), lowered.plan.batch);
 }
 
 }  // namespace tandem::cli

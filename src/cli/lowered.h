@@ -6,7 +6,7 @@
 
 namespace tandem::cli {
 
-struct Lowered {
+struct LoweredPlan {
   plan::Plan plan;
   machine::Machine machine;
   lower::Program program;
@@ -22,12 +22,12 @@ struct Lowered {
 // Lowers and simulates the plan in the file job.model_text, with the job's --memory and --margin.
 // --machine may repeat the plan's machine. `others` are given flags whose values a plan has itself;
 // throws UserError for the first.
-Lowered lower_plan(const Job& job, const std::vector<std::string>& others);
+LoweredPlan lower_plan(const Job& job, const std::vector<std::string>& others);
 
 // Lowers and simulates the fastest setting that the strategy's name stands for.
-Lowered lower_strategy(const Job& job, const std::string& strategy);
+LoweredPlan lower_strategy(const Job& job, const std::string& strategy);
 
 // Returns "mlp on local:2 (2 devices), batch 8".
-std::string title(const Lowered& lowered);
+std::string make_title(const LoweredPlan& lowered);
 
 }  // namespace tandem::cli

@@ -14,59 +14,59 @@ namespace {
 
 using madmax::Collective;
 using madmax::Compute;
-using madmax::Result;
+using madmax::IterationResult;
 
-struct Row {
+struct TimeRow {
   const char* name;
   const char* key;  // JSON key of the time in milliseconds
   Seconds time;
 };
 
-std::vector<Row> rows(const Result& r) {
+std::vector<TimeRow> list_time_rows(const IterationResult& r) {
   const auto& t = r.totals;
-  return {{"gemm", "gemm_ms", t.of(Compute::kGemm)},
-          {"embedding", "emb_ms", t.of(Compute::kEmbedding)},
-          {"all_to_all", "all2all_ms", t.of(Collective::kAllToAll)},
-          {"all_reduce", "allreduce_ms", t.of(Collective::kAllReduce)},
-          {"all_gather", "allgather_ms", t.of(Collective::kAllGather)},
-          {"reduce_scatter", "reducescatter_ms", t.of(Collective::kReduceScatter)}};
+  return {{"gemm", "gemm_ms", t.get_time(Compute::kGemm)},
+          {"embedding", "emb_ms", t.get_time(Compute::kEmbedding)},
+          {"all_to_all", "all2all_ms", t.get_time(Collective::kAllToAll)},
+          {"all_reduce", "allreduce_ms", t.get_time(Collective::kAllReduce)},
+          {"all_gather", "allgather_ms", t.get_time(Collective::kAllGather)},
+          {"reduce_scatter", "reducescatter_ms", t.get_time(Collective::kReduceScatter)}};
 }
 
-constexpr double milliseconds(Seconds time) { return time.value * 1e3; }
+constexpr double to_milliseconds(Seconds time) { return time.value * 1e3; }
 
-Json to_json(const Result& r) {
+Json result_json(const IterationResult& r) {
   Json out;
   out["global_bs"] = r.global_batch;
-  out["iter_ms"] = milliseconds(r.iteration);
+  out["iter_ms"] = to_milliseconds(r.iteration);
   out["qps"] = r.throughput();
-  for (const auto& row : rows(r)) out[row.key] = milliseconds(row.time);
-  out["exposed_ms"] = milliseconds(r.exposed());
+  for (const auto& row : list_time_rows(r)) out[row.key] = to_milliseconds(row.time);
+  out["exposed_ms"] = to_milliseconds(r.exposed());
   out["exposed_pct"] = 100 * r.exposed_share();
-  out["overlapped_ms"] = milliseconds(r.overlapped());
-  out["serialized_ms"] = milliseconds(r.serialized());
+  out["overlapped_ms"] = to_milliseconds(r.overlapped());
+  out["serialized_ms"] = to_milliseconds(r.serialized());
   out["weight_gb_per_device"] = r.weights.value / 1e9;
   return out;
 }
 
-void print(const Result& r, const madmax::Model& model, const madmax::System& system) {
+void print(const IterationResult& r, const madmax::Model& model, const madmax::System& system) {
   std::cout << fmt::format("{} on {} ({}), batch {}, predicted by MAD-Max's public model\n\n",
-                           model.name, system.name, counted(system.devices, "device"),
+                           model.name, system.name, pluralize(system.devices, "device"),
                            r.global_batch);
-  Table summary({{.title = ""}, {.title = ""}});
-  summary.add({"step time", seconds_text(r.iteration.value)});
-  summary.add({"throughput", si(r.throughput()) + " samples/s"});
-  summary.add({"compute", seconds_text(r.compute().value)});
+  TextTable summary({{.title = ""}, {.title = ""}});
+  summary.add({"step time", format_seconds(r.iteration.value)});
+  summary.add({"throughput", format_si(r.throughput()) + " samples/s"});
+  summary.add({"compute", format_seconds(r.compute().value)});
   summary.add({"exposed communication",
-               fmt::format("{} ({:.1f} % of all communication)", seconds_text(r.exposed().value),
+               fmt::format("{} ({:.1f} % of all communication)", format_seconds(r.exposed().value),
                            100 * r.exposed_share())});
   summary.add(
       {"weights", fmt::format("{} of {} (without gradients and optimizer state)",
-                              bytes_text(r.weights.value), bytes_text(system.memory.value))});
+                              format_bytes(r.weights.value), format_bytes(system.memory.value))});
   std::cout << summary.to_text();
-  std::cout << fmt::format("\nTime without overlap, {}:\n", seconds_text(r.serialized().value));
-  Table times({{.title = ""}, {.title = "", .align = Align::kRight}});
-  for (const auto& row : rows(r)) {
-    if (row.time != Seconds{}) times.add({row.name, seconds_text(row.time.value)});
+  std::cout << fmt::format("\nTime without overlap, {}:\n", format_seconds(r.serialized().value));
+  TextTable times({{.title = ""}, {.title = "", .align = Align::kRight}});
+  for (const auto& row : list_time_rows(r)) {
+    if (row.time != Seconds{}) times.add({row.name, format_seconds(row.time.value)});
   }
   std::cout << times.to_text();
 }
@@ -98,7 +98,7 @@ void simulate_madmax(const MadMaxFiles& files, bool json) {
   const auto task = madmax::parse_task(read_file(files.task), files.task, model, system);
   const auto result = madmax::evaluate(model, system, task);
   if (json) {
-    print_json(to_json(result));
+    print_json(result_json(result));
   } else {
     print(result, model, system);
   }

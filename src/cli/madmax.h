@@ -16,7 +16,7 @@ struct MadMaxFiles {
   // Adds the flags. They are given all together or not at all, and exclude the flags of Tandem's
   // own model.
   void add_flags(CLI::App& command);
-  [[nodiscard]] bool given() const { return !model.empty(); }
+  [[nodiscard]] bool is_given() const { return !model.empty(); }
 };
 
 // Prints the result as text, or as one JSON document if `json` is set.

@@ -23,12 +23,12 @@ using tandem::cli::ExitCode;
 
 // Returns the flag of `command` that is nearest to `word`: "--machin" -> "--machine". Returns "" if
 // no flag is near.
-std::string nearest_flag(const CLI::App& command, const std::string& word) {
+std::string find_nearest_flag(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const auto* option : command.get_options({})) {
     for (const auto& name : option->get_lnames()) names.push_back("--" + name);
   }
-  return tandem::nearest(word.substr(0, word.find('=')), names);
+  return tandem::find_nearest(word.substr(0, word.find('=')), names);
 }
 
 // Prints what is wrong with the flags of `command`, and an example of its use. `path` has the words
@@ -44,7 +44,7 @@ void explain_usage(const CLI::App& command, const std::string& path, const CLI::
   for (const auto& word : command.remaining()) {
     if (!word.starts_with("--")) continue;
     has_unknown = true;
-    const auto near = nearest_flag(command, word);
+    const auto near = find_nearest_flag(command, word);
     std::cerr << fmt::format("unknown flag {}{}\n", word,
                              near.empty() ? "" : " (did you mean " + near + "?)");
   }
@@ -60,7 +60,7 @@ void explain_usage(const CLI::App& command, const std::string& path, const CLI::
 }
 
 // Prints the requested help, or what is wrong with the command or its flags. Returns the exit code.
-int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+int report_usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   if (error.get_exit_code() == 0) return app.exit(error);
   const CLI::App* command = &app;
   std::string path;
@@ -77,7 +77,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, cha
     std::vector<std::string> names;
     names.reserve(subcommands.size());
     for (const auto* c : subcommands) names.push_back(c->get_name());
-    const auto near = tandem::nearest(word, names);
+    const auto near = tandem::find_nearest(word, names);
     std::cerr << fmt::format(
         "unknown command '{}{}' ({})\n", path, word,
         near.empty() ? "commands: " + tandem::join(names, ", ") : "did you mean '" + near + "'?");
@@ -87,7 +87,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, cha
   return ExitCode::kWrongUsage;
 }
 
-int report(const UserError& error, bool json) {
+int report_error(const UserError& error, bool json) {
   if (json) {
     tandem::cli::print_json({{"error",
                               {{"kind", error.kind},
@@ -95,8 +95,24 @@ int report(const UserError& error, bool json) {
                                {"message", error.message},
                                {"hint", error.hint}}}});
   }
-  std::cerr << fmt::format("{} {}\n", tandem::cli::alarming("tandem:"), error.what());
+  std::cerr << fmt::format("{} {}\n", tandem::cli::make_red("tandem:"), error.what());
   return ExitCode::kCannot;
+}
+
+// Returns the arguments with today's names of flags that older versions named differently. They are
+// in reverse order, as CLI11 takes them.
+std::vector<std::string> read_arguments(int argc, char** argv) {
+  constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+      {"--max-rewritings", "--max-rewrites"}};
+  std::vector<std::string> out;
+  for (int i = argc; i-- > 1;) {
+    auto& word = out.emplace_back(argv[i]);
+    for (const auto& [old, now] : kRenamed) {
+      const bool is_same = word == old || word.starts_with(fmt::format("{}=", old));
+      if (is_same) word.replace(0, old.size(), now);
+    }
+  }
+  return out;
 }
 
 int run(int argc, char** argv) {
@@ -111,11 +127,11 @@ int run(int argc, char** argv) {
   int exit_code = ExitCode::kDone;
   tandem::cli::add_commands(app, exit_code);
   try {
-    app.parse(argc, argv);
+    app.parse(read_arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error, argc, argv);
+    return report_usage_error(app, error, argc, argv);
   } catch (const UserError& error) {
-    return report(error, json);
+    return report_error(error, json);
   }
   return exit_code;
 }
@@ -132,16 +148,16 @@ void keep_freed_memory() {
 }
 
 // Returns `code`, or kCannot if the output was not written completely, for example to a full disk.
-int with_output(int code) {
+int check_output_written(int code) {
   std::cout.flush();
   if (std::cout.good() || code != ExitCode::kDone) return code;
   std::cerr << "tandem: cannot write to stdout\n";
   return ExitCode::kCannot;
 }
 
-int checked_run(int argc, char** argv) {
+int run_checked(int argc, char** argv) {
   try {
-    return with_output(run(argc, argv));
+    return check_output_written(run(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "tandem: internal error: " << error.what() << "\n";
     return ExitCode::kCannot;
@@ -152,7 +168,7 @@ int checked_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
-  const auto code = checked_run(argc, argv);
+  const auto code = run_checked(argc, argv);
 #ifndef TANDEM_SANITIZE
   // Skips destructors: to free caches piece by piece would take seconds.
   std::fflush(nullptr);

@@ -44,22 +44,22 @@ void remove_on_signals(const std::string& path) {
   handlers_without_file = handle_ending_signals(remove_and_die);
 }
 
-void leave_to_signals() {
+void stop_removing_on_signals() {
   if (host() == nullptr) restore_ending_signals(handlers_without_file);
   unfinished = nullptr;
 }
 
 // Syncs the file to disk. Returns false if that fails; file systems without fsync return EINVAL,
 // which counts as success.
-bool is_kept(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
+bool sync_file(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
 
 // Syncs the directory of `place`, so that a new name in it survives a crash. Does nothing if the
 // directory cannot be opened.
-void keep_name(const fs::path& place) {
+void sync_directory(const fs::path& place) {
   const auto folder = place.has_parent_path() ? place.parent_path() : fs::path(".");
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
-  (void)is_kept(descriptor);
+  (void)sync_file(descriptor);
   ::close(descriptor);
 }
 
@@ -86,7 +86,7 @@ NewFile::NewFile(const std::string& path) : path_(path) {
   remove_on_signals(temporary_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
-    leave_to_signals();
+    stop_removing_on_signals();
     fail();
   }
   struct stat before {};
@@ -97,7 +97,7 @@ NewFile::~NewFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (temporary_.empty()) return;
   ::unlink(temporary_.c_str());
-  leave_to_signals();
+  stop_removing_on_signals();
 }
 
 void NewFile::fail() const {
@@ -122,13 +122,13 @@ void NewFile::flush() {
 
 void NewFile::finish() {
   flush();
-  if (!temporary_.empty() && !is_kept(descriptor_)) fail();
+  if (!temporary_.empty() && !sync_file(descriptor_)) fail();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail();
   if (temporary_.empty()) return;
   if (std::rename(temporary_.c_str(), place_.c_str()) != 0) fail();
-  leave_to_signals();
+  stop_removing_on_signals();
   temporary_.clear();
-  keep_name(place_);
+  sync_directory(place_);
 }
 
 void expect_writable(const std::string& path) {

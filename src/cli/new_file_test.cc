@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 // Each test runs in an empty directory and checks that no other file is left in it.
 class NewFileTest : public testing::Test {
  protected:
-  NewFileTest() : folder_(testing::TempDir() + "new_file_" + std::to_string(::getpid())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+  NewFileTest() : directory_(testing::TempDir() + "new_file_" + std::to_string(::getpid())) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
   }
-  ~NewFileTest() override { fs::remove_all(folder_); }
+  ~NewFileTest() override { fs::remove_all(directory_); }
 
   [[nodiscard]] std::string path(const std::string& name = "out") const {
-    return (folder_ / name).string();
+    return (directory_ / name).string();
   }
   static std::string text_of(const std::string& path) {
     std::ostringstream out;
@@ -37,9 +37,9 @@ class NewFileTest : public testing::Test {
   }
   [[nodiscard]] std::size_t files() const {
     return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+        std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
   }
-  void keep(const std::string& text) const { std::ofstream(path()) << text; }
+  void write_old_file(const std::string& text) const { std::ofstream(path()) << text; }
 
   static std::string message_of(const std::string& path) {
     try {
@@ -53,7 +53,7 @@ class NewFileTest : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  fs::path directory_;
 };
 
 TEST_F(NewFileTest, AppearsAtTheEnd) {
@@ -67,7 +67,7 @@ TEST_F(NewFileTest, AppearsAtTheEnd) {
 }
 
 TEST_F(NewFileTest, WhatWasThereStaysUntilThenAndKeepsItsMode) {
-  keep("old");
+  write_old_file("old");
   ::chmod(path().c_str(), 0640);
   { NewFile(path()).write("new"); }
   EXPECT_EQ(text_of(path()), "old");
@@ -80,7 +80,7 @@ TEST_F(NewFileTest, WhatWasThereStaysUntilThenAndKeepsItsMode) {
 }
 
 TEST_F(NewFileTest, LinksAreFollowed) {
-  keep("old");
+  write_old_file("old");
   fs::create_symlink("out", path("link"));
   NewFile file(path("link"));
   file.write("new");
@@ -91,7 +91,7 @@ TEST_F(NewFileTest, LinksAreFollowed) {
 }
 
 TEST_F(NewFileTest, SignalsThatEndTheProgramLeaveWhatWasThere) {
-  keep("old");
+  write_old_file("old");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const auto end = [&] {
       std::signal(signal, SIG_DFL);
@@ -138,7 +138,7 @@ TEST_F(NewFileTest, WhetherItCanBeWrittenIsSaidBefore) {
   expect_writable("");
   expect_writable(path());
   EXPECT_EQ(files(), 0);
-  keep("before");
+  write_old_file("before");
   expect_writable(path());
   EXPECT_EQ(text_of(path()), "before");
   EXPECT_EQ(files(), 1);

@@ -19,7 +19,7 @@
 #include "lower/lower.h"
 #include "plan/json.h"
 #include "plan/micro_batches.h"
-#include "plan/parallelization.h"
+#include "plan/parallelization_derivation.h"
 #include "report/plan_text.h"
 #include "report/schedule_text.h"
 #include "strategies/layer_kinds.h"
@@ -36,7 +36,7 @@ struct PlanFlags {
 };
 
 // Returns the fastest baseline that fits, or null if none fits.
-const search::Evaluated* best_baseline(const search::Result& result) {
+const search::Evaluated* find_best_baseline(const search::Result& result) {
   const search::Evaluated* best = nullptr;
   for (const auto& b : result.baselines) {
     if (b.feasible && (best == nullptr || b.simulation.iteration < best->simulation.iteration))
@@ -47,7 +47,7 @@ const search::Evaluated* best_baseline(const search::Result& result) {
 
 // Throws UserError if the search ended before its first eligible plan: then it is not known whether
 // memory was the reason.
-void check_something_was_tried(const search::Result& result) {
+void check_has_eligible_plan(const search::Result& result) {
   if (!result.smallest.name.empty()) return;
   const auto why = result.stop_reason;
   if (why == search::StopReason::kInterrupted)
@@ -77,9 +77,9 @@ Json changes_json(const FittingChange& change) {
 }
 
 int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::Result& result) {
-  check_something_was_tried(result);
-  const auto tightest = search::tightest(result.smallest.simulation, result.limits);
-  const auto change = fitting_change(flags.job, setup, result);
+  check_has_eligible_plan(result);
+  const auto tightest = search::find_tightest(result.smallest.simulation, result.limits);
+  const auto change = find_fitting_change(flags.job, setup, result);
   if (flags.json) {
     Json out = {{"feasible", false},
                 {"limit", fmt::format("device memory: {:.0f} bytes", tightest.limit.value)},
@@ -92,13 +92,13 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
     print_json(out);
   }
   std::vector<std::string> lines = {
-      ended_early(setup, result)
+      has_ended_early(setup, result)
           ? fmt::format("tandem: {} before it found a plan that fits", end_text(flags.job, result))
           : "tandem: nothing fits",
       "  smallest plan found: " + result.smallest.name,
       fmt::format("  memory: needs {}, {} too much",
-                  search::shortage_text(tightest, setup.machine, setup.margin_text()),
-                  bytes_text(result.smallest.over.value))};
+                  search::format_shortage(tightest, setup.machine, setup.margin_text()),
+                  format_bytes(result.smallest.over.value))};
   for (const auto& [text, factor] : change.changes) {
     lines.push_back((lines.size() == 3 ? "  what would help: " : "               or: ") + text);
   }
@@ -108,7 +108,7 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
 }
 
 // Returns the number of devices that an alternative to the plan uses.
-std::int64_t devices_of(const Setup& setup, const search::Evaluated& row) {
+std::int64_t count_devices(const Setup& setup, const search::Evaluated& row) {
   if (row.devices > 0) return row.devices;
   return setup.offered ? setup.offered->devices : setup.machine.devices();
 }
@@ -120,10 +120,10 @@ Json baseline_json(const Setup& setup, const search::Evaluated& b) {
   row["iteration_s"] = b.feasible ? Json(b.simulation.iteration.value) : Json();
   row["memory_bytes"] =
       b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
-  if (setup.offered) row["devices"] = devices_of(setup, b);
+  if (setup.offered) row["devices"] = count_devices(setup, b);
   if (!b.feasible) {
     row["why"] = fmt::format("needs at least {} a device, {} too much",
-                             bytes_text(b.simulation.memory.value), bytes_text(b.over.value));
+                             format_bytes(b.simulation.memory.value), format_bytes(b.over.value));
   }
   return row;
 }
@@ -133,7 +133,7 @@ Json baseline_json(const Setup& setup, const search::Evaluated& b) {
 Json baselines_json(const Setup& setup, const search::Result& result) {
   Json out = Json::array();
   for (const auto& b : result.baselines) out.push_back(baseline_json(setup, b));
-  for (const auto& unusable : unusable_baselines(setup, result)) {
+  for (const auto& unusable : list_unusable_baselines(setup, result)) {
     out.push_back({{"name", unusable.family},
                    {"strategy", unusable.family},
                    {"feasible", false},
@@ -146,7 +146,7 @@ Json baselines_json(const Setup& setup, const search::Result& result) {
 
 // Returns the alternatives to the plan by step time: faster plans that are more complex, and the
 // best plan of each baseline family that fits.
-std::vector<const search::Evaluated*> alternatives(const search::Result& result) {
+std::vector<const search::Evaluated*> list_alternatives(const search::Result& result) {
   std::vector<const search::Evaluated*> out;
   for (const auto& faster : result.faster) out.push_back(&faster);
   for (const auto& b : result.baselines) {
@@ -158,29 +158,29 @@ std::vector<const search::Evaluated*> alternatives(const search::Result& result)
 
 Json alternatives_json(const Setup& setup, const search::Result& result) {
   Json out = Json::array();
-  for (const auto* row : alternatives(result)) {
+  for (const auto* row : list_alternatives(result)) {
     const auto time = row->simulation.iteration;
     out.push_back({{"name", row->family.substr(0, row->family.find(':'))},
                    {"strategy", row->name},
                    {"iteration_s", time.value},
                    {"memory_bytes", static_cast<std::int64_t>(row->simulation.memory.value)},
                    {"ratio", time / result.best->simulation.iteration}});
-    if (setup.offered) out.back()["devices"] = devices_of(setup, *row);
+    if (setup.offered) out.back()["devices"] = count_devices(setup, *row);
   }
   return out;
 }
 
 // Returns the number of steps that derive the plan: rewrites, micro-batching, and parallelization.
-std::size_t derivation_steps(const Setup& setup, const search::Evaluated& best) {
+std::size_t count_derivation_steps(const Setup& setup, const search::Evaluated& best) {
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
   return (best.rewritten ? best.rewritten->derivation.size() : 0) +
-         plan::micro_batched(best.mapped).size() +
-         plan::step_count(plan::parallelization_of(best.mapped, digits));
+         plan::find_micro_batched(best.mapped).size() +
+         plan::count_steps(plan::find_parallelization(best.mapped, digits));
 }
 
 Json plan_json(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
-  Json out = echo_costed(make_plan(setup, best));
+  Json out = describe_costed_plan(make_plan(setup, best));
   out["devices_used"] = setup.machine.devices();
   if (setup.offered) {
     out["machine"] = setup.offered->machine_text;
@@ -190,23 +190,23 @@ Json plan_json(const Setup& setup, const search::Result& result) {
   out.update(simulation_json(best.simulation, {.batch = setup.batch,
                                                .tokens = strategies::count_tokens(setup.graph),
                                                .devices = setup.machine.devices()}));
-  out.update(
-      limit_json(setup.options.margin, search::tightest(best.simulation, result.limits).limit));
+  out.update(limit_json(setup.options.margin,
+                        search::find_tightest(best.simulation, result.limits).limit));
   out["search_s"] = result.search_s;
   out["candidates"] = result.candidates + result.estimated;
   out["stop_reason"] = name(result.stop_reason);
   out["lower_bound_s"] = result.lower_bound ? Json(result.lower_bound->value) : Json();
   out["bound_scope"] = result.lower_bound ? Json(result.bound_scope) : Json();
   out["baselines"] = baselines_json(setup, result);
-  const auto* baseline = best_baseline(result);
+  const auto* baseline = find_best_baseline(result);
   out["speedup_over_best_baseline"] =
       baseline == nullptr ? Json()
                           : Json(baseline->simulation.iteration / best.simulation.iteration);
   out["tolerance"] = setup.options.tolerance;
   out["fastest_s"] = result.fastest.value;
   out["alternatives"] = alternatives_json(setup, result);
-  out["derivation_steps"] = derivation_steps(setup, best);
-  out["rewritings"] = result.rewritings;
+  out["derivation_steps"] = count_derivation_steps(setup, best);
+  out["rewrites"] = result.rewrites;
   if (result.runner_up) {
     const auto& next = *result.runner_up;
     out["runner_up"] = {{"strategy", next.name},
@@ -222,7 +222,7 @@ struct StepWork {
   std::string unit;  // "tokens", or "samples" of a network without tokens
 };
 
-StepWork work_of_step(const Setup& setup) {
+StepWork compute_step_work(const Setup& setup) {
   const auto tokens = strategies::count_tokens(setup.graph);
   if (tokens > 0) return {static_cast<double>(tokens), "tokens"};
   return {static_cast<double>(setup.batch), "samples"};
@@ -234,47 +234,47 @@ class PlanComparison {
   PlanComparison(const Setup& setup, const search::Result& result)
       : setup_(setup),
         result_(result),
-        work_(work_of_step(setup)),
+        work_(compute_step_work(setup)),
         table_({{"strategy"},
                 {"step time", Align::kRight},
                 {work_.unit + "/s/device", Align::kRight},
                 {"MFU", Align::kRight},
-                {"memory of " + bytes_text(limit().value), Align::kRight},
+                {"memory of " + format_bytes(limit().value), Align::kRight},
                 {"vs plan", Align::kRight}}) {}
 
   void add(const std::string& label, const search::Evaluated& row) {
     const auto& s = row.simulation;
     const bool is_plan = &row == &*result_.best;
-    const auto devices = is_plan ? setup_.machine.devices() : devices_of(setup_, row);
+    const auto devices = is_plan ? setup_.machine.devices() : count_devices(setup_, row);
     const auto rate = work_.count / s.iteration.value / static_cast<double>(devices);
     const auto ratio = s.iteration / result_.best->simulation.iteration;
-    table_.add({label, seconds_text(s.iteration.value), si(rate),
-                fmt::format("{:.1f} %", 100 * s.mfu), bytes_text(s.memory.value),
+    table_.add({label, format_seconds(s.iteration.value), format_si(rate),
+                fmt::format("{:.1f} %", 100 * s.mfu), format_bytes(s.memory.value),
                 row.feasible ? fmt::format("{:.2f} x", ratio) : "does not fit"});
-    emphases_.push_back(is_plan ? strong : row.feasible ? plain : faint);
+    emphases_.push_back(is_plan ? make_bold : row.feasible ? leave_plain : make_faint);
   }
   void add_unusable(const Unusable& unusable) {
     table_.add({unusable.family, "cannot be used: " + unusable.why});
-    emphases_.push_back(faint);
+    emphases_.push_back(make_faint);
   }
 
   void print() const {
     const auto lines = table_.lines();
-    std::cout << faint(lines[0]) << "\n";
+    std::cout << make_faint(lines[0]) << "\n";
     for (std::size_t i = 1; i < lines.size(); ++i) std::cout << emphases_[i - 1](lines[i]) << "\n";
     std::cout << "\n";
   }
 
  private:
-  static std::string plain(const std::string& text) { return text; }
+  static std::string leave_plain(const std::string& text) { return text; }
   [[nodiscard]] Bytes limit() const {
-    return search::tightest(result_.best->simulation, result_.limits).limit;
+    return search::find_tightest(result_.best->simulation, result_.limits).limit;
   }
 
   const Setup& setup_;
   const search::Result& result_;
   StepWork work_;
-  Table table_;
+  TextTable table_;
   std::vector<std::string (*)(const std::string&)> emphases_;  // by row
 };
 
@@ -282,10 +282,10 @@ void print_comparison(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   std::cout << fmt::format(
       "{} on {} ({}), batch {}, {}, {}{}\n{}\n\n", setup.model.text, setup.machine.name,
-      counted(setup.machine.devices(), "device"), setup.batch, name(setup.dtype),
+      pluralize(setup.machine.devices(), "device"), setup.batch, name(setup.dtype),
       name(setup.options.optimizer),
       best.mapped.schedule.is_delayed() ? ", updates delayed by one step (PipeDream-2BW)" : "",
-      strong(to_text(parallelism_of(make_plan(setup, best)))));
+      make_bold(to_text(compute_parallelism(make_plan(setup, best)))));
   if (setup.offered) {
     std::cout << fmt::format(
         "Uses {} of {} devices ({} of {}); the others stay idle because {}.\n\n",
@@ -299,10 +299,11 @@ void print_comparison(const Setup& setup, const search::Result& result) {
   for (const auto& faster : result.faster) comparison.add(faster.name + " (more complex)", faster);
   for (const auto& b : result.baselines) {
     comparison.add(
-        b.devices > 0 ? fmt::format("{} on {}", b.name, counted(b.devices, "device")) : b.name, b);
+        b.devices > 0 ? fmt::format("{} on {}", b.name, pluralize(b.devices, "device")) : b.name,
+        b);
   }
-  for (const auto& unusable : unusable_baselines(setup, result)) {
-    if (unusable.is_told) comparison.add_unusable(unusable);
+  for (const auto& unusable : list_unusable_baselines(setup, result)) {
+    if (unusable.is_shown) comparison.add_unusable(unusable);
   }
   comparison.print();
 }
@@ -319,7 +320,7 @@ std::string runner_up_text(const search::Evaluated& best, const search::Evaluate
   for (const auto& [what, difference] : parts) {
     const auto size = Seconds{std::abs(difference.value)};
     if (size.value < 1e-3 * a.iteration.value) continue;
-    differences.push_back(fmt::format("{} {} {}", seconds_text(size.value),
+    differences.push_back(fmt::format("{} {} {}", format_seconds(size.value),
                                       difference > Seconds{} ? "more" : "less", what));
   }
   return fmt::format("Runner-up: {}, {:.3f} x the plan's step time ({}).\n", next.name,
@@ -331,26 +332,26 @@ std::string runner_up_text(const search::Evaluated& best, const search::Evaluate
 std::string bound_text(Seconds iteration, const search::Result& result) {
   const auto gap = iteration / std::max(*result.lower_bound, Seconds{1e-12}) - 1;
   return fmt::format("Lower bound {} for {}: optimality gap {:.3g} %.\n",
-                     seconds_text(result.lower_bound->value), result.bound_scope,
+                     format_seconds(result.lower_bound->value), result.bound_scope,
                      std::max(0.0, 100 * gap));
 }
 
 // Returns "Training on 1T tokens takes 12.3 days." for a network with tokens, else "".
 std::string training_text(const Setup& setup, Seconds iteration) {
-  const auto work = work_of_step(setup);
+  const auto work = compute_step_work(setup);
   if (work.unit != "tokens") return "";
   constexpr double kTokens = 1e12;
   constexpr double kSecondsOfDay = 86400;
   const auto days = kTokens / work.count * iteration.value / kSecondsOfDay;
-  return fmt::format("Training on 1T tokens takes {} days.\n", count_text(days));
+  return fmt::format("Training on 1T tokens takes {} days.\n", format_count(days));
 }
 
 // Returns "Rewritten by fuse-linear-relu at 12 places, share-linear at 4."
-std::string rewriting_text(const rewrite::Derivation& derivation) {
+std::string rewrites_text(const rewrite::Derivation& derivation) {
   std::vector<std::string> words;
-  for (const auto& [rule, times] : report::derivation_rules(derivation)) {
+  for (const auto& [rule, times] : report::count_derivation_rules(derivation)) {
     words.push_back(
-        fmt::format("{} at {}", rule, counted(static_cast<std::int64_t>(times), "place")));
+        fmt::format("{} at {}", rule, pluralize(static_cast<std::int64_t>(times), "place")));
   }
   return fmt::format("Rewritten by {}.\n\n", join(words, ", "));
 }
@@ -359,26 +360,26 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto& best = *result.best;
   const auto& s = best.simulation;
   print_comparison(setup, result);
-  if (best.rewritten) std::cout << rewriting_text(best.rewritten->derivation);
+  if (best.rewritten) std::cout << rewrites_text(best.rewritten->derivation);
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
-  std::cout << strong("Layout of each operator:") << "\n"
+  std::cout << make_bold("Layout of each operator:") << "\n"
             << report::layouts_text(best.mapped, setup.machine, digits);
   const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
-  const auto fullest = search::tightest(s, result.limits);
+  const auto fullest = search::find_tightest(s, result.limits);
   std::cout << "\n"
-            << strong("Communication, per device and step:") << "\n"
+            << make_bold("Communication, per device and step:") << "\n"
             << report::communication_text(predict::break_down(program, s), setup.machine,
                                           program.digits);
   std::cout << fmt::format(
       "\nCompute {}, exposed communication {}, stall {}. Memory {} of {}{}. MFU {:.1f} %.\n",
-      seconds_text(s.compute.value), seconds_text(s.exposed_comm.value),
-      seconds_text(s.bubble.value), bytes_text(fullest.needs.peak.value),
-      bytes_text(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
+      format_seconds(s.compute.value), format_seconds(s.exposed_comm.value),
+      format_seconds(s.bubble.value), format_bytes(fullest.needs.peak.value),
+      format_bytes(fullest.limit.value), setup.margin_text(), 100 * s.mfu);
   if (!result.faster.empty()) {
     std::cout << fmt::format(
         "The plan is the simplest within {:.3g} % of the fastest candidate, {}. --tolerance 0 "
         "selects the fastest.\n",
-        100 * setup.options.tolerance, seconds_text(result.fastest.value));
+        100 * setup.options.tolerance, format_seconds(result.fastest.value));
   }
   std::cout << training_text(setup, s.iteration);
   if (result.runner_up) std::cout << runner_up_text(best, *result.runner_up);
@@ -386,8 +387,8 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const auto estimated =
       result.estimated > 0 ? fmt::format(", {} estimated", result.estimated) : std::string();
   const auto ranked =
-      result.rewritings > 0
-          ? fmt::format("{}, ", counted(static_cast<std::int64_t>(result.rewritings), "rewrite"))
+      result.rewrites > 0
+          ? fmt::format("{}, ", pluralize(static_cast<std::int64_t>(result.rewrites), "rewrite"))
           : std::string();
   std::cout << fmt::format("Searched {:.2f} s: {}{} candidates simulated{}; {}.\n", result.search_s,
                            ranked, result.candidates, estimated, name(result.stop_reason));
@@ -398,7 +399,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
 
 int run_plan(const PlanFlags& flags) {
   auto setup = resolve(flags.job);
-  note_peak(setup.machine, setup.dtype);
+  note_missing_peak(setup.machine, setup.dtype);
   expect_writable(flags.output);
   expect_writable(flags.report);
   const auto result = find_plan_on_any_part(setup);
@@ -416,7 +417,7 @@ int run_plan(const PlanFlags& flags) {
 
 int run_compare(const PlanFlags& flags) {
   auto setup = resolve(flags.job);
-  note_peak(setup.machine, setup.dtype);
+  note_missing_peak(setup.machine, setup.dtype);
   const auto result = find_plan_on_any_part(setup);
   if (!result.best) return print_infeasible(flags, setup, result);
   if (flags.json) {

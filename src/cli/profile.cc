@@ -32,7 +32,7 @@ struct ProfileFlags {
   Job job;                   // a network; without a model the machine is measured
 };
 
-std::string output_path(const ProfileFlags& flags) {
+std::string prepare_output_path(const ProfileFlags& flags) {
   if (!flags.output.empty()) return flags.output;
   auto path = machine::measured_local_path();
   if (path.empty()) {
@@ -52,7 +52,7 @@ std::string output_path(const ProfileFlags& flags) {
 }
 
 // Returns date and processor: "2025-03-01, Intel(R) Xeon(R) Processor".
-std::string date_and_processor() {
+std::string read_date_and_processor() {
   std::ifstream in("/proc/cpuinfo");
   std::string processor = "unknown processor";
   for (std::string line; std::getline(in, line);) {
@@ -72,8 +72,8 @@ predict::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
   const auto text =
       run_worker(devices,
                  fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
-                             flags.threads, progress_flag()),
-                 RunFolder());
+                             flags.threads, make_progress_flags()),
+                 RunDirectory());
   try {
     return predict::parse_profile(text);
   } catch (const std::exception&) {
@@ -87,10 +87,10 @@ class Predictions {
   Predictions(const std::string& text, const std::string& path, std::int64_t devices)
       : machine_(machine::parse_machine(text, path, devices)), digits_(machine_) {}
 
-  [[nodiscard]] Seconds of(const predict::MeasuredCollective& c) const {
+  [[nodiscard]] Seconds predict_time(const predict::MeasuredCollective& c) const {
     return predict::collective_time(machine_, digits_, c.kind, digits_.all(), c.bytes);
   }
-  [[nodiscard]] Seconds of(const predict::MeasuredOperator& o) const {
+  [[nodiscard]] Seconds predict_time(const predict::MeasuredOperator& o) const {
     return predict::task_time(machine_.device, o.work(), o.dtype);
   }
 
@@ -99,23 +99,23 @@ class Predictions {
   machine::Digits digits_;
 };
 
-Json json_of(const predict::Profile& profile, const Predictions& predictions,
-             const std::string& path) {
+Json profile_json(const predict::Profile& profile, const Predictions& predictions,
+                  const std::string& path) {
   Json out = predict::to_json(profile);
   for (std::size_t i = 0; i < profile.operators.size(); ++i) {
-    out["operators"][i]["predicted_s"] = predictions.of(profile.operators[i]).value;
+    out["operators"][i]["predicted_s"] = predictions.predict_time(profile.operators[i]).value;
   }
   for (std::size_t i = 0; i < profile.collectives.size(); ++i) {
-    out["collectives"][i]["predicted_s"] = predictions.of(profile.collectives[i]).value;
+    out["collectives"][i]["predicted_s"] = predictions.predict_time(profile.collectives[i]).value;
   }
   out["file"] = path;
   return out;
 }
 
 // A table of measured and predicted times, with "operator" or "collective" as its first title.
-class Measurements {
+class MeasurementTable {
  public:
-  explicit Measurements(const std::string& what)
+  explicit MeasurementTable(const std::string& what)
       : table_({{what},
                 {"measured", Align::kRight},
                 {"predicted", Align::kRight},
@@ -123,38 +123,39 @@ class Measurements {
                 {"rate", Align::kRight}}) {}
 
   void add(const std::string& what, Seconds measured, Seconds predicted, const std::string& rate) {
-    table_.add({what, seconds_text(measured.value), seconds_text(predicted.value),
+    table_.add({what, format_seconds(measured.value), format_seconds(predicted.value),
                 fmt::format("{:.2f}", predicted / measured), rate + "/s"});
   }
   [[nodiscard]] std::string to_text() const { return table_.to_text(); }
 
  private:
-  Table table_;
+  TextTable table_;
 };
 
 void print(const predict::Profile& profile, const Predictions& predictions) {
   std::cout << (profile.devices == 1 ? "1 process" : fmt::format("{} processes", profile.devices))
             << "\n\n";
-  Measurements operators("operator");
+  MeasurementTable operators("operator");
   for (const auto& o : profile.operators) {
     const bool adds = o.name == "add";
-    const auto rate = adds ? bytes_text(o.work().bytes.value / o.time.value)
-                           : flops_text(o.work().flops.value / o.time.value);
+    const auto rate = adds ? format_bytes(o.work().bytes.value / o.time.value)
+                           : format_flops(o.work().flops.value / o.time.value);
     operators.add(fmt::format("{} {} {}{}", o.name, name(o.dtype), fmt::join(o.shape, " x "),
                               o.devices == 1 ? ", one process" : ""),
-                  o.time, predictions.of(o), rate);
+                  o.time, predictions.predict_time(o), rate);
   }
   std::cout << operators.to_text();
   if (profile.collectives.empty()) return;
-  Measurements collectives("collective");
+  MeasurementTable collectives("collective");
   for (const auto& c : profile.collectives) {
-    collectives.add(fmt::format("{} {}", machine::name(c.kind), bytes_text(c.bytes.value)), c.time,
-                    predictions.of(c), bytes_text(c.bytes.value / c.time.value));
+    collectives.add(fmt::format("{} {}", machine::name(c.kind), format_bytes(c.bytes.value)),
+                    c.time, predictions.predict_time(c),
+                    format_bytes(c.bytes.value / c.time.value));
   }
   std::cout << "\n" << collectives.to_text();
 }
 
-Json json_of(const std::vector<TrainedPlan>& trained) {
+Json profile_json(const std::vector<TrainedPlan>& trained) {
   Json plans = Json::array();
   for (const auto& t : trained) {
     plans.push_back({{"model", t.model},
@@ -168,23 +169,23 @@ Json json_of(const std::vector<TrainedPlan>& trained) {
 
 void print(const std::vector<TrainedPlan>& trained) {
   if (trained.empty()) return;
-  Table table({{"step of"},
-               {"measured", Align::kRight},
-               {"predicted before", Align::kRight},
-               {"ratio", Align::kRight},
-               {"predicted now", Align::kRight},
-               {"ratio", Align::kRight}});
+  TextTable table({{"step of"},
+                   {"measured", Align::kRight},
+                   {"predicted before", Align::kRight},
+                   {"ratio", Align::kRight},
+                   {"predicted now", Align::kRight},
+                   {"ratio", Align::kRight}});
   for (const auto& t : trained) {
     table.add({fmt::format("{} {}", t.model.substr(0, t.model.find(':')), t.strategy),
-               seconds_text(t.measured.value), seconds_text(t.predicted.value),
-               fmt::format("{:.2f}", t.predicted / t.measured), seconds_text(t.now.value),
+               format_seconds(t.measured.value), format_seconds(t.predicted.value),
+               fmt::format("{:.2f}", t.predicted / t.measured), format_seconds(t.now.value),
                fmt::format("{:.2f}", t.now / t.measured)});
   }
   std::cout << table.to_text();
 }
 
-// Returns the job of `flags` on the machine of the file at `path`.
-Job job_on(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
+// Returns the job of `make_mpirun_flags` on the machine of the file at `path`.
+Job make_job(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
   Job out = flags.job;
   // The text of a machine counts as a path if it contains a '/'.
   const auto file = flags.output.empty() ? std::string("local") : fs::absolute(path).string();
@@ -197,16 +198,16 @@ void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std:
   NewFile file(path);
   check_worker_is_built("profile");
   const auto profile = measure(flags, devices);
-  const auto text = predict::machine_text(profile, date_and_processor());
+  const auto text = predict::format_machine(profile, read_date_and_processor());
   file.write(text);
   file.finish();
   std::vector<TrainedPlan> samples;
-  if (!flags.quick) samples = profile_samples(job_on(flags, devices, path), path);
+  if (!flags.quick) samples = profile_samples(make_job(flags, devices, path), path);
   if (!flags.job.model_text.empty()) return;
   const Predictions predictions(text, path, devices);
   if (flags.json) {
-    auto out = json_of(profile, predictions, path);
-    out["plans"] = json_of(samples);
+    auto out = profile_json(profile, predictions, path);
+    out["plans"] = profile_json(samples);
     print_json(out);
     return;
   }
@@ -218,9 +219,9 @@ void profile_machine(const ProfileFlags& flags, std::int64_t devices, const std:
 
 void profile_network(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
   if (!fs::exists(path)) profile_machine(flags, devices, path);
-  const auto trained = profile_model(job_on(flags, devices, path), path);
+  const auto trained = profile_model(make_job(flags, devices, path), path);
   if (flags.json) {
-    print_json({{"model", flags.job.model_text}, {"plans", json_of(trained)}, {"file", path}});
+    print_json({{"model", flags.job.model_text}, {"plans", profile_json(trained)}, {"file", path}});
   } else {
     print(trained);
     std::cout << fmt::format("\nWrote {}\n", path);
@@ -229,7 +230,7 @@ void profile_network(const ProfileFlags& flags, std::int64_t devices, const std:
 
 void run(const ProfileFlags& flags) {
   const auto devices =
-      flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, default_processes());
+      flags.devices > 0 ? flags.devices : std::max<std::int64_t>(2, count_default_processes());
   if (devices < 2 && flags.threads < 2) {
     throw UserError("flag", "--devices", "is 1, and one process has no collectives to measure",
                     "use --devices 2 or more, or --threads for one device with several cores");
@@ -240,7 +241,7 @@ void run(const ProfileFlags& flags) {
                     "cannot be used for `local`, whose processes have one thread each",
                     "write another machine file with -o FILE");
   }
-  const auto path = output_path(flags);
+  const auto path = prepare_output_path(flags);
   if (flags.job.model_text.empty()) return profile_machine(flags, devices, path);
   check_worker_is_built("profile");
   profile_network(flags, devices, path);

@@ -31,27 +31,28 @@ constexpr double kProfiledSeconds = 3;
 constexpr int kMostPlans = 3;
 
 // A small network whose operators are large enough for their kernels to dominate.
-struct Sample {
+struct SampleNetwork {
   const char* model;
   std::int64_t batch;
   const char* optimizer;
   const char* sharded;  // a strategy in addition to data parallelism
 };
 constexpr std::array kSamples = {
-    Sample{"mlp:layers=4,hidden=1024,inputs=1024,outputs=1024", 128, "sgd", "megatron"},
-    Sample{"mlp:layers=2,hidden=6144,inputs=6144,outputs=6144", 128, "sgd", "megatron"},
+    SampleNetwork{"mlp:layers=4,hidden=1024,inputs=1024,outputs=1024", 128, "sgd", "megatron"},
+    SampleNetwork{"mlp:layers=2,hidden=6144,inputs=6144,outputs=6144", 128, "sgd", "megatron"},
     // A small batch: reading the weights dominates.
-    Sample{"mlp:layers=2,hidden=1536,inputs=1536,outputs=1536", 32, "sgd", "megatron"},
-    Sample{"dlrm:tables=6,rows=50000,dim=32,dense=32,bag=1,bottom=256-32,top=512-512-1", 256, "sgd",
-           "dlrm_hybrid"},
-    Sample{"dlrm:tables=4,rows=200000,dim=128,dense=32,bag=1,bottom=1024-128,top=2048-1", 512,
-           "sgd", "dlrm_hybrid"},
-    Sample{"gpt2:layers=2,hidden=256,heads=4,ffn=1024,seq=64,vocab=1000", 8, "adam", "megatron"},
-    Sample{"resnet50:image=64,blocks=1-1-1-1,bn_group=8", 16, "sgd", "megatron"}};
+    SampleNetwork{"mlp:layers=2,hidden=1536,inputs=1536,outputs=1536", 32, "sgd", "megatron"},
+    SampleNetwork{"dlrm:tables=6,rows=50000,dim=32,dense=32,bag=1,bottom=256-32,top=512-512-1", 256,
+                  "sgd", "dlrm_hybrid"},
+    SampleNetwork{"dlrm:tables=4,rows=200000,dim=128,dense=32,bag=1,bottom=1024-128,top=2048-1",
+                  512, "sgd", "dlrm_hybrid"},
+    SampleNetwork{"gpt2:layers=2,hidden=256,heads=4,ffn=1024,seq=64,vocab=1000", 8, "adam",
+                  "megatron"},
+    SampleNetwork{"resnet50:image=64,blocks=1-1-1-1,bn_group=8", 16, "sgd", "megatron"}};
 
 // Returns the kind and the shapes of an operator's task. Shapes are one device's shards of the
 // operands and the result.
-MeasuredTime of_operator(const Program& program, const Task& task) {
+MeasuredTime describe_operator_task(const Program& program, const Task& task) {
   const auto& node = program.pcg.node(task.node);
   std::uint64_t operands = 0;
   for (auto i : task.operands) operands |= std::uint64_t{1} << i;
@@ -64,16 +65,16 @@ MeasuredTime of_operator(const Program& program, const Task& task) {
                    .time = {},
                    .modelled = {}};
   for (const auto& type : program.pcg.input_types(task.node)) {
-    out.shapes.push_back(type.shape.shard());
+    out.shapes.push_back(type.shape.shard_shape());
   }
-  out.shapes.push_back(node.type.shape.shard());
+  out.shapes.push_back(node.type.shape.shard_shape());
   return out;
 }
 
 // Returns the kind and the shapes of a task; its times are not set.
-MeasuredTime described(const Program& program, const Task& task) {
+MeasuredTime describe_task(const Program& program, const Task& task) {
   const auto whole = [](const lower::Buffer& b) {
-    return Shape{static_cast<std::int64_t>(b.bytes() / size_of(b.dtype))};
+    return Shape{static_cast<std::int64_t>(b.bytes() / get_element_size(b.dtype))};
   };
   if (task.kind == TaskKind::kUpdate) {
     const auto& weight = program.buffer(task.reads[0]);
@@ -85,14 +86,14 @@ MeasuredTime described(const Program& program, const Task& task) {
             .time = {},
             .modelled = {}};
   }
-  if (task.kind == TaskKind::kAccumulate || task.kind == TaskKind::kCollect) {
+  if (task.kind == TaskKind::kAddGradients || task.kind == TaskKind::kAccumulateGradient) {
     const auto& sum = program.buffer(task.writes[0]);
     return {.kind = {"sum", sum.dtype, "add", ""},
             .shapes = {Shape{sum.shard.count()}},
             .time = {},
             .modelled = {}};
   }
-  return of_operator(program, task);
+  return describe_operator_task(program, task);
 }
 
 // The tasks of a plan, with the keys by which the cost model looks up measured times.
@@ -100,7 +101,7 @@ class Tasks {
  public:
   Tasks(const plan::Plan& plan, const machine::Machine& machine)
       : machine_(machine),
-        program_(lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer)),
+        program_(lower::lower(plan.mapped, make_digits(plan, machine), plan.optimizer)),
         durations_(program_, machine) {}
 
   [[nodiscard]] const Program& program() const { return program_; }
@@ -114,7 +115,7 @@ class Tasks {
     }
   }
 
-  bool all_known() {
+  bool are_all_known() {
     bool known = true;
     for_each([&](std::size_t, const predict::Work& work) {
       known = known && machine_.device.measured.has(work.kind, work.shapes);
@@ -122,7 +123,8 @@ class Tasks {
     return known;
   }
 
-  [[nodiscard]] Seconds modelled(const predict::Work& work, const MeasuredTime& m) const {
+  [[nodiscard]] Seconds compute_modelled_time(const predict::Work& work,
+                                              const MeasuredTime& m) const {
     return predict::modelled_time(machine_.device, work, m.kind.dtype);
   }
 
@@ -134,15 +136,15 @@ class Tasks {
 
 // The `measured` lines of a machine file, by kind and shapes. Equal tasks have one line with the
 // mean of their times.
-class Lines {
+class MeasuredLines {
  public:
   void add(Tasks& tasks, const std::vector<double>& seconds) {
     tasks.for_each([&](std::size_t t, const predict::Work& work) {
       if (t >= seconds.size() || seconds[t] <= 0) return;
-      auto m = described(tasks.program(), tasks.program().tasks[t]);
-      const auto shapes = m.all_shapes().hash;
+      auto m = describe_task(tasks.program(), tasks.program().tasks[t]);
+      const auto shapes = m.make_shapes_key().hash;
       if (m.kind.hash() != work.kind || shapes != work.shapes.hash) return;
-      m.modelled = tasks.modelled(work, m);
+      m.modelled = tasks.compute_modelled_time(work, m);
       auto& [measured, count] = of_.try_emplace({work.kind, shapes}, m, 0).first->second;
       measured.time = (count * measured.time + Seconds{seconds[t]}) / (count + 1);
       ++count;
@@ -158,10 +160,10 @@ class Lines {
     for (std::string_view rest = text; !rest.empty();) {
       const auto line = take_line(rest);
       ++number;
-      const auto words = tandem::words(line.substr(0, line.find('#')));
-      if (!words.empty() && words[0] == "measured" && is_here(words, {path, number})) continue;
+      const auto words = tandem::split_words(line.substr(0, line.find('#')));
+      if (!words.empty() && words[0] == "measured" && has_line(words, {path, number})) continue;
       if (!done && !words.empty() && words[0] == "level") {
-        out += lines();
+        out += format_lines();
         done = true;
       }
       out += std::string(line) + "\n";
@@ -170,13 +172,13 @@ class Lines {
   }
 
  private:
-  [[nodiscard]] bool is_here(std::span<const std::string_view> words,
-                             const machine::Place& place) const {
+  [[nodiscard]] bool has_line(std::span<const std::string_view> words,
+                              const machine::Place& place) const {
     const auto old = machine::parse_measured(place, words.subspan(1));
-    return of_.contains({old.kind.hash(), old.all_shapes().hash});
+    return of_.contains({old.kind.hash(), old.make_shapes_key().hash});
   }
 
-  [[nodiscard]] std::string lines() const {
+  [[nodiscard]] std::string format_lines() const {
     std::vector<std::string> all;
     for (const auto& [key, of] : of_) {
       all.push_back(fmt::format("  measured {}\n", to_text(of.first)));
@@ -198,7 +200,7 @@ TrainedPlan train_under(const Setup& setup, const search::Evaluated& costed,
   const auto result =
       cli::run_plan(plan, {.steps = kProfiledSteps, .seconds = kProfiledSeconds, .measure = true});
   Tasks tasks(plan, setup.machine);
-  Lines lines;
+  MeasuredLines lines;
   lines.add(tasks, result["task_s"].get<std::vector<double>>());
   write_file(path, lines.put_into(read_file(path), path));
   const auto machine = machine::load_machine(plan.machine);
@@ -224,7 +226,7 @@ std::vector<TrainedPlan> profile_model(const Job& job, const std::string& path) 
                       fmt::format("no plan fits in the memory of {}", now.machine.name),
                       "use a smaller --batch");
     }
-    if (Tasks(make_plan(now, *found.best), now.machine).all_known()) break;
+    if (Tasks(make_plan(now, *found.best), now.machine).are_all_known()) break;
     out.push_back(train_under(now, *found.best, path));
   }
   return out;

@@ -13,7 +13,7 @@ namespace {
 
 bool quiet_now = false;
 
-bool on_terminal() {
+bool is_on_terminal() {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
   return terminal;
 }
@@ -38,13 +38,13 @@ void Progress::show(const std::string& what) {
   const std::scoped_lock lock(mutex_);
   const auto now = Clock::now();
   auto* to = host();
-  const auto every = to != nullptr || on_terminal() ? milliseconds(200) : seconds(10);
+  const auto every = to != nullptr || is_on_terminal() ? milliseconds(200) : seconds(10);
   if ((to == nullptr && now - begin_ < seconds(1)) || now - last_ < every) return;
   last_ = now;
   const auto so_far = std::chrono::duration_cast<seconds>(now - begin_).count();
   if (to != nullptr) {
     to->remark(fmt::format("{} s  {}", so_far, what));
-  } else if (on_terminal()) {
+  } else if (is_on_terminal()) {
     shown_ = true;
     std::cerr << fmt::format("\r\033[K{} s  {}\r", so_far, what) << std::flush;
   } else {
@@ -61,7 +61,7 @@ BusyProgress::BusyProgress(std::string what, std::function<bool()> stops) : what
   });
 }
 
-void BusyProgress::tell(const std::string& what) {
+void BusyProgress::update(const std::string& what) {
   {
     const std::scoped_lock lock(mutex_);
     what_ = what;

@@ -45,7 +45,7 @@ class BusyProgress {
   explicit BusyProgress(std::string what, std::function<bool()> stops = {});
 
   // Replaces the text that is shown.
-  void tell(const std::string& what);
+  void update(const std::string& what);
 
  private:
   void show();

@@ -13,7 +13,7 @@ bool is_plan_file(const std::string& path) {
   return std::filesystem::is_regular_file(path) && plan::is_plan(read_file(path));
 }
 
-Lowered read_and_lower(const std::string& path) {
+LoweredPlan read_and_lower(const std::string& path) {
   if (!plan::is_plan(read_file(path))) {
     throw UserError("plan", path, "is not a plan file",
                     "write one with `tandem plan ... -o plan.json`");
@@ -29,14 +29,15 @@ Lowered read_and_lower(const std::string& path) {
   }
 }
 
-report::PlanView view_of_plan(const Lowered& lowered) {
+report::PlanView make_plan_view(const LoweredPlan& lowered) {
   return {lowered.plan,       lowered.machine, lowered.program,
           lowered.simulation, lowered.memory,  lowered.margin};
 }
 
-std::string plan_title(const Lowered& lowered) {
-  return fmt::format("{}, {}, {}, {}, strategy {}", title(lowered), task_of(lowered.program),
-                     name(lowered.plan.dtype), name(lowered.plan.optimizer), lowered.plan.strategy);
+std::string make_plan_title(const LoweredPlan& lowered) {
+  return fmt::format("{}, {}, {}, {}, strategy {}", make_title(lowered),
+                     find_task_name(lowered.program), name(lowered.plan.dtype),
+                     name(lowered.plan.optimizer), lowered.plan.strategy);
 }
 
 }  // namespace tandem::cli

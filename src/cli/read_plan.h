@@ -11,13 +11,13 @@ bool is_plan_file(const std::string& path);
 
 // Reads, lowers and simulates the plan file `path`. Throws UserError, also if the file is not a
 // plan.
-Lowered read_and_lower(const std::string& path);
+LoweredPlan read_and_lower(const std::string& path);
 
 // Returns a view of `lowered`, which must outlive it.
-report::PlanView view_of_plan(const Lowered& lowered);
+report::PlanView make_plan_view(const LoweredPlan& lowered);
 
 // Returns the title that `simulate` prints: "mlp on summit:8 (48 devices), batch 12288, pretrain,
 // fp32, sgd, strategy dp".
-std::string plan_title(const Lowered& lowered);
+std::string make_plan_title(const LoweredPlan& lowered);
 
 }  // namespace tandem::cli

@@ -20,7 +20,7 @@
 #include "report/report_page.h"
 #include "search/explore.h"
 #include "strategies/layer_kinds.h"
-#include "strategies/wide_grid.h"
+#include "strategies/setting_groups.h"
 
 namespace tandem::cli {
 
@@ -35,19 +35,19 @@ struct ReportFlags {
   unsigned threads = 0;
 };
 
-struct Compared {
+struct StrategyComparison {
   std::vector<report::ComparedStrategy> strategies;
   std::size_t untried = 0;
 };
 
 // Simulates the known strategies for `setup`, baselines first, for at most `seconds`.
-Compared compare_strategies(const Setup& setup, double seconds, unsigned threads) {
+StrategyComparison compare_strategies(const Setup& setup, double seconds, unsigned threads) {
   const strategies::Problem problem(setup.graph, setup.digits);
   const auto begin = std::chrono::steady_clock::now();
   const Interrupt interrupt;
   Progress progress;
   const auto explored = search::explore(
-      {case_of(setup, problem)}, {strategies::settings_named("all", problem)},
+      {make_case(setup, problem)}, {strategies::list_named_settings("all", problem)},
       {.threads = threads,
        .progress =
            [&](std::size_t done, std::size_t of) {
@@ -56,10 +56,10 @@ Compared compare_strategies(const Setup& setup, double seconds, unsigned threads
        .stop =
            [&] {
              const std::chrono::duration<double> so_far = std::chrono::steady_clock::now() - begin;
-             return Interrupt::requested() || so_far.count() > seconds;
+             return Interrupt::is_requested() || so_far.count() > seconds;
            }});
-  const auto front = pareto_front(explored.points, all_points(explored));
-  Compared out;
+  const auto front = find_pareto_front(explored.points, list_points(explored));
+  StrategyComparison out;
   out.untried = explored.asked - explored.points.size() - explored.refused.size();
   out.strategies.reserve(explored.points.size());
   for (std::size_t i = 0; i < explored.points.size(); ++i) {
@@ -76,7 +76,7 @@ Compared compare_strategies(const Setup& setup, double seconds, unsigned threads
 
 // Returns the setup that a plan was made from. Returns nullopt if its model cannot be built here,
 // with the reason in `why_not`.
-std::optional<Setup> setup_of(const plan::Plan& plan, std::string& why_not) {
+std::optional<Setup> resolve_setup(const plan::Plan& plan, std::string& why_not) {
   Job job;
   job.model_text = plan.model;
   job.machine_text = plan.machine;
@@ -97,12 +97,12 @@ std::optional<Setup> setup_of(const plan::Plan& plan, std::string& why_not) {
   }
 }
 
-void write_page(const std::string& path, const Lowered& lowered, report::ReportInput input) {
+void write_page(const std::string& path, const LoweredPlan& lowered, report::ReportInput input) {
   const auto tokens = strategies::count_tokens(graph::erase_parallelism(lowered.program.pcg));
   input.configurations = list_configurations(lowered.plan, lowered.machine);
-  input.headline = echo_costed(lowered.plan);
-  input.headline["parallelism"] = to_text(parallelism_of(lowered.plan));
-  input.headline["task"] = task_of(lowered.program);
+  input.headline = describe_costed_plan(lowered.plan);
+  input.headline["parallelism"] = to_text(compute_parallelism(lowered.plan));
+  input.headline["task"] = find_task_name(lowered.program);
   input.headline.update(simulation_json(
       lowered.simulation,
       {.batch = lowered.plan.batch, .tokens = tokens, .devices = lowered.machine.devices()}));
@@ -111,14 +111,15 @@ void write_page(const std::string& path, const Lowered& lowered, report::ReportI
 
 void run(const ReportFlags& flags) {
   const auto lowered = read_and_lower(flags.path);
-  const auto view = view_of_plan(lowered);
+  const auto view = make_plan_view(lowered);
   report::ReportInput input{
-      .view = view, .title = plan_title(lowered), .headline = {}, .configurations = {}};
-  const auto setup = setup_of(lowered.plan, input.no_strategies);
+      .view = view, .title = make_plan_title(lowered), .headline = {}, .configurations = {}};
+  const auto setup = resolve_setup(lowered.plan, input.no_strategies);
   if (setup) {
     input.model = &setup->graph;
     if (flags.compare > 0) {
-      auto compared = compare_strategies(*setup, flags.compare, threads_of(flags.threads));
+      auto compared =
+          compare_strategies(*setup, flags.compare, resolve_thread_count(flags.threads));
       input.strategies = std::move(compared.strategies);
       input.untried = compared.untried;
     }
@@ -126,12 +127,12 @@ void run(const ReportFlags& flags) {
   const auto count = input.strategies.size();
   write_page(flags.output, lowered, std::move(input));
   if (flags.json) {
-    Json out = echo(lowered.plan);
+    Json out = describe_plan(lowered.plan);
     out["report"] = flags.output;
     out["strategies"] = count;
     return print_json(out);
   }
-  std::cout << fmt::format("{}: {}\n", flags.output, plan_title(lowered));
+  std::cout << fmt::format("{}: {}\n", flags.output, make_plan_title(lowered));
 }
 
 }  // namespace
@@ -139,16 +140,16 @@ void run(const ReportFlags& flags) {
 void write_report(const std::string& path, const Setup& setup, const search::Result& result) {
   auto plan = make_plan(setup, *result.best);
   auto program =
-      lower::lower(plan.mapped, digits_of(plan, setup.machine), plan.optimizer, setup.phase);
+      lower::lower(plan.mapped, make_digits(plan, setup.machine), plan.optimizer, setup.mode);
   // Includes the timeline of all devices.
   auto simulation = predict::simulate(program, setup.machine);
-  const Lowered lowered{std::move(plan),       setup.machine,        std::move(program),
-                        std::move(simulation), setup.options.memory, setup.options.margin};
-  const auto view = view_of_plan(lowered);
+  const LoweredPlan lowered{std::move(plan),       setup.machine,        std::move(program),
+                            std::move(simulation), setup.options.memory, setup.options.margin};
+  const auto view = make_plan_view(lowered);
   auto compared = compare_strategies(setup, kCompareSeconds, setup.options.threads);
   write_page(path, lowered,
              {.view = view,
-              .title = plan_title(lowered),
+              .title = make_plan_title(lowered),
               .headline = {},
               .configurations = {},
               .strategies = std::move(compared.strategies),

@@ -12,7 +12,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "report/rule_picture.h"
+#include "report/rule_drawing.h"
 #include "rewrite/rule_text.h"
 
 namespace tandem::cli {
@@ -20,7 +20,7 @@ namespace tandem::cli {
 namespace {
 
 // Returns the rule's text without its name.
-std::string body(const rewrite::Rule& rule) {
+std::string to_text_without_name(const rewrite::Rule& rule) {
   return to_text(rule).substr(rule.name.size() + std::string_view(": ").size());
 }
 
@@ -46,15 +46,16 @@ void list_rules(const ListFlags& flags) {
     for (const auto& rule : rules) out.push_back(rule_json(rule));
     return print_json(out);
   }
-  Table table({{}, {}, {}}, 0);
+  TextTable table({{}, {}, {}}, 0);
   std::size_t proved = 0;
   for (const auto& rule : rules) {
     if (rule.is_proved()) ++proved;
-    table.add({rule.rule.name, std::string(name(rule.proof.status)), body(rule.rule)});
+    table.add(
+        {rule.rule.name, std::string(name(rule.proof.status)), to_text_without_name(rule.rule)});
   }
   std::cout << table.to_text();
   std::cout << fmt::format("{}, {} proved; `tandem rules show NAME` draws a rule{}\n",
-                           counted(std::ssize(rules), "rule"), proved,
+                           pluralize(std::ssize(rules), "rule"), proved,
                            flags.generated ? "" : ", `tandem rules --generated` lists more rules");
 }
 
@@ -76,7 +77,7 @@ rewrite::ProvedRule find_rule(const ShowRuleFlags& flags) {
     if (rule.rule && !found) names.push_back(std::move(rule.name));
   });
   if (found) return *found;
-  const auto near = nearest(flags.name, names);
+  const auto near = find_nearest(flags.name, names);
   throw UserError("rule", flags.name, fmt::format("there is no such rule in {}", flags.file),
                   near.empty() ? "" : "did you mean '" + near + "'?");
 }
@@ -95,7 +96,7 @@ void show_rule(const ShowRuleFlags& flags) {
   if (flags.json) return print_json(rule_json(found));
   const auto& rule = found.rule;
   std::cout << fmt::format("{}: {}\n  from {}\n\n{}\n", rule.name, proof_text(found), found.origin,
-                           report::rule_picture(rule));
+                           report::draw_rule(rule));
   if (!rule.choices.empty()) {
     std::vector<std::string> symbols;
     symbols.reserve(rule.choices.size());
@@ -121,7 +122,8 @@ std::string read_rule_text(const std::string& path) {
 
 void visit_rules(const std::string& path, const std::function<void(rewrite::Imported)>& visit) {
   const auto text = read_rule_text(path);
-  if (rewrite::is_collection_json(text, path)) return rewrite::for_each_imported(text, path, visit);
+  if (rewrite::is_collection_json(text, path))
+    return rewrite::for_each_imported_rule(text, path, visit);
   rewrite::for_each_rule(text, path, [&](rewrite::Rule rule) {
     auto name = rule.name;
     visit({.name = std::move(name), .rule = std::move(rule), .lacking = ""});

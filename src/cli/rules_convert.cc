@@ -85,8 +85,8 @@ void import_rules(const ConvertFlags& flags) {
   std::size_t rules = 0;
   std::vector<rewrite::Imported> lacking;
   auto progress = std::make_optional<Progress>();
-  rewrite::for_each_imported(text, flags.input, [&](rewrite::Imported rule) {
-    stop_point();
+  rewrite::for_each_imported_rule(text, flags.input, [&](rewrite::Imported rule) {
+    throw_if_stopped();
     const auto read = rules + lacking.size() + 1;
     if (read % kRulesAtOnce == 0) progress->show(fmt::format("read {} rules", read));
     if (!rule.rule) {
@@ -122,15 +122,15 @@ void export_rules(const ConvertFlags& flags) {
   auto progress = std::make_optional<Progress>();
   std::vector<rewrite::Rule> some;
   const auto write = [&] {
-    const auto why = writer.add(some, threads_of(flags.threads));
+    const auto why = writer.add(some, resolve_thread_count(flags.threads));
     for (std::size_t i = 0; i < some.size(); ++i) {
       if (why[i]) lacking.push_back({std::move(some[i].name), std::nullopt, *why[i]});
     }
     some.clear();
-    progress->show(fmt::format("exported {} rules", writer.rules()));
+    progress->show(fmt::format("exported {} rules", writer.rule_count()));
   };
   rewrite::for_each_rule(text, flags.input, [&](rewrite::Rule rule) {
-    stop_point();
+    throw_if_stopped();
     some.push_back(std::move(rule));
     if (some.size() == kRulesAtOnce) write();
     return true;
@@ -139,7 +139,7 @@ void export_rules(const ConvertFlags& flags) {
   progress.reset();
   writer.end();
   stream.finish();
-  report_conversion(flags, "exported", writer.rules(), lacking);
+  report_conversion(flags, "exported", writer.rule_count(), lacking);
 }
 
 using SharedFlags = std::shared_ptr<ConvertFlags>;

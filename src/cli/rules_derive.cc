@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/derived.h"
+#include "cli/derivers.h"
 #include "cli/rules.h"
 #include "graph/hashes.h"
 #include "graph/text.h"
@@ -25,8 +25,8 @@ struct DeriveFlags {
 };
 
 // Returns the names of the nodes that `step` rewrites, in the graph before it.
-std::string place_text(const graph::Graph& graph, const rewrite::Step& step) {
-  const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+std::string place_text(const graph::Graph& graph, const rewrite::DerivationStep& step) {
+  const auto hashes = graph::hash_nodes(graph, graph::HashKind::kIdentity);
   std::vector<std::string> names;
   for (auto place : step.place) {
     const auto at = std::ranges::find(hashes, place) - hashes.begin();
@@ -37,14 +37,14 @@ std::string place_text(const graph::Graph& graph, const rewrite::Step& step) {
 
 // Returns the steps as JSON. Replays each step with code that is independent of the search, so a
 // wrong step fails here.
-Json replayed(graph::Graph graph, const rewrite::Derivation& derivation,
-              const std::vector<rewrite::Rule>& rules) {
+Json replay_to_json(graph::Graph graph, const rewrite::Derivation& derivation,
+                    const std::vector<rewrite::Rule>& rules) {
   Json out = Json::array();
   for (const auto& step : derivation) {
     const Json entry = {
         {"rule", step.rule}, {"at", place_text(graph, step)}, {"step", to_text(step)}};
     out.push_back(entry);
-    graph = rewrite::replay(graph, {step}, rewrite::rules_by_name(rules));
+    graph = rewrite::replay(graph, {step}, rewrite::make_rule_finder(rules));
   }
   return out;
 }
@@ -63,8 +63,8 @@ int run(const DeriveFlags& flags) {
   const auto answer = derivers.derive(from, to, flags.limits);
   const auto& found = answer.derived;
   const auto& rules = *answer.rules;
-  const auto steps = replayed(from, found.steps, rules);
-  const auto back = replayed(to, found.back, rules);
+  const auto steps = replay_to_json(from, found.steps, rules);
+  const auto back = replay_to_json(to, found.back, rules);
   if (flags.json) {
     print_json({{"derived", found.is_found},
                 {"steps", steps},
@@ -76,11 +76,11 @@ int run(const DeriveFlags& flags) {
     if (!back.empty()) std::cout << "Steps from the second graph to the same graph:\n";
     print_derivation(back);
     std::cout << fmt::format("derived in {}, {} visited\n",
-                             counted(static_cast<std::int64_t>(found.length()), "step"),
-                             counted(static_cast<std::int64_t>(found.graphs), "graph"));
+                             pluralize(static_cast<std::int64_t>(found.length()), "step"),
+                             pluralize(static_cast<std::int64_t>(found.graphs), "graph"));
   } else {
     std::cout << fmt::format("no derivation found, {} visited{}\n",
-                             counted(static_cast<std::int64_t>(found.graphs), "graph"),
+                             pluralize(static_cast<std::int64_t>(found.graphs), "graph"),
                              found.is_complete ? "; none exists with these rules" : "");
   }
   return found.is_found ? ExitCode::kDone : ExitCode::kCannot;

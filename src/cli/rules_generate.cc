@@ -40,7 +40,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::int64_t peak_bytes() {
+std::int64_t get_peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   constexpr std::int64_t kKilobyte = 1024;
@@ -89,7 +89,7 @@ std::vector<Proving> prove(const generate::Generated& generated, std::size_t rul
   const bool is_wanting = !out.rule || out.is_special;
   if (!is_wanting && generate::is_parallel_rule(generated, rule)) return {out};
   std::vector<Proving> others;
-  for (const auto& literal : generate::with_literal_attributes(generated, rule)) {
+  for (const auto& literal : generate::make_literal_rules(generated, rule)) {
     auto other = prove(literal, is_wanting);
     const bool is_better = is_wanting || other.status == rewrite::Status::kProved;
     if (is_better) others.push_back(std::move(other));
@@ -128,7 +128,7 @@ void keep_proved(generate::Generated& generated, unsigned threads, Progress& pro
 }
 
 // Appends "-generated" to names that handwritten rules have, so that a name identifies one rule.
-void rename(std::vector<rewrite::Rule>& rules) {
+void make_names_unique(std::vector<rewrite::Rule>& rules) {
   std::set<std::string> taken;
   for (const auto& rule : rewrite::shipped_rules()) taken.insert(rule.rule.name);
   for (auto& rule : rules) {
@@ -143,7 +143,7 @@ std::string file_text(const GenerateFlags& flags, const generate::Generated& gen
   return out;
 }
 
-std::string wrong_operators(const std::string& ops) {
+std::string validate_operators(const std::string& ops) {
   if (ops == "taso" || ops == "all" || std::filesystem::is_regular_file(ops)) return {};
   return fmt::format("unknown operator set '{}' (use taso, all, or a file)", ops);
 }
@@ -158,16 +158,16 @@ void run(const GenerateFlags& flags) {
   const auto begin = std::chrono::steady_clock::now();
   const auto set = operators_of(flags.ops);
   NewFile file(flags.output);
-  auto generated = interruptible("rules generate", [&] {
+  auto generated = run_interruptible("rules generate", [&] {
     Progress progress;
     auto found =
         generate::generate(set, {.max_ops = flags.max_ops,
-                                 .threads = threads_of(flags.threads),
+                                 .threads = resolve_thread_count(flags.threads),
                                  .progress = [&](const std::string& s) { progress.show(s); }});
-    if (flags.prove) keep_proved(found, threads_of(flags.threads), progress);
+    if (flags.prove) keep_proved(found, resolve_thread_count(flags.threads), progress);
     return found;
   });
-  rename(generated.rules);
+  make_names_unique(generated.rules);
   file.write(file_text(flags, generated));
   file.finish();
   const auto seconds = seconds_since(begin);
@@ -178,14 +178,14 @@ void run(const GenerateFlags& flags) {
                        {"candidates", generated.candidates},
                        {"rules", generated.rules.size()},
                        {"seconds", seconds},
-                       {"peak_bytes", peak_bytes()},
+                       {"peak_bytes", get_peak_bytes()},
                        {"left", left}});
   }
   std::cout << fmt::format("{} graphs\n", generated.graphs);
   for (const auto& [what, n] : generated.left) std::cout << fmt::format("{:>10} {}\n", n, what);
   std::cout << fmt::format("Wrote {} rules to {} in {:.3g} s, with {:.3g} MB of memory.\n",
                            generated.rules.size(), flags.output, seconds,
-                           static_cast<double>(peak_bytes()) / 1e6);
+                           static_cast<double>(get_peak_bytes()) / 1e6);
 }
 
 }  // namespace
@@ -200,7 +200,7 @@ void add_rules_generate(CLI::App& rules) {
   command
       ->add_option("--ops", flags->ops,
                    "operator set: taso, all, or a file (docs/internals/rules.md)")
-      ->check(CLI::Validator(wrong_operators, "SET"))
+      ->check(CLI::Validator(validate_operators, "SET"))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "write the rules to this file")
       ->required()

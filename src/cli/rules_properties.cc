@@ -27,15 +27,17 @@ struct Checked {
   std::vector<verify::Redundant> redundant;
   double seconds = 0;
 
-  [[nodiscard]] std::size_t holding() const {
+  [[nodiscard]] std::size_t count_holding() const {
     return static_cast<std::size_t>(std::ranges::count_if(
         properties, [](const verify::PropertyCheck& check) { return check.holds(); }));
   }
-  [[nodiscard]] bool contradicts() const { return contradiction && contradiction->proved; }
-  [[nodiscard]] bool all_well() const { return holding() == properties.size() && !contradicts(); }
+  [[nodiscard]] bool has_contradiction() const { return contradiction && contradiction->proved; }
+  [[nodiscard]] bool is_sound() const {
+    return count_holding() == properties.size() && !has_contradiction();
+  }
 };
 
-std::vector<rewrite::Rule> properties_of(const PropertyFlags& flags) {
+std::vector<rewrite::Rule> load_properties(const PropertyFlags& flags) {
   if (flags.files.empty()) return verify::all_properties();
   std::vector<rewrite::Rule> out;
   for (const auto& path : flags.files) {
@@ -57,7 +59,7 @@ Checked check_all(const std::vector<rewrite::Rule>& properties, const PropertyFl
   std::atomic<std::size_t> done = 0;
   // The two queries to Z3 come first, as they take long.
   const std::size_t of_smt = verify::SmtProver::is_available() ? 2 : 0;
-  parallel_for(of_smt + properties.size(), threads_of(flags.threads), [&](std::size_t i) {
+  parallel_for(of_smt + properties.size(), resolve_thread_count(flags.threads), [&](std::size_t i) {
     if (of_smt > 0 && i == 0) {
       const verify::SmtProver prover(properties);
       out.contradiction = prover.find_contradiction(Seconds{flags.seconds});
@@ -74,7 +76,7 @@ Checked check_all(const std::vector<rewrite::Rule>& properties, const PropertyFl
   return out;
 }
 
-const char* status_of(const verify::PropertyCheck& check) {
+const char* get_status(const verify::PropertyCheck& check) {
   if (!check.refuted.empty()) return "refuted";
   return check.holds() ? "holds" : "untried";
 }
@@ -82,20 +84,20 @@ const char* status_of(const verify::PropertyCheck& check) {
 Json result_json(const Checked& result) {
   Json rules = Json::array();
   for (const auto& check : result.properties) {
-    Json entry = {{"name", check.name},         {"status", status_of(check)},
+    Json entry = {{"name", check.name},         {"status", get_status(check)},
                   {"patterns", check.patterns}, {"instances", check.instances},
                   {"divided", check.divided},   {"complete", check.complete}};
     if (!check.refuted.empty()) entry["counterexample"] = check.refuted;
     rules.push_back(std::move(entry));
   }
-  Json out = {{"properties", result.properties.size()}, {"hold", result.holding()}};
+  Json out = {{"properties", result.properties.size()}, {"hold", result.count_holding()}};
   if (result.contradiction) {
     Json redundant = Json::array();
     for (const auto& [name, from] : result.redundant) {
       redundant.push_back({{"name", name}, {"follows_from", from}});
     }
-    out["contradiction"] = result.contradicts();
-    if (result.contradicts()) out["contradiction_from"] = result.contradiction->used;
+    out["contradiction"] = result.has_contradiction();
+    if (result.has_contradiction()) out["contradiction_from"] = result.contradiction->used;
     out["contradiction_s"] = result.contradiction->time.value;
     out["redundant"] = std::move(redundant);
   } else {
@@ -112,7 +114,7 @@ void print(const Checked& result) {
   for (const auto& check : result.properties) widest = std::max(widest, check.name.size());
   for (const auto& check : result.properties) {
     std::cout << fmt::format(
-        "{:<{}}  {:<7}  {}\n", check.name, widest, status_of(check),
+        "{:<{}}  {:<7}  {}\n", check.name, widest, get_status(check),
         check.refuted.empty()
             ? fmt::format("on {} instances, {} of them sharded{}", check.instances, check.divided,
                           check.complete ? ", with all small sizes" : "")
@@ -121,11 +123,11 @@ void print(const Checked& result) {
   for (const auto& [name, from] : result.redundant) {
     std::cout << fmt::format("{} follows from {}\n", name, join(from, ", "));
   }
-  std::cout << fmt::format("{} of {} properties hold; ", result.holding(),
+  std::cout << fmt::format("{} of {} properties hold; ", result.count_holding(),
                            result.properties.size());
   if (!result.contradiction) {
     std::cout << "contradictions were not checked: built without Z3";
-  } else if (result.contradicts()) {
+  } else if (result.has_contradiction()) {
     std::cout << "these contradict each other: " << join(result.contradiction->used, ", ");
   } else {
     std::cout << fmt::format("Z3 found no contradiction in {:.1f} s; {} {} from others",
@@ -138,13 +140,13 @@ void print(const Checked& result) {
 }  // namespace
 
 int verify_properties(const PropertyFlags& flags) {
-  const auto result = check_all(properties_of(flags), flags);
+  const auto result = check_all(load_properties(flags), flags);
   if (flags.json) {
     print_json(result_json(result));
   } else {
     print(result);
   }
-  return flags.strict && !result.all_well() ? ExitCode::kCannot : ExitCode::kDone;
+  return flags.strict && !result.is_sound() ? ExitCode::kCannot : ExitCode::kDone;
 }
 
 }  // namespace tandem::cli

@@ -13,7 +13,7 @@
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "cli/command.h"
-#include "cli/derived.h"
+#include "cli/derivers.h"
 #include "cli/interrupt.h"
 #include "cli/new_file.h"
 #include "cli/progress.h"
@@ -35,7 +35,7 @@ struct VerifyFlags : PropertyFlags {
 };
 
 // The verdict on one rule.
-struct Judged {
+struct RuleResult {
   std::string name;
   Hash hash = 0;
   rewrite::Proof proof;
@@ -46,15 +46,16 @@ struct Judged {
 
 // Proves or refutes `rule`. If it is proved and `derivers` is not null, looks for a derivation by
 // their rules, visiting at most `graphs` graphs.
-Judged judge(const rewrite::Rule& rule, Derivers* derivers, std::size_t graphs) {
+RuleResult judge(const rewrite::Rule& rule, Derivers* derivers, std::size_t graphs) {
   const auto verdict = verify::verify(rule);
-  Judged out{.name = rule.name,
-             .hash = hash_of(rule),
-             .proof = verdict.proof,
-             .counterexample = verdict.counterexample,
-             .reason = verdict.reason};
+  RuleResult out{.name = rule.name,
+                 .hash = compute_hash(rule),
+                 .proof = verdict.proof,
+                 .counterexample = verdict.counterexample,
+                 .reason = verdict.reason};
   if (!is_proved(out.proof.status) || derivers == nullptr) return out;
-  out.steps = steps_to_derive(verify::with_condition(rule, verdict), *derivers, {.graphs = graphs});
+  out.steps =
+      count_steps_to_derive(verify::with_condition(rule, verdict), *derivers, {.graphs = graphs});
   return out;
 }
 
@@ -64,28 +65,29 @@ struct Verified {
   std::size_t derived = 0;
   std::size_t nowhere = 0;  // proved rules whose source is legal nowhere
   std::vector<rewrite::Imported> lacking;
-  std::vector<Judged> kept;  // all verdicts, for --json; empty without --json
+  std::vector<RuleResult> verdicts;  // all verdicts, for --json; empty without --json
   double seconds = 0;
   bool derive = false;
 
-  void add(const Judged& rule) {
+  void add(const RuleResult& rule) {
     ++of_status[static_cast<std::size_t>(rule.proof.status)];
     ++count;
     if (rule.steps) ++derived;
     if (rule.proof.prover == verify::kProvedByLayouts) ++nowhere;
   }
-  [[nodiscard]] std::size_t has(rewrite::Status status) const {
+  [[nodiscard]] std::size_t get_count(rewrite::Status status) const {
     return of_status[static_cast<std::size_t>(status)];
   }
-  [[nodiscard]] std::size_t proved() const {
-    return has(rewrite::Status::kProved) + has(rewrite::Status::kProvedIf);
+  [[nodiscard]] std::size_t count_proved() const {
+    return get_count(rewrite::Status::kProved) + get_count(rewrite::Status::kProvedIf);
   }
 };
 
-std::string line_of(const Judged& rule, std::size_t widest) {
+std::string format_line(const RuleResult& rule, std::size_t widest) {
   auto line = fmt::format("{:<{}}  {:<9}", rule.name, widest, name(rule.proof.status));
   if (rule.steps) {
-    line += fmt::format("  derived in {}", counted(static_cast<std::int64_t>(*rule.steps), "step"));
+    line +=
+        fmt::format("  derived in {}", pluralize(static_cast<std::int64_t>(*rule.steps), "step"));
   }
   for (const auto& what :
        {rule.proof.prover, rule.proof.condition, rule.counterexample, rule.reason}) {
@@ -95,7 +97,7 @@ std::string line_of(const Judged& rule, std::size_t widest) {
   return line + "\n";
 }
 
-std::string proof_line_of(const Judged& rule) {
+std::string format_proof_line(const RuleResult& rule) {
   auto proof = rule.proof;
   if (proof.prover.empty()) proof.prover = "none";
   std::ranges::replace(proof.prover, ' ', '-');  // the file format has one word here
@@ -107,7 +109,7 @@ std::string proof_line_of(const Judged& rule) {
 class Verification {
  public:
   explicit Verification(const VerifyFlags& flags)
-      : flags_(flags), derivers_(threads_of(flags.threads)) {
+      : flags_(flags), derivers_(resolve_thread_count(flags.threads)) {
     out_.derive = flags.derive;
     if (flags.proofs.empty()) return;
     proofs_.emplace(flags.proofs);
@@ -141,7 +143,7 @@ class Verification {
     Progress progress;
     for (const auto& path : flags_.files) {
       visit_rules(path, [&](rewrite::Imported rule) {
-        stop_point();
+        throw_if_stopped();
         if (!rule.rule) {
           out_.lacking.push_back(std::move(rule));
           return;
@@ -153,7 +155,7 @@ class Verification {
   }
 
   void judge_batch() {
-    std::vector<Judged> judged(batch_.size());
+    std::vector<RuleResult> judged(batch_.size());
     {
       Progress progress;
       std::atomic<std::size_t> next = 0;
@@ -168,17 +170,17 @@ class Verification {
       });
     }
     batch_.clear();
-    for (auto& rule : judged) tell(std::move(rule));
+    for (auto& rule : judged) record(std::move(rule));
     std::cout.flush();
   }
 
-  void tell(Judged rule) {
+  void record(RuleResult rule) {
     out_.add(rule);
-    if (proofs_) proofs_->write(proof_line_of(rule));
+    if (proofs_) proofs_->write(format_proof_line(rule));
     if (flags_.json) {
-      out_.kept.push_back(std::move(rule));
+      out_.verdicts.push_back(std::move(rule));
     } else {
-      std::cout << line_of(rule, widest_);
+      std::cout << format_line(rule, widest_);
     }
   }
 
@@ -193,7 +195,7 @@ class Verification {
 
 Json result_json(const Verified& result) {
   Json rules = Json::array();
-  for (const auto& rule : result.kept) {
+  for (const auto& rule : result.verdicts) {
     Json entry = {{"name", rule.name}, {"status", name(rule.proof.status)}};
     if (!rule.proof.prover.empty()) entry["prover"] = rule.proof.prover;
     if (!rule.proof.condition.empty()) entry["condition"] = rule.proof.condition;
@@ -206,11 +208,11 @@ Json result_json(const Verified& result) {
   for (const auto& rule : result.lacking) {
     lacking.push_back({{"name", rule.name}, {"reason", rule.lacking}});
   }
-  Json out = {{"proved", result.proved()},
-              {"proved_if", result.has(rewrite::Status::kProvedIf)},
+  Json out = {{"proved", result.count_proved()},
+              {"proved_if", result.get_count(rewrite::Status::kProvedIf)},
               {"nowhere", result.nowhere},
-              {"refuted", result.has(rewrite::Status::kRefuted)},
-              {"unproved", result.has(rewrite::Status::kUnproved)},
+              {"refuted", result.get_count(rewrite::Status::kRefuted)},
+              {"unproved", result.get_count(rewrite::Status::kUnproved)},
               {"lacking", lacking},
               {"seconds", result.seconds},
               {"rules", rules}};
@@ -221,11 +223,11 @@ Json result_json(const Verified& result) {
 void print(const Verified& result) {
   const auto n = static_cast<std::int64_t>(result.count);
   std::cout << fmt::format("{} proved ({} with a condition), {} refuted, {} unproved, of {}",
-                           result.proved(), result.has(rewrite::Status::kProvedIf),
-                           result.has(rewrite::Status::kRefuted),
-                           result.has(rewrite::Status::kUnproved), counted(n, "rule"));
+                           result.count_proved(), result.get_count(rewrite::Status::kProvedIf),
+                           result.get_count(rewrite::Status::kRefuted),
+                           result.get_count(rewrite::Status::kUnproved), pluralize(n, "rule"));
   if (const auto n_nowhere = static_cast<std::int64_t>(result.nowhere); n_nowhere > 0) {
-    std::cout << fmt::format("; {} proved {} nowhere", counted(n_nowhere, "rule"),
+    std::cout << fmt::format("; {} proved {} nowhere", pluralize(n_nowhere, "rule"),
                              n_nowhere == 1 ? "applies" : "apply");
   }
   if (!result.lacking.empty()) {
@@ -241,13 +243,13 @@ int run(const VerifyFlags& flags) {
   if (flags.properties) return verify_properties(flags);
   if (flags.files.empty()) throw CLI::RequiredError("file");
   Verification verification(flags);
-  const auto result = interruptible("rules verify", [&] { return verification.run(); });
+  const auto result = run_interruptible("rules verify", [&] { return verification.run(); });
   if (flags.json) {
     print_json(result_json(result));
   } else {
     print(result);
   }
-  const bool all = result.proved() == result.count && result.lacking.empty();
+  const bool all = result.count_proved() == result.count && result.lacking.empty();
   return flags.strict && !all ? ExitCode::kCannot : ExitCode::kDone;
 }
 

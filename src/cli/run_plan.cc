@@ -19,8 +19,9 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
 }
 
 // Returns the worker's arguments, quoted for the shell.
-std::string worker_arguments(const std::string& plan, const Run& run) {
-  auto out = fmt::format("{} --steps {} {}", quoted(plan), run.steps, progress_flag());
+std::string make_worker_arguments(const std::string& plan, const TrainingRun& run) {
+  auto out =
+      fmt::format("{} --steps {} {}", quote_for_shell(plan), run.steps, make_progress_flags());
   const auto add = [&](const char* flag, const auto& value) {
     if (value) out += fmt::format(" {} {}", flag, *value);
   };
@@ -29,29 +30,29 @@ std::string worker_arguments(const std::string& plan, const Run& run) {
   add("--seconds", run.seconds);
   add("--timeout", run.timeout);
   add("--checkpoint-every", run.every);
-  if (!run.checkpoints.empty()) out += " --checkpoint " + quoted(run.checkpoints);
+  if (!run.checkpoints.empty()) out += " --checkpoint " + quote_for_shell(run.checkpoints);
   if (run.measure) out += " --measure yes";
   if (run.resume) out += " --resume yes";
   if (run.device != "cpu") out += " --device " + run.device;
-  if (!run.data.empty()) out += " --data " + quoted(run.data);
+  if (!run.data.empty()) out += " --data " + quote_for_shell(run.data);
   return out;
 }
 
 }  // namespace
 
-int join_run(const Run& run) { return join_worker(worker_arguments("-", run)); }
+int join_run(const TrainingRun& run) { return join_worker(make_worker_arguments("-", run)); }
 
 bool is_measured_elsewhere(const std::string& machine) {
   return machine::load_machine_file(machine).source == "machines/local.machine";
 }
 
-Json run_plan(const plan::Plan& plan, const Run& run) {
+Json run_plan(const plan::Plan& plan, const TrainingRun& run) {
   const auto devices = machine::load_machine(plan.machine).devices();
   check_runs_here(plan, devices);
-  const RunFolder folder;
-  const auto file = folder.with_file("plan.json", plan::to_json(plan));
+  const RunDirectory folder;
+  const auto file = folder.add_file("plan.json", plan::to_json(plan));
   const auto text =
-      run_worker(devices, worker_arguments(file, run), folder,
+      run_worker(devices, make_worker_arguments(file, run), folder,
                  run.checkpoints.empty() ? "use --checkpoint DIR to make runs resumable"
                                          : "use --resume to continue from the newest checkpoint");
   Json out = Json::parse(text, nullptr, false);
@@ -59,7 +60,7 @@ Json run_plan(const plan::Plan& plan, const Run& run) {
     throw UserError("runtime", "tandem_worker", "printed no JSON result to stdout");
   }
   out["predicted_step_s"] = plan.iteration.value;
-  out.update(echo_costed(plan));
+  out.update(describe_costed_plan(plan));
   return out;
 }
 

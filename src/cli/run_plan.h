@@ -10,7 +10,7 @@
 
 namespace tandem::cli {
 
-struct Run {
+struct TrainingRun {
   std::int64_t steps = 20;
   std::optional<std::uint64_t> seed = {};  // default: the checkpoint's, or 0
   std::optional<double> rate = {};  // learning rate; default: the checkpoint's, or by optimizer
@@ -27,7 +27,7 @@ struct Run {
 
 // Takes part in a run as one of several processes that a launcher started. The first process has
 // the plan. Returns the exit code.
-int join_run(const Run& run);
+int join_run(const TrainingRun& run);
 
 // Returns whether the times of `machine` are from another computer: it is the built-in `local`,
 // which `tandem profile` replaces.
@@ -35,6 +35,6 @@ bool is_measured_elsewhere(const std::string& machine);
 
 // Trains under `plan`. Returns the worker's report, the predicted step time, and what was run.
 // Throws UserError if this computer cannot run the plan.
-Json run_plan(const plan::Plan& plan, const Run& run);
+Json run_plan(const plan::Plan& plan, const TrainingRun& run);
 
 }  // namespace tandem::cli

@@ -56,7 +56,7 @@ struct Shown {
   std::vector<std::string> derived_inputs = {};  // inputs that the file computes from others
 
   [[nodiscard]] std::int64_t samples() const {
-    return batch ? *batch : strategies::samples_of(graph);
+    return batch ? *batch : strategies::count_samples(graph);
   }
   [[nodiscard]] std::string title() const {
     return batch ? fmt::format("{}, batch {}", name, *batch) : name;
@@ -73,14 +73,14 @@ void refuse(const ShowFlags& flags, const std::vector<std::pair<const char*, boo
   }
 }
 
-Shown show_file(const ShowFlags& flags, const graph::Graph& graph) {
+Shown load_graph_file(const ShowFlags& flags, const graph::Graph& graph) {
   refuse(flags, {{"--batch", flags.batch > 0},
                  {"--dtype", !flags.dtype.empty()},
                  {"--dim", !flags.dims.empty()}});
   return {.name = graph.name(), .batch = {}, .graph = graph};
 }
 
-Shown show_onnx(const ShowFlags& flags) {
+Shown load_onnx(const ShowFlags& flags) {
   refuse(flags, {{"--dtype", !flags.dtype.empty()}});
   import::OnnxOptions options;
   options.batch = flags.batch;
@@ -104,7 +104,7 @@ Shown show_onnx(const ShowFlags& flags) {
   return out;
 }
 
-Shown show_model(const ShowFlags& flags) {
+Shown build_model(const ShowFlags& flags) {
   const auto model = load_model(flags.model);
   if (!flags.dims.empty()) {
     const bool has_sizes = flags.model.find(':') != std::string::npos;
@@ -120,12 +120,14 @@ Shown show_model(const ShowFlags& flags) {
 }
 
 Shown load(const ShowFlags& flags) {
-  if (!std::filesystem::is_regular_file(flags.model)) return show_model(flags);
-  if (import::is_onnx_file(flags.model)) return show_onnx(flags);
+  if (!std::filesystem::is_regular_file(flags.model)) return build_model(flags);
+  if (import::is_onnx_file(flags.model)) return load_onnx(flags);
   const auto text = read_file(flags.model);
-  if (graph::is_graph_text(text)) return show_file(flags, graph::parse_graph(text, flags.model));
-  if (graph::is_graph_json(text)) return show_file(flags, graph::parse_json(text, flags.model));
-  return show_model(flags);
+  if (graph::is_graph_text(text))
+    return load_graph_file(flags, graph::parse_graph(text, flags.model));
+  if (graph::is_graph_json(text))
+    return load_graph_file(flags, graph::parse_graph_json(text, flags.model));
+  return build_model(flags);
 }
 
 Json tensor_json(const graph::Node& node) {
@@ -145,11 +147,11 @@ void add_figures(const strategies::ModelFigures& figures, Json& out) {
   out["lookup_bytes_per_sample"] = figures.lookups.value;
   if (figures.tokens == 0) return;
   out["tokens_per_sample"] = figures.tokens;
-  out["flops_per_token"] = figures.flops_of_token().value;
-  out["lookup_bytes_per_token"] = figures.lookups_of_token().value;
+  out["flops_per_token"] = figures.flops_per_token().value;
+  out["lookup_bytes_per_token"] = figures.lookups_per_token().value;
 }
 
-Json figures(const Shown& shown) {
+Json make_figures(const Shown& shown) {
   const auto& graph = shown.graph;
   std::size_t edges = 0;
   std::map<std::string, int> operators;
@@ -164,13 +166,13 @@ Json figures(const Shown& shown) {
   Json out{{"name", shown.name}};
   if (shown.batch) out["batch"] = *shown.batch;
   out["parameters"] = models::count_parameters(graph);
-  out["weights_bytes"] = static_cast<std::int64_t>(models::weights_bytes(graph).value);
+  out["weights_bytes"] = static_cast<std::int64_t>(models::count_weight_bytes(graph).value);
   out["nodes"] = graph.size();
   out["edges"] = edges;
   out["flops_forward"] = models::count_forward_flops(graph).value;
   out["identity_hash"] = fmt::format("{:016x}", graph.identity_hash());
   out["shape_hash"] = fmt::format("{:016x}", graph.shape_hash());
-  add_figures(strategies::figures_of(graph, shown.samples()), out);
+  add_figures(strategies::compute_figures(graph, shown.samples()), out);
   out["operators"] = operators;
   out["inputs"] = inputs;
   out["outputs"] = outputs;
@@ -182,7 +184,7 @@ Json figures(const Shown& shown) {
 
 // Returns comments on operators and inputs of an imported file that the graph lacks: "# folded: 3
 // Constant, 12 Shape".
-std::string import_comments(const Shown& shown) {
+std::string format_import_comments(const Shown& shown) {
   std::vector<std::string> folded;
   for (const auto& [op, count] : shown.folded) folded.push_back(fmt::format("{} {}", count, op));
   std::string out;
@@ -210,14 +212,14 @@ void show_graph(const ShowFlags& flags) {
       std::cout << graph::to_json(shown.graph);
       return;
     case Form::kJson:
-      print_json(figures(shown));
+      print_json(make_figures(shown));
       return;
     case Form::kDot:
-      std::cout << report::dot(shown.graph, report::blocks_of(shown.graph, alike));
+      std::cout << report::to_dot(shown.graph, report::split_into_blocks(shown.graph, alike));
       return;
     case Form::kText:
     case Form::kWords:
-      std::cout << import_comments(shown)
+      std::cout << format_import_comments(shown)
                 << (flags.unfolded
                         ? graph::to_text(shown.graph)
                         : report::graph_text(shown.graph, shown.title(), shown.samples()));

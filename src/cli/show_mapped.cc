@@ -17,14 +17,14 @@ namespace tandem::cli {
 namespace {
 
 struct View {
-  const Lowered& lowered;
+  const LoweredPlan& lowered;
   report::MappedModel mapped;
-  std::vector<report::Block> blocks;
+  std::vector<report::FoldedBlock> blocks;
 };
 
-View view_of(const Lowered& lowered, bool unfolded) {
-  View out{lowered, report::mapped_model(lowered.program), {}};
-  out.blocks = report::blocks_of(out.mapped.model, [&](graph::NodeId a, graph::NodeId b) {
+View make_view(const LoweredPlan& lowered, bool unfolded) {
+  View out{lowered, report::make_mapped_model(lowered.program), {}};
+  out.blocks = report::split_into_blocks(out.mapped.model, [&](graph::NodeId a, graph::NodeId b) {
     return !unfolded && out.mapped.nodes[a.index()] == out.mapped.nodes[b.index()];
   });
   return out;
@@ -35,12 +35,12 @@ void print_words(const View& view) {
   const auto& machine = view.lowered.machine;
   const auto& program = view.lowered.program;
   const auto& simulation = view.lowered.simulation;
-  std::cout << fmt::format("{}, {}, {}, strategy {}\n", title(view.lowered), name(plan.dtype),
+  std::cout << fmt::format("{}, {}, {}, strategy {}\n", make_title(view.lowered), name(plan.dtype),
                            name(plan.optimizer), plan.strategy);
   const auto& schedule = program.schedule;
   if (schedule.stages > 1 || schedule.micro_batches > 1) {
     std::cout << fmt::format(
-        "{}, {}, {}{}\n", counted(schedule.stages, "stage"),
+        "{}, {}, {}{}\n", pluralize(schedule.stages, "stage"),
         fmt::format("{} micro-batch{}", schedule.micro_batches,
                     schedule.micro_batches == 1 ? "" : "es"),
         name(schedule.order),
@@ -48,12 +48,13 @@ void print_words(const View& view) {
   }
   std::cout << "\n" << report::mapped_text(view.mapped, view.blocks, machine, program);
   std::cout << "\nCommunication, per device and step:\n"
-            << report::traffic_text(report::traffic_of(program, simulation), machine,
+            << report::traffic_text(report::sum_traffic(program, simulation), machine,
                                     program.digits);
-  std::cout << "\nMemory at the peak: " << report::memory_text(predict::memory_of(program)) << "\n";
+  std::cout << "\nMemory at the peak: " << report::memory_text(predict::compute_memory(program))
+            << "\n";
 }
 
-Json figures(const View& view) {
+Json make_figures(const View& view) {
   const auto& plan = view.lowered.plan;
   const auto& machine = view.lowered.machine;
   const auto& program = view.lowered.program;
@@ -62,7 +63,7 @@ Json figures(const View& view) {
   std::size_t edges = 0;
   for (auto id : pcg.ids()) edges += pcg.inputs(id).size();
   Json out{{"name", plan.model}};
-  out.update(echo(plan));
+  out.update(describe_plan(plan));
   if (program.schedule.stages > 1 || program.schedule.micro_batches > 1) {
     out["schedule"] = {{"order", name(program.schedule.order)},
                        {"stages", program.schedule.stages},
@@ -73,33 +74,33 @@ Json figures(const View& view) {
   out["parameters"] = models::count_parameters(view.mapped.model);
   out["iteration_s"] = simulation.iteration.value;
   out["memory_bytes"] = static_cast<std::int64_t>(simulation.memory.value);
-  out["memory"] = report::memory_json(predict::memory_of(program));
+  out["memory"] = report::memory_json(predict::compute_memory(program));
   out["communication"] =
-      report::traffic_json(report::traffic_of(program, simulation), machine, program.digits);
+      report::traffic_json(report::sum_traffic(program, simulation), machine, program.digits);
   out["blocks"] = report::blocks_json(view.mapped, view.blocks, machine, program.digits);
   return out;
 }
 
 }  // namespace
 
-void show_mapped(const Lowered& lowered, Form form, bool unfolded) {
+void show_mapped(const LoweredPlan& lowered, Form form, bool unfolded) {
   const auto& pcg = lowered.program.pcg;
   switch (form) {
     case Form::kWords:
-      print_words(view_of(lowered, unfolded));
+      print_words(make_view(lowered, unfolded));
       return;
     case Form::kText:
       std::cout << (unfolded ? graph::to_text(pcg) : graph::to_folded_text(pcg));
       return;
     case Form::kJson:
-      print_json(figures(view_of(lowered, unfolded)));
+      print_json(make_figures(make_view(lowered, unfolded)));
       return;
     case Form::kGraphJson:
       std::cout << graph::to_json(pcg);
       return;
     case Form::kDot: {
-      const auto view = view_of(lowered, unfolded);
-      std::cout << report::dot(view.mapped, view.blocks, lowered.machine, lowered.program);
+      const auto view = make_view(lowered, unfolded);
+      std::cout << report::to_dot(view.mapped, view.blocks, lowered.machine, lowered.program);
       return;
     }
   }

@@ -14,6 +14,6 @@ enum class Form : std::uint8_t {
 };
 
 // Prints `lowered` in one form. `unfolded`: equal layers are printed one by one.
-void show_mapped(const Lowered& lowered, Form form, bool unfolded);
+void show_mapped(const LoweredPlan& lowered, Form form, bool unfolded);
 
 }  // namespace tandem::cli

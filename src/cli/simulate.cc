@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/advice.h"
 #include "cli/emphasis.h"
-#include "cli/estimated.h"
+#include "cli/estimate_strategy.h"
 #include "cli/host.h"
 #include "cli/lowered.h"
 #include "cli/madmax.h"
@@ -39,7 +39,7 @@ struct SimulateFlags {
 
 // Throws UserError if a flag or the strategy concerns training and the task is inference.
 void check_task(const SimulateFlags& flags) {
-  if (flags.job.task.phase() != lower::Phase::kInference) return;
+  if (flags.job.task.mode() != lower::Mode::kInference) return;
   for (const auto& [flag, why] :
        {std::pair("--optimizer", "updates no weights"),
         std::pair("--stale-weights", "updates no weights"),
@@ -66,7 +66,7 @@ std::optional<Estimated> estimate_job(const SimulateFlags& flags) {
   return estimate_strategy(flags.job, flags.strategy);
 }
 
-Lowered lower_job(const SimulateFlags& flags) {
+LoweredPlan lower_job(const SimulateFlags& flags) {
   if (is_plan_file(flags.job.model_text)) return lower_plan(flags.job, flags.given);
   if (flags.job.machine_text.empty()) {
     (void)load_model(flags.job.model_text);  // reports errors in the model first
@@ -75,69 +75,71 @@ Lowered lower_job(const SimulateFlags& flags) {
   return lower_strategy(flags.job, flags.strategy);
 }
 
-bool infers(const Lowered& s) { return s.program.phase == lower::Phase::kInference; }
+bool is_inference(const LoweredPlan& s) { return s.program.mode == lower::Mode::kInference; }
 
-std::int64_t tokens_of(const Lowered& s) {
+std::int64_t count_tokens(const LoweredPlan& s) {
   return strategies::count_tokens(graph::erase_parallelism(s.plan.mapped.pcg));
 }
 
 // Returns advice on how to change a named strategy; empty for plans.
-Advice advice_on(const SimulateFlags& flags, const std::string& strategy,
-                 const search::Tightest& memory) {
+Advice find_advice(const SimulateFlags& flags, const std::string& strategy,
+                   const search::Tightest& memory) {
   if (is_plan_file(flags.job.model_text) || !is_setting(flags.strategy)) return {};
   return advise(flags.job, strategy, memory.fits());
 }
 
-void print_headline(const Lowered& s, const std::vector<predict::Share>& shares,
+void print_headline(const LoweredPlan& s, const std::vector<predict::Share>& shares,
                     const Advice& advice) {
   std::cout << fmt::format(
-      "{}, {}, {}{}, strategy {}\n\n", title(s), task_of(s.program), name(s.plan.dtype),
-      infers(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
-  std::cout << report::headline_text(s.simulation, {.batch = s.plan.batch,
-                                                    .tokens = tokens_of(s),
-                                                    .memory = s.fullest(),
-                                                    .margin = s.margin_text(),
-                                                    .parallelism = to_text(parallelism_of(s.plan))})
+      "{}, {}, {}{}, strategy {}\n\n", make_title(s), find_task_name(s.program), name(s.plan.dtype),
+      is_inference(s) ? "" : fmt::format(", {}", name(s.plan.optimizer)), s.plan.strategy);
+  std::cout << report::headline_text(s.simulation,
+                                     {.batch = s.plan.batch,
+                                      .tokens = count_tokens(s),
+                                      .memory = s.fullest(),
+                                      .margin = s.margin_text(),
+                                      .parallelism = to_text(compute_parallelism(s.plan))})
             << fitting_line(advice);
   std::cout << fmt::format("  bound by    {}\n\n",
                            report::bound_text(shares, s.simulation, s.machine, s.program.digits))
             << faster_text(advice);
 }
 
-void print(const Lowered& s, const Advice& advice) {
+void print(const LoweredPlan& s, const Advice& advice) {
   const auto shares = predict::break_down(s.program, s.simulation);
-  const auto peak = report::peak_of(s.program, s.fullest().needs);
+  const auto peak = report::find_peak(s.program, s.fullest().needs);
   print_headline(s, shares, advice);
-  std::cout << strong("Time of one step, on the busiest device:") << "\n"
+  std::cout << make_bold("Time of one step, on the busiest device:") << "\n"
             << report::time_table(shares, s.simulation);
   const auto moves = report::communication_text(shares, s.machine, s.program.digits);
   if (!moves.empty()) {
-    std::cout << "\n" << strong("Communication, per device and step:") << "\n" << moves;
+    std::cout << "\n" << make_bold("Communication, per device and step:") << "\n" << moves;
   }
   std::cout << "\n"
-            << strong(fmt::format("Memory at the peak, on the fullest device, in {}:", peak.when))
+            << make_bold(
+                   fmt::format("Memory at the peak, on the fullest device, in {}:", peak.when))
             << "\n"
             << report::memory_table(peak);
 }
 
-Json to_json(const Lowered& s, const Advice& advice) {
-  Json out = echo_costed(s.plan);
-  out["task"] = task_of(s.program);
-  if (infers(s)) out["optimizer"] = nullptr;
+Json simulated_json(const LoweredPlan& s, const Advice& advice) {
+  Json out = describe_costed_plan(s.plan);
+  out["task"] = find_task_name(s.program);
+  if (is_inference(s)) out["optimizer"] = nullptr;
   out.update(simulation_json(
       s.simulation,
-      {.batch = s.plan.batch, .tokens = tokens_of(s), .devices = s.machine.devices()}));
+      {.batch = s.plan.batch, .tokens = count_tokens(s), .devices = s.machine.devices()}));
   const auto memory = s.fullest();
   out.update(limit_json(s.margin, memory.limit));
   out["feasible"] = memory.fits();
   add_advice(out, advice, memory.fits());
   out.update(report::details_json(s.program, s.simulation, s.machine,
-                                  report::peak_of(s.program, memory.needs)));
+                                  report::find_peak(s.program, memory.needs)));
   return out;
 }
 
 // Writes the strategy as a plan, which other commands read.
-void write_plan(const SimulateFlags& flags, const Lowered& s) {
+void write_plan(const SimulateFlags& flags, const LoweredPlan& s) {
   for (const auto* flag : {"--task", "--freeze"}) {
     if (std::ranges::find(flags.given, flag) == flags.given.end()) continue;
     throw UserError("flag", flag, "cannot be used with -o: a plan trains the whole model",
@@ -146,10 +148,10 @@ void write_plan(const SimulateFlags& flags, const Lowered& s) {
   write_file(flags.output, plan::to_json(s.plan));
 }
 
-void write_trace(const SimulateFlags& flags, const Lowered& s) {
+void write_trace(const SimulateFlags& flags, const LoweredPlan& s) {
   const auto trace =
-      report::chrome_trace(s.program, s.machine, s.simulation,
-                           fmt::format("{}, strategy {}", title(s), s.plan.strategy));
+      report::make_chrome_trace(s.program, s.machine, s.simulation,
+                                fmt::format("{}, strategy {}", make_title(s), s.plan.strategy));
   write_file(flags.trace, trace.json);
   if (trace.classes_shown == trace.classes) return;
   remark(
@@ -159,27 +161,27 @@ void write_trace(const SimulateFlags& flags, const Lowered& s) {
 }
 
 void run(const SimulateFlags& flags) {
-  if (flags.madmax.given()) return simulate_madmax(flags.madmax, flags.json);
+  if (flags.madmax.is_given()) return simulate_madmax(flags.madmax, flags.json);
   if (flags.job.model_text.empty()) throw CLI::RequiredError("model");
   check_task(flags);
   expect_writable(flags.output);
   expect_writable(flags.trace);
   if (const auto estimated = estimate_job(flags)) {
-    note_peak(estimated->machine, estimated->plan.dtype);
-    const auto advice = advice_on(flags, estimated->plan.strategy, estimated->memory);
+    note_missing_peak(estimated->machine, estimated->plan.dtype);
+    const auto advice = find_advice(flags, estimated->plan.strategy, estimated->memory);
     if (flags.json) return print_json(to_json(*estimated, advice));
     return print(*estimated, advice);
   }
   const auto s = lower_job(flags);
-  note_peak(s.machine, s.plan.dtype);
+  note_missing_peak(s.machine, s.plan.dtype);
   if (!flags.output.empty()) write_plan(flags, s);
   if (!flags.trace.empty()) write_trace(flags, s);
   if (flags.tasks) {
     std::cout << lower::to_text(s.program);
     return;
   }
-  const auto advice = advice_on(flags, s.plan.strategy, s.fullest());
-  if (flags.json) return print_json(to_json(s, advice));
+  const auto advice = find_advice(flags, s.plan.strategy, s.fullest());
+  if (flags.json) return print_json(simulated_json(s, advice));
   print(s, advice);
 }
 
@@ -202,11 +204,11 @@ void add_simulate(CLI::App& app, int& /*exit_code*/) {
   flags->job.add_memory_flags(*command);
   flags->job.task.add_flags(*command);
   command
-      ->add_option("--recompute", flags->job.beside.recompute,
+      ->add_option("--recompute", flags->job.setting_flags.recompute,
                    "activations to recompute in the backward pass (activation checkpointing)")
       ->check(CLI::IsMember({"none", "selective", "save_matmuls", "full"}));
   command
-      ->add_option("--schedule", flags->job.beside.schedule,
+      ->add_option("--schedule", flags->job.setting_flags.schedule,
                    "schedule of a pipeline (megatron:pp=N)")
       ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved"}));
   command->add_flag("--exact", flags->exact, "simulate every task, also for large networks");

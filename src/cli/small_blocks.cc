@@ -27,20 +27,20 @@ constexpr std::size_t kPage = std::size_t{1} << 16U;
 constexpr std::size_t kReserved = std::size_t{1} << 36U;  // size of the address range: 64 GiB
 constexpr std::size_t kLongest = std::size_t{1} << 18U;   // limit of bytes in a thread's list
 
-struct Block {
-  Block* next;
+struct FreeBlock {
+  FreeBlock* next;
 };
 
-struct List {
-  Block* first = nullptr;
+struct FreeList {
+  FreeBlock* first = nullptr;
   std::size_t count = 0;
 
-  void push(Block* block) {
+  void push(FreeBlock* block) {
     block->next = first;
     first = block;
     ++count;
   }
-  Block* pop() {
+  FreeBlock* pop() {
     auto* block = first;
     first = block->next;
     --count;
@@ -50,12 +50,12 @@ struct List {
 
 // Lists shared by all threads: for each block size a stack of lists.
 struct Shared {
-  struct Chain {
+  struct FreeListStack {
     std::mutex mutex;
-    std::array<List, 1024> lists;
+    std::array<FreeList, 1024> lists;
     std::size_t count = 0;
   };
-  std::array<Chain, kSizes> chains;
+  std::array<FreeListStack, kSizes> chains;
 };
 
 // State without constructors and destructors: it is used before the first object is constructed and
@@ -65,10 +65,10 @@ constinit std::atomic<std::byte*> range = nullptr;
 constinit std::atomic<std::size_t> pages_taken = 0;
 constinit std::array<std::uint8_t, kReserved / kPage> size_of_page = {};
 
-thread_local constinit std::array<List, kSizes> lists = {};
+thread_local constinit std::array<FreeList, kSizes> lists = {};
 
 // Moves `list` to the shared lists of its size. Returns false if they are full.
-bool give(List& list, std::size_t size) {
+bool share_list(FreeList& list, std::size_t size) {
   auto& chain = shared.chains[size];
   const std::scoped_lock lock(chain.mutex);
   if (chain.count == chain.lists.size()) return false;
@@ -81,13 +81,13 @@ bool give(List& list, std::size_t size) {
 struct Leaving {
   ~Leaving() {
     for (std::size_t size = 0; size < kSizes; ++size) {
-      if (lists[size].first != nullptr) give(lists[size], size);
+      if (lists[size].first != nullptr) share_list(lists[size], size);
     }
   }
 };
 
 // Returns the begin of the address range, which the first call reserves; null if that failed.
-std::byte* reserved() {
+std::byte* reserve_range() {
   static std::byte* const begin = [] {
     constexpr int kKind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     auto* at = mmap(nullptr, kReserved + kPage, PROT_READ | PROT_WRITE, kKind, -1, 0);
@@ -101,7 +101,7 @@ std::byte* reserved() {
 }
 
 // Fills an empty list from the shared lists or a new page. Returns false if the range is used up.
-bool refill(List& list, std::size_t size) {
+bool refill(FreeList& list, std::size_t size) {
   static thread_local const Leaving leaving;
   {
     auto& chain = shared.chains[size];
@@ -111,7 +111,7 @@ bool refill(List& list, std::size_t size) {
       return true;
     }
   }
-  auto* begin = reserved();
+  auto* begin = reserve_range();
   if (begin == nullptr || pages_taken.load() >= size_of_page.size()) return false;
   const auto page = pages_taken++;
   if (page >= size_of_page.size()) return false;
@@ -119,12 +119,12 @@ bool refill(List& list, std::size_t size) {
   const auto bytes = (size + 1) * kStep;
   auto* at = begin + page * kPage;
   for (std::size_t i = kPage / bytes; i-- > 0;) {
-    list.push(reinterpret_cast<Block*>(at + i * bytes));
+    list.push(reinterpret_cast<FreeBlock*>(at + i * bytes));
   }
   return true;
 }
 
-void* large(std::size_t bytes) {
+void* allocate_large(std::size_t bytes) {
   if (auto* block = std::malloc(bytes)) return block;
   throw std::bad_alloc();
 }
@@ -137,17 +137,17 @@ void release(void* block) {
   }
   const std::size_t size = size_of_page[offset / kPage];
   auto& list = lists[size];
-  list.push(static_cast<Block*>(block));
-  if (list.count * (size + 1) * kStep > kLongest) give(list, size);
+  list.push(static_cast<FreeBlock*>(block));
+  if (list.count * (size + 1) * kStep > kLongest) share_list(list, size);
 }
 
 }  // namespace
 
 void* operator new(std::size_t bytes) {
-  if (bytes > kLargest) return large(bytes);
+  if (bytes > kLargest) return allocate_large(bytes);
   const auto size = bytes == 0 ? 0 : (bytes - 1) / kStep;
   auto& list = lists[size];
-  if (list.first == nullptr && !refill(list, size)) return large(bytes);
+  if (list.first == nullptr && !refill(list, size)) return allocate_large(bytes);
   return list.pop();
 }
 void* operator new[](std::size_t bytes) { return operator new(bytes); }

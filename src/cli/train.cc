@@ -21,7 +21,7 @@ struct TrainFlags {
   Job job;
   std::int64_t devices = 0;
   std::string strategy;
-  Run run;
+  TrainingRun run;
   std::vector<std::string> not_with_a_plan;      // given flags that a plan excludes
   std::vector<std::string> not_with_a_strategy;  // given flags that --strategy excludes
 };
@@ -37,7 +37,7 @@ plan::Plan read_plan_for(const TrainFlags& flags) {
   if (flags.devices > 0 && flags.devices != devices) {
     throw UserError(
         "plan", path,
-        fmt::format("is for {}, and --devices is {}", counted(devices, "device"), flags.devices),
+        fmt::format("is for {}, and --devices is {}", pluralize(devices, "device"), flags.devices),
         fmt::format("use --devices {}, or make a plan for --machine local:{}", devices,
                     flags.devices));
   }
@@ -46,8 +46,9 @@ plan::Plan read_plan_for(const TrainFlags& flags) {
 
 // Returns the default number of processes: one per GPU or per core, or the number that a launcher
 // started.
-std::int64_t default_devices(const std::string& kind) {
-  return kind == "cpu" || launched() ? default_processes() : visible_devices(kind);
+std::int64_t count_default_devices(const std::string& kind) {
+  return kind == "cpu" || detect_launcher() ? count_default_processes()
+                                            : count_visible_devices(kind);
 }
 
 plan::Plan choose_plan(const TrainFlags& flags) {
@@ -58,7 +59,7 @@ plan::Plan choose_plan(const TrainFlags& flags) {
                     "leave out one of the two");
   }
   Job job = flags.job;
-  const auto devices = flags.devices > 0 ? flags.devices : default_devices(flags.run.device);
+  const auto devices = flags.devices > 0 ? flags.devices : count_default_devices(flags.run.device);
   job.machine_text = fmt::format("local:{}", devices);
   const auto setup = resolve_for_training(job);
   if (flags.strategy.empty()) {
@@ -73,11 +74,11 @@ plan::Plan choose_plan(const TrainFlags& flags) {
   const auto limits = setup.memory_limits();
   const auto costed = cost_named_strategy(setup, flags.strategy);
   if (!costed.feasible) {
-    throw UserError(
-        "plan", costed.name,
-        fmt::format("needs {}", search::shortage_text(search::tightest(costed.simulation, limits),
-                                                      setup.machine, setup.margin_text())),
-        "change --memory or --margin, or use a smaller --batch or more --devices");
+    throw UserError("plan", costed.name,
+                    fmt::format("needs {}", search::format_shortage(
+                                                search::find_tightest(costed.simulation, limits),
+                                                setup.machine, setup.margin_text())),
+                    "change --memory or --margin, or use a smaller --batch or more --devices");
   }
   return make_plan(setup, costed);
 }
@@ -124,8 +125,8 @@ void print(const Json& result) {
 void train(const TrainFlags& flags, int& exit_code) {
   check_worker_is_built("train");
   // Reports missing GPUs before planning.
-  if (flags.run.device != "cpu") visible_devices(flags.run.device);
-  if (const auto world = launched(); world && world->rank > 0) {
+  if (flags.run.device != "cpu") count_visible_devices(flags.run.device);
+  if (const auto world = detect_launcher(); world && world->rank > 0) {
     exit_code = join_run(flags.run);
     return;
   }
@@ -206,10 +207,10 @@ void add_train(CLI::App& app, int& exit_code) {
          {"--batch",       "--optimizer", "--dtype",          "--master",  "--grad-dtype",
           "--strategy",    "--memory",    "--margin",         "--dims",    "--stale-weights",
           "--no-pipeline", "--budget",    "--max-candidates", "--threads", "--pipeline",
-          "--search",      "--without",   "--alpha",          "--k",       "--max-rewritings"}) {
+          "--search",      "--without",   "--alpha",          "--k",       "--max-rewrites"}) {
       if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
     }
-    for (const char* flag : {"--search", "--without", "--alpha", "--k", "--max-rewritings"}) {
+    for (const char* flag : {"--search", "--without", "--alpha", "--k", "--max-rewrites"}) {
       if (command->count(flag) > 0) flags->not_with_a_strategy.emplace_back(flag);
     }
     train(*flags, exit_code);

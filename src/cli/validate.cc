@@ -31,14 +31,14 @@ struct ValidateFlags {
   std::size_t fit_records = 120;
 };
 
-std::vector<Record> selected(const ValidateFlags& flags) {
+std::vector<Record> select_records(const ValidateFlags& flags) {
   auto records = validate::parse_records(read_file(flags.file), flags.file);
   if (!flags.group.empty()) {
     std::vector<std::string> groups;
     groups.reserve(records.size());
     for (const auto& r : records) groups.push_back(r.group);
     if (std::ranges::find(groups, flags.group) == groups.end()) {
-      const auto near = nearest(flags.group, groups);
+      const auto near = find_nearest(flags.group, groups);
       throw UserError("flag", "--group", fmt::format("there is no group '{}'", flags.group),
                       near.empty() ? "" : "did you mean '" + near + "'?");
     }
@@ -63,22 +63,22 @@ Json sections_json(const Fits& fits) {
   return out;
 }
 
-void print(const validate::Report& report, const Fits& fits, const ValidateFlags& flags) {
+void print(const validate::ValidationReport& report, const Fits& fits, const ValidateFlags& flags) {
   if (flags.json) {
     auto json = report::validation_json(report);
     if (flags.fit) json["software"] = sections_json(fits);
     return print_json(json);
   }
   for (const auto& [stack, fit] : fits) {
-    if (fit.n > 0) std::cout << validate::section_text(stack, fit) << "\n";
+    if (fit.n > 0) std::cout << validate::format_software_profile(stack, fit) << "\n";
   }
   std::cout << (flags.markdown ? report::validation_markdown(report)
                                : report::validation_text(report));
 }
 
 void run(const ValidateFlags& flags) {
-  const auto records = selected(flags);
-  const auto threads = threads_of(flags.threads);
+  const auto records = select_records(flags);
+  const auto threads = resolve_thread_count(flags.threads);
   validate::RunOptions options;
   options.threads = threads;
   Progress progress;
@@ -88,12 +88,12 @@ void run(const ValidateFlags& flags) {
   Fits fits;
   if (flags.fit) {
     fits = validate::fit(
-        records, {.parameters = validate::parameters_named(flags.parameters),
+        records, {.parameters = validate::parse_parameters(flags.parameters),
                   .most = flags.fit_records,
                   .threads = threads,
                   .leave_one_out = !flags.leave_out.empty(),
                   .progress = [&](const std::string& what) { progress.show("fitting " + what); }});
-    options.predictor = validate::fitted_predictor(fits);
+    options.predictor = validate::make_fitted_predictor(fits);
   }
   print(validate::validate(records, options), fits, flags);
 }

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/setting_groups.h"
 #include "strategies/setting_key.h"
-#include "strategies/wide_grid.h"
 
 namespace tandem::cli {
 
@@ -32,7 +32,7 @@ struct FlagsOf {
 
   CLI::Option* find(const std::string& key) { return app.get_option_no_throw("--" + key); }
 
-  std::string names() {
+  std::string list_names() {
     std::vector<std::string> out;
     for (const auto* option : app.get_options()) out.push_back(option->get_lnames()[0]);
     std::erase(out, "machine");  // --machine takes several machines itself
@@ -61,7 +61,7 @@ struct FlagsOf {
 // Returns the key of a strategy's setting without its prefix: "strategy.tp" -> "tp", "tp" -> "tp".
 // Returns nullopt for other keys. Kinds of layers need the prefix, since some hyperparameters of
 // models have the same names.
-std::optional<std::string> setting_key(const std::string& key) {
+std::optional<std::string> parse_setting_key(const std::string& key) {
   const bool is_said = key.starts_with(kOfStrategy);
   const auto name = is_said ? key.substr(kOfStrategy.size()) : key;
   const bool is_layer = is_said && strategies::parse_layer_kind(name).has_value();
@@ -71,28 +71,29 @@ std::optional<std::string> setting_key(const std::string& key) {
   return name;
 }
 
-std::string setting_names() {
+std::string list_setting_names() {
   std::vector<std::string> out;
-  for (const auto& key : strategies::setting_keys()) {
-    if (setting_key(std::string(key.name))) out.emplace_back(key.name);
+  for (const auto& key : strategies::get_setting_keys()) {
+    if (parse_setting_key(std::string(key.name))) out.emplace_back(key.name);
   }
   return join(out, " ") + " strategy.LAYER";
 }
 
 enum class What : std::uint8_t { kScale, kSoftware, kField, kSetting, kFlag, kHyperparameter };
 
-What what_is(const std::string& key) {
+What classify_key(const std::string& key) {
   if (key == "scale") return What::kScale;
   if (key == "software") return What::kSoftware;
   if (machine::is_field_path(key)) return What::kField;
-  if (setting_key(key)) return What::kSetting;
+  if (parse_setting_key(key)) return What::kSetting;
   Job job;
   return FlagsOf(job).find(key) != nullptr ? What::kFlag : What::kHyperparameter;
 }
 
 // Returns the text of `model` with a hyperparameter set: "mlp:layers=4", "layers", "8" ->
 // "mlp:layers=8".
-std::string model_with(const std::string& model, const std::string& key, const std::string& value) {
+std::string with_hyperparameter(const std::string& model, const std::string& key,
+                                const std::string& value) {
   const auto colon = std::filesystem::is_regular_file(model) ? std::string::npos : model.find(':');
   std::vector<std::string> overrides;
   if (colon != std::string::npos) {
@@ -106,7 +107,7 @@ std::string model_with(const std::string& model, const std::string& key, const s
 
 // Returns the text of `machine` with a software profile: "dgx_a100:4", "eager" ->
 // "dgx_a100:4,software=eager". "none" removes the profile.
-std::string machine_with(const std::string& machine, const std::string& software) {
+std::string with_software(const std::string& machine, const std::string& software) {
   const auto name = machine.substr(0, machine.find(",software="));
   return software == "none" ? name : fmt::format("{},software={}", name, software);
 }
@@ -117,11 +118,11 @@ bool is_group(const std::string& strategy) {
 }
 
 std::string with_settings(std::string strategy, const search::Values& settings) {
-  for (const auto& [key, value] : settings) strategy = strategies::with_key(strategy, key, value);
+  for (const auto& [key, value] : settings) strategy = strategies::set_key(strategy, key, value);
   return strategy;
 }
 
-bool has(const strategies::Setting& setting, const std::string& key) {
+bool has_key(const strategies::Setting& setting, const std::string& key) {
   const auto* known = strategies::find_setting_key(key);
   return known == nullptr ? setting.family == strategies::Family::kMadmax
                           : known->belongs_to(setting.family);
@@ -129,11 +130,11 @@ bool has(const strategies::Setting& setting, const std::string& key) {
 
 // Removes the strategies from a group that lack one of the varied settings: only megatron remains
 // of "all" if `tp` is varied. Throws UserError if none remains.
-void keep_those_with(const search::Values& settings, const std::string& group,
-                     std::vector<strategies::Setting>& from) {
+void drop_settings_without(const search::Values& settings, const std::string& group,
+                           std::vector<strategies::Setting>& from) {
   for (const auto& value : settings) {
     const auto& key = value.first;
-    std::erase_if(from, [&](const auto& setting) { return !has(setting, key); });
+    std::erase_if(from, [&](const auto& setting) { return !has_key(setting, key); });
     if (!from.empty()) continue;
     const auto* known = strategies::find_setting_key(key);
     throw UserError("flag", "--vary",
@@ -154,14 +155,14 @@ void leave_dp_open(const search::Values& settings, strategies::Setting& setting)
 }
 
 // Collects complete settings of strategies. Impossible ones are recorded with the reason.
-class Collection {
+class SettingCollection {
  public:
-  explicit Collection(const strategies::Problem& problem) : problem_(problem) {}
+  explicit SettingCollection(const strategies::Problem& problem) : problem_(problem) {}
 
   // Adds the settings of a group, or of the text of one strategy.
   void add(const std::string& strategy) {
     try {
-      for (auto& setting : strategies::settings_named(strategy, problem_)) {
+      for (auto& setting : strategies::list_named_settings(strategy, problem_)) {
         // Strategies that differed only in a varied setting are equal now.
         if (std::ranges::find(out_.possible, setting) != out_.possible.end()) continue;
         out_.possible.push_back(std::move(setting));
@@ -169,7 +170,7 @@ class Collection {
     } catch (const UserError& error) {
       if (error.kind != "strategy") throw;
       if (!first_) first_ = error;
-      out_.refused.push_back({0, strategy, search::reason(error.message, error.hint)});
+      out_.refused.push_back({0, strategy, search::format_reason(error.message, error.hint)});
     }
   }
 
@@ -185,7 +186,7 @@ class Collection {
   std::optional<UserError> first_;
 };
 
-void put(search::Values& settings, const std::string& key, const std::string& value) {
+void add_setting_value(search::Values& settings, const std::string& key, const std::string& value) {
   const auto is_same = [&](const auto& other) { return other.first == key; };
   if (std::ranges::any_of(settings, is_same)) {
     throw UserError("flag", "--vary", fmt::format("'{}' is given twice", key),
@@ -197,43 +198,45 @@ void put(search::Values& settings, const std::string& key, const std::string& va
 
 }  // namespace
 
-bool is_strategy_key(const std::string& key) { return what_is(key) == What::kSetting; }
+bool is_strategy_key(const std::string& key) { return classify_key(key) == What::kSetting; }
 
-bool is_hyperparameter(const std::string& key) { return what_is(key) == What::kHyperparameter; }
+bool is_hyperparameter(const std::string& key) {
+  return classify_key(key) == What::kHyperparameter;
+}
 
 void vary(Variant& variant, const std::string& key, const std::string& value) {
   auto& job = variant.job;
-  switch (what_is(key)) {
+  switch (classify_key(key)) {
     case What::kScale:
       job.scale = machine::parse_scale(value);
       return;
     case What::kSoftware:
-      job.machine_text = machine_with(job.machine_text, value);
+      job.machine_text = with_software(job.machine_text, value);
       return;
     case What::kField:
       job.machine_fields.push_back({key, value});
       return;
     case What::kSetting:
-      put(variant.settings, *setting_key(key), value);
+      add_setting_value(variant.settings, *parse_setting_key(key), value);
       return;
     case What::kFlag:
       FlagsOf(job).set(key, value);
       return;
     case What::kHyperparameter:
-      job.model_text = model_with(job.model_text, key, value);
+      job.model_text = with_hyperparameter(job.model_text, key, value);
       return;
   }
 }
 
-VariantSettings settings_of(const Variant& variant, const strategies::Problem& problem) {
-  Collection out(problem);
+VariantSettings list_settings(const Variant& variant, const strategies::Problem& problem) {
+  SettingCollection out(problem);
   for (const auto& name : variant.strategies) {
     if (!is_group(name) || variant.settings.empty()) {
       out.add(with_settings(name, variant.settings));
       continue;
     }
-    auto group = strategies::settings_named(name, problem);
-    keep_those_with(variant.settings, name, group);
+    auto group = strategies::list_named_settings(name, problem);
+    drop_settings_without(variant.settings, name, group);
     for (auto& setting : group) {
       leave_dp_open(variant.settings, setting);
       out.add(with_settings(to_text(setting), variant.settings));
@@ -260,7 +263,7 @@ void check_axes(const std::vector<search::Axis>& axes, const std::string& model)
         fmt::format(
             "use a flag: {} scale; a hyperparameter of {}: {}; a setting of strategies: {}; "
             "or of the machine: software device.FIELD level.NAME.FIELD",
-            FlagsOf(job).names(), loaded.spec->name, join(own, " "), setting_names()));
+            FlagsOf(job).list_names(), loaded.spec->name, join(own, " "), list_setting_names()));
   }
 }
 

@@ -33,7 +33,7 @@ struct VariantSettings {
 };
 // Returns the strategies of `variant` with its settings applied. Of a group, only strategies that
 // have all the settings remain. Throws UserError if none has them, or if no strategy is possible.
-VariantSettings settings_of(const Variant& variant, const strategies::Problem& problem);
+VariantSettings list_settings(const Variant& variant, const strategies::Problem& problem);
 
 // Throws UserError if the key of an axis cannot be varied for `model`; the hint lists all keys.
 void check_axes(const std::vector<search::Axis>& axes, const std::string& model);

@@ -18,25 +18,25 @@ namespace tandem::data {
 namespace {
 
 template <class T>
-double element(const char* at) {
+double load_element(const char* at) {
   T value;
   std::memcpy(&value, at, sizeof(T));
   return static_cast<double>(value);
 }
 
-struct ElementType {
+struct NumpyType {
   std::int64_t bytes = 0;
   double (*read)(const char*) = nullptr;
 };
 
-const std::map<std::string_view, ElementType>& element_types() {
-  static const auto* const kAll = new std::map<std::string_view, ElementType>{
-      {"<f4", {4, element<float>}},        {"<f8", {8, element<double>}},
-      {"|i1", {1, element<std::int8_t>}},  {"|u1", {1, element<std::uint8_t>}},
-      {"<i2", {2, element<std::int16_t>}}, {"<u2", {2, element<std::uint16_t>}},
-      {"<i4", {4, element<std::int32_t>}}, {"<u4", {4, element<std::uint32_t>}},
-      {"<i8", {8, element<std::int64_t>}}, {"<u8", {8, element<std::uint64_t>}},
-      {"|b1", {1, element<std::uint8_t>}},
+const std::map<std::string_view, NumpyType>& element_types() {
+  static const auto* const kAll = new std::map<std::string_view, NumpyType>{
+      {"<f4", {4, load_element<float>}},        {"<f8", {8, load_element<double>}},
+      {"|i1", {1, load_element<std::int8_t>}},  {"|u1", {1, load_element<std::uint8_t>}},
+      {"<i2", {2, load_element<std::int16_t>}}, {"<u2", {2, load_element<std::uint16_t>}},
+      {"<i4", {4, load_element<std::int32_t>}}, {"<u4", {4, load_element<std::uint32_t>}},
+      {"<i8", {8, load_element<std::int64_t>}}, {"<u8", {8, load_element<std::uint64_t>}},
+      {"|b1", {1, load_element<std::uint8_t>}},
   };
   return *kAll;
 }
@@ -66,7 +66,7 @@ class Array {
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
             std::span<double> to) const {
-    file_.check_whole();
+    file_.check_not_truncated();
     const auto* at = file_.bytes().data() + begin_ + (sample * inner_ + first) * type_.bytes;
     for (auto& value : to) {
       value = type_.read(at);
@@ -97,15 +97,15 @@ class Array {
     if (length > bytes.size() - begin_) fail("has a truncated header");
     const auto header = bytes.substr(begin_, length);
     begin_ += length;
-    const auto descr = between(header, "'descr':", ",");
+    const auto descr = find_between(header, "'descr':", ",");
     const auto type = descr.size() > 2 ? element_types().find(descr.substr(1, descr.size() - 2))
                                        : element_types().end();
     if (type == element_types().end())
       fail(fmt::format("has the unsupported element type {}", descr));
     type_ = type->second;
-    if (between(header, "'fortran_order':", ",") != "False")
+    if (find_between(header, "'fortran_order':", ",") != "False")
       fail("is stored in Fortran order, which is not supported");
-    const auto shape = between(header, "'shape': (", ")");
+    const auto shape = find_between(header, "'shape': (", ")");
     bool is_first = true;
     for (auto size : split(shape, ',')) {
       if (size.empty()) continue;
@@ -119,8 +119,8 @@ class Array {
     }
   }
 
-  std::string_view between(std::string_view header, std::string_view begin,
-                           std::string_view end) const {
+  std::string_view find_between(std::string_view header, std::string_view begin,
+                                std::string_view end) const {
     const auto at = header.find(begin);
     if (at == std::string_view::npos) fail(fmt::format("has no {} in its header", begin));
     const auto from = header.substr(at + begin.size());
@@ -132,16 +132,16 @@ class Array {
   std::string path_;
   MappedFile file_;
   std::size_t begin_ = 0;  // Offset of the elements
-  ElementType type_;
+  NumpyType type_;
   std::int64_t count_ = 0;
   std::int64_t per_sample_ = 1;
   std::int64_t inner_ = 1;
 };
 
 // Returns the files that the model needs: "image.npy, target.npy".
-std::string files_of(const graph::Graph& model) {
+std::string list_needed_files(const graph::Graph& model) {
   std::vector<std::string> out;
-  for (auto id : inputs_of(model)) out.push_back(model.node(id).name + ".npy");
+  for (auto id : list_inputs(model)) out.push_back(model.node(id).name + ".npy");
   return join(out, ", ");
 }
 
@@ -149,7 +149,7 @@ class Arrays : public Samples {
  public:
   Arrays(const std::string& folder, const graph::Graph& model) {
     std::optional<std::string> first;
-    for (auto id : inputs_of(model)) {
+    for (auto id : list_inputs(model)) {
       const auto& input = model.node(id);
       const auto path = fmt::format("{}/{}.npy", folder, input.name);
       std::error_code ignored;
@@ -157,7 +157,7 @@ class Arrays : public Samples {
         throw UserError("data", folder, fmt::format("has no file {}.npy", input.name),
                         fmt::format("write one file per input with numpy.save: {}; or use a "
                                     "directory of images with one subdirectory per class",
-                                    files_of(model)));
+                                    list_needed_files(model)));
       }
       const auto& array = arrays_.try_emplace(input.name, path, input).first->second;
       if (first && array.count() != count_) {

@@ -23,11 +23,11 @@ constexpr std::size_t kFields = 1 + kCounts + kCategories;
 constexpr std::string_view kIndex = "index";
 
 // First field of an input, and number of its fields; 0 if the logs have no such input.
-struct Fields {
+struct CriteoFields {
   std::size_t first = 0;
   std::int64_t count = 0;
 };
-Fields fields_of(const graph::Node& input) {
+CriteoFields find_fields(const graph::Node& input) {
   if (input.name == "target") return {0, 1};
   if (input.name == "dense") return {1, kCounts};
   if (!input.name.starts_with(kIndex)) return {};
@@ -52,10 +52,10 @@ class Criteo : public Samples {
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
             std::span<double> to) const override {
-    file_.check_whole();
-    const auto fields = fields_in(sample);
-    auto field = fields_of(input).first + static_cast<std::size_t>(first);
-    for (auto& value : to) value = number(input, fields[field++], sample);
+    file_.check_not_truncated();
+    const auto fields = split_fields(sample);
+    auto field = find_fields(input).first + static_cast<std::size_t>(first);
+    for (auto& value : to) value = parse_number(input, fields[field++], sample);
   }
 
  private:
@@ -65,7 +65,7 @@ class Criteo : public Samples {
         "expected a label 0 or 1, 13 integers and 26 hexadecimal numbers, separated by tabs");
   }
 
-  [[nodiscard]] std::array<std::string_view, kFields> fields_in(std::int64_t sample) const {
+  [[nodiscard]] std::array<std::string_view, kFields> split_fields(std::int64_t sample) const {
     const auto bytes = file_.bytes();
     auto at = begins_[static_cast<std::size_t>(sample / kStride)];
     for (auto i = sample % kStride; i > 0; --i) at = bytes.find('\n', at) + 1;
@@ -83,8 +83,8 @@ class Criteo : public Samples {
     return out;
   }
 
-  [[nodiscard]] double number(const graph::Node& input, std::string_view field,
-                              std::int64_t sample) const {
+  [[nodiscard]] double parse_number(const graph::Node& input, std::string_view field,
+                                    std::int64_t sample) const {
     const bool is_category = input.name.starts_with(kIndex);
     std::int64_t value = 0;
     const auto* const end = field.data() + field.size();
@@ -109,9 +109,9 @@ class Criteo : public Samples {
 }  // namespace
 
 std::unique_ptr<const Samples> open_criteo(const std::string& path, const graph::Graph& model) {
-  for (auto id : inputs_of(model)) {
+  for (auto id : list_inputs(model)) {
     const auto& input = model.node(id);
-    if (fields_of(input).count == sample_shape(input).count()) continue;
+    if (find_fields(input).count == sample_shape(input).count()) continue;
     throw UserError("data", path,
                     fmt::format("holds Criteo click logs (13 counts and 26 categories), which do "
                                 "not fit input %{} of {} with {} elements per sample",

@@ -13,9 +13,9 @@ namespace tandem::data {
 namespace {
 
 // Hashes the first, the middle and the last sample.
-std::string identity_of(const Samples& samples, const graph::Graph& model) {
+std::string compute_identity(const Samples& samples, const graph::Graph& model) {
   Hash hash = 0;
-  for (auto id : inputs_of(model)) {
+  for (auto id : list_inputs(model)) {
     const auto& input = model.node(id);
     std::vector<double> elements(static_cast<std::size_t>(sample_shape(input).count()));
     Hash own = hash_text(input.name);
@@ -32,7 +32,7 @@ std::string identity_of(const Samples& samples, const graph::Graph& model) {
 
 Dataset::Dataset(const std::string& path, const graph::Graph& model, std::uint64_t seed)
     : samples_(open_samples(path, model)), seed_(seed) {
-  for (auto id : inputs_of(model)) {
+  for (auto id : list_inputs(model)) {
     const auto& input = model.node(id);
     const auto& sizes = input.type.shape.sizes;
     const auto own = sizes.rank() == 0 ? 0 : sizes[0];
@@ -43,7 +43,7 @@ Dataset::Dataset(const std::string& path, const graph::Graph& model, std::uint64
     }
     batch_ = own;
   }
-  identity_ = identity_of(*samples_, model);
+  identity_ = compute_identity(*samples_, model);
 }
 
 std::int64_t Dataset::sample_at(std::int64_t step, std::int64_t row, std::int64_t batch) const {
@@ -74,7 +74,7 @@ void Dataset::read_ahead(std::int64_t step) const {
   std::ranges::sort(rows_);
   rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   for (auto& row : rows_) row = sample_at(step, row, batch_);
-  samples_->expect(rows_);
+  samples_->prefetch(rows_);
   rows_.clear();
 }
 

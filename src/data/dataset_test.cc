@@ -19,18 +19,18 @@ namespace fs = std::filesystem;
 
 class DatasetTest : public testing::Test {
  protected:
-  DatasetTest() : folder_(fs::temp_directory_path() / fmt::format("tandem_data_{}", getpid())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+  DatasetTest() : directory_(fs::temp_directory_path() / fmt::format("tandem_data_{}", getpid())) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
   }
-  ~DatasetTest() override { fs::remove_all(folder_); }
+  ~DatasetTest() override { fs::remove_all(directory_); }
 
   std::string write(const std::string& name, const std::string& bytes) const {
-    const auto path = (folder_ / name).string();
+    const auto path = (directory_ / name).string();
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
-  [[nodiscard]] std::string folder() const { return folder_.string(); }
+  [[nodiscard]] std::string directory() const { return directory_.string(); }
 
   // Writes an array like numpy.save.
   void write_array(const std::string& input, const std::string& descr, const std::string& shape,
@@ -44,7 +44,7 @@ class DatasetTest : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  fs::path directory_;
 };
 
 template <class T>
@@ -136,7 +136,7 @@ TEST_F(DatasetTest, ArraysAreReadByName) {
   const auto model = language_model();
   write_array("tokens", "<i4", "(2, 3)", bytes_of<std::int32_t>({1, 2, 3, 4, 5, 6}));
   write_array("target", "|u1", "(2, 3)", bytes_of<std::uint8_t>({7, 8, 9, 250, 251, 252}));
-  const auto samples = open_samples(folder(), model);
+  const auto samples = open_samples(directory(), model);
   EXPECT_EQ(samples->count(), 2);
   EXPECT_EQ(read(*samples, input(model, "tokens"), 1, 3), (std::vector<double>{4, 5, 6}));
   EXPECT_EQ(read(*samples, input(model, "target"), 1, 3), (std::vector<double>{250, 251, 252}));
@@ -149,7 +149,7 @@ TEST_F(DatasetTest, ArraysOfFloats) {
   write_array("index0", "<i8", "(3,)", bytes_of<std::int64_t>({99, 98, 97}));
   write_array("index25", "<u2", "(3, 1)", bytes_of<std::uint16_t>({0, 1, 2}));
   write_array("target", "<f8", "(3, 1)", bytes_of<double>({0, 1, 0.5}));
-  const auto samples = open_samples(folder(), model);
+  const auto samples = open_samples(directory(), model);
   EXPECT_EQ(samples->count(), 3);
   EXPECT_EQ(read(*samples, input(model, "dense"), 2, 13)[12], 0.25);
   EXPECT_EQ(read(*samples, input(model, "index0"), 2, 1)[0], 97);
@@ -212,7 +212,7 @@ TEST_F(DatasetTest, SaysWhatIsWrong) {
     return error_of([&] {
       const Dataset data(path, model, 0);
       std::vector<double> to(1);
-      for (auto id : inputs_of(model)) {
+      for (auto id : list_inputs(model)) {
         for (std::int64_t step = 0; step < data.samples(); ++step)
           data.read(model.node(id), step, 0, to);
       }
@@ -223,8 +223,8 @@ TEST_F(DatasetTest, SaysWhatIsWrong) {
     const auto text = said(path, model);
     EXPECT_NE(text.find(what), std::string::npos) << text;
   };
-  expect(folder() + "/none.bin", words, "cannot be read");
-  expect(folder() + "/none", words, "cannot be read");
+  expect(directory() + "/none.bin", words, "cannot be read");
+  expect(directory() + "/none", words, "cannot be read");
   expect(write("a.jpg", ""), words, "has an unsupported format");
   expect(write("odd.bin", "abc"), words,
          "has 3 bytes, which is not a multiple of 2 bytes per token");
@@ -234,26 +234,26 @@ TEST_F(DatasetTest, SaysWhatIsWrong) {
          "sample 0 has the value 1000 for input %tokens, which takes 0 to 999");
   expect(write("t.bin", "abcdefgh"), clicks(), "which do not fit input %dense of clicks");
 
-  expect(folder(), words, "tokens.npy");
+  expect(directory(), words, "tokens.npy");
   write_array("target", "<i8", "(1, 3)", bytes_of<std::int64_t>({1, 2, 3}));
   write("tokens.npy", "PK and so on, no NumPy");
-  expect(folder(), words, "is not a .npy file");
+  expect(directory(), words, "is not a .npy file");
   write_array("tokens", "<c8", "(1, 3)", "");
-  expect(folder(), words, "has the unsupported element type '<c8'");
+  expect(directory(), words, "has the unsupported element type '<c8'");
   write_array("tokens", "<i8", "(2, 3)", bytes_of<std::int64_t>({1, 2, 3}));
-  expect(folder(), words, "is truncated: it holds 3 elements instead of 2 x 3");
+  expect(directory(), words, "is truncated: it holds 3 elements instead of 2 x 3");
   write_array("tokens", "<i8", "(2, 2)", bytes_of<std::int64_t>({1, 2, 3, 4}));
-  expect(folder(), words, "has 2 elements per sample, but input %tokens takes 3");
+  expect(directory(), words, "has 2 elements per sample, but input %tokens takes 3");
   write_array("tokens", "<i8", "(0, 3)", "");
-  expect(folder(), words, "has no samples");
+  expect(directory(), words, "has no samples");
   write_array("tokens", "<i8", "(2, 99999999999, 99999999999)", "");
-  expect(folder(), words, "has the invalid shape");
+  expect(directory(), words, "has the invalid shape");
   write_array("tokens", "<i8", "(2, 3)", bytes_of<std::int64_t>({1, 2, 3, 4, 5, 6}));
-  expect(folder(), words, "has 1 samples, but");
+  expect(directory(), words, "has 1 samples, but");
   write_array("tokens", "<i8", "(1, 3)", bytes_of<std::int64_t>({-1, 2, 3}));
-  expect(folder(), words, "sample 0 has the value -1 for input %tokens");
-  fs::resize_file(folder() + "/tokens.npy", 40);
-  expect(folder(), words, "has a truncated header");
+  expect(directory(), words, "sample 0 has the value -1 for input %tokens");
+  fs::resize_file(directory() + "/tokens.npy", 40);
+  expect(directory(), words, "has a truncated header");
 
   expect(write("c.tsv", ""), clicks(), "has no lines");
   expect(write("c.tsv", "1\t2\n"), clicks(), "c.tsv:1: does not have 40 tab-separated fields");
@@ -261,7 +261,7 @@ TEST_F(DatasetTest, SaysWhatIsWrong) {
          "c.tsv:2: 'x' is not a number");
   expect(write("c.tsv", criteo_line("1", "2", "3\t4")), clicks(),
          "does not have 40 tab-separated fields");
-  expect(folder() + "/c.tsv", words,
+  expect(directory() + "/c.tsv", words,
          "which do not fit input %tokens of words with 3 elements per sample");
 }
 

@@ -1,6 +1,6 @@
 // JPEG, by libjpeg. It is a C library and reports errors by longjmp, so no object with a destructor
 // may be created in between.
-#include "data/picture.h"
+#include "data/image.h"
 
 #ifdef TANDEM_HAS_JPEG
 
@@ -59,7 +59,7 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  // Returns false if it failed; `why` then returns the reason.
+  // Returns false if it failed; `error_message` then returns the reason.
   bool read_header() {
     if (setjmp(errors_.to_caller) != 0) return false;  // NOLINT: what libjpeg asks for
     jpeg_create_decompress(&state_);
@@ -88,7 +88,7 @@ class JpegReader {
     return true;
   }
 
-  [[nodiscard]] std::string why() const { return errors_.message.data(); }
+  [[nodiscard]] std::string error_message() const { return errors_.message.data(); }
 
  private:
   std::string_view bytes_;
@@ -98,13 +98,14 @@ class JpegReader {
 
 }  // namespace
 
-Picture decode_jpeg(std::string_view bytes, const std::string& path) {
+RgbImage decode_jpeg(std::string_view bytes, const std::string& path) {
   JpegReader reader(bytes);
-  if (!reader.read_header()) fail_to_decode(path, reader.why());
-  auto out = blank(reader.height(), reader.width(), path);
+  if (!reader.read_header()) fail_to_decode(path, reader.error_message());
+  auto out = make_blank(reader.height(), reader.width(), path);
   out.colors.resize(static_cast<std::size_t>(3 * out.height * out.width));
   std::vector<std::uint8_t> row(static_cast<std::size_t>(4 * out.width));
-  if (!reader.read_pixels(out.colors.data(), row.data())) fail_to_decode(path, reader.why());
+  if (!reader.read_pixels(out.colors.data(), row.data()))
+    fail_to_decode(path, reader.error_message());
   return out;
 }
 

@@ -1,5 +1,5 @@
 // PNG, by libpng: all pixel types. Transparency is ignored.
-#include "data/picture.h"
+#include "data/image.h"
 
 #ifdef TANDEM_HAS_PNG
 
@@ -16,7 +16,7 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // Returns false if it failed; `why` then returns the reason.
+  // Returns false if it failed; `error_message` then returns the reason.
   bool read_header(std::string_view bytes) {
     if (png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) == 0) return false;
     image_.format = PNG_FORMAT_RGBA;
@@ -32,7 +32,7 @@ class PngReader {
     return png_image_finish_read(&image_, nullptr, to, 0, nullptr) != 0;
   }
 
-  [[nodiscard]] std::string why() const { return image_.message; }
+  [[nodiscard]] std::string error_message() const { return image_.message; }
 
  private:
   png_image image_{};
@@ -40,12 +40,12 @@ class PngReader {
 
 }  // namespace
 
-Picture decode_png(std::string_view bytes, const std::string& path) {
+RgbImage decode_png(std::string_view bytes, const std::string& path) {
   PngReader reader;
-  if (!reader.read_header(bytes)) fail_to_decode(path, reader.why());
-  auto out = blank(reader.height(), reader.width(), path);
+  if (!reader.read_header(bytes)) fail_to_decode(path, reader.error_message());
+  auto out = make_blank(reader.height(), reader.width(), path);
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(4 * out.height * out.width));
-  if (!reader.read_pixels(pixels.data())) fail_to_decode(path, reader.why());
+  if (!reader.read_pixels(pixels.data())) fail_to_decode(path, reader.error_message());
   // libpng reads no further than it needs, so a truncated end must be detected here.
   constexpr std::string_view kEnd("IEND\xae\x42\x60\x82", 8);
   if (bytes.rfind(kEnd) == std::string_view::npos)

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "data/picture.h"
+#include "data/image.h"
 
 namespace tandem::data {
 
@@ -17,7 +17,7 @@ class PortableHeader {
   explicit PortableHeader(std::string_view bytes) : bytes_(bytes) {}
 
   // Returns the next number, or nullopt if there is none or it has more than six digits.
-  std::optional<std::int64_t> number() {
+  std::optional<std::int64_t> read_number() {
     skip_spaces();
     std::int64_t out = 0;
     int digits = 0;
@@ -50,15 +50,15 @@ class PortableHeader {
 
 }  // namespace
 
-Picture decode_portable(std::string_view bytes, const std::string& path) {
+RgbImage decode_portable(std::string_view bytes, const std::string& path) {
   PortableHeader header(bytes);
-  const auto width = header.number();
-  const auto height = header.number();
-  const auto most = header.number();
+  const auto width = header.read_number();
+  const auto height = header.read_number();
+  const auto most = header.read_number();
   if (!width || !height || !most || *most < 1 || *most > 65535) {
     fail_to_decode(path, "the header does not hold a width, a height and a maximum value");
   }
-  auto out = blank(*height, *width, path);
+  auto out = make_blank(*height, *width, path);
   const std::size_t colors = bytes[1] == '6' ? 3 : 1;
   const std::size_t size = *most > 255 ? 2 : 1;
   const auto count = static_cast<std::size_t>(*height * *width) * colors;

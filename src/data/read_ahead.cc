@@ -19,25 +19,25 @@ ReadAhead::~ReadAhead() {
 ReadAhead::Made ReadAhead::get(std::int64_t sample) {
   std::unique_lock own(lock_);
   auto& at = entries_[sample];
-  if (at == nullptr) at = std::make_shared<Entry>();
+  if (at == nullptr) at = std::make_shared<ReadAheadSample>();
   const auto entry = at;
-  if (entry->is_begun) {
+  if (entry->is_started) {
     changed_.wait(own, [&] { return entry->is_done(); });
   } else {
     make(sample, entry, own);
   }
   if (entry->failed) std::rethrow_exception(entry->failed);
-  return entry->made;
+  return entry->elements;
 }
 
-void ReadAhead::expect(std::span<const std::int64_t> samples) {
+void ReadAhead::prefetch(std::span<const std::int64_t> samples) {
   const std::scoped_lock own(lock_);
   auto before = std::exchange(entries_, {});
   next_.assign(samples.rbegin(), samples.rend());
   for (const auto sample : samples) {
     auto& entry = entries_[sample];
     if (const auto kept = before.find(sample); kept != before.end()) entry = kept->second;
-    if (entry == nullptr) entry = std::make_shared<Entry>();
+    if (entry == nullptr) entry = std::make_shared<ReadAheadSample>();
   }
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_all();
@@ -45,7 +45,7 @@ void ReadAhead::expect(std::span<const std::int64_t> samples) {
 
 void ReadAhead::make(std::int64_t sample, const EntryPtr& entry,
                      std::unique_lock<std::mutex>& own) {
-  entry->is_begun = true;
+  entry->is_started = true;
   own.unlock();
   Made made;
   std::exception_ptr failed;
@@ -55,7 +55,7 @@ void ReadAhead::make(std::int64_t sample, const EntryPtr& entry,
     failed = std::current_exception();
   }
   own.lock();
-  entry->made = std::move(made);
+  entry->elements = std::move(made);
   entry->failed = std::move(failed);
   changed_.notify_all();
 }
@@ -68,7 +68,7 @@ void ReadAhead::work() {
     const auto sample = next_.back();
     next_.pop_back();
     const auto entry = entries_.at(sample);
-    if (!entry->is_begun) make(sample, entry, own);
+    if (!entry->is_started) make(sample, entry, own);
   }
 }
 

@@ -31,16 +31,17 @@ class ReadAhead {
   Made get(std::int64_t sample);
 
   // Announces the samples that will be asked for next, in this order. Drops all others.
-  void expect(std::span<const std::int64_t> samples);
+  void prefetch(std::span<const std::int64_t> samples);
 
  private:
-  struct Entry {
-    bool is_begun = false;
-    Made made = nullptr;
+  struct ReadAheadSample {
+    bool is_started = false;
+    Made elements = nullptr;
     std::exception_ptr failed = nullptr;
-    [[nodiscard]] bool is_done() const { return made != nullptr || failed != nullptr; }
+    [[nodiscard]] bool is_done() const { return elements != nullptr || failed != nullptr; }
   };
-  using EntryPtr = std::shared_ptr<Entry>;  // A dropped entry that was begun is still finished
+  using EntryPtr =
+      std::shared_ptr<ReadAheadSample>;  // A dropped entry that was begun is still finished
   // `own` holds the lock. The function releases it while it works, and takes it again.
   void make(std::int64_t sample, const EntryPtr& entry, std::unique_lock<std::mutex>& own);
   void work();

@@ -21,7 +21,7 @@ TEST(ReadAhead, MakesWhatIsExpectedInAnotherThread) {
   EXPECT_EQ(*ahead.get(3), element_of(3));
   EXPECT_EQ(elsewhere, 0);
   const std::vector<std::int64_t> samples = {5, 6, 7};
-  ahead.expect(samples);
+  ahead.prefetch(samples);
   while (elsewhere < 3) std::this_thread::yield();
   for (const auto s : samples) EXPECT_EQ(*ahead.get(s), element_of(s));
   EXPECT_EQ(elsewhere, 3);
@@ -32,7 +32,7 @@ TEST(ReadAhead, ThrowsWhereItIsAskedFor) {
     if (sample == 1) throw std::runtime_error("no picture");
     return element_of(sample);
   });
-  ahead.expect(std::vector<std::int64_t>{0, 1, 2});
+  ahead.prefetch(std::vector<std::int64_t>{0, 1, 2});
   EXPECT_EQ(*ahead.get(0), element_of(0));
   EXPECT_THROW(ahead.get(1), std::runtime_error);
   EXPECT_THROW(ahead.get(1), std::runtime_error);
@@ -52,7 +52,7 @@ TEST(ReadAhead, IsRightInAnyOrder) {
   for (int round = 0; round < 500; ++round) {
     std::vector<std::int64_t> samples(random() % 6);
     for (auto& s : samples) s = static_cast<std::int64_t>(random() % 8);
-    ahead.expect(samples);
+    ahead.prefetch(samples);
     for (int i = 0; i < 4; ++i, ++asked) {
       const auto s = static_cast<std::int64_t>(random() % 8);
       EXPECT_EQ(*ahead.get(s), element_of(s));

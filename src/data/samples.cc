@@ -14,7 +14,7 @@ std::unique_ptr<const Samples> open_samples(const std::string& path, const graph
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    return has_folders(path) ? open_pictures(path, model) : open_arrays(path, model);
+    return has_subdirectories(path) ? open_images(path, model) : open_arrays(path, model);
   }
   const auto ending = fs::path(path).extension();
   if (ending == ".tsv" || ending == ".txt") return open_criteo(path, model);
@@ -26,7 +26,7 @@ std::unique_ptr<const Samples> open_samples(const std::string& path, const graph
                   "directory of .npy files, a directory of images with one subdirectory per class");
 }
 
-std::vector<graph::NodeId> inputs_of(const graph::Graph& model) {
+std::vector<graph::NodeId> list_inputs(const graph::Graph& model) {
   std::vector<graph::NodeId> out;
   for (auto id : model.ids()) {
     if (graph::is_input(model.node(id))) out.push_back(id);

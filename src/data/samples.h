@@ -28,7 +28,7 @@ class Samples {
   // Returns whether a part of a sample is worth preparing before it is read.
   [[nodiscard]] virtual bool takes_long(const graph::Node& /*input*/) const { return false; }
   // Announces the samples that are read next, so that their slow parts can be prepared meanwhile.
-  virtual void expect(std::span<const std::int64_t> /*samples*/) const {}
+  virtual void prefetch(std::span<const std::int64_t> /*samples*/) const {}
 };
 
 // Opens a directory of NumPy arrays or of images, Criteo's table, or a file of tokens, as the name
@@ -39,16 +39,16 @@ std::unique_ptr<const Samples> open_samples(const std::string& path, const graph
 std::unique_ptr<const Samples> open_tokens(const std::string& path, int bytes,
                                            const graph::Graph& model);
 std::unique_ptr<const Samples> open_arrays(const std::string& folder, const graph::Graph& model);
-std::unique_ptr<const Samples> open_pictures(const std::string& folder, const graph::Graph& model);
+std::unique_ptr<const Samples> open_images(const std::string& folder, const graph::Graph& model);
 std::unique_ptr<const Samples> open_criteo(const std::string& path, const graph::Graph& model);
 
 // Returns whether the directory has subdirectories. They are classes of images; arrays have none.
-bool has_folders(const std::string& folder);
+bool has_subdirectories(const std::string& folder);
 
 // Returns the shape of one sample's part of an input: all dimensions but the first, which counts
 // samples.
 Shape sample_shape(const graph::Node& input);
-std::vector<graph::NodeId> inputs_of(const graph::Graph& model);
+std::vector<graph::NodeId> list_inputs(const graph::Graph& model);
 // Throws UserError if an index is outside the range that the input may hold.
 void check_below(const graph::Node& input, double value, const std::string& path,
                  std::int64_t sample);

@@ -18,13 +18,13 @@ class Shuffle {
   [[nodiscard]] std::int64_t operator()(std::int64_t place) const {
     // A Feistel network permutes a power of four. A value outside the range is permuted again.
     auto x = static_cast<Hash>(place);
-    do x = permuted(x);
+    do x = permute(x);
     while (x >= count_);
     return static_cast<std::int64_t>(x);
   }
 
  private:
-  [[nodiscard]] Hash permuted(Hash x) const {
+  [[nodiscard]] Hash permute(Hash x) const {
     const Hash mask = (Hash{1} << half_bits_) - 1;
     Hash left = x >> half_bits_;
     Hash right = x & mask;

@@ -34,7 +34,7 @@ class Tokens : public Samples {
 
   void read(const graph::Node& input, std::int64_t sample, std::int64_t first,
             std::span<double> to) const override {
-    file_.check_whole();
+    file_.check_not_truncated();
     auto at = sample * length_ + first + (input.name == "target" ? 1 : 0);
     for (auto& token : to) {
       token = static_cast<double>(token_at(at++));
@@ -64,7 +64,7 @@ class Tokens : public Samples {
 std::unique_ptr<const Samples> open_tokens(const std::string& path, int bytes,
                                            const graph::Graph& model) {
   std::int64_t length = 0;
-  for (auto id : inputs_of(model)) {
+  for (auto id : list_inputs(model)) {
     const auto& input = model.node(id);
     const auto shape = sample_shape(input);
     const bool is_known = input.name == "tokens" || input.name == "target";

@@ -4,7 +4,7 @@
 
 namespace tandem::frameworks {
 
-Flags deepspeed_config(const plan::Plan& plan, const Degrees& degrees) {
+Flags make_deepspeed_config(const plan::Plan& plan, const Degrees& degrees) {
   const Refusing refuse("deepspeed", degrees);
   const auto& schedule = plan.mapped.schedule;
   const std::string by_code = ", which DeepSpeed's configuration cannot express";
@@ -26,7 +26,8 @@ Flags deepspeed_config(const plan::Plan& plan, const Degrees& degrees) {
   zero["overlap_comm"] = true;
   const auto gradient = schedule.precision.gradient(plan.dtype);
   if (schedule.bucket > Bytes{}) {
-    zero["reduce_bucket_size"] = static_cast<std::int64_t>(schedule.bucket / size_of(gradient));
+    zero["reduce_bucket_size"] =
+        static_cast<std::int64_t>(schedule.bucket / get_element_size(gradient));
   }
   if (is_half(plan.dtype)) {
     config[std::string(name(plan.dtype))]["enabled"] = true;

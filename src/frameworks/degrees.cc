@@ -24,39 +24,39 @@ using strategies::Problem;
 using strategies::Setting;
 
 // Differences between a plan and the mapping that a setting makes.
-struct Difference {
+struct MappingDifference {
   std::size_t count = 0;  // number of tensors with another layout
   std::string tensor;     // name of the first of them
-  machine::Layout wanted, made;
+  machine::Layout wanted, produced;
   std::string schedule;  // part of the schedule that differs, if no tensor does
 };
 
-class Comparison {
+class MappingComparison {
  public:
-  explicit Comparison(const MappedGraph& plan) : plan_(plan) {
+  explicit MappingComparison(const MappedGraph& plan) : plan_(plan) {
     for (auto id : plan.pcg.ids()) by_name_.emplace(plan.pcg.node(id).name, id);
   }
 
-  [[nodiscard]] Difference with(const MappedGraph& made) const {
-    Difference out;
+  [[nodiscard]] MappingDifference compare_to(const MappedGraph& made) const {
+    MappingDifference out;
     for (auto id : made.pcg.ids()) {
       const auto& node = made.pcg.node(id);
       const auto at = by_name_.find(node.name);
       if (is_parallel(node) || at == by_name_.end()) continue;
-      compare(made, id, at->second, out);
+      compare_node(made, id, at->second, out);
     }
-    if (out.count == 0) out.schedule = schedule_difference(made);
+    if (out.count == 0) out.schedule = find_schedule_difference(made);
     return out;
   }
 
  private:
-  void compare(const MappedGraph& made, NodeId id, NodeId own, Difference& out) const {
+  void compare_node(const MappedGraph& made, NodeId id, NodeId own, MappingDifference& out) const {
     const auto differs = [&](NodeId a, NodeId b) {
       if (plan_.layouts[b.index()] == made.layouts[a.index()]) return false;
       if (out.count == 0) {
         out.tensor = plan_.pcg.node(own).name;
         out.wanted = plan_.layouts[b.index()];
-        out.made = made.layouts[a.index()];
+        out.produced = made.layouts[a.index()];
       }
       ++out.count;
       return true;
@@ -71,7 +71,7 @@ class Comparison {
 
   // Returns the first difference of the schedules or of their nodes, weights that are regathered
   // included; empty if there is none.
-  [[nodiscard]] std::string schedule_difference(const MappedGraph& made) const {
+  [[nodiscard]] std::string find_schedule_difference(const MappedGraph& made) const {
     const auto& a = plan_.schedule;
     const auto& b = made.schedule;
     if (a.order != b.order || a.semantics != b.semantics) return "the order of micro-batches";
@@ -83,7 +83,7 @@ class Comparison {
       if (plan_.stage[at->second.index()] != made.stage[id.index()]) {
         return fmt::format("the stage of %{}", made.pcg.node(id).name);
       }
-      if (plan_.remake[at->second.index()] != made.remake[id.index()]) {
+      if (plan_.recompute[at->second.index()] != made.recompute[id.index()]) {
         return fmt::format("whether %{} is recomputed", made.pcg.node(id).name);
       }
     }
@@ -102,7 +102,7 @@ bool has_degrees(const Setting& setting) {
 
 // Returns the settings to compare. The plan's own strategy is first if it has degrees: of several
 // equal settings it is the intended one.
-std::vector<Setting> candidates(const plan::Plan& plan, const Problem& problem) {
+std::vector<Setting> list_candidate_settings(const plan::Plan& plan, const Problem& problem) {
   std::vector<Setting> out;
   try {
     out = complete(strategies::parse_setting(plan.strategy), problem);
@@ -147,34 +147,34 @@ std::vector<Setting> candidates(const plan::Plan& plan, const Problem& problem) 
   return out;
 }
 
-MappedGraph mapped(const strategies::Strategy& strategy, const Problem& problem,
-                   const machine::Machine& machine) {
+MappedGraph apply_strategy(const strategies::Strategy& strategy, const Problem& problem,
+                           const machine::Machine& machine) {
   const machine::Digits in_time(machine, strategy.schedule.micro_batches);
   return plan::parallelize(problem.model, in_time, strategy.choices, strategy.schedule);
 }
 
 // The setting of a plan, or the name of the nearest one and its difference.
-struct Found {
+struct SettingMatch {
   std::optional<Setting> setting;
   std::string nearest;
-  Difference difference;
+  MappingDifference difference;
 };
 
-Found find_setting(const plan::Plan& plan, const Problem& problem,
-                   const machine::Machine& machine) {
-  const Comparison comparison(plan.mapped);
-  Found out;
-  const auto is_nearer = [&](const Difference& d) {
+SettingMatch find_setting(const plan::Plan& plan, const Problem& problem,
+                          const machine::Machine& machine) {
+  const MappingComparison comparison(plan.mapped);
+  SettingMatch out;
+  const auto is_nearer = [&](const MappingDifference& d) {
     return out.nearest.empty() || d.count < out.difference.count;
   };
-  for (const auto& setting : candidates(plan, problem)) {
+  for (const auto& setting : list_candidate_settings(plan, problem)) {
     const auto strategy = make_strategy(setting, problem);
     const auto* made = std::get_if<strategies::Strategy>(&strategy);
     if (made == nullptr || made->schedule.micro_batches != plan.mapped.schedule.micro_batches ||
         made->schedule.stages != plan.mapped.schedule.stages) {
       continue;
     }
-    const auto difference = comparison.with(mapped(*made, problem, machine));
+    const auto difference = comparison.compare_to(apply_strategy(*made, problem, machine));
     if (is_nearer(difference)) {
       out.nearest = made->name;
       out.difference = difference;
@@ -185,10 +185,10 @@ Found find_setting(const plan::Plan& plan, const Problem& problem,
       auto with = setting;
       with.recompute = recompute;
       const auto again = make_strategy(with, problem);
-      const auto* remade = std::get_if<strategies::Strategy>(&again);
-      if (remade == nullptr) continue;
-      out.difference = comparison.with(mapped(*remade, problem, machine));
-      out.nearest = remade->name;
+      const auto* recomputed = std::get_if<strategies::Strategy>(&again);
+      if (recomputed == nullptr) continue;
+      out.difference = comparison.compare_to(apply_strategy(*recomputed, problem, machine));
+      out.nearest = recomputed->name;
       if (!out.difference.schedule.empty()) continue;
       out.setting = with;
       return out;
@@ -202,13 +202,13 @@ bool is_transformer_layer(strategies::LayerKind kind) {
 }
 
 // Returns the number of layers of each stage; empty if a stage begins inside a layer.
-std::vector<std::int64_t> layers_of_stages(const MappedGraph& mapped) {
-  const auto kinds = strategies::layer_kinds(mapped.pcg);
+std::vector<std::int64_t> count_stage_layers(const MappedGraph& mapped) {
+  const auto kinds = strategies::find_layer_kinds(mapped.pcg);
   std::map<std::string_view, std::uint16_t> stage;
   std::vector<std::int64_t> out(static_cast<std::size_t>(mapped.schedule.stages));
   for (auto id : mapped.pcg.ids()) {
     const auto& node = mapped.pcg.node(id);
-    const auto number = strategies::layer_number(node.name);
+    const auto number = strategies::parse_layer_number(node.name);
     if (number.empty() || !is_transformer_layer(kinds[id.index()])) continue;
     if (node.op.role() != ops::Role::kCompute || is_parallel(node)) continue;
     const auto [at, is_new] = stage.emplace(number, mapped.stage[id.index()]);
@@ -218,7 +218,7 @@ std::vector<std::int64_t> layers_of_stages(const MappedGraph& mapped) {
   return out;
 }
 
-Degrees with_numbers(Degrees out, const plan::Plan& plan, const Problem& problem) {
+Degrees fill_degrees(Degrees out, const plan::Plan& plan, const Problem& problem) {
   const auto& setting = out.setting;
   const auto devices = problem.digits.devices();
   out.zero = setting.family == Family::kFsdp ? 3 : setting.zero.value_or(0);
@@ -233,14 +233,14 @@ Degrees with_numbers(Degrees out, const plan::Plan& plan, const Problem& problem
   out.micro_batches = plan.mapped.schedule.micro_batches;
   out.samples = plan.batch / (out.dp * out.micro_batches);
   out.is_transformer = problem.has(strategies::LayerKind::kTransformer);
-  if (out.pp > 1) out.layers = layers_of_stages(plan.mapped);
+  if (out.pp > 1) out.layers = count_stage_layers(plan.mapped);
   return out;
 }
 
 }  // namespace
 
-std::string layout_words(const machine::Layout& layout, const machine::Machine& machine,
-                         const machine::Digits& digits) {
+std::string describe_layout(const machine::Layout& layout, const machine::Machine& machine,
+                            const machine::Digits& digits) {
   std::map<std::string, machine::DigitMask> by_role;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     const auto role = layout[i];
@@ -268,15 +268,15 @@ void check_not_rewritten(const plan::Plan& plan, const std::string& target) {
                   "plan without rewrites: `tandem plan ... --search layouts`");
 }
 
-Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
-                   const std::string& target) {
+Degrees find_degrees(const plan::Plan& plan, const machine::Machine& machine,
+                     const std::string& target) {
   check_not_rewritten(plan, target);
   const auto model = graph::erase_parallelism(plan.mapped.pcg);
   const machine::Digits digits(machine);
   const Problem problem(model, digits);
   const auto found = find_setting(plan, problem, machine);
   if (found.setting) {
-    return with_numbers({.setting = *found.setting, .layers = {}}, plan, problem);
+    return fill_degrees({.setting = *found.setting, .layers = {}}, plan, problem);
   }
   const std::string hint = "`--to torch` exports the layout of each tensor";
   const auto& d = found.difference;
@@ -289,14 +289,14 @@ Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
         target, found.nearest,
         fmt::format("lays out all tensors as the plan does, but differs in {}", d.schedule), hint);
   }
-  const auto in_time = digits_of(plan, machine);
+  const auto in_time = make_digits(plan, machine);
   std::string others;
   if (d.count == 2) others = "; another tensor differs too";
   if (d.count > 2) others = fmt::format("; {} other tensors differ too", d.count - 1);
   throw UserError(target, "%" + d.tensor,
                   fmt::format("is {}; under {}, the nearest degrees of parallelism, it is {}{}",
-                              layout_words(d.wanted, machine, in_time), found.nearest,
-                              layout_words(d.made, machine, in_time), others),
+                              describe_layout(d.wanted, machine, in_time), found.nearest,
+                              describe_layout(d.produced, machine, in_time), others),
                   hint);
 }
 

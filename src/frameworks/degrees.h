@@ -27,12 +27,12 @@ struct Degrees {
 
 // Returns the degrees of `plan`. Throws UserError of kind `target` ("megatron") that names the
 // tensor that differs, and why.
-Degrees degrees_of(const plan::Plan& plan, const machine::Machine& machine,
-                   const std::string& target);
+Degrees find_degrees(const plan::Plan& plan, const machine::Machine& machine,
+                     const std::string& target);
 
 // Describes `layout` in words: "replicated over gpu 4, sharded in dimension 0 over node 2".
-std::string layout_words(const machine::Layout& layout, const machine::Machine& machine,
-                         const machine::Digits& digits);
+std::string describe_layout(const machine::Layout& layout, const machine::Machine& machine,
+                            const machine::Digits& digits);
 
 // Throws UserError of kind `target` if the plan rewrites the model's graph.
 void check_not_rewritten(const plan::Plan& plan, const std::string& target);

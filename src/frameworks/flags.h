@@ -18,8 +18,8 @@ struct Flags {
 };
 
 // Each throws UserError with the reason if the framework cannot express the plan.
-Flags megatron_flags(const plan::Plan& plan, const Degrees& degrees);
-Flags torchtitan_flags(const plan::Plan& plan, const Degrees& degrees);
-Flags deepspeed_config(const plan::Plan& plan, const Degrees& degrees);
+Flags make_megatron_flags(const plan::Plan& plan, const Degrees& degrees);
+Flags make_torchtitan_flags(const plan::Plan& plan, const Degrees& degrees);
+Flags make_deepspeed_config(const plan::Plan& plan, const Degrees& degrees);
 
 }  // namespace tandem::frameworks

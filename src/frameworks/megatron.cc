@@ -25,11 +25,11 @@ class Megatron {
     refuse_.when(!degrees_.is_transformer,
                  "Megatron-LM trains only transformers, and the model is not one");
     refuse_.when(schedule_.is_delayed(), "Megatron-LM does not support delayed weight updates");
-    layers();
-    pipeline();
-    data();
-    recomputation();
-    numbers();
+    add_layer_flags();
+    add_pipeline_flags();
+    add_data_flags();
+    add_recompute_flags();
+    add_training_flags();
     return std::move(out_);
   }
 
@@ -40,7 +40,7 @@ class Megatron {
   }
   void add(const char* flag) { out_.flags.emplace_back(flag); }
 
-  void layers() {
+  void add_layer_flags() {
     refuse_.when(setting_.tp.size() > 1,
                  "tensor parallelism spans nodes first, but Megatron-LM uses neighbouring ranks");
     add("--tensor-model-parallel-size", degrees_.tp);
@@ -55,7 +55,7 @@ class Megatron {
     }
   }
 
-  void pipeline() {
+  void add_pipeline_flags() {
     add("--pipeline-model-parallel-size", degrees_.pp);
     if (degrees_.pp == 1) return;
     refuse_.when(schedule_.order == plan::Order::kGpipe,
@@ -83,7 +83,7 @@ class Megatron {
     add("--pipeline-model-parallel-layout", fmt::format("\"{}\"", layout));
   }
 
-  void data() {
+  void add_data_flags() {
     if (degrees_.dp == 1) return;
     switch (degrees_.zero) {
       case 0:
@@ -101,12 +101,13 @@ class Megatron {
     }
     add("--overlap-grad-reduce");
     if (schedule_.bucket > Bytes{}) {
-      const auto elements = schedule_.bucket / size_of(schedule_.precision.gradient(plan_.dtype));
+      const auto elements =
+          schedule_.bucket / get_element_size(schedule_.precision.gradient(plan_.dtype));
       add("--ddp-bucket-size", static_cast<std::int64_t>(elements));
     }
   }
 
-  void recomputation() {
+  void add_recompute_flags() {
     const auto& what = setting_.recompute;
     refuse_.when(what == "save_matmuls", "Megatron-LM does not support recompute=save_matmuls",
                  "use recompute=selective or recompute=full");
@@ -117,7 +118,7 @@ class Megatron {
     add("--recompute-num-layers", 1);
   }
 
-  void numbers() {
+  void add_training_flags() {
     add("--micro-batch-size", degrees_.samples);
     add("--global-batch-size", plan_.batch);
     refuse_.when(plan_.dtype == DType::kFp64, "Megatron-LM does not train in fp64");
@@ -150,7 +151,7 @@ class Megatron {
 
 }  // namespace
 
-Flags megatron_flags(const Plan& plan, const Degrees& degrees) {
+Flags make_megatron_flags(const Plan& plan, const Degrees& degrees) {
   return Megatron(plan, degrees).run();
 }
 

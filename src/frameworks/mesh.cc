@@ -16,22 +16,22 @@ using machine::bit;
 using machine::DigitMask;
 using machine::DigitRole;
 using machine::Digits;
-using machine::has;
+using machine::has_digit;
 
 class MeshReading {
  public:
   MeshReading(const plan::MappedGraph& mapped, const Digits& digits)
-      : mapped_(mapped), pcg_(mapped.pcg), digits_(digits), tensors_(tensors_of(mapped.pcg)) {}
+      : mapped_(mapped), pcg_(mapped.pcg), digits_(digits), tensors_(list_tensors(mapped.pcg)) {}
 
   Mesh run() const {
     Mesh out;
-    const auto data = batch_digits();
-    const auto shared = data & stored_digits();
+    const auto data = find_batch_digits();
+    const auto shared = data & find_sharding_digits();
     out.replicate.digits = data & ~shared;
     out.shard.digits = shared;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (has(digits_.time() | data, i)) continue;
-      if (out.planned.empty() || !do_the_same(out.planned.back().digits, i)) {
+      if (has_digit(digits_.time() | data, i)) continue;
+      if (out.planned.empty() || !have_same_roles(out.planned.back().digits, i)) {
         out.planned.emplace_back();
       }
       out.planned.back().digits |= bit(i);
@@ -47,7 +47,7 @@ class MeshReading {
 
   // Returns the digits along which every operator that depends on the input is split along the
   // batch. Sums over the batch, as in a loss, are then partial sums or computed from them.
-  [[nodiscard]] DigitMask batch_digits() const {
+  [[nodiscard]] DigitMask find_batch_digits() const {
     auto out = digits_.space();
     const auto analyzed = strategies::analyze(pcg_);
     std::vector<bool> depends(pcg_.size());
@@ -74,7 +74,7 @@ class MeshReading {
   }
 
   // Returns the digits along which weights are sharded.
-  [[nodiscard]] DigitMask stored_digits() const {
+  [[nodiscard]] DigitMask find_sharding_digits() const {
     DigitMask out = 0;
     for (auto id : pcg_.ids()) {
       if (!is_weight(pcg_.node(id))) continue;
@@ -87,9 +87,9 @@ class MeshReading {
 
   // Returns whether digit `i` and the digits of `mask` have the same role for every tensor. Digits
   // between them must be no part of DTensors.
-  [[nodiscard]] bool do_the_same(DigitMask mask, std::size_t i) const {
+  [[nodiscard]] bool have_same_roles(DigitMask mask, std::size_t i) const {
     std::size_t first = 0;
-    while (!has(mask, first)) ++first;
+    while (!has_digit(mask, first)) ++first;
     return std::ranges::all_of(pcg_.ids(),
                                [&](NodeId id) { return layout(id)[i] == layout(id)[first]; });
   }
@@ -118,7 +118,7 @@ std::vector<MeshDim> Mesh::dims() const {
   return out;
 }
 
-std::vector<NodeId> tensors_of(const graph::Graph& pcg) {
+std::vector<NodeId> list_tensors(const graph::Graph& pcg) {
   const auto consumers = pcg.consumers();
   std::vector<NodeId> out;
   for (auto id : pcg.ids()) {
@@ -130,21 +130,21 @@ std::vector<NodeId> tensors_of(const graph::Graph& pcg) {
   return out;
 }
 
-Mesh mesh_of(const plan::MappedGraph& mapped, const Digits& digits) {
+Mesh make_mesh(const plan::MappedGraph& mapped, const Digits& digits) {
   return MeshReading(mapped, digits).run();
 }
 
-Numbering numbering_of(const Mesh& mesh, const Digits& digits) {
+Numbering make_numbering(const Mesh& mesh, const Digits& digits) {
   const auto dims = mesh.dims();
   const auto dim_of = [&](std::size_t digit) {
     std::size_t d = 0;
-    while (!has(dims[d].digits, digit)) ++d;
+    while (!has_digit(dims[d].digits, digit)) ++d;
     return d;
   };
   Numbering out;
   std::vector<std::size_t> dim_of_run;
   for (std::size_t i = 0; i < digits.count(); ++i) {
-    if (has(digits.time(), i)) continue;
+    if (has_digit(digits.time(), i)) continue;
     if (!dim_of_run.empty() && dim_of_run.back() == dim_of(i)) {
       out.sizes.back() *= digits[i].size;
     } else {

@@ -31,10 +31,11 @@ struct Mesh {
 
 // Returns the tensors that operators read or write. The layouts between them, inside chains of
 // parallelization operators, do not matter.
-std::vector<graph::NodeId> tensors_of(const graph::Graph& pcg);
+std::vector<graph::NodeId> list_tensors(const graph::Graph& pcg);
 
-// Returns the mesh of `mapped`. `digits` are those of its layouts: of the machine, and of time.
-Mesh mesh_of(const plan::MappedGraph& mapped, const machine::Digits& digits);
+// Returns the mesh of `apply_strategy`. `digits` are those of its layouts: of the machine, and of
+// time.
+Mesh make_mesh(const plan::MappedGraph& mapped, const machine::Digits& digits);
 
 // Numbering of devices: runs of the machine's digits, outermost first, and the order in which they
 // form the mesh.
@@ -42,6 +43,6 @@ struct Numbering {
   std::vector<std::int64_t> sizes;
   std::vector<std::size_t> order;
 };
-Numbering numbering_of(const Mesh& mesh, const machine::Digits& digits);
+Numbering make_numbering(const Mesh& mesh, const machine::Digits& digits);
 
 }  // namespace tandem::frameworks

@@ -21,6 +21,6 @@ struct ModuleForm {
 };
 
 // Returns the form of operator `id` and of its operand `operand`, a weight. `graph` may be a PCG.
-ModuleForm module_form(const graph::Graph& graph, graph::NodeId id, std::size_t operand);
+ModuleForm make_module_form(const graph::Graph& graph, graph::NodeId id, std::size_t operand);
 
 }  // namespace tandem::frameworks

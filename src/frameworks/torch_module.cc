@@ -24,7 +24,7 @@ using machine::Layout;
 }
 
 // Reader of a tensor: an operator, the number of its operand, and the layout there.
-struct Reader {
+struct ReadingOperator {
   NodeId id;
   std::size_t operand = 0;
   Layout layout;
@@ -36,15 +36,15 @@ class TorchReading {
       : plan_(plan),
         machine_(machine),
         pcg_(plan.mapped.pcg),
-        digits_(digits_of(plan, machine)),
+        digits_(make_digits(plan, machine)),
         consumers_(pcg_.consumers()) {}
 
   TorchModule run() {
     check_not_rewritten(plan_, "torch");
     check_schedule();
-    check_places();
-    out_.mesh = mesh_of(plan_.mapped, digits_);
-    out_.numbering = numbering_of(out_.mesh, digits_);
+    check_placements();
+    out_.mesh = make_mesh(plan_.mapped, digits_);
+    out_.numbering = make_numbering(out_.mesh, digits_);
     for (auto id : pcg_.ids()) add(id);
     return std::move(out_);
   }
@@ -64,9 +64,9 @@ class TorchReading {
     }
   }
 
-  void check_places() const {
-    for (auto id : tensors_of(pcg_)) {
-      const auto& node = pcg_.node(report::origin_of(pcg_, id));
+  void check_placements() const {
+    for (auto id : list_tensors(pcg_)) {
+      const auto& node = pcg_.node(report::find_origin(pcg_, id));
       if (is_join(node)) {
         refuse(
             "%" + node.name,
@@ -74,21 +74,21 @@ class TorchReading {
       }
       if ((layout(id).idle() & digits_.space()) != 0) {
         refuse("%" + node.name, fmt::format("is {}, but a DTensor must be on its whole mesh",
-                                            layout_words(layout(id), machine_, digits_)));
+                                            describe_layout(layout(id), machine_, digits_)));
       }
     }
   }
 
   void add(NodeId id) {
     const auto& node = pcg_.node(id);
-    const bool remade = plan_.mapped.remake[id.index()];
+    const bool recomputed = plan_.mapped.recompute[id.index()];
     if (is_weight(node)) {
       add_weight(id);
     } else if (is_parallel(node)) {
-      out_.gather_again =
-          out_.gather_again || (remade && is_weight(pcg_.node(report::origin_of(pcg_, id))));
+      out_.regather =
+          out_.regather || (recomputed && is_weight(pcg_.node(report::find_origin(pcg_, id))));
     } else if (node.op.role() == ops::Role::kCompute) {
-      if (remade) out_.recomputed.push_back(node.name);
+      if (recomputed) out_.recomputed.push_back(node.name);
       if (out_.mesh.planned.empty()) return;
       check_operator(id);
       if (is_layer(node)) add_layer(id);
@@ -96,16 +96,16 @@ class TorchReading {
   }
 
   // Returns the first reader of `id`. The others read what DTensor derives from its layout.
-  [[nodiscard]] std::optional<Reader> reader_of(NodeId id) const {
-    std::optional<Reader> out;
+  [[nodiscard]] std::optional<ReadingOperator> find_first_reader(NodeId id) const {
+    std::optional<ReadingOperator> out;
     for (auto user : consumers_[id.index()]) {
-      std::optional<Reader> here;
+      std::optional<ReadingOperator> here;
       if (is_parallel(pcg_.node(user))) {
-        here = reader_of(user);
+        here = find_first_reader(user);
       } else {
         const auto inputs = pcg_.inputs(user);
         const auto operand = std::ranges::find(inputs, id) - inputs.begin();
-        here = Reader{user, static_cast<std::size_t>(operand), layout(id)};
+        here = ReadingOperator{user, static_cast<std::size_t>(operand), layout(id)};
       }
       if (here && (!out || here->id < out->id)) out = here;
     }
@@ -113,12 +113,12 @@ class TorchReading {
   }
 
   // Returns the placements of `layout`; `dims` maps its dimensions to those of PyTorch.
-  [[nodiscard]] Placements placements(const std::string& name, const Layout& layout,
-                                      const DimMap& dims) const {
+  [[nodiscard]] Placements to_placements(const std::string& name, const Layout& layout,
+                                         const DimMap& dims) const {
     Placements out;
     for (const auto& dim : out_.mesh.planned) {
       std::size_t digit = 0;
-      while (!machine::has(dim.digits, digit)) ++digit;
+      while (!machine::has_digit(dim.digits, digit)) ++digit;
       const auto role = layout[digit];
       if (role == DigitRole::kReplica) {
         out.emplace_back("Replicate()");
@@ -131,7 +131,7 @@ class TorchReading {
             "%" + name,
             fmt::format("is sharded inside of attention heads ({}), but layers of PyTorch can only "
                         "be sharded into whole heads",
-                        layout_words(layout, machine_, digits_)));
+                        describe_layout(layout, machine_, digits_)));
       }
     }
     return out;
@@ -139,15 +139,15 @@ class TorchReading {
 
   void add_weight(NodeId id) {
     const auto& node = pcg_.node(id);
-    const auto reader = reader_of(id);
+    const auto reader = find_first_reader(id);
     if (!reader) return;
-    const auto form = module_form(pcg_, reader->id, reader->operand);
+    const auto form = make_module_form(pcg_, reader->id, reader->operand);
     out_.weights.push_back({.name = node.name,
                             .shape = form.weight,
-                            .stored = placements(node.name, layout(id), form.weight_dims),
-                            .used = placements(node.name, reader->layout, form.weight_dims)});
+                            .stored = to_placements(node.name, layout(id), form.weight_dims),
+                            .used = to_placements(node.name, reader->layout, form.weight_dims)});
     for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (machine::has(out_.mesh.shard.digits, i) && !layout(id)[i].is_dim()) {
+      if (machine::has_digit(out_.mesh.shard.digits, i) && !layout(id)[i].is_dim()) {
         out_.whole.push_back(node.name);
         break;
       }
@@ -160,10 +160,10 @@ class TorchReading {
   }
 
   // Returns the number of the operand that is a weight, or nullopt if none is.
-  [[nodiscard]] std::optional<std::size_t> weight_operand(NodeId id) const {
+  [[nodiscard]] std::optional<std::size_t> find_weight_operand(NodeId id) const {
     const auto inputs = pcg_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (is_weight(pcg_.node(report::origin_of(pcg_, inputs[i])))) return i;
+      if (is_weight(pcg_.node(report::find_origin(pcg_, inputs[i])))) return i;
     }
     return std::nullopt;
   }
@@ -188,25 +188,26 @@ class TorchReading {
       if (!role.is_dim() || role.dim() < 2) continue;
       refuse("%" + node.name,
              fmt::format("shards rows or columns of images ({}), but DTensor has no halo exchange",
-                         layout_words(layout(pcg_.inputs(id)[0]), machine_, digits_)),
+                         describe_layout(layout(pcg_.inputs(id)[0]), machine_, digits_)),
              "plan without it: `tandem plan ... --dims data,model`");
     }
   }
 
   void add_layer(NodeId id) {
-    const auto operand = weight_operand(id);
+    const auto operand = find_weight_operand(id);
     const auto inputs = pcg_.inputs(id);
     if (!operand || inputs.size() < 2) return;
     const auto& name = pcg_.node(id).name;
-    const auto form = module_form(pcg_, id, *operand);
+    const auto form = make_module_form(pcg_, id, *operand);
     const auto activation = inputs[*operand == 0 ? 1 : 0];
-    const auto weight = report::origin_of(pcg_, inputs[*operand]);
-    const auto reader = reader_of(id);
+    const auto weight = report::find_origin(pcg_, inputs[*operand]);
+    const auto reader = find_first_reader(id);
     const auto& wanted = reader ? reader->layout : layout(id);
-    out_.layers.push_back({.name = name,
-                           .weight = reader_of(weight)->id == id ? pcg_.node(weight).name : "",
-                           .reads = placements(name, layout(activation), form.input_dims),
-                           .gives = placements(name, wanted, form.output_dims)});
+    out_.layers.push_back(
+        {.name = name,
+         .weight = find_first_reader(weight)->id == id ? pcg_.node(weight).name : "",
+         .reads = to_placements(name, layout(activation), form.input_dims),
+         .gives = to_placements(name, wanted, form.output_dims)});
   }
 
   const plan::Plan& plan_;
@@ -219,7 +220,7 @@ class TorchReading {
 
 }  // namespace
 
-TorchModule torch_module(const plan::Plan& plan, const machine::Machine& machine) {
+TorchModule make_torch_module(const plan::Plan& plan, const machine::Machine& machine) {
   return TorchReading(plan, machine).run();
 }
 

@@ -30,14 +30,14 @@ struct TorchModule {
   Numbering numbering;
   std::vector<TorchWeight> weights;
   std::vector<TorchLayer> layers;       // empty if the plan has only data parallelism
-  bool gather_again = false;            // weights are regathered for the backward pass
+  bool regather = false;                // weights are regathered for the backward pass
   std::vector<std::string> recomputed;  // operators that are recomputed
   std::vector<std::string> whole;       // weights that FSDP shards and the plan does not
 };
 
 // Returns the module of `plan`. Throws UserError("torch", ...) that names the tensor or operator
 // that PyTorch cannot express.
-TorchModule torch_module(const plan::Plan& plan, const machine::Machine& machine);
+TorchModule make_torch_module(const plan::Plan& plan, const machine::Machine& machine);
 
 // Returns the Python source of `module`.
 std::string to_python(const TorchModule& module, const plan::Plan& plan);

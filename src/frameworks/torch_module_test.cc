@@ -14,7 +14,8 @@ plan::Plan plan_of(const std::string& model_text, const std::string& machine_tex
                    const std::string& strategy) {
   const auto machine = machine::load_machine(machine_text);
   const auto model = models::parse_model(model_text).build(16, DType::kFp32);
-  const auto made = strategies::named_strategies(strategy, model, machine::Digits(machine)).front();
+  const auto made =
+      strategies::make_named_strategies(strategy, model, machine::Digits(machine)).front();
   plan::Plan plan;
   plan.model = model_text;
   plan.machine = machine_text;
@@ -27,7 +28,7 @@ plan::Plan plan_of(const std::string& model_text, const std::string& machine_tex
 
 TorchModule module_of(const std::string& model, const std::string& machine,
                       const std::string& strategy) {
-  return torch_module(plan_of(model, machine, strategy), machine::load_machine(machine));
+  return make_torch_module(plan_of(model, machine, strategy), machine::load_machine(machine));
 }
 
 const TorchWeight& weight(const TorchModule& module, const std::string& name) {
@@ -68,8 +69,8 @@ TEST(TorchModule, StoresPartsByFsdp) {
   EXPECT_EQ(module.mesh.shard.size, 8);
   EXPECT_TRUE(module.mesh.planned.empty());
   EXPECT_TRUE(module.layers.empty());
-  EXPECT_TRUE(module.gather_again);
-  EXPECT_FALSE(module_of(kMlp, "dgx_a100:1", "deepspeed:zero=2").gather_again);
+  EXPECT_TRUE(module.regather);
+  EXPECT_FALSE(module_of(kMlp, "dgx_a100:1", "deepspeed:zero=2").regather);
 }
 
 TEST(TorchModule, HasHeadsAndTheirFeaturesInOneDimension) {
@@ -90,7 +91,7 @@ TEST(ModuleForm, HasNoPlaceInsideOfHeads) {
   const auto model = models::parse_model(kBert).build(16, DType::kFp32);
   const auto form_of = [&](const std::string& name, std::size_t operand) {
     for (auto id : model.ids()) {
-      if (model.node(id).name == name) return module_form(model, id, operand);
+      if (model.node(id).name == name) return make_module_form(model, id, operand);
     }
     CHECK(false, name);
   };

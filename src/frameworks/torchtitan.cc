@@ -25,11 +25,11 @@ class Torchtitan {
     refuse_.when(!degrees_.is_transformer,
                  "torchtitan trains only transformers, and the model is not one");
     refuse_.when(schedule_.is_delayed(), "torchtitan does not support delayed weight updates");
-    data();
-    layers();
-    pipeline();
-    recomputation();
-    numbers();
+    add_data_flags();
+    add_layer_flags();
+    add_pipeline_flags();
+    add_recompute_flags();
+    add_training_flags();
     out_.notes.emplace_back(
         "the flags are for torchtitan v0.2.2; later versions define batch sizes differently");
     return std::move(out_);
@@ -41,7 +41,7 @@ class Torchtitan {
     out_.flags.push_back(fmt::format("--{} {}", flag, value));
   }
 
-  void data() {
+  void add_data_flags() {
     const bool alone = degrees_.tp * degrees_.cp * degrees_.pp == 1;
     refuse_.when(degrees_.zero == 0 && degrees_.dp > 1 && !alone,
                  "torchtitan replicates weights only in pure data parallelism",
@@ -60,7 +60,7 @@ class Torchtitan {
     }
   }
 
-  void layers() {
+  void add_layer_flags() {
     refuse_.when(setting_.tp.size() > 1,
                  "tensor parallelism spans nodes first, but torchtitan uses neighbouring ranks");
     refuse_.when(degrees_.tp > 1 && !setting_.sp,
@@ -73,7 +73,7 @@ class Torchtitan {
     if (degrees_.ep > 1) add("parallelism.expert_parallel_degree", degrees_.ep);
   }
 
-  void pipeline() {
+  void add_pipeline_flags() {
     add("parallelism.pipeline_parallel_degree", degrees_.pp);
     if (degrees_.pp == 1) return;
     const auto& layers = degrees_.layers;
@@ -93,7 +93,7 @@ class Torchtitan {
     add("parallelism.pipeline_parallel_microbatch_size", degrees_.samples);
   }
 
-  void recomputation() {
+  void add_recompute_flags() {
     const auto& what = setting_.recompute;
     refuse_.when(what == "selective", "torchtitan does not support recompute=selective",
                  "use recompute=save_matmuls, full or none");
@@ -101,7 +101,7 @@ class Torchtitan {
     if (what == "save_matmuls") add("activation_checkpoint.selective_ac_option", "op");
   }
 
-  void numbers() {
+  void add_training_flags() {
     // The micro-batches of a pipeline are parts of a local batch; others accumulate gradients.
     const auto parts = degrees_.pp > 1 ? degrees_.micro_batches : 1;
     add("training.local_batch_size", degrees_.samples * parts);
@@ -131,7 +131,7 @@ class Torchtitan {
 
 }  // namespace
 
-Flags torchtitan_flags(const Plan& plan, const Degrees& degrees) {
+Flags make_torchtitan_flags(const Plan& plan, const Degrees& degrees) {
   return Torchtitan(plan, degrees).run();
 }
 

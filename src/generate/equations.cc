@@ -12,12 +12,12 @@ FormulaReader::FormulaReader(const TensorTable& table, Formulas& formulas)
   for (const auto& group : table.variables()) {
     const auto type = formulas.programs().type_id(group.type);
     for (std::uint32_t i = 0; i < group.count; ++i)
-      of_variable_.push_back(formulas.variable(type, i));
+      of_variable_.push_back(formulas.add_variable(type, i));
   }
 }
 
 FormulaId FormulaReader::read(TensorId id) {
-  if (of_tensor_[id] == ~FormulaId{0}) of_tensor_[id] = read(table_.tensors()[id].made_by);
+  if (of_tensor_[id] == ~FormulaId{0}) of_tensor_[id] = read(table_.tensors()[id].producer);
   return of_tensor_[id];
 }
 
@@ -31,7 +31,7 @@ FormulaId FormulaReader::read(const Application& application) {
   return *out;
 }
 
-std::map<TypeId, std::int64_t> index_types(TensorTable& table) {
+std::map<TypeId, std::int64_t> list_index_types(TensorTable& table) {
   std::map<TypeId, std::int64_t> out;
   for (const auto& group : table.variables()) {
     if (group.below > 0) out.emplace(table.programs().type_id(group.type), group.below);
@@ -47,12 +47,12 @@ class NamelessHash {
   explicit NamelessHash(const TensorTable& table)
       : tensors_(table.tensors()), operations_(table.programs().operations()) {
     for (const auto& tensor : tensors_) {  // variables come first
-      if (tensor.made_by.operation == kVariable) type_of_.push_back(tensor.type);
+      if (tensor.producer.operation == kVariable) type_of_.push_back(tensor.type);
     }
     number_.assign(type_of_.size(), -1);
   }
 
-  Hash of(const Equality& equality) {
+  Hash compute(const Equality& equality) {
     for (auto v : used_) number_[v] = -1;
     used_.clear();
     return hash_combine(add(equality.left), add(equality.right));
@@ -70,13 +70,13 @@ class NamelessHash {
     }
     Hash h = hash_combine(1, application.operation);
     for (std::size_t i = 0; i < operations_[application.operation].arity; ++i) {
-      h = hash_combine(h, add(tensors_[application.operands[i]].made_by));
+      h = hash_combine(h, add(tensors_[application.operands[i]].producer));
     }
     return h;
   }
 
-  const std::vector<Tensor>& tensors_;
-  const std::vector<Operation>& operations_;
+  const std::vector<TableTensor>& tensors_;
+  const std::vector<GeneratorOperation>& operations_;
   std::vector<TypeId> type_of_;
   std::vector<int> number_;
   std::vector<TensorId> used_;
@@ -84,14 +84,14 @@ class NamelessHash {
 
 }  // namespace
 
-std::vector<Equality> without_renamings(const TensorTable& table, unsigned threads) {
+std::vector<Equality> drop_renamings(const TensorTable& table, unsigned threads) {
   const auto& all = table.equalities();
   std::vector<Hash> hashes(all.size());
   const std::size_t pieces = threads;
   parallel_for(pieces, threads, [&](std::size_t piece) {
     NamelessHash hash(table);
     const auto end = all.size() * (piece + 1) / pieces;
-    for (auto i = all.size() * piece / pieces; i < end; ++i) hashes[i] = hash.of(all[i]);
+    for (auto i = all.size() * piece / pieces; i < end; ++i) hashes[i] = hash.compute(all[i]);
   });
   HashSet seen;
   std::vector<Equality> out;
@@ -101,7 +101,7 @@ std::vector<Equality> without_renamings(const TensorTable& table, unsigned threa
   return out;
 }
 
-Hash nameless_hash(const Formulas& formulas, const Equation& equation) {
+Hash compute_nameless_hash(const Formulas& formulas, const Equation& equation) {
   std::vector<FormulaId> variables;  // by first use
   const auto add = [&](const auto& self, FormulaId id) -> Hash {
     const auto& f = formulas[id];
@@ -125,10 +125,10 @@ Hash nameless_hash(const Formulas& formulas, const Equation& equation) {
 
 namespace {
 
-std::vector<FormulaId> parts_of(const Formulas& formulas, const std::vector<FormulaId>& roots) {
+std::vector<FormulaId> list_parts(const Formulas& formulas, const std::vector<FormulaId>& roots) {
   std::vector<FormulaId> out;
   for (auto root : roots) {
-    for (auto p : formulas.parts(root)) {
+    for (auto p : formulas.list_parts(root)) {
       if (std::ranges::find(out, p) == out.end()) out.push_back(p);
     }
   }
@@ -147,8 +147,8 @@ std::optional<std::vector<FormulaId>> replace_all(Formulas& formulas,
   return out;
 }
 
-std::uint32_t free_number(const Formulas& formulas, const std::vector<FormulaId>& parts,
-                          TypeId type) {
+std::uint32_t find_free_number(const Formulas& formulas, const std::vector<FormulaId>& parts,
+                               TypeId type) {
   std::uint32_t next = 0;
   for (auto p : parts) {
     const auto& f = formulas[p];
@@ -159,11 +159,11 @@ std::uint32_t free_number(const Formulas& formulas, const std::vector<FormulaId>
 
 }  // namespace
 
-Equation generalised(Formulas& formulas, Equation equation) {
+Equation generalize_equation(Formulas& formulas, Equation equation) {
   for (bool again = true; again;) {
     again = false;
-    const auto left = parts_of(formulas, equation.left);
-    const auto right = parts_of(formulas, equation.right);
+    const auto left = list_parts(formulas, equation.left);
+    const auto right = list_parts(formulas, equation.right);
     auto all = left;
     all.insert(all.end(), right.begin(), right.end());
     // Larger parts come later, so they are tried first.
@@ -171,12 +171,12 @@ Equation generalised(Formulas& formulas, Equation equation) {
       const auto part = left[i];
       if (formulas[part].is_variable() || std::ranges::find(right, part) == right.end()) continue;
       const auto type = formulas[part].type;
-      const auto fresh = formulas.variable(type, free_number(formulas, all, type));
+      const auto fresh = formulas.add_variable(type, find_free_number(formulas, all, type));
       const auto a = replace_all(formulas, equation.left, {{part, fresh}});
       const auto b = replace_all(formulas, equation.right, {{part, fresh}});
       if (!a || !b) continue;
       const bool holds = std::ranges::equal(
-          *a, *b, [&](FormulaId x, FormulaId y) { return formulas.equal(x, y); });
+          *a, *b, [&](FormulaId x, FormulaId y) { return formulas.are_equal(x, y); });
       if (!holds) continue;
       equation = {*a, *b};
       again = true;
@@ -189,30 +189,30 @@ namespace {
 
 // Returns the formula with the occurrences of `variable`, in reading order, replaced by the next
 // `images`. Returns nullopt if that is not legal.
-std::optional<FormulaId> with_places(Formulas& formulas, FormulaId id, FormulaId variable,
-                                     std::span<const FormulaId> images, std::size_t& next) {
+std::optional<FormulaId> replace_occurrences(Formulas& formulas, FormulaId id, FormulaId variable,
+                                             std::span<const FormulaId> images, std::size_t& next) {
   const auto f = formulas[id];
   if (f.is_variable()) return id == variable ? images[next++] : id;
   std::array<FormulaId, kMaxArity> operands{};
   const auto arity = formulas.operands(id).size();
   for (std::size_t i = 0; i < arity; ++i) {
-    const auto image = with_places(formulas, f.operands[i], variable, images, next);
+    const auto image = replace_occurrences(formulas, f.operands[i], variable, images, next);
     if (!image) return std::nullopt;
     operands[i] = *image;
   }
   return formulas.apply(f.operation, std::span(operands).first(arity));
 }
 
-std::size_t places_of(const Formulas& formulas, FormulaId id, FormulaId variable) {
+std::size_t count_occurrences(const Formulas& formulas, FormulaId id, FormulaId variable) {
   if (id == variable) return 1;
   std::size_t n = 0;
-  for (auto o : formulas.operands(id)) n += places_of(formulas, o, variable);
+  for (auto o : formulas.operands(id)) n += count_occurrences(formulas, o, variable);
   return n;
 }
 
 // Returns all partitions of n places, as the class of each place, those with more classes first.
 // Example: 2 -> {0, 1}, {0, 0}.
-std::vector<std::vector<std::uint32_t>> partitions(std::size_t n) {
+std::vector<std::vector<std::uint32_t>> list_partitions(std::size_t n) {
   std::vector<std::vector<std::uint32_t>> out = {{0}};
   for (std::size_t i = 1; i < n; ++i) {
     std::vector<std::vector<std::uint32_t>> longer;
@@ -230,36 +230,36 @@ std::vector<std::vector<std::uint32_t>> partitions(std::size_t n) {
   return out;
 }
 
-std::optional<Equation> with_classes(Formulas& formulas, const Equation& equation,
-                                     FormulaId variable, std::span<const FormulaId> images) {
+std::optional<Equation> split_variable(Formulas& formulas, const Equation& equation,
+                                       FormulaId variable, std::span<const FormulaId> images) {
   std::size_t next = 0;
-  const auto left = with_places(formulas, equation.left[0], variable, images, next);
+  const auto left = replace_occurrences(formulas, equation.left[0], variable, images, next);
   if (!left) return std::nullopt;
-  const auto right = with_places(formulas, equation.right[0], variable, images, next);
-  if (!right || !formulas.equal(*left, *right)) return std::nullopt;
+  const auto right = replace_occurrences(formulas, equation.right[0], variable, images, next);
+  if (!right || !formulas.are_equal(*left, *right)) return std::nullopt;
   return Equation{{*left}, {*right}};
 }
 
 }  // namespace
 
-Equation with_distinct_variables(Formulas& formulas, Equation equation) {
+Equation split_variables(Formulas& formulas, Equation equation) {
   constexpr std::size_t kMostPlaces = 6;
-  auto variables = parts_of(formulas, {equation.left[0], equation.right[0]});
+  auto variables = list_parts(formulas, {equation.left[0], equation.right[0]});
   std::erase_if(variables, [&](FormulaId p) { return !formulas[p].is_variable(); });
   for (auto variable : variables) {
-    const auto n = places_of(formulas, equation.left[0], variable) +
-                   places_of(formulas, equation.right[0], variable);
+    const auto n = count_occurrences(formulas, equation.left[0], variable) +
+                   count_occurrences(formulas, equation.right[0], variable);
     if (n < 2 || n > kMostPlaces) continue;
     const auto type = formulas[variable].type;
-    const auto parts = parts_of(formulas, {equation.left[0], equation.right[0]});
-    const auto fresh = free_number(formulas, parts, type);
-    for (const auto& classes : partitions(n)) {
+    const auto parts = list_parts(formulas, {equation.left[0], equation.right[0]});
+    const auto fresh = find_free_number(formulas, parts, type);
+    for (const auto& classes : list_partitions(n)) {
       std::vector<FormulaId> images;
       images.reserve(classes.size());
       for (auto c : classes) {
-        images.push_back(c == 0 ? variable : formulas.variable(type, fresh + c));
+        images.push_back(c == 0 ? variable : formulas.add_variable(type, fresh + c));
       }
-      const auto changed = with_classes(formulas, equation, variable, images);
+      const auto changed = split_variable(formulas, equation, variable, images);
       if (!changed) continue;
       equation = *changed;
       break;
@@ -268,20 +268,20 @@ Equation with_distinct_variables(Formulas& formulas, Equation equation) {
   return equation;
 }
 
-bool holds_again(Formulas& formulas, const Equation& equation) {
+bool holds_for_more_values(Formulas& formulas, const Equation& equation) {
   constexpr std::uint32_t kTimes = 8;
   constexpr std::uint32_t kOthers = 64;  // larger than any variable's number
-  const auto parts = parts_of(formulas, {equation.left[0], equation.right[0]});
+  const auto parts = list_parts(formulas, {equation.left[0], equation.right[0]});
   for (std::uint32_t t = 1; t <= kTimes; ++t) {
     std::vector<Formulas::Image> others;
     for (auto p : parts) {
       const auto f = formulas[p];
       if (!f.is_variable()) continue;
-      others.push_back({p, formulas.variable(f.type, f.operands[0] + kOthers * t)});
+      others.push_back({p, formulas.add_variable(f.type, f.operands[0] + kOthers * t)});
     }
     const auto left = formulas.replace(equation.left[0], others);
     const auto right = formulas.replace(equation.right[0], others);
-    if (!left || !right || !formulas.equal(*left, *right)) return false;
+    if (!left || !right || !formulas.are_equal(*left, *right)) return false;
   }
   return true;
 }
@@ -289,10 +289,10 @@ bool holds_again(Formulas& formulas, const Equation& equation) {
 bool is_unbound(const Formulas& formulas, const Equation& equation) {
   std::vector<FormulaId> left;
   std::vector<FormulaId> right;
-  for (auto p : parts_of(formulas, equation.left)) {
+  for (auto p : list_parts(formulas, equation.left)) {
     if (formulas[p].is_variable()) left.push_back(p);
   }
-  for (auto p : parts_of(formulas, equation.right)) {
+  for (auto p : list_parts(formulas, equation.right)) {
     if (formulas[p].is_variable()) right.push_back(p);
   }
   std::ranges::sort(left);
@@ -309,25 +309,28 @@ class Writer {
  public:
   Writer(const TensorTable& table, Formulas& formulas) : table_(table), formulas_(formulas) {}
 
-  struct Written {
+  struct WrittenEquation {
     std::vector<std::uint32_t> text;
     std::map<FormulaId, FormulaId> images;  // images of variables
     std::map<FormulaId, bool> swapped;      // commutative formulas whose operands are exchanged
   };
 
-  Written best(const std::vector<FormulaId>& first, const std::vector<FormulaId>& second) {
+  WrittenEquation write_best(const std::vector<FormulaId>& first,
+                             const std::vector<FormulaId>& second) {
     std::vector<FormulaId> ties;
     for (const auto* roots : {&first, &second}) {
-      for (auto p : parts_of(formulas_, *roots)) {
+      for (auto p : list_parts(formulas_, *roots)) {
         if (!commutes(p) || std::ranges::find(ties, p) != ties.end()) continue;
-        if (shape(formulas_[p].operands[0]) == shape(formulas_[p].operands[1])) ties.push_back(p);
+        if (compute_shape_hash(formulas_[p].operands[0]) ==
+            compute_shape_hash(formulas_[p].operands[1]))
+          ties.push_back(p);
       }
     }
     constexpr std::size_t kMostTies = 6;
     const auto tried = std::min(ties.size(), kMostTies);
-    Written out;
+    WrittenEquation out;
     for (std::size_t choice = 0; choice < (std::size_t{1} << tried); ++choice) {
-      Written written;
+      WrittenEquation written;
       for (std::size_t t = 0; t < tried; ++t) written.swapped[ties[t]] = ((choice >> t) & 1U) != 0;
       next_.clear();
       for (const auto* roots : {&first, &second}) {
@@ -345,24 +348,24 @@ class Writer {
   }
 
   // Returns a hash that ignores names.
-  Hash shape(FormulaId id) {
+  Hash compute_shape_hash(FormulaId id) {
     if (const auto known = shapes_.find(id); known != shapes_.end()) return known->second;
     const auto& f = formulas_[id];
     Hash h = hash_combine(hash_combine(1, f.operation), f.type);
     if (commutes(id)) {
-      h = hash_combine(h, shape(f.operands[0]) + shape(f.operands[1]));
+      h = hash_combine(h, compute_shape_hash(f.operands[0]) + compute_shape_hash(f.operands[1]));
     } else {
-      for (auto o : formulas_.operands(id)) h = hash_combine(h, shape(o));
+      for (auto o : formulas_.operands(id)) h = hash_combine(h, compute_shape_hash(o));
     }
     return shapes_[id] = h;
   }
 
-  void write(FormulaId id, Written& out) {
+  void write(FormulaId id, WrittenEquation& out) {
     const auto f = formulas_[id];
     if (f.is_variable()) {
       auto image = out.images.find(id);
       if (image == out.images.end()) {
-        image = out.images.emplace(id, formulas_.variable(f.type, next_[f.type]++)).first;
+        image = out.images.emplace(id, formulas_.add_variable(f.type, next_[f.type]++)).first;
       }
       out.text.push_back(0x10000U + image->second);
       return;
@@ -370,8 +373,8 @@ class Writer {
     out.text.push_back(f.operation);
     const auto arity = formulas_.operands(id).size();
     if (commutes(id)) {
-      const auto a = shape(f.operands[0]);
-      const auto b = shape(f.operands[1]);
+      const auto a = compute_shape_hash(f.operands[0]);
+      const auto b = compute_shape_hash(f.operands[1]);
       const bool swap = a == b ? out.swapped[id] : b < a;
       out.swapped[id] = swap;
       write(f.operands[swap ? 1 : 0], out);
@@ -387,12 +390,13 @@ class Writer {
   std::map<FormulaId, Hash> shapes_;
 };
 
-FormulaId rebuilt(Formulas& formulas, FormulaId id, Writer::Written& written) {
+FormulaId rebuild_formula(Formulas& formulas, FormulaId id, Writer::WrittenEquation& written) {
   const auto f = formulas[id];
   if (f.is_variable()) return written.images.at(id);
   std::array<FormulaId, kMaxArity> operands{};
   const auto arity = formulas.operands(id).size();
-  for (std::size_t i = 0; i < arity; ++i) operands[i] = rebuilt(formulas, f.operands[i], written);
+  for (std::size_t i = 0; i < arity; ++i)
+    operands[i] = rebuild_formula(formulas, f.operands[i], written);
   const auto swapped = written.swapped.find(id);
   if (swapped != written.swapped.end() && swapped->second) std::swap(operands[0], operands[1]);
   const auto out = formulas.apply(f.operation, std::span(operands).first(arity));
@@ -402,17 +406,18 @@ FormulaId rebuilt(Formulas& formulas, FormulaId id, Writer::Written& written) {
 
 }  // namespace
 
-Equation normalised(const TensorTable& table, Formulas& formulas, const Equation& equation) {
+Equation normalize_equation(const TensorTable& table, Formulas& formulas,
+                            const Equation& equation) {
   Writer writer(table, formulas);
-  auto forward = writer.best(equation.left, equation.right);
-  auto backward = writer.best(equation.right, equation.left);
+  auto forward = writer.write_best(equation.left, equation.right);
+  auto backward = writer.write_best(equation.right, equation.left);
   const auto left = formulas.operators(equation.left);
   const auto right = formulas.operators(equation.right);
   const bool swap = left == right ? backward.text < forward.text : left < right;
   auto& chosen = swap ? backward : forward;
   Equation out;
-  for (auto root : equation.left) out.left.push_back(rebuilt(formulas, root, chosen));
-  for (auto root : equation.right) out.right.push_back(rebuilt(formulas, root, chosen));
+  for (auto root : equation.left) out.left.push_back(rebuild_formula(formulas, root, chosen));
+  for (auto root : equation.right) out.right.push_back(rebuild_formula(formulas, root, chosen));
   if (swap) std::swap(out.left, out.right);
   return out;
 }

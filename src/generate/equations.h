@@ -30,26 +30,26 @@ class FormulaReader {
 };
 
 // Returns the types of indices with the exclusive upper bound of their values.
-std::map<TypeId, std::int64_t> index_types(TensorTable& table);
+std::map<TypeId, std::int64_t> list_index_types(TensorTable& table);
 
 // Returns the table's equalities without those that differ from an earlier one only in variable
 // names.
-std::vector<Equality> without_renamings(const TensorTable& table, unsigned threads);
+std::vector<Equality> drop_renamings(const TensorTable& table, unsigned threads);
 
 // Returns a hash that is equal for equations that differ only in variable names.
-Hash nameless_hash(const Formulas& formulas, const Equation& equation);
+Hash compute_nameless_hash(const Formulas& formulas, const Equation& equation);
 
 // Replaces parts that both sides share by variables, as long as the equation still holds. Example:
 //   (x * y) + z = z + (x * y)   ->   u + z = z + u
-Equation generalised(Formulas& formulas, Equation equation);
+Equation generalize_equation(Formulas& formulas, Equation equation);
 
 // Replaces one variable by several, as far as the equation of one output still holds. Example:
 //   x * (y + y) = x * y + x * y   ->   x * (y + z) = x * y + x * z
-Equation with_distinct_variables(Formulas& formulas, Equation equation);
+Equation split_variables(Formulas& formulas, Equation equation);
 
 // Returns whether the equation holds for many more values of its variables. Some equations hold by
 // chance: for tensors of one element, a maximum or a relu gives only one bit in each draw.
-bool holds_again(Formulas& formulas, const Equation& equation);
+bool holds_for_more_values(Formulas& formulas, const Equation& equation);
 
 // Returns whether each side lacks a variable of the other. Such an equation is a rule in no
 // direction.
@@ -57,6 +57,6 @@ bool is_unbound(const Formulas& formulas, const Equation& equation);
 
 // Returns the equation with variables numbered by first use. The order of commutative operands and
 // of the sides does not depend on names.
-Equation normalised(const TensorTable& table, Formulas& formulas, const Equation& equation);
+Equation normalize_equation(const TensorTable& table, Formulas& formulas, const Equation& equation);
 
 }  // namespace tandem::generate

@@ -7,7 +7,7 @@ namespace tandem::generate {
 namespace {
 
 // Returns a hash without the type of an operator's result, which the operands' types determine.
-Hash hash_of(const Formula& f) {
+Hash compute_hash(const Formula& f) {
   const auto type = f.is_variable() ? f.type : TypeId{0};
   const auto a = (Hash{f.operation} << 48U) | (Hash{type} << 32U) | f.operands[0];
   const auto b = (Hash{f.operands[1]} << 32U) | f.operands[2];
@@ -22,7 +22,7 @@ Formulas::Formulas(Programs& programs, std::map<TypeId, std::int64_t> below)
 
 FormulaId Formulas::add(const Formula& formula) {
   const auto next = static_cast<FormulaId>(formulas_.size());
-  const auto id = ids_.find_or_add(hash_of(formula), next,
+  const auto id = ids_.find_or_add(compute_hash(formula), next,
                                    [&](FormulaId known) { return formulas_[known] == formula; });
   if (id != next) return id;
   formulas_.push_back(formula);
@@ -31,7 +31,7 @@ FormulaId Formulas::add(const Formula& formula) {
   return id;
 }
 
-FormulaId Formulas::variable(TypeId type, std::uint32_t number) {
+FormulaId Formulas::add_variable(TypeId type, std::uint32_t number) {
   return add({.operation = kVariable, .type = type, .operands = {number}});
 }
 
@@ -39,7 +39,7 @@ std::optional<FormulaId> Formulas::apply(std::uint16_t operation,
                                          std::span<const FormulaId> operands) {
   Formula formula{.operation = operation};
   std::ranges::copy(operands, formula.operands.begin());
-  const auto known = ids_.find(hash_of(formula), [&](FormulaId id) {
+  const auto known = ids_.find(compute_hash(formula), [&](FormulaId id) {
     return formulas_[id].operation == operation && formulas_[id].operands == formula.operands;
   });
   if (known) return *known;
@@ -57,38 +57,38 @@ std::span<const FormulaId> Formulas::operands(FormulaId id) const {
   return std::span(f.operands).first(arity);
 }
 
-std::vector<FormulaId> Formulas::parts(FormulaId id) const {
+std::vector<FormulaId> Formulas::list_parts(FormulaId id) const {
   std::vector<FormulaId> out;
   for_each_part(id, [&](FormulaId part) { out.push_back(part); });
   return out;
 }
 
-std::vector<FormulaId> Formulas::variables(FormulaId id) const {
-  auto out = parts(id);
+std::vector<FormulaId> Formulas::list_variables(FormulaId id) const {
+  auto out = list_parts(id);
   std::erase_if(out, [&](FormulaId p) { return !formulas_[p].is_variable(); });
   return out;
 }
 
 std::size_t Formulas::operators(std::span<const FormulaId> roots) const {
-  if (roots.size() != 1) return counted_operators(roots);
+  if (roots.size() != 1) return compute_operator_count(roots);
   auto& known = operators_[roots[0]];
-  if (known == 0) known = static_cast<std::uint8_t>(counted_operators(roots) + 1);
+  if (known == 0) known = static_cast<std::uint8_t>(compute_operator_count(roots) + 1);
   return known - std::size_t{1};
 }
 
-std::size_t Formulas::counted_operators(std::span<const FormulaId> roots) const {
-  struct Application {
+std::size_t Formulas::compute_operator_count(std::span<const FormulaId> roots) const {
+  struct CountedApplication {
     std::size_t line;
     std::array<FormulaId, kMaxArity> operands;
-    bool operator==(const Application&) const = default;
+    bool operator==(const CountedApplication&) const = default;
   };
-  std::array<Application, kMostParts> all;
+  std::array<CountedApplication, kMostParts> all;
   std::size_t count = 0;
   for (auto root : roots) {
     for_each_part(root, [&](FormulaId p) {
       const auto& f = formulas_[p];
       if (operands(p).empty()) return;
-      const Application application{programs_.operations()[f.operation].line, f.operands};
+      const CountedApplication application{programs_.operations()[f.operation].line, f.operands};
       const auto known = std::span(all).first(count);
       if (std::ranges::find(known, application) != known.end()) return;
       CHECK(count < kMostParts);
@@ -135,7 +135,7 @@ std::optional<FormulaId> Formulas::replace(FormulaId id, std::span<const Image> 
   return made == kNone ? std::nullopt : std::optional(made);
 }
 
-const std::vector<Field>& Formulas::value(FormulaId id) {
+const std::vector<Field>& Formulas::compute_value(FormulaId id) {
   if (const auto known = values_.find(id); known != values_.end()) return known->second;
   const auto f = formulas_[id];
   std::vector<Field> out;
@@ -143,8 +143,8 @@ const std::vector<Field>& Formulas::value(FormulaId id) {
     const auto below = below_.find(f.type);
     for (std::size_t draw = 0; draw < kDraws; ++draw) {
       const auto more =
-          random_values(programs_.type(f.type), below == below_.end() ? 0 : below->second,
-                        hash_combine(hash_combine(5, f.type), f.operands[0]), draw);
+          draw_random_values(programs_.type(f.type), below == below_.end() ? 0 : below->second,
+                             hash_combine(hash_combine(5, f.type), f.operands[0]), draw);
       out.insert(out.end(), more.begin(), more.end());
     }
   } else {
@@ -154,7 +154,7 @@ const std::vector<Field>& Formulas::value(FormulaId id) {
     std::array<std::size_t, kMaxArity> sizes{};
     for (std::size_t i = 0; i < arity; ++i) {
       types[i] = formulas_[f.operands[i]].type;
-      const auto& operand = value(f.operands[i]);
+      const auto& operand = compute_value(f.operands[i]);
       inputs[i] = operand.data();
       sizes[i] = operand.size() / kDraws;
     }
@@ -177,7 +177,7 @@ Hash Formulas::fingerprint(FormulaId id) {
     stored_ = 0;
   }
   Hash h = mix(formulas_[id].type);
-  for (const auto& v : value(id)) h = hash_combine(h, v.value());
+  for (const auto& v : compute_value(id)) h = hash_combine(h, v.value());
   fingerprints_[id] = h | 1U;
   return fingerprints_[id];
 }

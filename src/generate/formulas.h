@@ -33,7 +33,7 @@ class Formulas {
   // `below`: types of indices with the exclusive upper bound of their values.
   Formulas(Programs& programs, std::map<TypeId, std::int64_t> below);
 
-  FormulaId variable(TypeId type, std::uint32_t number);
+  FormulaId add_variable(TypeId type, std::uint32_t number);
   // Returns nullopt if the operation does not take these operands.
   std::optional<FormulaId> apply(std::uint16_t operation, std::span<const FormulaId> operands);
 
@@ -45,12 +45,12 @@ class Formulas {
   }
   [[nodiscard]] Programs& programs() { return programs_; }
   [[nodiscard]] const Programs& programs() const { return programs_; }
-  [[nodiscard]] const Operation& operation(FormulaId id) const {
+  [[nodiscard]] const GeneratorOperation& operation(FormulaId id) const {
     return programs_.operations()[formulas_[id].operation];
   }
 
   // Returns the formula and all its parts, each once, operands first.
-  [[nodiscard]] std::vector<FormulaId> parts(FormulaId id) const;
+  [[nodiscard]] std::vector<FormulaId> list_parts(FormulaId id) const;
   // Calls visit(part) for each of parts(id).
   template <class Visit>
   void for_each_part(FormulaId id, Visit&& visit) const {
@@ -67,7 +67,7 @@ class Formulas {
     walk(walk, id);
   }
   // Returns the variables of the formula in the order of first use.
-  [[nodiscard]] std::vector<FormulaId> variables(FormulaId id) const;
+  [[nodiscard]] std::vector<FormulaId> list_variables(FormulaId id) const;
   // Returns the number of different operators. The outputs of one line on the same operands count
   // once; constants do not count.
   [[nodiscard]] std::size_t operators(std::span<const FormulaId> roots) const;
@@ -84,11 +84,11 @@ class Formulas {
   std::optional<FormulaId> replace(FormulaId id, std::initializer_list<Image> images) {
     return replace(id, std::span(images.begin(), images.size()));
   }
-  [[nodiscard]] const std::map<TypeId, std::int64_t>& below() const { return below_; }
+  [[nodiscard]] const std::map<TypeId, std::int64_t>& index_bounds() const { return below_; }
 
   // Returns a hash of the formula's type and of its value for random variables.
   Hash fingerprint(FormulaId id);
-  bool equal(FormulaId a, FormulaId b) { return fingerprint(a) == fingerprint(b); }
+  bool are_equal(FormulaId a, FormulaId b) { return fingerprint(a) == fingerprint(b); }
 
  private:
   static constexpr FormulaId kNone = ~FormulaId{0};
@@ -97,8 +97,8 @@ class Formulas {
   // The replacements made so far in one call of replace().
   struct Replaced;
 
-  [[nodiscard]] std::size_t counted_operators(std::span<const FormulaId> roots) const;
-  const std::vector<Field>& value(FormulaId id);
+  [[nodiscard]] std::size_t compute_operator_count(std::span<const FormulaId> roots) const;
+  const std::vector<Field>& compute_value(FormulaId id);
   FormulaId add(const Formula& formula);
   FormulaId replace(FormulaId id, Replaced& replaced);
 
@@ -112,7 +112,7 @@ class Formulas {
   std::size_t stored_ = 0;                       // number of elements
   std::vector<Hash> fingerprints_;               // 0 if not computed
   mutable std::vector<std::uint8_t> operators_;  // number plus one; 0 if not counted
-  Program::Memory memory_;
+  PatternProgram::EvaluationMemory memory_;
 };
 
 }  // namespace tandem::generate

@@ -20,8 +20,8 @@ TEST_F(FormulasTest, EqualOnesAreStoredOnce) {
 TEST_F(FormulasTest, PartsStandOnceAndOperandsFirst) {
   const auto sum = add(var(1), var(0));
   const auto product = mul(sum, relu(sum));
-  EXPECT_EQ(formulas_.parts(product), (std::vector{var(1), var(0), sum, relu(sum), product}));
-  EXPECT_EQ(formulas_.variables(product), (std::vector{var(1), var(0)}));
+  EXPECT_EQ(formulas_.list_parts(product), (std::vector{var(1), var(0), sum, relu(sum), product}));
+  EXPECT_EQ(formulas_.list_variables(product), (std::vector{var(1), var(0)}));
   // The sum is one operator, however often it is read.
   EXPECT_EQ(formulas_.operators(std::array{product}), 3U);
   EXPECT_EQ(formulas_.operators(std::array{product}), 3U);
@@ -41,16 +41,16 @@ TEST_F(FormulasTest, PartsAreReplacedEverywhere) {
 TEST_F(FormulasTest, WhatDoesNotFitIsNothing) {
   TensorType longer;
   longer.shape = ParallelShape({5});
-  const auto other = formulas_.variable(table_.programs().type_id(longer), 0);
+  const auto other = formulas_.add_variable(table_.programs().type_id(longer), 0);
   EXPECT_EQ(formulas_.apply(0, std::array{var(0), other}), std::nullopt);
   EXPECT_EQ(formulas_.replace(add(var(0), var(1)), {{var(1), other}}), std::nullopt);
 }
 
 TEST_F(FormulasTest, ValuesTellFormulasApart) {
-  EXPECT_TRUE(formulas_.equal(add(var(0), var(1)), add(var(1), var(0))));
-  EXPECT_TRUE(formulas_.equal(relu(relu(var(0))), relu(var(0))));
-  EXPECT_FALSE(formulas_.equal(relu(var(0)), var(0)));
-  EXPECT_FALSE(formulas_.equal(var(0), var(1)));
+  EXPECT_TRUE(formulas_.are_equal(add(var(0), var(1)), add(var(1), var(0))));
+  EXPECT_TRUE(formulas_.are_equal(relu(relu(var(0))), relu(var(0))));
+  EXPECT_FALSE(formulas_.are_equal(relu(var(0)), var(0)));
+  EXPECT_FALSE(formulas_.are_equal(var(0), var(1)));
 }
 
 }  // namespace

@@ -15,10 +15,10 @@ class FormulasOf : public testing::Test {
   explicit FormulasOf(std::string_view operators) : table_(parse_operator_set(operators), 1) {}
 
   TensorTable table_;
-  Formulas formulas_{table_.programs(), index_types(table_)};
+  Formulas formulas_{table_.programs(), list_index_types(table_)};
   TypeId type_ = table_.programs().type_id(table_.variables()[0].type);
 
-  FormulaId var(std::uint32_t n) { return formulas_.variable(type_, n); }
+  FormulaId var(std::uint32_t n) { return formulas_.add_variable(type_, n); }
   // Applies an operation, given by its index in the set.
   FormulaId make(std::uint16_t operation, std::initializer_list<FormulaId> operands) {
     return *formulas_.apply(operation, std::span(operands.begin(), operands.size()));

@@ -2,8 +2,8 @@
 //
 //   tensor_table.h            all distinct tensors of small graphs
 //   equations.h               equalities between graphs, generalised and without renamings
-//   pruning.h, rewriting.h    equations that do not follow from smaller ones
-//   several_outputs.h         rules that compute two separate tensors together
+//   pruning.h, formula_rewriter.h    equations that do not follow from smaller ones
+//   multi_output_equations.h         rules that compute two separate tensors together
 //   widen.h                   conditions and free attributes
 //   parallel_rules.h          the parallel rules
 //
@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "generate/made_rule.h"
-#include "generate/operators.h"
+#include "generate/generated_rule.h"
+#include "generate/operator_set.h"
 #include "generate/tensor_table.h"
 #include "rewrite/rule.h"
 
 namespace tandem::generate {
 
-struct Options {
+struct GeneratorOptions {
   std::size_t max_ops = 3;
   unsigned threads = 2;
   std::function<void(const std::string&)> progress = {};  // receives a line now and then
@@ -51,9 +51,9 @@ inline bool is_parallel_rule(const Generated& generated, std::size_t rule) {
 // Returns the rule with the attributes for which it was found, and the conditions that it then
 // needs. Returns an empty list if no conditions suffice or the rule stays the same. A parallel rule
 // may have several such rules.
-std::vector<rewrite::Rule> with_literal_attributes(const Generated& generated, std::size_t rule);
+std::vector<rewrite::Rule> make_literal_rules(const Generated& generated, std::size_t rule);
 
 // Generates the rules of `set`. The result is deterministic. Throws UserError if `set` is wrong.
-Generated generate(const OperatorSet& set, const Options& options);
+Generated generate(const OperatorSet& set, const GeneratorOptions& options);
 
 }  // namespace tandem::generate

@@ -17,7 +17,7 @@ using Numbers = term::Numbers<Field>;
 
 class KernelCompiler {
  public:
-  KernelCompiler(const ops::Signature& signature, Kernel& kernel)
+  KernelCompiler(const ops::Signature& signature, FieldKernel& kernel)
       : map_(signature.map), meaning_(signature.meaning), kernel_(kernel) {}
 
   void run() {
@@ -29,11 +29,11 @@ class KernelCompiler {
   }
 
  private:
-  using Column = Kernel::Column;
-  using Stage = Kernel::Stage;
-  using End = Kernel::End;
+  using Column = FieldKernel::Column;
+  using Stage = FieldKernel::Stage;
+  using End = FieldKernel::End;
 
-  [[nodiscard]] std::vector<FactorId> factors_in(FactorMask mask) const {
+  [[nodiscard]] std::vector<FactorId> list_factors(FactorMask mask) const {
     std::vector<FactorId> out;
     for (FactorId f = 0; f < map_.factors.size(); ++f) {
       if ((mask & bit(f)) != 0) out.push_back(f);
@@ -65,19 +65,19 @@ class KernelCompiler {
 
   void add_reduction(std::uint32_t id) {
     const auto& node = meaning_.nodes[id];
-    auto factors = factors_in(node.free);
+    auto factors = list_factors(node.free);
     table_factors_[id] = factors;
     table_number_[id] = static_cast<std::uint32_t>(kernel_.stages_.size());
-    const auto over = factors_in(node.over);
+    const auto over = list_factors(node.over);
     factors.insert(factors.end(), over.begin(), over.end());
     set_points(factors);
     Stage stage;
     stage.width = 1;
     for (auto f : over) stage.width *= static_cast<std::size_t>(map_.factors[f].size);
     stage.end = node.kind == Kind::kSum ? End::kSum : End::kMax;
-    begin(stage);
-    stage.value = column(node.a);
-    if (node.has_guard) stage.guard = static_cast<int>(column(node.b));
+    begin_stage(stage);
+    stage.value = add_column(node.a);
+    if (node.has_guard) stage.guard = static_cast<int>(add_column(node.b));
     if (stage.end == End::kSum) make_dot(stage);
     kernel_.stages_.push_back(std::move(stage));
   }
@@ -89,19 +89,19 @@ class KernelCompiler {
     }
     set_points(factors);
     Stage stage;
-    begin(stage);
-    stage.value = column(static_cast<std::uint32_t>(meaning_.nodes.size() - 1));
+    begin_stage(stage);
+    stage.value = add_column(static_cast<std::uint32_t>(meaning_.nodes.size() - 1));
     kernel_.result_size_ = stage.points;
     kernel_.stages_.push_back(std::move(stage));
   }
 
-  void begin(Stage& stage) {
+  void begin_stage(Stage& stage) {
     stage_ = &stage;
     stage.points = count_;
     known_.clear();
   }
 
-  std::uint32_t column(std::uint32_t id) {
+  std::uint32_t add_column(std::uint32_t id) {
     if (const auto at = known_.find(id); at != known_.end()) return at->second;
     auto made = make_column(id);
     stage_->columns.push_back(std::move(made));
@@ -115,51 +115,56 @@ class KernelCompiler {
     Column out;
     switch (node.kind) {
       case Kind::kConstant:
-        return fixed([&](const auto*) { return Numbers::from(node.constant); });
+        return make_fixed_column([&](const auto*) { return Numbers::from(node.constant); });
       case Kind::kExtent: {
         std::int64_t n = 1;
-        for (auto f : factors_in(node.over)) n *= map_.factors[f].size;
-        return fixed([&](const auto*) { return Numbers::from_index(n); });
+        for (auto f : list_factors(node.over)) n *= map_.factors[f].size;
+        return make_fixed_column([&](const auto*) { return Numbers::from_index(n); });
       }
       case Kind::kIndex:
-        return fixed([&](const auto* point) { return Numbers::from_index(point[node.dims[0]]); });
+        return make_fixed_column(
+            [&](const auto* point) { return Numbers::from_index(point[node.dims[0]]); });
       case Kind::kInside:
-        return fixed(
-            [&](const auto* point) { return Numbers::from_index(place(node, point) < 0 ? 0 : 1); });
+        return make_fixed_column([&](const auto* point) {
+          return Numbers::from_index(compute_position(node, point) < 0 ? 0 : 1);
+        });
       case Kind::kInput:
         out.from = Column::From::kInput;
         out.source = static_cast<std::uint32_t>(node.input);
-        for_each_point([&](const auto* point) { out.places.push_back(place(node, point)); });
-        out.in_order = ascends(out.places);
+        for_each_point(
+            [&](const auto* point) { out.places.push_back(compute_position(node, point)); });
+        out.in_order = is_in_order(out.places);
         return out;
       case Kind::kSum:
       case Kind::kMax:
         out.from = Column::From::kTable;
         out.source = table_number_.at(id);
-        for_each_point([&](const auto* point) { out.places.push_back(table_place(id, point)); });
-        out.in_order = ascends(out.places);
+        for_each_point(
+            [&](const auto* point) { out.places.push_back(compute_table_position(id, point)); });
+        out.in_order = is_in_order(out.places);
         return out;
       case Kind::kKeep:
         CHECK(false, "a random operator has no kernel");
       default:
         out.kind = node.kind;
         out.function = node.function;
-        out.a = column(node.a);
-        if (node.has_b()) out.b = column(node.b);
+        out.a = add_column(node.a);
+        if (node.has_b()) out.b = add_column(node.b);
         return out;
     }
   }
 
   // Returns a column of values that depend on the index alone.
   template <class Value>
-  Column fixed(Value&& value) {
+  Column make_fixed_column(Value&& value) {
     Column out;
     out.from = Column::From::kFixed;
     for_each_point([&](const auto* point) { out.fixed.push_back(value(point)); });
     return out;
   }
 
-  [[nodiscard]] std::int32_t place(const BoundNode& node, const std::int64_t* point) const {
+  [[nodiscard]] std::int32_t compute_position(const BoundNode& node,
+                                              const std::int64_t* point) const {
     std::int64_t flat = 0;
     const auto& dims = map_.inputs[node.input];
     for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -171,14 +176,15 @@ class KernelCompiler {
     return static_cast<std::int32_t>(flat);
   }
 
-  [[nodiscard]] std::int32_t table_place(std::uint32_t id, const std::int64_t* point) const {
+  [[nodiscard]] std::int32_t compute_table_position(std::uint32_t id,
+                                                    const std::int64_t* point) const {
     std::int64_t flat = 0;
     for (auto f : table_factors_.at(id)) flat = flat * map_.factors[f].size + point[f];
     return static_cast<std::int32_t>(flat);
   }
 
   // Returns whether `places` is 0, 1, 2, ...
-  static bool ascends(const std::vector<std::int32_t>& places) {
+  static bool is_in_order(const std::vector<std::int32_t>& places) {
     for (std::size_t p = 0; p < places.size(); ++p) {
       if (places[p] != static_cast<std::int32_t>(p)) return false;
     }
@@ -210,7 +216,7 @@ class KernelCompiler {
 
   const term::IndexMap& map_;
   const term::BoundTerm& meaning_;
-  Kernel& kernel_;
+  FieldKernel& kernel_;
   Stage* stage_ = nullptr;
   std::vector<std::int64_t> points_;  // by point, the index along every factor
   std::size_t count_ = 0;
@@ -219,10 +225,12 @@ class KernelCompiler {
   std::map<std::uint32_t, std::uint32_t> table_number_;
 };
 
-Kernel::Kernel(const ops::Signature& signature) { KernelCompiler(signature, *this).run(); }
+FieldKernel::FieldKernel(const ops::Signature& signature) {
+  KernelCompiler(signature, *this).run();
+}
 
-std::size_t Kernel::bytes() const {
-  std::size_t out = sizeof(Kernel);
+std::size_t FieldKernel::bytes() const {
+  std::size_t out = sizeof(FieldKernel);
   for (const auto& stage : stages_) {
     const auto pairs = stage.left.size() + stage.right.size() + stage.ends.size();
     out += sizeof(Stage) + pairs * sizeof(std::uint32_t);
@@ -234,7 +242,8 @@ std::size_t Kernel::bytes() const {
   return out;
 }
 
-Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_t result) {
+Field FieldKernel::compute_dot(const Stage& stage, const Field* a, const Field* b,
+                               std::size_t result) {
   // 63 products below 2^122 fit into 128 bits.
   constexpr std::uint32_t kMany = 63;
   Field total;
@@ -256,14 +265,14 @@ Field Kernel::dot(const Stage& stage, const Field* a, const Field* b, std::size_
 
 namespace {
 
-void read(const Field* from, const std::vector<std::int32_t>& places, Field* out) {
+void gather_elements(const Field* from, const std::vector<std::int32_t>& places, Field* out) {
   for (std::size_t p = 0; p < places.size(); ++p) {
     out[p] = places[p] < 0 ? Field() : from[places[p]];
   }
 }
 
 template <class F>
-void each(std::size_t points, Field* out, F&& value) {
+void compute_elements(std::size_t points, Field* out, F&& value) {
   for (std::size_t p = 0; p < points; ++p) out[p] = value(p);
 }
 
@@ -271,7 +280,7 @@ void each(std::size_t points, Field* out, F&& value) {
 void divide(const Field* a, const Field* b, std::size_t points, Field* out) {
   Field divisor;
   Field inverse;
-  each(points, out, [&](std::size_t p) {
+  compute_elements(points, out, [&](std::size_t p) {
     if (!(b[p] == divisor)) {
       divisor = b[p];
       inverse = divisor.inverse();
@@ -282,15 +291,15 @@ void divide(const Field* a, const Field* b, std::size_t points, Field* out) {
 
 }  // namespace
 
-const Field* Kernel::fill(const Column& column, std::span<const Field* const> inputs,
-                          std::size_t points, const Scratch& scratch, Field* out) {
+const Field* FieldKernel::compute_column(const Column& column, std::span<const Field* const> inputs,
+                                         std::size_t points, const Scratch& scratch, Field* out) {
   using From = Column::From;
   if (column.from == From::kFixed) return column.fixed.data();
   if (column.from == From::kInput || column.from == From::kTable) {
     const auto* from =
         column.from == From::kInput ? inputs[column.source] : scratch.tables[column.source].data();
     if (column.in_order) return from;
-    read(from, column.places, out);
+    gather_elements(from, column.places, out);
     return out;
   }
   const auto* a = scratch.values[column.a];
@@ -298,22 +307,24 @@ const Field* Kernel::fill(const Column& column, std::span<const Field* const> in
   const auto truth = [](bool value) { return Field(value ? 1 : 0); };
   switch (column.kind) {
     case Kind::kAdd:
-      each(points, out, [&](std::size_t p) { return a[p] + b[p]; });
+      compute_elements(points, out, [&](std::size_t p) { return a[p] + b[p]; });
       break;
     case Kind::kMul:
-      each(points, out, [&](std::size_t p) { return a[p] * b[p]; });
+      compute_elements(points, out, [&](std::size_t p) { return a[p] * b[p]; });
       break;
     case Kind::kDiv:
       divide(a, b, points, out);
       break;
     case Kind::kEqual:
-      each(points, out, [&](std::size_t p) { return truth(a[p] == b[p]); });
+      compute_elements(points, out, [&](std::size_t p) { return truth(a[p] == b[p]); });
       break;
     case Kind::kLess:
-      each(points, out, [&](std::size_t p) { return truth(Numbers::greater(b[p], a[p])); });
+      compute_elements(points, out,
+                       [&](std::size_t p) { return truth(Numbers::greater(b[p], a[p])); });
       break;
     case Kind::kFunction:
-      each(points, out, [&](std::size_t p) { return Numbers::apply(column.function, a[p]); });
+      compute_elements(points, out,
+                       [&](std::size_t p) { return Numbers::apply(column.function, a[p]); });
       break;
     default:
       CHECK(false);
@@ -321,7 +332,7 @@ const Field* Kernel::fill(const Column& column, std::span<const Field* const> in
   return out;
 }
 
-void Kernel::finish(const Stage& stage, const Scratch& scratch, Field* out) {
+void FieldKernel::reduce_stage(const Stage& stage, const Scratch& scratch, Field* out) {
   const auto* values = scratch.values[stage.value];
   const auto results = stage.points / stage.width;
   for (std::size_t r = 0; r < results; ++r) {
@@ -341,7 +352,7 @@ void Kernel::finish(const Stage& stage, const Scratch& scratch, Field* out) {
   }
 }
 
-void Kernel::run(std::span<const Field* const> inputs, Field* out, Scratch& scratch) const {
+void FieldKernel::run(std::span<const Field* const> inputs, Field* out, Scratch& scratch) const {
   if (scratch.tables.size() < stages_.size()) scratch.tables.resize(stages_.size());
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const auto& stage = stages_[s];
@@ -353,7 +364,7 @@ void Kernel::run(std::span<const Field* const> inputs, Field* out, Scratch& scra
     if (stage.end == End::kDot) {
       const auto* a = inputs[stage.columns[0].source];
       const auto* b = inputs[stage.columns[0].a];
-      for (std::size_t r = 0; r < stage.ends.size(); ++r) to[r] = dot(stage, a, b, r);
+      for (std::size_t r = 0; r < stage.ends.size(); ++r) to[r] = compute_dot(stage, a, b, r);
       continue;
     }
     if (scratch.columns.size() < stage.columns.size()) {
@@ -368,10 +379,10 @@ void Kernel::run(std::span<const Field* const> inputs, Field* out, Scratch& scra
         if (own.size() < stage.points) own.resize(stage.points);
         room = own.data();
       }
-      scratch.values[c] = fill(stage.columns[c], inputs, stage.points, scratch, room);
+      scratch.values[c] = compute_column(stage.columns[c], inputs, stage.points, scratch, room);
     }
     if (!copies) {
-      finish(stage, scratch, to);
+      reduce_stage(stage, scratch, to);
     } else if (const auto* values = scratch.values[stage.value]; values != to) {
       std::copy_n(values, stage.points, to);
     }

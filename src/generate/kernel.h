@@ -24,9 +24,9 @@ struct Scratch {
   std::vector<std::vector<Field>> tables;
 };
 
-class Kernel {
+class FieldKernel {
  public:
-  explicit Kernel(const ops::Signature& signature);
+  explicit FieldKernel(const ops::Signature& signature);
 
   // Computes the result. `inputs` are row-major; `out` has room for result_size() elements.
   void run(std::span<const Field* const> inputs, Field* out, Scratch& scratch) const;
@@ -66,12 +66,12 @@ class Kernel {
     std::vector<std::uint32_t> left, right, ends;
   };
 
-  static Field dot(const Stage& stage, const Field* a, const Field* b, std::size_t result);
+  static Field compute_dot(const Stage& stage, const Field* a, const Field* b, std::size_t result);
   // Returns the column's values at all points. Writes them to `out` unless they already exist
   // elsewhere.
-  static const Field* fill(const Column& column, std::span<const Field* const> inputs,
-                           std::size_t points, const Scratch& scratch, Field* out);
-  static void finish(const Stage& stage, const Scratch& scratch, Field* out);
+  static const Field* compute_column(const Column& column, std::span<const Field* const> inputs,
+                                     std::size_t points, const Scratch& scratch, Field* out);
+  static void reduce_stage(const Stage& stage, const Scratch& scratch, Field* out);
 
   std::vector<Stage> stages_;  // each makes a table; the last one makes the result
   std::size_t result_size_ = 0;

@@ -15,7 +15,7 @@ TEST(Kernel, ComputesTheMeaning) {
   for (const auto& example : ops::examples()) {
     const auto op = ops::make(example);
     if (op.role() != ops::Role::kCompute || op.name() == "dropout") continue;
-    const auto& signature = ops::signature(op, example.inputs);
+    const auto& signature = ops::get_signature(op, example.inputs);
     std::vector<Dense<Field>> values;
     for (std::size_t i = 0; i < example.inputs.size(); ++i) {
       Dense<Field> dense(example.inputs[i]);
@@ -32,9 +32,10 @@ TEST(Kernel, ComputesTheMeaning) {
       operands.emplace_back(v);
       inputs.push_back(v.data.data());
     }
-    term::Evaluation<Field> slow(signature.meaning, term::whole_ranges(signature.map), operands);
+    term::Evaluation<Field> slow(signature.meaning, term::make_full_ranges(signature.map),
+                                 operands);
     const auto expected = slow.forward(signature.map.output);
-    const Kernel kernel(signature);
+    const FieldKernel kernel(signature);
     std::vector<Field> got(kernel.result_size());
     kernel.run(inputs, got.data(), scratch);
     EXPECT_EQ(got, expected.data) << op.name() << " " << op.attribute_text();

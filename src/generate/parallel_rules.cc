@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "generate/made_rule.h"
+#include "generate/generated_rule.h"
 #include "graph/graph.h"
 #include "ops/signature.h"
 #include "rewrite/rule_text.h"
@@ -24,22 +24,22 @@ using Texts = std::vector<std::string>;
 constexpr std::array<std::string_view, kMaxArity> kOperands = {"?x", "?y", "?z"};
 
 // An operator of the set, with operands for which it is legal.
-struct Use {
+struct OperatorUse {
   ops::Op op;
   std::string name;        // kebab-case
   std::string attributes;  // " stride=?stride": symbols for any legal values
   std::vector<TensorType> operands;
   std::vector<rewrite::Value> values;  // values of the attributes in the operator set
 
-  [[nodiscard]] std::string text(const Texts& inputs) const {
+  [[nodiscard]] std::string format_call(const Texts& inputs) const {
     return fmt::format("({} {}{})", op.name(), join(inputs, " "), attributes);
   }
   [[nodiscard]] Texts variables() const {
     return {kOperands.begin(), kOperands.begin() + static_cast<std::ptrdiff_t>(operands.size())};
   }
-  [[nodiscard]] std::string source() const { return text(variables()); }
-  // Returns `text` of this operator with attribute values in place of symbols.
-  [[nodiscard]] std::string literal(std::string text) const {
+  [[nodiscard]] std::string source() const { return format_call(variables()); }
+  // Returns `format_call` of this operator with attribute values in place of symbols.
+  [[nodiscard]] std::string to_literal(std::string text) const {
     const auto own = op.attribute_text().empty() ? "" : " " + op.attribute_text();
     std::size_t at = 0;
     while (!attributes.empty() && (at = text.find(attributes, at)) != std::string::npos) {
@@ -49,18 +49,18 @@ struct Use {
   }
 };
 
-std::string kebab(std::string name) {
+std::string to_kebab_case(std::string name) {
   std::ranges::replace(name, '_', '-');
   return name;
 }
 
-std::string attribute_symbols(const ops::OpSpec& spec) {
+std::string format_attribute_symbols(const ops::OpSpec& spec) {
   std::string out;
   for (const auto& [name, value] : spec.attributes) out += fmt::format(" {}=?{}", name, name);
   return out;
 }
 
-bool takes(const Operation& operation, const std::vector<TensorType>& types) {
+bool takes(const GeneratorOperation& operation, const std::vector<TensorType>& types) {
   std::vector<const TensorType*> pointers;
   pointers.reserve(types.size());
   for (const auto& t : types) pointers.push_back(&t);
@@ -70,17 +70,18 @@ bool takes(const Operation& operation, const std::vector<TensorType>& types) {
 }
 
 // Adds uses of `op` with sizes that 2 and 3 divide, also with one more dimension.
-void add_uses(const Operation& operation, const ops::Op& op, std::vector<TensorType> types,
-              std::vector<Use>& out) {
+void add_uses(const GeneratorOperation& operation, const ops::Op& op, std::vector<TensorType> types,
+              std::vector<OperatorUse>& out) {
   std::vector<rewrite::Value> values;
   for (const auto& a : operation.pattern.nodes.back().attributes) values.push_back(a.literal);
   const auto add = [&] {
     try {
-      (void)graph::result_type(op, types);
+      (void)graph::infer_result_type(op, types);
     } catch (const UserError&) {
       return;
     }
-    out.push_back({op, kebab(op.name()), attribute_symbols(op.spec()), types, values});
+    out.push_back(
+        {op, to_kebab_case(op.name()), format_attribute_symbols(op.spec()), types, values});
   };
   if (!takes(operation, types)) return;
   for (auto& t : types) {
@@ -98,8 +99,8 @@ void add_uses(const Operation& operation, const ops::Op& op, std::vector<TensorT
 }
 
 // Returns the uses of all operators, for all types of the set's variables.
-std::vector<Use> uses_of(const OperatorSet& set) {
-  std::vector<Use> out;
+std::vector<OperatorUse> list_uses(const OperatorSet& set) {
+  std::vector<OperatorUse> out;
   for (const auto& operation : set.operations) {
     const auto& nodes = operation.pattern.nodes;
     const bool single = nodes.size() == operation.arity + 1 && operation.arity > 0;
@@ -120,7 +121,7 @@ std::vector<Use> uses_of(const OperatorSet& set) {
 
 class ParallelRules {
  public:
-  explicit ParallelRules(const OperatorSet& set) : uses_(uses_of(set)) {}
+  explicit ParallelRules(const OperatorSet& set) : uses_(list_uses(set)) {}
 
   std::vector<ParallelRule> run() {
     for (const auto& use : uses_) add_factors(use);
@@ -134,8 +135,8 @@ class ParallelRules {
 
  private:
   // Adds a rule if it is legal for the operands of `use` with a degree of 2, and not known yet.
-  // `literal` has dimensions where `text` has symbols, and a name of its own.
-  void add(const std::string& name, const std::string& text, const Use& use,
+  // `to_literal` has dimensions where `format_call` has symbols, and a name of its own.
+  void add(const std::string& name, const std::string& text, const OperatorUse& use,
            const std::string& literal_name = {}, const std::string& literal = {}) {
     const auto [known, is_new] = numbers_.try_emplace(text, rules_.size());
     if (is_new) {
@@ -144,23 +145,24 @@ class ParallelRules {
         numbers_.erase(known);
         return;
       }
-      rule.name = unique(name);
+      rule.name = make_unique_name(name);
       rules_.push_back({std::move(rule), {}});
     }
-    const auto own = use.literal(literal.empty() ? text : literal);
+    const auto own = use.to_literal(literal.empty() ? text : literal);
     if (own == text || !literals_.insert(own).second) return;
     const auto& own_name = literal.empty() ? name : literal_name;
     auto rule = rewrite::parse_rule(fmt::format("{}: {}", own_name, own))[0];
     if (!is_legal_somewhere(rule, use)) return;
-    rule.name = unique(own_name);
+    rule.name = make_unique_name(own_name);
     rules_[known->second].literal.push_back(std::move(rule));
   }
 
-  static bool is_legal_somewhere(const rewrite::Rule& rule, const Use& use) {
+  static bool is_legal_somewhere(const rewrite::Rule& rule, const OperatorUse& use) {
     Assignment assignment;
     assignment.tensors = use.operands;
     assignment.tensors.resize(std::max(rule.tensors.size(), use.operands.size()), use.operands[0]);
-    for (const auto& symbol : rule.symbols) assignment.symbols.push_back(value_of(symbol, use));
+    for (const auto& symbol : rule.symbols)
+      assignment.symbols.push_back(find_symbol_value(symbol, use));
     bool legal = is_legal(rule, assignment);
     for (std::int64_t dim = 0; dim < 4 && !legal; ++dim) {
       for (std::size_t s = 0; s < rule.symbols.size(); ++s) {
@@ -171,51 +173,53 @@ class ParallelRules {
     return legal;
   }
 
-  static rewrite::Value value_of(const std::string& symbol, const Use& use) {
+  static rewrite::Value find_symbol_value(const std::string& symbol, const OperatorUse& use) {
     for (std::size_t i = 0; i < use.op.spec().attributes.size(); ++i) {
       if (use.op.spec().attributes[i].first == symbol) return use.values[i];
     }
     return std::int64_t{symbol == "i" ? 0 : symbol == "j" ? 1 : 2};
   }
 
-  std::string unique(const std::string& name) {
+  std::string make_unique_name(const std::string& name) {
     const auto n = ++names_[name];
     return n == 1 ? name : fmt::format("{}-{}", name, n);
   }
 
   // Adds the rules parallelize-<op>-over-<factor>.
-  void add_factors(const Use& use) {
-    const auto& s = signature(use);
+  void add_factors(const OperatorUse& use) {
+    const auto& s = get_signature(use);
     for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
       if (s.use[f] == ops::FactorUse::kWhole) continue;
-      const int out = s.map.output_dim(f);
+      const int out = s.map.find_output_dim(f);
       std::vector<int> dims;
-      for (std::size_t i = 0; i < use.operands.size(); ++i) dims.push_back(s.map.input_dim(i, f));
+      for (std::size_t i = 0; i < use.operands.size(); ++i)
+        dims.push_back(s.map.find_input_dim(i, f));
       add_factor(use, s.map.factors[f].name, dims, out);
     }
   }
 
-  static const ops::Signature& signature(const Use& use) {
+  static const ops::Signature& get_signature(const OperatorUse& use) {
     std::vector<Shape> sizes;
     for (const auto& t : use.operands) sizes.push_back(t.shape.sizes);
-    return ops::signature(use.op, sizes);
+    return ops::get_signature(use.op, sizes);
   }
 
-  void add_factor(const Use& use, const std::string& factor, const std::vector<int>& dims,
+  void add_factor(const OperatorUse& use, const std::string& factor, const std::vector<int>& dims,
                   int out) {
     // If the factor is the same dimension of all tensors that have it, the rule holds for any
     // dimension.
     const bool same =
         out >= 0 && std::ranges::all_of(dims, [&](int d) { return d < 0 || d == out; });
     const auto name = fmt::format("parallelize-{}-over-{}", use.name, factor);
-    const auto literal = factor_text(use, dims, out, false);
+    const auto literal = format_factor_rule(use, dims, out, false);
     if (!same) return add(name, literal, use);
     const auto of_any = fmt::format("parallelize-{}-over-any", use.name);
-    add(of_any, factor_text(use, dims, out, true), use, name, literal);
+    add(of_any, format_factor_rule(use, dims, out, true), use, name, literal);
   }
 
   // If `any`, the dimension is a symbol.
-  static std::string factor_text(const Use& use, const std::vector<int>& dims, int out, bool any) {
+  static std::string format_factor_rule(const OperatorUse& use, const std::vector<int>& dims,
+                                        int out, bool any) {
     const auto dim = [&](int d) { return any ? std::string("?i") : std::to_string(d); };
     Texts inputs;
     std::string condition;
@@ -230,7 +234,7 @@ class ParallelRules {
                                 dim(dims[i]));
       }
     }
-    const auto inner = use.text(inputs);
+    const auto inner = use.format_call(inputs);
     const auto outer = out >= 0 ? fmt::format("(combine {} dim={} degree=?d)", inner, dim(out))
                                 : fmt::format("(reduce {} degree=?d)", inner);
     return fmt::format("{} => {} choose {}?d if {}", use.source(), outer, any ? "?i, " : "",
@@ -239,8 +243,8 @@ class ParallelRules {
 
   // Adds rules for operators that are linear in some operands together: they pass on partial sums
   // of these.
-  void add_linear(const Use& use) {
-    for (auto mask : signature(use).partial_inputs) {
+  void add_linear(const OperatorUse& use) {
+    for (auto mask : get_signature(use).partial_inputs) {
       Texts reduced;
       Texts spread;
       for (std::size_t i = 0; i < use.operands.size(); ++i) {
@@ -254,30 +258,30 @@ class ParallelRules {
       for (std::size_t i = 0; i < use.operands.size(); ++i) {
         if (((mask >> i) & 1U) != 0) partial.operands[i].shape.partial = 2;
       }
-      add_both(use.name + "-of-reduce", use.text(reduced),
-               fmt::format("(reduce {} degree=?d)", use.text(spread)), partial);
+      add_both_directions(use.name + "-of-reduce", use.format_call(reduced),
+                          fmt::format("(reduce {} degree=?d)", use.format_call(spread)), partial);
     }
   }
 
-  void add_both(const std::string& name, const std::string& a, const std::string& b,
-                const Use& use) {
+  void add_both_directions(const std::string& name, const std::string& a, const std::string& b,
+                           const OperatorUse& use) {
     add(name, fmt::format("{} => {}", a, b), use);
     add(name + "-reversed", fmt::format("{} => {}", b, a), use);
   }
 
   // Adds rules in which every replica computes the same.
-  void add_replicated(const Use& use) {
+  void add_replicated(const OperatorUse& use) {
     Texts inputs;
     for (std::size_t i = 0; i < use.operands.size(); ++i) {
       inputs.push_back(fmt::format("(replicate {} degree=?d)", kOperands[i]));
     }
-    add_both(use.name + "-of-replicate", use.text(inputs),
-             fmt::format("(replicate {} degree=?d)", use.source()), use);
+    add_both_directions(use.name + "-of-replicate", use.format_call(inputs),
+                        fmt::format("(replicate {} degree=?d)", use.source()), use);
   }
 
   // Adds rules for operators that are linear in one operand, applied to a join.
-  void add_joined(const Use& use) {
-    for (auto mask : signature(use).partial_inputs) {
+  void add_joined(const OperatorUse& use) {
+    for (auto mask : get_signature(use).partial_inputs) {
       if (std::popcount(mask) != 1) continue;
       const auto joined = static_cast<std::size_t>(std::countr_zero(mask));
       Texts inputs;
@@ -292,11 +296,12 @@ class ParallelRules {
       // ?v is numbered by its first mention.
       two.operands.insert(two.operands.begin() + static_cast<std::ptrdiff_t>(joined) + 1,
                           use.operands[joined]);
-      const auto apart = fmt::format("(join {} {})", use.source(), use.text(second));
-      add(use.name + "-of-join", fmt::format("{} => {}", use.text(inputs), apart), two);
+      const auto apart = fmt::format("(join {} {})", use.source(), use.format_call(second));
+      add(use.name + "-of-join", fmt::format("{} => {}", use.format_call(inputs), apart), two);
       two.operands = use.operands;
       two.operands.push_back(use.operands[joined]);
-      add(use.name + "-of-join-reversed", fmt::format("{} => {}", apart, use.text(inputs)), two);
+      add(use.name + "-of-join-reversed", fmt::format("{} => {}", apart, use.format_call(inputs)),
+          two);
     }
   }
 
@@ -312,14 +317,15 @@ class ParallelRules {
     }
   }
 
-  struct Change {
+  struct ParallelizationOperator {
     std::string_view name;
     bool has_dim;
     std::string_view undoes;  // the operator that it cancels
   };
 
-  static std::string applied(const Change& change, const std::string& to, std::string_view dim,
-                             std::string_view degree) {
+  static std::string format_parallelization(const ParallelizationOperator& change,
+                                            const std::string& to, std::string_view dim,
+                                            std::string_view degree) {
     return change.has_dim ? fmt::format("({} {} dim={} degree={})", change.name, to, dim, degree)
                           : fmt::format("({} {} degree={})", change.name, to, degree);
   }
@@ -327,44 +333,54 @@ class ParallelRules {
   // Adds rules for two parallelization operators: cancelled, fused, split, exchanged, and applied
   // to a join.
   void add_chains() {
-    constexpr std::array kChanges = {
-        Change{"partition", true, "combine"}, Change{"combine", true, "partition"},
-        Change{"replicate", false, "unreplicate"}, Change{"unreplicate", false, "replicate"},
-        Change{"reduce", false, ""}};
-    Use use = uses_.front();
+    constexpr std::array kChanges = {ParallelizationOperator{"partition", true, "combine"},
+                                     ParallelizationOperator{"combine", true, "partition"},
+                                     ParallelizationOperator{"replicate", false, "unreplicate"},
+                                     ParallelizationOperator{"unreplicate", false, "replicate"},
+                                     ParallelizationOperator{"reduce", false, ""}};
+    OperatorUse use = uses_.front();
     use.operands.assign(2, TensorType{});
     use.operands[0].shape = *parse_parallel_shape("[48/4, 48/4]*4+4");
     use.operands[1] = use.operands[0];
     for (const auto& a : kChanges) {
       if (!a.undoes.empty()) {
-        const auto& b = *std::ranges::find(kChanges, a.undoes, &Change::name);
+        const auto& b = *std::ranges::find(kChanges, a.undoes, &ParallelizationOperator::name);
         add(fmt::format("{}-of-{}", b.name, a.name),
-            applied(b, applied(a, "?x", "?i", "?d"), "?i", "?d") + " => ?x", use);
+            format_parallelization(b, format_parallelization(a, "?x", "?i", "?d"), "?i", "?d") +
+                " => ?x",
+            use);
       }
       add(fmt::format("{}-twice", a.name),
-          fmt::format("{} => {}", applied(a, applied(a, "?x", "?i", "?d"), "?i", "?e"),
-                      applied(a, "?x", "?i", "?d*?e")),
+          fmt::format(
+              "{} => {}",
+              format_parallelization(a, format_parallelization(a, "?x", "?i", "?d"), "?i", "?e"),
+              format_parallelization(a, "?x", "?i", "?d*?e")),
           use);
       add(fmt::format("{}-in-two", a.name),
-          fmt::format("{} => {} choose ?d if divides(?d, ?e)", applied(a, "?x", "?i", "?e"),
-                      applied(a, applied(a, "?x", "?i", "?d"), "?i", "?e/?d")),
+          fmt::format("{} => {} choose ?d if divides(?d, ?e)",
+                      format_parallelization(a, "?x", "?i", "?e"),
+                      format_parallelization(a, format_parallelization(a, "?x", "?i", "?d"), "?i",
+                                             "?e/?d")),
           with_four(use));
       for (const auto& b : kChanges) {
         add(fmt::format("{}-then-{}", a.name, b.name),
-            fmt::format("{} => {}", applied(b, applied(a, "?x", "?i", "?d"), "?j", "?e"),
-                        applied(a, applied(b, "?x", "?j", "?e"), "?i", "?d")),
+            fmt::format(
+                "{} => {}",
+                format_parallelization(b, format_parallelization(a, "?x", "?i", "?d"), "?j", "?e"),
+                format_parallelization(a, format_parallelization(b, "?x", "?j", "?e"), "?i", "?d")),
             use);
       }
-      add_both(
-          fmt::format("{}-of-join", a.name), applied(a, "(join ?x ?y)", "?i", "?d"),
-          fmt::format("(join {} {})", applied(a, "?x", "?i", "?d"), applied(a, "?y", "?i", "?d")),
-          use);
+      add_both_directions(fmt::format("{}-of-join", a.name),
+                          format_parallelization(a, "(join ?x ?y)", "?i", "?d"),
+                          fmt::format("(join {} {})", format_parallelization(a, "?x", "?i", "?d"),
+                                      format_parallelization(a, "?y", "?i", "?d")),
+                          use);
     }
   }
 
-  static Use with_four(const Use& use) { return use; }
+  static OperatorUse with_four(const OperatorUse& use) { return use; }
 
-  std::vector<Use> uses_;
+  std::vector<OperatorUse> uses_;
   std::map<std::string, std::size_t> numbers_;  // index in rules_, by text
   std::set<std::string> literals_;
   std::map<std::string, int> names_;
@@ -373,7 +389,7 @@ class ParallelRules {
 
 }  // namespace
 
-std::vector<ParallelRule> parallel_rules(const OperatorSet& set) {
+std::vector<ParallelRule> make_parallel_rules(const OperatorSet& set) {
   return ParallelRules(set).run();
 }
 

@@ -17,7 +17,7 @@
 
 #include <vector>
 
-#include "generate/operators.h"
+#include "generate/operator_set.h"
 #include "rewrite/rule.h"
 
 namespace tandem::generate {
@@ -28,6 +28,6 @@ struct ParallelRule {
 };
 
 // Returns the parallel rules of the operators in `set`.
-std::vector<ParallelRule> parallel_rules(const OperatorSet& set);
+std::vector<ParallelRule> make_parallel_rules(const OperatorSet& set);
 
 }  // namespace tandem::generate

@@ -15,7 +15,7 @@ namespace {
 const std::vector<rewrite::Rule>& all_rules() {
   static const auto rules = [] {
     std::vector<rewrite::Rule> out;
-    for (auto& made : parallel_rules(operator_set("all"))) {
+    for (auto& made : make_parallel_rules(operator_set("all"))) {
       out.push_back(std::move(made.rule));
       std::ranges::move(made.literal, std::back_inserter(out));
     }
@@ -70,8 +70,8 @@ std::vector<Dense<term::Field>> run(const rewrite::Side& side, const Assignment&
   const auto graph = graph_of(side, assignment);
   const auto output = graph.outputs()[0];
   types.push_back(graph.node(output).type);
-  const auto values =
-      graph::run_sharded_forward<term::Field>(graph, graph::feed_values<term::Field>(graph, 3));
+  const auto values = graph::run_sharded_forward<term::Field>(
+      graph, graph::make_feed_values<term::Field>(graph, 3));
   return {graph::assemble(values[output.index()])};
 }
 

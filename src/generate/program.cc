@@ -20,8 +20,8 @@ ops::Op operator_of(const rewrite::PatternNode& node) {
   return ops::parse_op(*node.spec, attributes);
 }
 
-std::vector<Field> random_values(const TensorType& type, std::int64_t below, Hash key,
-                                 std::size_t draw) {
+std::vector<Field> draw_random_values(const TensorType& type, std::int64_t below, Hash key,
+                                      std::size_t draw) {
   // Expected number of positive elements among eight, by draw.
   constexpr std::array<Hash, kDraws> kAbove = {4, 1, 7, 4, 2, 6, 4, 4};
   std::vector<Field> out(static_cast<std::size_t>(type.shape.sizes.count()));
@@ -42,41 +42,42 @@ std::vector<Field> random_values(const TensorType& type, std::int64_t below, Has
 
 namespace {
 
-std::vector<Field> constant_values(const ops::Op& op) {
+std::vector<Field> compute_constant_values(const ops::Op& op) {
   const auto& constant = op.get<ops::Constant>();
   std::vector<Field> out(static_cast<std::size_t>(constant.shape.sizes.count()));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] =
-        term::Numbers<Field>::from(ops::constant_element(constant, static_cast<std::int64_t>(i)));
+    out[i] = term::Numbers<Field>::from(
+        ops::compute_constant_element(constant, static_cast<std::int64_t>(i)));
   }
   return out;
 }
 
 }  // namespace
 
-const Kernel& KernelCache::of(const ops::Signature& signature) {
+const FieldKernel& KernelCache::get_kernel(const ops::Signature& signature) {
   auto& kernel = kernels_[&signature];
-  if (kernel == nullptr) kernel = std::make_unique<const Kernel>(signature);
+  if (kernel == nullptr) kernel = std::make_unique<const FieldKernel>(signature);
   return *kernel;
 }
 
-Program::Program(const rewrite::Side& pattern, rewrite::PatternId output,
-                 std::span<const TensorType> operands,
-                 std::span<const std::optional<rewrite::Value>> symbols, KernelCache& kernels) {
-  auto& table = rewrite::TypeTable::of_thread();
+PatternProgram::PatternProgram(const rewrite::Side& pattern, rewrite::PatternId output,
+                               std::span<const TensorType> operands,
+                               std::span<const std::optional<rewrite::Value>> symbols,
+                               KernelCache& kernels) {
+  auto& table = rewrite::TypeTable::get_thread_local();
   std::vector<const TensorType*> pointers;
   pointers.reserve(operands.size());
   for (const auto& type : operands) pointers.push_back(&type);
   std::vector<rewrite::TypeTable::TypeId> types;
   for (const auto& node : std::span(pattern.nodes).first(output + 1U)) {
-    Step step;
+    PatternStep step;
     if (node.is_variable()) {
       step.operand = node.variable;
       types.push_back(table.intern(operands[node.variable]));
       steps_.push_back(std::move(step));
       continue;
     }
-    const auto op = table.op(node, {pointers, symbols});
+    const auto op = table.make_op(node, {pointers, symbols});
     std::vector<rewrite::TypeTable::TypeId> inputs;
     std::vector<Shape> sizes;
     for (auto i : node.inputs) {
@@ -84,14 +85,14 @@ Program::Program(const rewrite::Side& pattern, rewrite::PatternId output,
       inputs.push_back(types[i]);
       sizes.push_back(table.type(types[i]).shape.sizes);
     }
-    types.push_back(op ? table.result(*op, inputs) : rewrite::TypeTable::kNone);
+    types.push_back(op ? table.infer_result_type(*op, inputs) : rewrite::TypeTable::kNone);
     if (types.back() == rewrite::TypeTable::kNone) {
       throw UserError("graph", node.spec->name, "does not accept these operands");
     }
     if (op->is(ops::kConstant)) {
-      step.fixed = constant_values(*op);
+      step.fixed = compute_constant_values(*op);
     } else {
-      step.kernel = &kernels.of(ops::signature(*op, sizes));
+      step.kernel = &kernels.get_kernel(ops::get_signature(*op, sizes));
     }
     steps_.push_back(std::move(step));
   }
@@ -99,7 +100,8 @@ Program::Program(const rewrite::Side& pattern, rewrite::PatternId output,
   size_ = static_cast<std::size_t>(type_.shape.sizes.count());
 }
 
-void Program::run(std::span<const Field* const> operands, Field* out, Memory& memory) const {
+void PatternProgram::run(std::span<const Field* const> operands, Field* out,
+                         EvaluationMemory& memory) const {
   std::vector<const Field*> made(steps_.size());
   std::array<const Field*, kMaxArity> inputs{};
   if (memory.between.size() < steps_.size()) memory.between.resize(steps_.size());
@@ -127,7 +129,7 @@ void Program::run(std::span<const Field* const> operands, Field* out, Memory& me
   }
 }
 
-Programs::Programs(std::vector<Operation> operations, std::int64_t largest)
+Programs::Programs(std::vector<GeneratorOperation> operations, std::int64_t largest)
     : operations_(std::move(operations)), largest_(largest) {}
 
 TypeId Programs::type_id(const TensorType& type) {
@@ -137,7 +139,7 @@ TypeId Programs::type_id(const TensorType& type) {
   return id;
 }
 
-Programs::Key Programs::key_of(std::size_t operation, std::span<const TypeId> operands) {
+Programs::Key Programs::make_key(std::size_t operation, std::span<const TypeId> operands) {
   static_assert(sizeof(Key) == (kMaxArity + 1) * sizeof(TypeId));
   Key key = operation;
   for (std::size_t i = 0; i < kMaxArity; ++i) {
@@ -146,7 +148,7 @@ Programs::Key Programs::key_of(std::size_t operation, std::span<const TypeId> op
   return key;
 }
 
-std::size_t Programs::at(Key key) const {
+std::size_t Programs::find_slot(Key key) const {
   const auto mask = places_.size() - 1;
   auto at = mix(key) & mask;
   while (places_[at].is_taken && places_[at].key != key) at = (at + 1) & mask;
@@ -154,31 +156,33 @@ std::size_t Programs::at(Key key) const {
 }
 
 void Programs::grow() {
-  std::vector<Place> old(places_.size() * 2);
+  std::vector<ProgramTableSlot> old(places_.size() * 2);
   std::swap(old, places_);
   for (const auto& place : old) {
-    if (place.is_taken) places_[at(place.key)] = place;
+    if (place.is_taken) places_[find_slot(place.key)] = place;
   }
 }
 
-const Program* Programs::known(std::size_t operation, std::span<const TypeId> operands) const {
-  return places_[at(key_of(operation, operands))].program;
+const PatternProgram* Programs::find_known(std::size_t operation,
+                                           std::span<const TypeId> operands) const {
+  return places_[find_slot(make_key(operation, operands))].program;
 }
 
-const Program* Programs::find(std::size_t operation, std::span<const TypeId> operands) {
-  const auto key = key_of(operation, operands);
-  const auto& place = places_[at(key)];
+const PatternProgram* Programs::find(std::size_t operation, std::span<const TypeId> operands) {
+  const auto key = make_key(operation, operands);
+  const auto& place = places_[find_slot(key)];
   if (place.is_taken) return place.program;
-  auto made = make(operation, operands);
+  auto made = make_program(operation, operands);
   if (made != nullptr) made->type_id_ = type_id(made->type());
   const auto* program = made.get();
   if (made != nullptr) programs_.push_back(std::move(made));
   if (++places_taken_ * 2 > places_.size()) grow();
-  places_[at(key)] = {key, true, program};
+  places_[find_slot(key)] = {key, true, program};
   return program;
 }
 
-std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const TypeId> operands) {
+std::unique_ptr<PatternProgram> Programs::make_program(std::size_t operation,
+                                                       std::span<const TypeId> operands) {
   const auto& o = operations_[operation];
   if (o.arity != operands.size()) return nullptr;
   std::vector<TensorType> types;
@@ -192,9 +196,9 @@ std::unique_ptr<Program> Programs::make(std::size_t operation, std::span<const T
   };
   if (!std::ranges::all_of(o.conditions, holds)) return nullptr;
   try {
-    auto out =
-        std::make_unique<Program>(o.pattern, o.pattern.outputs[0], types,
-                                  std::span<const std::optional<rewrite::Value>>{}, kernels_);
+    auto out = std::make_unique<PatternProgram>(o.pattern, o.pattern.outputs[0], types,
+                                                std::span<const std::optional<rewrite::Value>>{},
+                                                kernels_);
     if (static_cast<std::int64_t>(out->size()) > largest_) return nullptr;
     return out;
   } catch (const UserError&) {  // the operator does not take the operands

@@ -18,13 +18,14 @@ TEST(Program, RunsItsNodesOneAfterAnother) {
       rewrite::parse_rule("t: (add (mul ?x ?y) (constant shape=[2, 3] value=7)) => (add ?x ?y)")[0];
   const auto type = of_shape({2, 3});
   KernelCache kernels;
-  const Program program(rule.source, rule.source.outputs[0], std::array{type, type}, {}, kernels);
+  const PatternProgram program(rule.source, rule.source.outputs[0], std::array{type, type}, {},
+                               kernels);
   EXPECT_EQ(program.type(), type);
   ASSERT_EQ(program.size(), 6U);
-  const auto x = random_values(type, 0, 1, 0);
-  const auto y = random_values(type, 0, 2, 0);
+  const auto x = draw_random_values(type, 0, 1, 0);
+  const auto y = draw_random_values(type, 0, 2, 0);
   std::vector<Field> out(program.size());
-  Program::Memory memory;
+  PatternProgram::EvaluationMemory memory;
   program.run(std::array{x.data(), y.data()}, out.data(), memory);
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], x[i] * y[i] + Field(7));
 }
@@ -35,11 +36,11 @@ TEST(Programs, KnowWhatFitsAndWhatIsTooLarge) {
   const auto other = programs.type_id(of_shape({3, 4}));
   const auto large = programs.type_id(of_shape({3, 9}));
   EXPECT_EQ(programs.type_id(of_shape({2, 3})), small);
-  EXPECT_EQ(programs.known(0, std::array{small, other}), nullptr);
+  EXPECT_EQ(programs.find_known(0, std::array{small, other}), nullptr);
   const auto* product = programs.find(0, std::array{small, other});
   ASSERT_NE(product, nullptr);
   EXPECT_EQ(programs.type(product->type_id()), of_shape({2, 4}));
-  EXPECT_EQ(programs.known(0, std::array{small, other}), product);
+  EXPECT_EQ(programs.find_known(0, std::array{small, other}), product);
   EXPECT_EQ(programs.find(0, std::array{other, small}), nullptr);
   EXPECT_EQ(programs.find(0, std::array{small, large}), nullptr);  // 18 elements
 }
@@ -47,14 +48,14 @@ TEST(Programs, KnowWhatFitsAndWhatIsTooLarge) {
 TEST(Program, DrawsHaveBothSigns) {
   std::size_t below = 0;
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
-    for (auto v : random_values(of_shape({100}), 0, 3, draw)) {
+    for (auto v : draw_random_values(of_shape({100}), 0, 3, draw)) {
       below += term::Numbers<Field>::greater(Field(0), v) ? 1 : 0;
     }
   }
   EXPECT_GT(below, 100U);
   EXPECT_LT(below, 100 * kDraws - 100U);
-  EXPECT_EQ(random_values(of_shape({4}), 0, 3, 1), random_values(of_shape({4}), 0, 3, 1));
-  EXPECT_NE(random_values(of_shape({4}), 0, 3, 1), random_values(of_shape({4}), 0, 4, 1));
+  EXPECT_EQ(draw_random_values(of_shape({4}), 0, 3, 1), draw_random_values(of_shape({4}), 0, 3, 1));
+  EXPECT_NE(draw_random_values(of_shape({4}), 0, 3, 1), draw_random_values(of_shape({4}), 0, 4, 1));
 }
 
 }  // namespace

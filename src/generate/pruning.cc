@@ -13,7 +13,7 @@ namespace tandem::generate {
 namespace {
 
 // Returns tighter bounds for larger equations: there are many, and most follow in a few steps.
-Bounds bounds_of(const Formulas& formulas, const Equation& e) {
+Bounds choose_bounds(const Formulas& formulas, const Equation& e) {
   constexpr std::size_t kFew = 100;
   const bool large = formulas.operators(e.left) > 2 || formulas.operators(e.right) > 2;
   return large ? Bounds{.states = kFew} : Bounds{};
@@ -22,7 +22,7 @@ Bounds bounds_of(const Formulas& formulas, const Equation& e) {
 FormulaId copy(const Formulas& from, FormulaId id, Formulas& to) {
   const auto& f = from[id];
   if (f.is_variable()) {
-    return to.variable(to.programs().type_id(from.type(id)), f.operands[0]);
+    return to.add_variable(to.programs().type_id(from.type(id)), f.operands[0]);
   }
   std::array<FormulaId, kMaxArity> operands{};
   const auto old = from.operands(id);
@@ -48,17 +48,17 @@ class Pruning::Worker {
 
   // Returns the worker's copy of `equation`. The worker is then ready to test it against all
   // equations that are given now.
-  Equation prepared(const Equation& equation) {
+  Equation prepare_copy(const Equation& equation) {
     prepare();
     return copy(all_.formulas_, equation, session_->formulas);
   }
 
   // Returns whether `own`, the result of prepared(), follows. `generalise` is that of
-  // without_derived().
+  // select_independent().
   bool follows(const Equation& own, bool generalise) {
     if (derives(own)) return true;
     if (!generalise) return false;
-    const auto general = with_distinct_variables(session_->formulas, own);
+    const auto general = split_variables(session_->formulas, own);
     return general != own && (is_unbound(session_->formulas, general) || derives(general));
   }
 
@@ -66,13 +66,14 @@ class Pruning::Worker {
   // The worker's formulas and rewrites. A formula's number is valid in one session only.
   struct Session {
     Session(const TensorTable& table, const Formulas& like)
-        : programs(table.programs().empty_copy()),
-          formulas(programs, below(like, programs)),
-          rewriting(table, formulas) {}
+        : programs(table.programs().copy_without_types()),
+          formulas(programs, copy_index_bounds(like, programs)),
+          rewriter(table, formulas) {}
 
-    static std::map<TypeId, std::int64_t> below(const Formulas& like, Programs& programs) {
+    static std::map<TypeId, std::int64_t> copy_index_bounds(const Formulas& like,
+                                                            Programs& programs) {
       std::map<TypeId, std::int64_t> out;
-      for (const auto& [type, below] : like.below()) {
+      for (const auto& [type, below] : like.index_bounds()) {
         out.emplace(programs.type_id(like.programs().type(type)), below);
       }
       return out;
@@ -80,12 +81,12 @@ class Pruning::Worker {
 
     Programs programs;
     Formulas formulas;
-    Rewriting rewriting;
+    FormulaRewriter rewriter;
     std::size_t given = 0;
   };
 
   bool derives(const Equation& own) {
-    return session_->rewriting.derives(own, bounds_of(session_->formulas, own));
+    return session_->rewriter.derives(own, choose_bounds(session_->formulas, own));
   }
 
   void prepare() {
@@ -94,7 +95,7 @@ class Pruning::Worker {
       session_ = std::make_unique<Session>(all_.table_, all_.formulas_);
     }
     for (; session_->given < all_.given_.size(); ++session_->given) {
-      session_->rewriting.add(
+      session_->rewriter.add(
           copy(all_.formulas_, all_.given_[session_->given], session_->formulas));
     }
   }
@@ -110,15 +111,15 @@ class Pruning::Asking {
   Asking(const Pruning& all, const std::vector<Equation>& equations, bool generalise)
       : all_(all), equations_(equations), generalise_(generalise), answers_(equations.size()) {}
 
-  // Tests which equations from `begin` to `end` follow from those given now. Worker 0 and the
+  // Tests which equations from `begin_stage` to `end` follow from those given now. Worker 0 and the
   // workers in help() do so.
-  void ask(std::size_t begin, std::size_t end) {
+  void test_batch(std::size_t begin, std::size_t end) {
     std::unique_lock lock(mutex_);
     begin_ = begin;
     end_ = end;
     changed_.notify_all();
     while (!failure_) {
-      if (const auto i = open_one(begin_, end_)) {
+      if (const auto i = find_open(begin_, end_)) {
         answer(*i, 0, lock);
       } else if (is_answered()) {
         begin_ = end_;  // equations kept from this batch do not reopen it
@@ -136,25 +137,25 @@ class Pruning::Asking {
   bool follows_now(const Equation& equation) {
     auto& worker = *all_.workers_[0];
     std::unique_lock lock(mutex_);
-    const auto own = worker.prepared(equation);
+    const auto own = worker.prepare_copy(equation);
     lock.unlock();
     return worker.follows(own, generalise_);
   }
 
   // Calls change(), which changes formulas or given equations, while no worker reads them.
   template <class Change>
-  void change(Change&& change) {
+  void change_exclusively(Change&& change_exclusively) {
     const std::scoped_lock lock(mutex_);
-    change();
+    change_exclusively();
     changed_.notify_all();
   }
 
-  void help(std::size_t worker) {
+  void run_helper(std::size_t worker) {
     std::unique_lock lock(mutex_);
     try {
       while (!done_) {
-        auto i = open_one(begin_, end_);
-        if (!i) i = open_one(end_, std::min(equations_.size(), end_ + kAhead));
+        auto i = find_open(begin_, end_);
+        if (!i) i = find_open(end_, std::min(equations_.size(), end_ + kAhead));
         if (i) {
           answer(*i, worker, lock);
         } else {
@@ -177,16 +178,16 @@ class Pruning::Asking {
  private:
   static constexpr std::size_t kAhead = 96;
   static constexpr std::size_t kNever = ~std::size_t{0};
-  struct Answer {
+  struct PruningAnswer {
     std::size_t given = kNever;  // number of given equations when it was tested
     bool follows = false;
     bool is_asked = false;  // a thread is testing it now
   };
 
-  [[nodiscard]] bool is_open(const Answer& a) const {
+  [[nodiscard]] bool is_open(const PruningAnswer& a) const {
     return !a.is_asked && a.given != all_.given_.size();
   }
-  [[nodiscard]] std::optional<std::size_t> open_one(std::size_t begin, std::size_t end) const {
+  [[nodiscard]] std::optional<std::size_t> find_open(std::size_t begin, std::size_t end) const {
     for (auto i = begin; i < end; ++i) {
       if (is_open(answers_[i])) return i;
     }
@@ -195,14 +196,14 @@ class Pruning::Asking {
   [[nodiscard]] bool is_answered() const {
     return std::all_of(answers_.begin() + static_cast<std::ptrdiff_t>(begin_),
                        answers_.begin() + static_cast<std::ptrdiff_t>(end_),
-                       [&](const Answer& a) { return a.given == all_.given_.size(); });
+                       [&](const PruningAnswer& a) { return a.given == all_.given_.size(); });
   }
 
   void answer(std::size_t i, std::size_t worker, std::unique_lock<std::mutex>& lock) {
     auto& a = answers_[i];
     a.is_asked = true;
     const auto given = all_.given_.size();
-    const auto own = all_.workers_[worker]->prepared(equations_[i]);
+    const auto own = all_.workers_[worker]->prepare_copy(equations_[i]);
     lock.unlock();
     const bool follows = all_.workers_[worker]->follows(own, generalise_);
     lock.lock();
@@ -215,7 +216,7 @@ class Pruning::Asking {
   bool generalise_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Answer> answers_;
+  std::vector<PruningAnswer> answers_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool done_ = false;
@@ -231,11 +232,11 @@ Pruning::Pruning(const TensorTable& table, Formulas& formulas, unsigned threads)
 
 Pruning::~Pruning() = default;
 
-void Pruning::give(const Equation& equation) { given_.push_back(equation); }
+void Pruning::add_given(const Equation& equation) { given_.push_back(equation); }
 
-std::vector<Equation> Pruning::without_derived(const std::vector<Equation>& equations,
-                                               bool generalise,
-                                               const std::function<void(std::size_t)>& progress) {
+std::vector<Equation> Pruning::select_independent(
+    const std::vector<Equation>& equations, bool generalise,
+    const std::function<void(std::size_t)>& progress) {
   constexpr std::size_t kBatch = 32;  // on average, one of a batch is kept
   std::vector<Equation> kept;
   Asking asking(*this, equations, generalise);
@@ -244,23 +245,23 @@ std::vector<Equation> Pruning::without_derived(const std::vector<Equation>& equa
     for (auto i = begin; i < end; ++i) {
       if (asking.follows(i)) continue;
       if (given_.size() > given && asking.follows_now(equations[i])) continue;
-      asking.change([&] {
+      asking.change_exclusively([&] {
         auto equation = equations[i];
         if (generalise) {
-          const auto general = with_distinct_variables(formulas_, equation);
-          if (holds_again(formulas_, general)) {
-            equation = normalised(table_, formulas_, general);
-          } else if (!holds_again(formulas_, equation)) {
+          const auto general = split_variables(formulas_, equation);
+          if (holds_for_more_values(formulas_, general)) {
+            equation = normalize_equation(table_, formulas_, general);
+          } else if (!holds_for_more_values(formulas_, equation)) {
             return;
           }
         }
         kept.push_back(equation);
-        give(equation);
+        add_given(equation);
       });
     }
   };
   parallel_for(workers_.size(), static_cast<unsigned>(workers_.size()), [&](std::size_t w) {
-    if (w > 0) return asking.help(w);
+    if (w > 0) return asking.run_helper(w);
     struct Finish {
       Asking& asking;
       ~Finish() { asking.finish(); }
@@ -268,7 +269,7 @@ std::vector<Equation> Pruning::without_derived(const std::vector<Equation>& equa
     for (std::size_t begin = 0; begin < equations.size(); begin += kBatch) {
       progress(begin);
       const auto end = std::min(begin + kBatch, equations.size());
-      asking.ask(begin, end);
+      asking.test_batch(begin, end);
       keep_underived(begin, end);
     }
   });

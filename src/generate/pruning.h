@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "generate/equations.h"
-#include "generate/rewriting.h"
+#include "generate/formula_rewriter.h"
 
 namespace tandem::generate {
 
@@ -22,13 +22,13 @@ class Pruning {
   ~Pruning();
 
   // Adds an equation from which others may follow.
-  void give(const Equation& equation);
+  void add_given(const Equation& equation);
 
   // Returns the equations that follow neither from given ones nor from those before them, and adds
   // them to the given ones. If `generalise`, replaces one variable by several where the equation
   // still holds. Then drops equations whose general form follows, or is a rule in no direction.
-  std::vector<Equation> without_derived(const std::vector<Equation>& equations, bool generalise,
-                                        const std::function<void(std::size_t)>& progress);
+  std::vector<Equation> select_independent(const std::vector<Equation>& equations, bool generalise,
+                                           const std::function<void(std::size_t)>& progress);
 
  private:
   class Worker;

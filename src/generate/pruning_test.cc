@@ -9,11 +9,12 @@ namespace {
 
 class PruningTest : public FormulasOfThree {
  protected:
-  std::vector<Equation> kept(const std::vector<Equation>& equations, unsigned threads) {
+  std::vector<Equation> select_independent(const std::vector<Equation>& equations,
+                                           unsigned threads) {
     Pruning pruning(table_, formulas_, threads);
-    pruning.give(
+    pruning.add_given(
         {{mul(var(0), add(var(1), var(2)))}, {add(mul(var(0), var(1)), mul(var(0), var(2)))}});
-    return pruning.without_derived(equations, true, [](std::size_t) {});
+    return pruning.select_independent(equations, true, [](std::size_t) {});
   }
 };
 
@@ -29,9 +30,10 @@ TEST_F(PruningTest, KeepsWhatDoesNotFollow) {
       {{relu(a)}, {a}},                                    // false
       {{add(a, add(b, a))}, {add(add(a, a), b)}},  // is less general than with three variables
   };
-  const Equation three = normalised(table_, formulas_, {{add(a, add(b, c))}, {add(add(a, c), b)}});
-  EXPECT_EQ(kept(equations, 1), (std::vector{relu_twice, three}));
-  EXPECT_EQ(kept(equations, 3), kept(equations, 1));
+  const Equation three =
+      normalize_equation(table_, formulas_, {{add(a, add(b, c))}, {add(add(a, c), b)}});
+  EXPECT_EQ(select_independent(equations, 1), (std::vector{relu_twice, three}));
+  EXPECT_EQ(select_independent(equations, 3), select_independent(equations, 1));
 }
 
 // In several batches, some equations are kept: answers that were computed ahead of these are
@@ -50,16 +52,16 @@ TEST_F(PruningTest, ThreadsChangeNothing) {
   std::vector<Equation> equations;
   for (std::size_t i = 0; i < made.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      if (made[i] != made[j] && formulas_.equal(made[i], made[j])) {
+      if (made[i] != made[j] && formulas_.are_equal(made[i], made[j])) {
         equations.push_back({{made[i]}, {made[j]}});
       }
     }
   }
   ASSERT_GT(equations.size(), 100U);
-  const auto one = kept(equations, 1);
+  const auto one = select_independent(equations, 1);
   EXPECT_GT(one.size(), 2U);
   EXPECT_LT(one.size(), equations.size() / 2);
-  for (const unsigned threads : {2, 3, 4}) EXPECT_EQ(kept(equations, threads), one);
+  for (const unsigned threads : {2, 3, 4}) EXPECT_EQ(select_independent(equations, threads), one);
 }
 
 }  // namespace

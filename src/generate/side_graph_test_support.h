@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "generate/made_rule.h"
+#include "generate/generated_rule.h"
 #include "graph/graph.h"
 #include "ops/registry.h"
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kLargestGrowth = 4;
 constexpr std::size_t kPieceTensors = 64;
 
-std::int64_t largest_result(const OperatorSet& set) {
+std::int64_t compute_largest_result(const OperatorSet& set) {
   std::int64_t largest = 1;
   for (const auto& v : set.variables) largest = std::max(largest, v.type.shape.sizes.count());
   return largest * kLargestGrowth;
@@ -24,7 +24,9 @@ std::int64_t largest_result(const OperatorSet& set) {
 }  // namespace
 
 TensorTable::TensorTable(const OperatorSet& set, unsigned threads)
-    : threads_(threads), programs_(set.operations, largest_result(set)), variables_(set.variables) {
+    : threads_(threads),
+      programs_(set.operations, compute_largest_result(set)),
+      variables_(set.variables) {
   add_leaves();
   find_commutative();
 }
@@ -41,20 +43,21 @@ Hash add_to_hash(Hash h, std::span<const Field> value) {
 
 }  // namespace
 
-std::size_t TensorTable::size_of(TypeId type) const {
+std::size_t TensorTable::count_elements(TypeId type) const {
   return static_cast<std::size_t>(programs_.type(type).shape.sizes.count());
 }
 
 const Field* TensorTable::value(TensorId id, std::size_t draw) const {
-  return values_.data() + tensors_[id].value + draw * size_of(tensors_[id].type);
+  return values_.data() + tensors_[id].value + draw * count_elements(tensors_[id].type);
 }
 
-Hash TensorTable::full_hash(const Application& application, Program::Memory& memory) const {
+Hash TensorTable::compute_full_hash(const Application& application,
+                                    PatternProgram::EvaluationMemory& memory) const {
   const auto arity = programs_.operations()[application.operation].arity;
   std::array<TypeId, kMaxArity> types{};
   std::array<const Field*, kMaxArity> inputs{};
   for (std::size_t i = 0; i < arity; ++i) types[i] = tensors_[application.operands[i]].type;
-  const auto* program = programs_.known(application.operation, std::span(types).first(arity));
+  const auto* program = programs_.find_known(application.operation, std::span(types).first(arity));
   memory.result.resize(program->size());
   Hash h = mix(program->type_id());
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
@@ -66,12 +69,13 @@ Hash TensorTable::full_hash(const Application& application, Program::Memory& mem
 }
 
 TensorId TensorTable::add_tensor(const Application& application, TypeId type, std::size_t level) {
-  Tensor tensor{.made_by = application, .type = type, .level = static_cast<std::uint8_t>(level)};
+  TableTensor tensor{
+      .producer = application, .type = type, .level = static_cast<std::uint8_t>(level)};
   tensor.value = values_.size();
-  values_.resize(values_.size() + size_of(type) * kDraws);
+  values_.resize(values_.size() + count_elements(type) * kDraws);
   tensor.closed = level == 0 && application.operation != kVariable;
   if (level > 0) {
-    std::vector<std::uint32_t> needs = {application_number(application)};
+    std::vector<std::uint32_t> needs = {number_application(application)};
     for (std::size_t i = 0; i < programs_.operations()[application.operation].arity; ++i) {
       const auto more = tensors_[application.operands[i]].applications();
       needs.insert(needs.end(), more.begin(), more.end());
@@ -90,22 +94,23 @@ TensorId TensorTable::add_tensor(const Application& application, TypeId type, st
 
 // Returns the number of an application. The outputs of one line on the same operands are one
 // application.
-std::uint32_t TensorTable::application_number(const Application& application) {
+std::uint32_t TensorTable::number_application(const Application& application) {
   Hash h = hash_combine(1, programs_.operations()[application.operation].line);
   for (auto operand : application.operands) h = hash_combine(h, operand);
   const auto next = static_cast<std::uint32_t>(application_numbers_.size());
   return application_numbers_.try_emplace(h, next).first->second;
 }
 
-void TensorTable::compute(TensorId id, Program::Memory& memory) {
+void TensorTable::compute_tensor(TensorId id, PatternProgram::EvaluationMemory& memory) {
   const auto& tensor = tensors_[id];
-  const auto arity = programs_.operations()[tensor.made_by.operation].arity;
+  const auto arity = programs_.operations()[tensor.producer.operation].arity;
   std::array<TypeId, kMaxArity> types{};
   std::array<const Field*, kMaxArity> inputs{};
-  for (std::size_t i = 0; i < arity; ++i) types[i] = tensors_[tensor.made_by.operands[i]].type;
-  const auto* program = programs_.known(tensor.made_by.operation, std::span(types).first(arity));
+  for (std::size_t i = 0; i < arity; ++i) types[i] = tensors_[tensor.producer.operands[i]].type;
+  const auto* program =
+      programs_.find_known(tensor.producer.operation, std::span(types).first(arity));
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
-    for (std::size_t i = 0; i < arity; ++i) inputs[i] = value(tensor.made_by.operands[i], draw);
+    for (std::size_t i = 0; i < arity; ++i) inputs[i] = value(tensor.producer.operands[i], draw);
     program->run(std::span(inputs).first(arity),
                  values_.data() + tensor.value + draw * program->size(), memory);
   }
@@ -120,7 +125,8 @@ void TensorTable::add_leaves() {
       Hash h = mix(type);
       auto at = values_.begin() + static_cast<std::ptrdiff_t>(tensors_[id].value);
       for (std::size_t draw = 0; draw < kDraws; ++draw) {
-        const auto values = random_values(group.type, group.below, hash_combine(3, number), draw);
+        const auto values =
+            draw_random_values(group.type, group.below, hash_combine(3, number), draw);
         at = std::ranges::copy(values, at).out;
         h = add_to_hash(h, values);
         if (draw == 0) first_draws_.insert(h);
@@ -128,16 +134,16 @@ void TensorTable::add_leaves() {
       by_hash_.emplace(h, id);
     }
   }
-  Program::Memory memory;
+  PatternProgram::EvaluationMemory memory;
   for (std::size_t o = 0; o < programs_.operations().size(); ++o) {
     if (programs_.operations()[o].arity != 0) continue;
     const auto* program = programs_.find(o, {});
     CHECK(program != nullptr, "a constant that is not legal");
     const auto type = programs_.type_id(program->type());
     const auto id = add_tensor({.operation = static_cast<std::uint16_t>(o)}, type, 0);
-    compute(id, memory);
+    compute_tensor(id, memory);
     first_draws_.insert(add_to_hash(mix(type), std::span(value(id, 0), program->size())));
-    by_hash_.emplace(full_hash(tensors_[id].made_by, memory), id);
+    by_hash_.emplace(compute_full_hash(tensors_[id].producer, memory), id);
   }
   distinct_ = tensors_.size();
 }
@@ -146,7 +152,7 @@ void TensorTable::add_leaves() {
 // that has two variables.
 void TensorTable::find_commutative() {
   commutes_.assign(programs_.operations().size(), false);
-  Program::Memory memory;
+  PatternProgram::EvaluationMemory memory;
   for (std::size_t o = 0; o < commutes_.size(); ++o) {
     if (programs_.operations()[o].arity != 2) continue;
     bool same = true;
@@ -169,7 +175,7 @@ void TensorTable::find_commutative() {
   }
 }
 
-std::size_t TensorTable::union_size(TensorId a, TensorId b) const {
+std::size_t TensorTable::compute_union_size(TensorId a, TensorId b) const {
   const auto x = tensors_[a].applications();
   const auto y = tensors_[b].applications();
   std::size_t n = 0;
@@ -196,7 +202,7 @@ void TensorTable::find_partners(std::size_t level) {
     for (auto a : tensors_[id].applications()) {
       for (auto other : users[a]) {
         if (tensors_[id].level + tensors_[other].level >= level &&
-            union_size(id, other) + 1 == level) {
+            compute_union_size(id, other) + 1 == level) {
           out.push_back(other);
         }
       }
@@ -208,11 +214,11 @@ void TensorTable::find_partners(std::size_t level) {
 
 // Returns the programs of `operation` by types of the second and third operand. Operands from the
 // third on are variables or constants.
-std::vector<std::vector<TensorTable::Choice>> TensorTable::find_choices(std::size_t operation,
-                                                                        TypeId first) {
+std::vector<std::vector<TensorTable::OperandChoice>> TensorTable::find_choices(
+    std::size_t operation, TypeId first) {
   const auto arity = programs_.operations()[operation].arity;
   const auto types = static_cast<TypeId>(of_type_.size());
-  std::vector<std::vector<Choice>> out(arity > 1 ? types : 1);
+  std::vector<std::vector<OperandChoice>> out(arity > 1 ? types : 1);
   for (TypeId second = 0; second < out.size(); ++second) {
     for (TypeId third = 0; third < (arity > 2 ? types : 1); ++third) {
       if (arity > 2 && of_type_[third][0].empty()) continue;
@@ -244,8 +250,9 @@ void TensorTable::add_pieces(std::size_t level, std::vector<Piece>& pieces) {
   }
 }
 
-void TensorTable::apply(const Application& application, std::size_t arity, const Program& program,
-                        Piece& piece, Program::Memory& memory) const {
+void TensorTable::apply(const Application& application, std::size_t arity,
+                        const PatternProgram& program, Piece& piece,
+                        PatternProgram::EvaluationMemory& memory) const {
   std::array<const Field*, kMaxArity> inputs{};
   bool closed = true;
   for (std::size_t i = 0; i < arity; ++i) {
@@ -258,7 +265,8 @@ void TensorTable::apply(const Application& application, std::size_t arity, const
   piece.found.back().hash = add_to_hash(mix(program.type_id()), memory.result);
 }
 
-void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& memory) const {
+void TensorTable::run_piece(std::size_t level, Piece& piece,
+                            PatternProgram::EvaluationMemory& memory) const {
   const auto arity = programs_.operations()[piece.operation].arity;
   std::vector<TensorId> firsts;
   for (std::size_t l = 0; l < level; ++l) {
@@ -291,7 +299,7 @@ void TensorTable::run_piece(std::size_t level, Piece& piece, Program::Memory& me
     for (TypeId type = 0; type < piece.choices.size(); ++type) {
       if (piece.choices[type].empty()) continue;
       for (auto second : of_type_[type][below]) {
-        if (union_size(first, second) + 1 == level) with_second(first, second);
+        if (compute_union_size(first, second) + 1 == level) with_second(first, second);
       }
     }
     for (auto second : partners_[first]) {
@@ -314,7 +322,7 @@ void keep_repeated(std::vector<Hash>& sorted) {
 }
 
 // Returns which of `ranges` ascending ranges of equal length contains `hash`.
-std::size_t range_of(Hash hash, unsigned ranges) {
+std::size_t find_range(Hash hash, unsigned ranges) {
   return static_cast<std::size_t>((static_cast<unsigned __int128>(hash) * ranges) >> 64U);
 }
 
@@ -322,13 +330,13 @@ std::size_t range_of(Hash hash, unsigned ranges) {
 
 // Replaces hashes of the first draw by hashes of all draws where the first draw is not unique.
 void TensorTable::refine(std::vector<Piece>& pieces, bool all,
-                         std::vector<Program::Memory>& memories) {
+                         std::vector<PatternProgram::EvaluationMemory>& memories) {
   std::vector<HashSet> repeated(threads_);  // by range
   parallel_for(all ? 0 : threads_, threads_, [&](std::size_t range) {
     std::vector<Hash> hashes;
     for (const auto& piece : pieces) {
       for (const auto& found : piece.found) {
-        if (range_of(found.hash, threads_) == range) hashes.push_back(found.hash);
+        if (find_range(found.hash, threads_) == range) hashes.push_back(found.hash);
       }
     }
     std::ranges::sort(hashes);
@@ -336,16 +344,16 @@ void TensorTable::refine(std::vector<Piece>& pieces, bool all,
     for (auto h : hashes) repeated[range].insert(h);
   });
   const auto is_alone = [&](Hash h) {
-    return !repeated[range_of(h, threads_)].contains(h) && !first_draws_.contains(h);
+    return !repeated[find_range(h, threads_)].contains(h) && !first_draws_.contains(h);
   };
   std::atomic<std::size_t> next = 0;
   parallel_for(threads_, threads_, [&](std::size_t thread) {
     for (auto i = next++; i < pieces.size(); i = next++) {
-      stop_point();
+      throw_if_stopped();
       for (auto& found : pieces[i].found) {
         found.first_draw = found.hash;
         if (all || !is_alone(found.hash)) {
-          found.hash = full_hash(found.application, memories[thread]);
+          found.hash = compute_full_hash(found.application, memories[thread]);
         }
       }
     }
@@ -353,19 +361,19 @@ void TensorTable::refine(std::vector<Piece>& pieces, bool all,
 }
 
 // Adds the tensors with new hashes to the table. The others become equalities.
-void TensorTable::keep(const std::vector<Piece>& pieces, std::size_t level) {
-  Program::Memory memory;
+void TensorTable::store_results(const std::vector<Piece>& pieces, std::size_t level) {
+  PatternProgram::EvaluationMemory memory;
   for (const auto& piece : pieces) {
     for (const auto& found : piece.found) {
       if (found.closed && !by_hash_.contains(found.hash)) continue;
       const auto [at, fresh] = by_hash_.try_emplace(found.hash, 0);
       if (fresh) {
         at->second = add_tensor(found.application, found.type, level);
-        compute(at->second, memory);
+        compute_tensor(at->second, memory);
         first_draws_.insert(found.first_draw);
         ++distinct_;
       } else {
-        equalities_.push_back({found.application, tensors_[at->second].made_by});
+        equalities_.push_back({found.application, tensors_[at->second].producer});
       }
     }
   }
@@ -373,29 +381,29 @@ void TensorTable::keep(const std::vector<Piece>& pieces, std::size_t level) {
 
 // Compares the results of the highest level, sorted by hash. Each is compared with a tensor of the
 // table, or with the first result of the same hash.
-void TensorTable::compare(const std::vector<Piece>& pieces) {
-  struct Place {
+void TensorTable::compare_results(const std::vector<Piece>& pieces) {
+  struct ApplicationPlace {
     Hash hash;
     std::uint32_t piece, at;
-    bool operator<(const Place& o) const {
+    bool operator<(const ApplicationPlace& o) const {
       return std::tie(hash, piece, at) < std::tie(o.hash, o.piece, o.at);
     }
   };
-  struct Compared {
+  struct RangeComparison {
     std::vector<Equality> equalities;
     std::size_t distinct = 0;
   };
-  std::vector<Compared> compared(threads_);  // by range
-  const auto application = [&](const Place& place) {
+  std::vector<RangeComparison> compared(threads_);  // by range
+  const auto application = [&](const ApplicationPlace& place) {
     return pieces[place.piece].found[place.at].application;
   };
   parallel_for(threads_, threads_, [&](std::size_t range) {
-    std::vector<Place> places;
+    std::vector<ApplicationPlace> places;
     auto& out = compared[range];
     for (std::uint32_t p = 0; p < pieces.size(); ++p) {
       for (std::uint32_t i = 0; i < pieces[p].found.size(); ++i) {
         const auto& found = pieces[p].found[i];
-        if (range_of(found.hash, threads_) != range) continue;
+        if (find_range(found.hash, threads_) != range) continue;
         if (found.hash == found.first_draw) {
           ++out.distinct;
         } else {
@@ -407,7 +415,7 @@ void TensorTable::compare(const std::vector<Piece>& pieces) {
     for (std::size_t i = 0; i < places.size();) {
       const auto known = by_hash_.find(places[i].hash);
       const bool first_is_new = known == by_hash_.end();
-      const auto right = first_is_new ? application(places[i]) : tensors_[known->second].made_by;
+      const auto right = first_is_new ? application(places[i]) : tensors_[known->second].producer;
       if (first_is_new) ++out.distinct;
       for (std::size_t j = i; i < places.size() && places[i].hash == places[j].hash; ++i) {
         if (i != j || !first_is_new) out.equalities.push_back({application(places[i]), right});
@@ -420,21 +428,22 @@ void TensorTable::compare(const std::vector<Piece>& pieces) {
   }
 }
 
-void TensorTable::fill(std::size_t levels, const std::function<void(const Progress&)>& progress) {
-  CHECK(levels <= Tensor::kMaxLevel);
-  std::vector<Program::Memory> memories(threads_);
+void TensorTable::fill(std::size_t levels,
+                       const std::function<void(const TableProgress&)>& progress) {
+  CHECK(levels <= TableTensor::kMaxLevel);
+  std::vector<PatternProgram::EvaluationMemory> memories(threads_);
   for (std::size_t level = 1; level <= levels; ++level) {
     find_partners(level);
     std::vector<Piece> pieces;
     add_pieces(level, pieces);
-    of_type_.resize(programs_.types());
+    of_type_.resize(programs_.type_count());
     std::atomic<std::size_t> done = 0;
     std::atomic<std::size_t> graphs = graphs_;
     // Each thread takes the next piece and works in its own memory.
     std::atomic<std::size_t> next = 0;
     parallel_for(threads_, threads_, [&](std::size_t thread) {
       for (auto i = next++; i < pieces.size(); i = next++) {
-        stop_point();
+        throw_if_stopped();
         run_piece(level, pieces[i], memories[thread]);
         graphs += pieces[i].found.size();
         ++done;
@@ -446,9 +455,9 @@ void TensorTable::fill(std::size_t levels, const std::function<void(const Progre
     graphs_ = graphs;
     refine(pieces, level < levels, memories);
     if (level < levels) {
-      keep(pieces, level);
+      store_results(pieces, level);
     } else {
-      compare(pieces);
+      compare_results(pieces);
     }
   }
 }

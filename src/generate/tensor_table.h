@@ -33,9 +33,9 @@ struct Application {
 
 constexpr std::uint16_t kVariable = 0xffff;  // operation of a variable; operands[0]: its number
 
-struct Tensor {
+struct TableTensor {
   static constexpr std::size_t kMaxLevel = 6;
-  Application made_by;
+  Application producer;
   TypeId type = 0;
   std::uint8_t level = 0;
   std::array<std::uint32_t, kMaxLevel> needs = {};  // numbers of applications, sorted
@@ -52,7 +52,7 @@ struct Equality {
   Application right;
 };
 
-struct Progress {
+struct TableProgress {
   std::size_t graphs = 0;
   std::size_t done = 0, of = 0;  // pieces of the level
   std::size_t level = 0;
@@ -63,69 +63,71 @@ class TensorTable {
   TensorTable(const OperatorSet& set, unsigned threads);
 
   // Adds the tensors of graphs with up to `levels` operators. Calls `progress` now and then.
-  void fill(std::size_t levels, const std::function<void(const Progress&)>& progress);
+  void fill(std::size_t levels, const std::function<void(const TableProgress&)>& progress);
 
   [[nodiscard]] std::size_t graphs() const { return graphs_; }
   [[nodiscard]] std::size_t distinct() const { return distinct_; }
   [[nodiscard]] const std::vector<Equality>& equalities() const { return equalities_; }
-  [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::vector<TableTensor>& tensors() const { return tensors_; }
   [[nodiscard]] Programs& programs() { return programs_; }
   [[nodiscard]] const Programs& programs() const { return programs_; }
   [[nodiscard]] const std::vector<VariableGroup>& variables() const { return variables_; }
   [[nodiscard]] bool commutes(std::size_t operation) const { return commutes_[operation]; }
 
  private:
-  struct Found {
+  struct FoundApplication {
     Hash hash = 0;  // hash of the first draw, or of all draws if that is not unique
     Hash first_draw = 0;
     Application application;
     TypeId type = 0;
     bool closed = false;
   };
-  struct Choice {
+  struct OperandChoice {
     TypeId third = 0;
-    const Program* program = nullptr;
+    const PatternProgram* program = nullptr;
   };
   struct Piece {
     std::uint16_t operation = 0;
     TypeId first = 0;
     std::size_t begin = 0, end = 0;  // range of first operands among the tensors of that type
     // Possible third operands, by type of the second operand.
-    std::vector<std::vector<Choice>> choices = {};
-    std::vector<Found> found = {};
+    std::vector<std::vector<OperandChoice>> choices = {};
+    std::vector<FoundApplication> found = {};
   };
 
   void add_leaves();
   void find_commutative();
   void find_partners(std::size_t level);
-  std::vector<std::vector<Choice>> find_choices(std::size_t operation, TypeId first);
+  std::vector<std::vector<OperandChoice>> find_choices(std::size_t operation, TypeId first);
   void add_pieces(std::size_t level, std::vector<Piece>& pieces);
-  void run_piece(std::size_t level, Piece& piece, Program::Memory& memory) const;
-  void apply(const Application& application, std::size_t arity, const Program& program,
-             Piece& piece, Program::Memory& memory) const;
-  void refine(std::vector<Piece>& pieces, bool all, std::vector<Program::Memory>& memories);
-  void keep(const std::vector<Piece>& pieces, std::size_t level);
-  void compare(const std::vector<Piece>& pieces);
+  void run_piece(std::size_t level, Piece& piece, PatternProgram::EvaluationMemory& memory) const;
+  void apply(const Application& application, std::size_t arity, const PatternProgram& program,
+             Piece& piece, PatternProgram::EvaluationMemory& memory) const;
+  void refine(std::vector<Piece>& pieces, bool all,
+              std::vector<PatternProgram::EvaluationMemory>& memories);
+  void store_results(const std::vector<Piece>& pieces, std::size_t level);
+  void compare_results(const std::vector<Piece>& pieces);
   TensorId add_tensor(const Application& application, TypeId type, std::size_t level);
-  std::uint32_t application_number(const Application& application);
-  [[nodiscard]] std::size_t union_size(TensorId a, TensorId b) const;
-  [[nodiscard]] std::size_t size_of(TypeId type) const;
+  std::uint32_t number_application(const Application& application);
+  [[nodiscard]] std::size_t compute_union_size(TensorId a, TensorId b) const;
+  [[nodiscard]] std::size_t count_elements(TypeId type) const;
   [[nodiscard]] const Field* value(TensorId id, std::size_t draw) const;
   // Returns the hash over all draws.
-  [[nodiscard]] Hash full_hash(const Application& application, Program::Memory& memory) const;
-  void compute(TensorId id, Program::Memory& memory);
+  [[nodiscard]] Hash compute_full_hash(const Application& application,
+                                       PatternProgram::EvaluationMemory& memory) const;
+  void compute_tensor(TensorId id, PatternProgram::EvaluationMemory& memory);
 
   unsigned threads_;
   Programs programs_;
   std::vector<VariableGroup> variables_;
   std::vector<bool> commutes_;
-  std::vector<Tensor> tensors_;
+  std::vector<TableTensor> tensors_;
   std::vector<Field> values_;
   std::unordered_map<Hash, TensorId> by_hash_;  // hash over all draws
   HashSet first_draws_;
   std::unordered_map<Hash, std::uint32_t> application_numbers_;
   // Tensors by type and level.
-  std::vector<std::array<std::vector<TensorId>, Tensor::kMaxLevel + 1>> of_type_;
+  std::vector<std::array<std::vector<TensorId>, TableTensor::kMaxLevel + 1>> of_type_;
   // For each tensor, those that share applications with it. Both together need one application
   // fewer than the level.
   std::vector<std::vector<TensorId>> partners_;

@@ -24,27 +24,28 @@ bool is_small(const Assignment& assignment) {
 }
 
 template <class Change>
-Assignment changed(const Assignment& from, Change&& change) {
+Assignment change_shapes(const Assignment& from, Change&& change) {
   Assignment out = from;
   for (auto& type : out.tensors) type.shape = ParallelShape(change(type.shape.sizes));
   return out;
 }
 
 // Returns the shape with one more dimension in front.
-Shape prefixed(const Shape& shape, std::int64_t size) {
+Shape prepend_dimension(const Shape& shape, std::int64_t size) {
   Shape out = {size};
   for (auto s : shape) out.push_back(s);
   return out;
 }
 
 // Returns assignments with other ranks, and with exchanged dimensions.
-std::vector<Assignment> other_ranks(const Assignment& found) {
+std::vector<Assignment> list_other_ranks(const Assignment& found) {
   std::vector<Assignment> out;
-  out.push_back(changed(
-      found, [](const Shape& s) { return s.rank() < Shape::kMaxRank ? prefixed(s, 2) : s; }));
+  out.push_back(change_shapes(found, [](const Shape& s) {
+    return s.rank() < Shape::kMaxRank ? prepend_dimension(s, 2) : s;
+  }));
   for (std::size_t i = 0; i < 2; ++i) {
     for (std::size_t j = i + 1; j < 4; ++j) {
-      out.push_back(changed(found, [&](Shape s) {
+      out.push_back(change_shapes(found, [&](Shape s) {
         if (j < s.rank()) std::swap(s[i], s[j]);
         return s;
       }));
@@ -53,7 +54,7 @@ std::vector<Assignment> other_ranks(const Assignment& found) {
   return out;
 }
 
-std::vector<Value> other_values(const Value& value) {
+std::vector<Value> list_other_values(const Value& value) {
   using List = std::vector<std::int64_t>;
   std::vector<Value> out;
   if (std::holds_alternative<std::int64_t>(value)) {
@@ -71,10 +72,10 @@ std::vector<Value> other_values(const Value& value) {
 }
 
 // All attributes of one name and value in a rule.
-struct Group {
+struct RuleAttributeGroup {
   std::string name;
   Value value;
-  bool operator==(const Group&) const = default;
+  bool operator==(const RuleAttributeGroup&) const = default;
 };
 
 template <class Visit>
@@ -87,18 +88,18 @@ void for_each_attribute(rewrite::Side& side, Visit&& visit) {
   }
 }
 
-std::vector<Group> groups_of(Rule& rule) {
-  std::vector<Group> out;
+std::vector<RuleAttributeGroup> list_groups(Rule& rule) {
+  std::vector<RuleAttributeGroup> out;
   for_each_attribute(rule.source, [&](const std::string& name, const Expression& e) {
     if (e.operation != rewrite::Operation::kLiteral) return;
-    Group group{name, e.literal};
+    RuleAttributeGroup group{name, e.literal};
     if (std::ranges::find(out, group) == out.end()) out.push_back(std::move(group));
   });
   return out;
 }
 
 // Returns the rule with a symbol in place of the group.
-MadeRule with_symbol(const MadeRule& made, const Group& group) {
+MadeRule replace_by_symbol(const MadeRule& made, const RuleAttributeGroup& group) {
   MadeRule out = made;
   std::string name = group.name;
   const auto& taken = made.rule.symbols;
@@ -119,10 +120,10 @@ MadeRule with_symbol(const MadeRule& made, const Group& group) {
   return out;
 }
 
-bool holds_for_others(const MadeRule& made, const Group& group,
+bool holds_for_others(const MadeRule& made, const RuleAttributeGroup& group,
                       const std::vector<Assignment>& assignments, KernelCache& kernels) {
   bool holds = false;
-  for (const auto& value : other_values(group.value)) {
+  for (const auto& value : list_other_values(group.value)) {
     for (auto assignment : assignments) {
       assignment.symbols.emplace_back(value);
       const auto verdict = judge(made.rule, assignment, kernels);
@@ -136,11 +137,11 @@ bool holds_for_others(const MadeRule& made, const Group& group,
 }  // namespace
 
 void free_attributes(MadeRule& made, KernelCache& kernels) {
-  auto assignments = larger_sizes(made);
-  for (auto& a : other_ranks(made.found)) assignments.push_back(std::move(a));
+  auto assignments = list_larger_sizes(made);
+  for (auto& a : list_other_ranks(made.found)) assignments.push_back(std::move(a));
   std::erase_if(assignments, [](const Assignment& a) { return !is_small(a); });
-  for (const auto& group : groups_of(made.rule)) {
-    const auto general = with_symbol(made, group);
+  for (const auto& group : list_groups(made.rule)) {
+    const auto general = replace_by_symbol(made, group);
     if (!holds_for_others(general, group, assignments, kernels)) continue;
     made = general;
     for (auto& a : assignments) a.symbols.emplace_back(group.value);
@@ -149,18 +150,18 @@ void free_attributes(MadeRule& made, KernelCache& kernels) {
 
 namespace {
 
-Expression of_dim(std::uint16_t tensor, std::size_t d) {
+Expression make_dim(std::uint16_t tensor, std::size_t d) {
   return {.operation = rewrite::Operation::kDim,
           .variables = {tensor},
           .operands = {{.literal = static_cast<std::int64_t>(d)}}};
 }
 
-Expression equal(Expression a, Expression b) {
+Expression make_equal(Expression a, Expression b) {
   return {.operation = rewrite::Operation::kEqual, .operands = {std::move(a), std::move(b)}};
 }
 
 // Returns conditions that hold for the sizes for which the rule was found.
-std::vector<Expression> possible_conditions(const MadeRule& made) {
+std::vector<Expression> list_possible_conditions(const MadeRule& made) {
   std::vector<Expression> out;
   const auto& types = made.found.tensors;
   const auto n = static_cast<std::uint16_t>(types.size());
@@ -172,15 +173,15 @@ std::vector<Expression> possible_conditions(const MadeRule& made) {
     }
   }
   for (std::uint16_t a = 0; a < n; ++a) {
-    out.push_back(equal({.operation = rewrite::Operation::kRank, .variables = {a}},
-                        {.literal = static_cast<std::int64_t>(types[a].shape.rank())}));
+    out.push_back(make_equal({.operation = rewrite::Operation::kRank, .variables = {a}},
+                             {.literal = static_cast<std::int64_t>(types[a].shape.rank())}));
   }
   for (std::uint16_t a = 0; a < n; ++a) {
     for (std::uint16_t b = 0; b <= a; ++b) {
       for (std::size_t i = 0; i < types[a].shape.rank(); ++i) {
         for (std::size_t j = 0; j < (a == b ? i : types[b].shape.rank()); ++j) {
           if (types[a].shape.sizes[i] == types[b].shape.sizes[j]) {
-            out.push_back(equal(of_dim(b, j), of_dim(a, i)));
+            out.push_back(make_equal(make_dim(b, j), make_dim(a, i)));
           }
         }
       }
@@ -189,20 +190,20 @@ std::vector<Expression> possible_conditions(const MadeRule& made) {
   for (std::uint16_t a = 0; a < n; ++a) {
     for (std::size_t i = 0; i < types[a].shape.rank(); ++i) {
       if (types[a].shape.sizes[i] == 1)
-        out.push_back(equal(of_dim(a, i), {.literal = std::int64_t{1}}));
+        out.push_back(make_equal(make_dim(a, i), {.literal = std::int64_t{1}}));
     }
   }
   return out;
 }
 
-std::vector<Assignment> trials(const MadeRule& made) {
-  auto out = other_sizes(made);
-  for (auto& a : other_ranks(made.found)) out.push_back(std::move(a));
+std::vector<Assignment> list_trials(const MadeRule& made) {
+  auto out = list_other_sizes(made);
+  for (auto& a : list_other_ranks(made.found)) out.push_back(std::move(a));
   // Change the rank of single variables.
   for (std::size_t t = 0; t < made.found.tensors.size(); ++t) {
     const auto& sizes = made.found.tensors[t].shape.sizes;
     auto longer = made.found;
-    longer.tensors[t].shape = ParallelShape(prefixed(sizes, 2));
+    longer.tensors[t].shape = ParallelShape(prepend_dimension(sizes, 2));
     out.push_back(std::move(longer));
     if (sizes.rank() == 0) continue;
     auto shorter = made.found;
@@ -225,12 +226,12 @@ bool fulfils(const Assignment& assignment, const Expression& condition) {
 bool add_conditions(MadeRule& made, KernelCache& kernels) {
   std::vector<Assignment> good;
   std::vector<Assignment> bad;
-  for (const auto& a : trials(made)) {
+  for (const auto& a : list_trials(made)) {
     const auto verdict = judge(made.rule, a, kernels);
     if (verdict == Verdict::kHolds) good.push_back(a);
     if (verdict == Verdict::kFails) bad.push_back(a);
   }
-  const auto possible = possible_conditions(made);
+  const auto possible = list_possible_conditions(made);
   while (!bad.empty()) {
     // Choose the condition that excludes most of the bad assignments, and then fewest of the good.
     std::pair<std::size_t, std::size_t> best = {0, 0};

@@ -3,7 +3,7 @@
 // values. Only a proof shows that they hold everywhere.
 #pragma once
 
-#include "generate/made_rule.h"
+#include "generate/generated_rule.h"
 
 namespace tandem::generate {
 

@@ -7,7 +7,7 @@
 namespace tandem::generate {
 namespace {
 
-MadeRule made(const std::string& line, const std::vector<Shape>& shapes) {
+MadeRule make_test_rule(const std::string& line, const std::vector<Shape>& shapes) {
   MadeRule out{rewrite::parse_rule(line)[0], {}};
   for (const auto& shape : shapes) {
     TensorType type;
@@ -19,7 +19,7 @@ MadeRule made(const std::string& line, const std::vector<Shape>& shapes) {
 }
 
 std::string freed(const std::string& line, const std::vector<Shape>& shapes) {
-  auto rule = made(line, shapes);
+  auto rule = make_test_rule(line, shapes);
   KernelCache kernels;
   free_attributes(rule, kernels);
   return rewrite::to_text(rule.rule);
@@ -39,17 +39,17 @@ TEST(Widen, AttributesForWhichAnyValueWillDoBecomeSymbols) {
 
 TEST(Widen, ConditionsExcludeWhereARuleFails) {
   KernelCache kernels;
-  auto scaled =
-      made("a: (mul (transpose ?x perm=[1, 0]) ?y) => (transpose (mul ?x ?y) perm=[1, 0])",
-           {{4, 4}, {1}});
+  auto scaled = make_test_rule(
+      "a: (mul (transpose ?x perm=[1, 0]) ?y) => (transpose (mul ?x ?y) perm=[1, 0])",
+      {{4, 4}, {1}});
   ASSERT_TRUE(add_conditions(scaled, kernels));
   EXPECT_EQ(rewrite::to_text(scaled.rule),
             "a: (mul (transpose ?x perm=[1, 0]) ?y) => (transpose (mul ?x ?y) perm=[1, 0]) if "
             "dim(?y, 0) == 1");
-  auto always = made("b: (add ?x ?y) => (add ?y ?x)", {{4}, {4}});
+  auto always = make_test_rule("b: (add ?x ?y) => (add ?y ?x)", {{4}, {4}});
   ASSERT_TRUE(add_conditions(always, kernels));
   EXPECT_TRUE(always.rule.conditions.empty());
-  auto never = made("c: (add ?x ?y) => (mul ?x ?y)", {{4}, {4}});
+  auto never = make_test_rule("c: (add ?x ?y) => (mul ?x ?y)", {{4}, {4}});
   EXPECT_FALSE(add_conditions(never, kernels));
 }
 

@@ -26,7 +26,7 @@ class Feed {
   // in [-scale, scale) with scale 1 for inputs and 1/sqrt(last dimension) for weights, or the
   // constant's element.
   [[nodiscard]] double element(std::int64_t index) const {
-    if (constant_ != nullptr) return ops::constant_element(*constant_, index);
+    if (constant_ != nullptr) return ops::compute_constant_element(*constant_, index);
     const Hash h = bits(index);
     if (below_ > 0) return static_cast<double>(h % static_cast<Hash>(below_));
     return scale_ * (static_cast<double>(h >> 11U) * 0x1p-52 - 1);

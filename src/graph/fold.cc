@@ -18,21 +18,21 @@ namespace {
 constexpr std::string_view kVariables = "ijklmnop";  // one per depth; deeper repeats are not folded
 constexpr std::string_view kDigits = "0123456789";
 
-std::string_view leading_digits(std::string_view text) {
+std::string_view get_leading_digits(std::string_view text) {
   return text.substr(0, std::min(text.find_first_not_of(kDigits), text.size()));
 }
 
 // A number in a name that can count rounds; 007 cannot.
-struct Number {
+struct NameNumber {
   std::size_t at, length;
   std::int64_t value;
 };
 
-std::vector<Number> numbers_in(std::string_view name) {
+std::vector<NameNumber> find_numbers(std::string_view name) {
   constexpr std::size_t kLongest = 12;
-  std::vector<Number> out;
+  std::vector<NameNumber> out;
   for (std::size_t at = 0; (at = name.find_first_of(kDigits, at)) != std::string_view::npos;) {
-    const auto digits = leading_digits(name.substr(at));
+    const auto digits = get_leading_digits(name.substr(at));
     const bool counts = digits.size() <= kLongest && (digits[0] != '0' || digits.size() == 1);
     if (counts) out.push_back({at, digits.size(), parse_int(digits).value()});
     at += digits.size();
@@ -42,14 +42,14 @@ std::vector<Number> numbers_in(std::string_view name) {
 
 // Returns the common template of two names: "l1.w" and "l2.w" with number 1 -> "l{i}.w". `slot` is
 // "{i}". Returns nullopt if the names differ otherwise.
-std::optional<std::string> common_template(std::string_view a, std::string_view b,
-                                           std::int64_t number, std::string_view slot) {
+std::optional<std::string> find_common_template(std::string_view a, std::string_view b,
+                                                std::int64_t number, std::string_view slot) {
   const auto of_a = fmt::format_int(number);
   const auto of_b = fmt::format_int(number + 1);
   std::string out;
   while (!a.empty() && !b.empty()) {
-    const auto from_a = leading_digits(a);
-    const auto from_b = leading_digits(b);
+    const auto from_a = get_leading_digits(a);
+    const auto from_b = get_leading_digits(b);
     if (from_a == from_b) {
       if (from_a.empty() && a[0] != b[0]) return std::nullopt;
       out += from_a.empty() ? a.substr(0, 1) : from_a;
@@ -65,8 +65,8 @@ std::optional<std::string> common_template(std::string_view a, std::string_view 
   return out;
 }
 
-bool matches(std::string_view name, std::string_view text, std::string_view slot,
-             std::string_view number) {
+bool matches_template(std::string_view name, std::string_view text, std::string_view slot,
+                      std::string_view number) {
   while (true) {
     const auto at = text.find(slot);
     if (at == std::string_view::npos) return name == text;
@@ -81,7 +81,7 @@ bool matches(std::string_view name, std::string_view text, std::string_view slot
 using Position = std::uint32_t;  // index of a node in the graph
 
 // Rounds of `period` nodes from `start` on, numbered from `number`.
-struct Run {
+struct RepeatRun {
   Position start = 0;
   Position period = 0;
   std::int64_t number = 0;
@@ -95,9 +95,10 @@ struct Run {
 // Folds a graph. It looks for runs from the first node on, takes the first that saves lines, and
 // continues after it. Then it looks for runs inside the first round. Inputs from outside of that
 // round are the same in all rounds.
-class Folder {
+class GraphFolder {
  public:
-  explicit Folder(const Graph& graph) : graph_(graph), work_left_(kWork * (graph.size() + 1000)) {
+  explicit GraphFolder(const Graph& graph)
+      : graph_(graph), work_left_(kWork * (graph.size() + 1000)) {
     for (auto id : graph.ids()) {
       names_.emplace_back(graph.node(id).name);
       for (auto i : graph.inputs(id)) inputs_.push_back(i.value);
@@ -140,19 +141,20 @@ class Folder {
 
   // --- Finding ----------------------------------------------------------------------------------
 
-  std::optional<Run> find_run(Position start, Position end, const ByName& by_name, int depth) {
+  std::optional<RepeatRun> find_run(Position start, Position end, const ByName& by_name,
+                                    int depth) {
     if (static_cast<std::size_t>(depth) == kVariables.size()) return std::nullopt;
     const auto name = names_[start];
-    for (const auto& n : numbers_in(name)) {
+    for (const auto& n : find_numbers(name)) {
       const auto next =
           fmt::format("{}{}{}", name.substr(0, n.at), n.value + 1, name.substr(n.at + n.length));
       const auto second = by_name.find(next);
       if (second == by_name.end() || second->second <= start) continue;
-      Run run{.start = start,
-              .period = second->second - start,
-              .number = n.value,
-              .slot = {},
-              .names = {}};
+      RepeatRun run{.start = start,
+                    .period = second->second - start,
+                    .number = n.value,
+                    .slot = {},
+                    .names = {}};
       run.slot = fmt::format("{{{}}}", kVariables[static_cast<std::size_t>(depth)]);
       if (extend(run, end) && saves_lines(run)) return run;
     }
@@ -160,7 +162,7 @@ class Folder {
   }
 
   // Extends the run by as many equal rounds as follow. Returns false if there are not two.
-  bool extend(Run& run, Position end) {
+  bool extend(RepeatRun& run, Position end) {
     if (end - run.start < 2 * run.period) return false;
     for (Position k = 0; k < run.period; ++k) {
       if (!matches_second(run, run.start + k)) return false;
@@ -174,7 +176,7 @@ class Folder {
     return true;
   }
 
-  bool same_node(Position a, Position b) {
+  bool is_same_node(Position a, Position b) {
     if (work_left_ == 0) return false;
     --work_left_;
     const Node& x = graph_.node(NodeId(a));
@@ -182,36 +184,36 @@ class Folder {
     return x.op == y.op && inputs(a).size() == inputs(b).size() && x.type == y.type;
   }
 
-  [[nodiscard]] static bool is_outside(const Run& run, Position input) {
+  [[nodiscard]] static bool is_outside(const RepeatRun& run, Position input) {
     return input < run.start || input >= kCarried;
   }
 
   // Returns whether the second round has the same node with the next number.
-  bool matches_second(Run& run, Position node) {
+  bool matches_second(RepeatRun& run, Position node) {
     const auto other = node + run.period;
-    if (!same_node(node, other)) return false;
+    if (!is_same_node(node, other)) return false;
     for (std::size_t i = 0; i < inputs(node).size(); ++i) {
       const auto a = inputs(node)[i];
       const auto b = inputs(other)[i];
       const bool carried = b >= run.start && b < run.start + run.period;
       if (is_outside(run, a) ? a != b && !carried : b != a + run.period) return false;
     }
-    auto name = common_template(names_[node], names_[other], run.number, run.slot);
+    auto name = find_common_template(names_[node], names_[other], run.number, run.slot);
     if (name) run.names.push_back(std::move(*name));
     return name.has_value();
   }
 
   // Returns whether the k-th node of the next round is the same as in the round before. An input
   // must change from each round to the next as it does from the first to the second.
-  bool matches_later(const Run& run, Position k, std::string_view number) {
+  bool matches_later(const RepeatRun& run, Position k, std::string_view number) {
     const auto node = run.end() + k;
     const auto before = node - run.period;
-    if (!same_node(node, before)) return false;
+    if (!is_same_node(node, before)) return false;
     for (std::size_t i = 0; i < inputs(node).size(); ++i) {
       const bool fixed = inputs(run.start + k)[i] == inputs(run.start + run.period + k)[i];
       if (inputs(node)[i] != inputs(before)[i] + (fixed ? 0 : run.period)) return false;
     }
-    return matches(names_[node], run.names[k], run.slot, number);
+    return matches_template(names_[node], run.names[k], run.slot, number);
   }
 
   // --- Carried values
@@ -221,7 +223,7 @@ class Folder {
   using Carry = std::pair<Position, Position>;
 
   template <class Visit>
-  void for_each_carried(const Run& run, Visit&& visit) {
+  void for_each_carried(const RepeatRun& run, Visit&& visit) {
     for (auto node = run.start; node < run.start + run.period; ++node) {
       for (std::size_t i = 0; i < inputs(node).size(); ++i) {
         auto& first = inputs(node)[i];
@@ -231,7 +233,7 @@ class Folder {
     }
   }
 
-  bool saves_lines(const Run& run) {
+  bool saves_lines(const RepeatRun& run) {
     std::map<Carry, int> carries;
     for_each_carried(run, [&](const Carry& carry, Position) { ++carries[carry]; });
     const auto period = static_cast<std::int64_t>(run.period);
@@ -239,7 +241,7 @@ class Folder {
   }
 
   // Returns a name that no node and no value carried here has.
-  std::string fresh_name() {
+  std::string make_fresh_name() {
     std::string name;
     do name = ++names_tried_ == 1 ? "in" : fmt::format("in{}", names_tried_);
     while (taken_.contains(name));
@@ -248,26 +250,26 @@ class Folder {
 
   // --- Writing
 
-  [[nodiscard]] std::string_view name_of(Position input) const {
+  [[nodiscard]] std::string_view get_name(Position input) const {
     return input >= kCarried ? carried_[input - kCarried] : names_[input];
   }
 
   void write_node(Position node, int depth) {
     std::vector<std::string_view> names;
-    for (auto i : inputs(node)) names.push_back(name_of(i));
+    for (auto i : inputs(node)) names.push_back(get_name(i));
     const NodeId id(node);
     lines_.push_back({.depth = depth,
-                      .text = node_text(graph_.node(id), names_[node], names),
+                      .text = format_node(graph_.node(id), names_[node], names),
                       .first = id,
                       .name = std::string(names_[node]),
                       .operands = {names.begin(), names.end()}});
   }
 
-  void write_run(const Run& run, int depth) {
+  void write_run(const RepeatRun& run, int depth) {
     const std::vector<std::string_view> real(names_.begin() + run.start,
                                              names_.begin() + run.start + run.period);
     const auto carried_before = std::pair(carried_.size(), names_tried_);
-    lines_.push_back({.kind = FoldedLine::Kind::kRepeat,
+    lines_.push_back({.kind = FoldedLine::FoldedLineKind::kRepeat,
                       .depth = depth,
                       .text = fmt::format("repeat {} as {} from {}", run.count,
                                           kVariables[static_cast<std::size_t>(depth)], run.number),
@@ -279,28 +281,29 @@ class Folder {
     std::ranges::copy(run.names, names_.begin() + run.start);
     write_carries(run, depth + 1);
     fold(run.start, run.start + run.period, depth + 1);
-    lines_.push_back({.kind = FoldedLine::Kind::kEnd, .depth = depth, .text = "end", .nodes = 0});
+    lines_.push_back(
+        {.kind = FoldedLine::FoldedLineKind::kEnd, .depth = depth, .text = "end", .nodes = 0});
     std::ranges::copy(real, names_.begin() + run.start);
     carried_.resize(carried_before.first);
     names_tried_ = carried_before.second;
   }
 
   // Declares the carried values and makes the first round use them.
-  void write_carries(const Run& run, int depth) {
+  void write_carries(const RepeatRun& run, int depth) {
     std::map<Carry, Position> carries;
     for_each_carried(run, [&](const Carry& carry, Position& input) {
       const auto [at, fresh] = carries.try_emplace(carry, kCarried);
       if (fresh) {
         at->second += static_cast<Position>(carried_.size());
         const auto [first, later] = carry;
-        const auto name = fresh_name();
+        const auto name = make_fresh_name();
         lines_.push_back(
-            {.kind = FoldedLine::Kind::kCarry,
+            {.kind = FoldedLine::FoldedLineKind::kCarry,
              .depth = depth,
-             .text = fmt::format("carry %{} = %{} then %{}", name, name_of(first), names_[later]),
+             .text = fmt::format("carry %{} = %{} then %{}", name, get_name(first), names_[later]),
              .nodes = 0,
              .name = name,
-             .operands = {std::string(name_of(first)), std::string(names_[later])}});
+             .operands = {std::string(get_name(first)), std::string(names_[later])}});
         carried_.push_back(name);
       }
       input = at->second;
@@ -319,8 +322,8 @@ class Folder {
 };
 
 // Returns the column after the longest line with a comment; a few very long lines are ignored.
-std::size_t comment_column(const std::vector<FoldedLine>& lines,
-                           const std::vector<std::string>& comments) {
+std::size_t find_comment_column(const std::vector<FoldedLine>& lines,
+                                const std::vector<std::string>& comments) {
   constexpr std::size_t kFarthest = 80;
   std::size_t column = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -332,7 +335,7 @@ std::size_t comment_column(const std::vector<FoldedLine>& lines,
 
 }  // namespace
 
-std::vector<FoldedLine> fold(const Graph& graph) { return Folder(graph).run(); }
+std::vector<FoldedLine> fold(const Graph& graph) { return GraphFolder(graph).run(); }
 
 std::string to_folded_text(const Graph& graph, const FoldedTextOptions& options) {
   const auto lines = fold(graph);
@@ -341,7 +344,7 @@ std::string to_folded_text(const Graph& graph, const FoldedTextOptions& options)
   for (const auto& line : lines) {
     comments.push_back(options.comment ? options.comment(line) : std::string());
   }
-  const auto column = comment_column(lines, comments);
+  const auto column = find_comment_column(lines, comments);
   std::string out;
   for (const auto& line : options.header) out += fmt::format("# {}\n", line);
   out += fmt::format("graph {}\n", graph.name());
@@ -354,7 +357,7 @@ std::string to_folded_text(const Graph& graph, const FoldedTextOptions& options)
     }
     out += '\n';
   }
-  return out.append(return_text(graph)).append("\n");
+  return out.append(format_return(graph)).append("\n");
 }
 
 }  // namespace tandem::graph

@@ -23,8 +23,8 @@ namespace tandem::graph {
 
 // One line between `graph` and `return`.
 struct FoldedLine {
-  enum class Kind : std::uint8_t { kNode, kRepeat, kCarry, kEnd };
-  Kind kind = Kind::kNode;
+  enum class FoldedLineKind : std::uint8_t { kNode, kRepeat, kCarry, kEnd };
+  FoldedLineKind kind = FoldedLineKind::kNode;
   int depth = 0;           // number of enclosing repeats
   std::string text;        // text without indentation
   NodeId first = {};       // node of the first round; for a repeat, its first node

@@ -164,9 +164,9 @@ TEST(Fold, CommentsStandInOneColumnAndParseAway) {
   options.header = {"first", "second"};
   options.comment = [](const FoldedLine& line) {
     switch (line.kind) {
-      case FoldedLine::Kind::kNode:
+      case FoldedLine::FoldedLineKind::kNode:
         return fmt::format("node {}", line.first.index());
-      case FoldedLine::Kind::kRepeat:
+      case FoldedLine::FoldedLineKind::kRepeat:
         return fmt::format("{} x {} from node {}", line.count, line.nodes, line.first.index());
       default:
         return std::string();

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "graph/hashes.h"
-#include "graph/tried_type.h"
+#include "graph/try_infer_type.h"
 #include "ops/attributes.h"
 #include "ops/registry.h"
 #include "ops/sources.h"
@@ -18,7 +18,7 @@ namespace tandem::graph {
 
 namespace {
 
-std::string place(const ops::Op& op, std::string_view name) {
+std::string describe_node(const ops::Op& op, std::string_view name) {
   return fmt::format("{} %{}", op.name(), name);
 }
 
@@ -55,11 +55,11 @@ NodeId GraphBuilder::add(const ops::Op& op, std::span<const NodeId> inputs, std:
     auto type = infer_type(op, inputs);
     return append(std::make_shared<const Node>(Node{op, std::move(name), type}), inputs);
   } catch (const UserError& e) {
-    throw UserError(e.kind, place(op, name), e.message, e.hint);
+    throw UserError(e.kind, describe_node(op, name), e.message, e.hint);
   }
 }
 
-NodeId GraphBuilder::keep(const Graph& from, NodeId id, std::span<const NodeId> inputs) {
+NodeId GraphBuilder::copy_node(const Graph& from, NodeId id, std::span<const NodeId> inputs) {
   const auto same_type = [&](NodeId here, NodeId there) {
     return node(here).type == from.node(there).type;
   };
@@ -73,16 +73,16 @@ NodeId GraphBuilder::keep(const Graph& from, NodeId id, std::span<const NodeId> 
 
 void GraphBuilder::check_new(const ops::Op& op, std::string_view name) const {
   if (data_.nodes.size() == kMaxNodes) {
-    throw UserError("graph", place(op, name),
+    throw UserError("graph", describe_node(op, name),
                     fmt::format("a graph has at most {} nodes", kMaxNodes));
   }
   if (name.find_first_of(" \t\r\n%,()#:=\"{}") != std::string_view::npos) {
-    throw UserError("graph", place(op, name),
+    throw UserError("graph", describe_node(op, name),
                     "node names must not contain blanks or any of % , ( ) # : = \" { }");
   }
   if (!is_utf8(name)) throw UserError("graph", op.name(), "node names must be valid UTF-8");
   if (by_name_.contains(name)) {
-    throw UserError("graph", place(op, name), "another node already has this name");
+    throw UserError("graph", describe_node(op, name), "another node already has this name");
   }
 }
 
@@ -123,14 +123,14 @@ TensorType GraphBuilder::infer_type(const ops::Op& op, std::span<const NodeId> i
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (auto i : inputs) types.push_back(node(i).type);
-  return result_type(op, types);
+  return infer_result_type(op, types);
 }
 
 namespace {
 
 // Returns the dtype that the operands share, apart from indices. Integers are allowed exactly where
 // the operator wants indices.
-DType common_dtype(const ops::Op& op, std::span<const TensorType> inputs) {
+DType find_common_dtype(const ops::Op& op, std::span<const TensorType> inputs) {
   std::optional<DType> common;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto dtype = inputs[i].dtype;
@@ -174,83 +174,85 @@ void check_size(const TensorType& type) {
   }
 }
 
-double density_of(const ops::Op& op, const ops::Signature& s, std::span<const TensorType> inputs) {
+double infer_density(const ops::Op& op, const ops::Signature& s,
+                     std::span<const TensorType> inputs) {
   if (const auto stated = op.spec().density(op.raw())) return *stated;
   if (std::ranges::all_of(inputs, [](const auto& t) { return t.density == 1; })) return 1;
   std::vector<double> densities;
   for (const auto& t : inputs) densities.push_back(t.density);
-  return term::density(s.meaning, densities);
+  return term::compute_density(s.meaning, densities);
 }
 
-std::vector<Shape> sizes_of(std::span<const TensorType> inputs) {
+std::vector<Shape> get_sizes(std::span<const TensorType> inputs) {
   std::vector<Shape> out;
   out.reserve(inputs.size());
   for (const auto& t : inputs) out.push_back(t.shape.sizes);
   return out;
 }
 
-std::vector<ParallelShape> shapes_of(std::span<const TensorType> inputs) {
+std::vector<ParallelShape> get_shapes(std::span<const TensorType> inputs) {
   std::vector<ParallelShape> out;
   out.reserve(inputs.size());
   for (const auto& t : inputs) out.push_back(t.shape);
   return out;
 }
 
-TensorType type_on(const ops::TaskGrid& grid, const ops::Op& op, const ops::Signature& s,
-                   std::span<const TensorType> inputs) {
-  return {ops::output_shape(s, grid), op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs)),
-          density_of(op, s, inputs)};
+TensorType infer_type_on(const ops::TaskGrid& grid, const ops::Op& op, const ops::Signature& s,
+                         std::span<const TensorType> inputs) {
+  return {ops::compute_output_shape(s, grid),
+          op.spec().dtype(op.raw()).value_or(find_common_dtype(op, inputs)),
+          infer_density(op, s, inputs)};
 }
 
-TensorType unchecked_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
+TensorType infer_unchecked_type(const ops::Op& op, std::span<const TensorType> inputs) {
   if (op.role() == ops::Role::kSource && !inputs.empty()) {
     throw UserError("graph", "", fmt::format("takes 0 inputs, but has {}", inputs.size()));
   }
   if (op.spec().type) return op.spec().type(op.raw(), inputs);
-  const auto& s = ops::signature(op, sizes_of(inputs));
-  return type_on(ops::infer_grid(s, shapes_of(inputs)), op, s, inputs);
+  const auto& s = ops::get_signature(op, get_sizes(inputs));
+  return infer_type_on(ops::infer_grid(s, get_shapes(inputs)), op, s, inputs);
 }
 
 }  // namespace
 
-TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs) {
-  auto type = unchecked_result_type(op, inputs);
+TensorType infer_result_type(const ops::Op& op, std::span<const TensorType> inputs) {
+  auto type = infer_unchecked_type(op, inputs);
   check_size(type);
   return type;
 }
 
-std::optional<TensorType> tried_type(const ops::Op& op, std::span<const TensorType> inputs) {
-  if (op.role() != ops::Role::kCompute || op.spec().type) return result_type(op, inputs);
-  const auto sizes = sizes_of(inputs);
+std::optional<TensorType> try_infer_type(const ops::Op& op, std::span<const TensorType> inputs) {
+  if (op.role() != ops::Role::kCompute || op.spec().type) return infer_result_type(op, inputs);
+  const auto sizes = get_sizes(inputs);
   const bool plain = std::ranges::all_of(
       inputs, [](const auto& t) { return t.shape.is_undivided() && t.density == 1; });
   if (!plain || op.spec().density(op.raw())) {
-    const auto& s = ops::signature(op, sizes);
-    const auto grid = ops::tried_grid(s, shapes_of(inputs));
+    const auto& s = ops::get_signature(op, sizes);
+    const auto grid = ops::try_infer_grid(s, get_shapes(inputs));
     if (!grid) return std::nullopt;
-    const auto type = type_on(*grid, op, s, inputs);
+    const auto type = infer_type_on(*grid, op, s, inputs);
     check_size(type);
     return type;
   }
   const ops::Trial trial;
   const auto text = op.spec().index_text(op.raw(), sizes);
   if (text.empty()) return std::nullopt;
-  const auto out = term::result_sizes(text, sizes);
+  const auto out = term::compute_result_sizes(text, sizes);
   if (!out) return std::nullopt;
   const TensorType type{ParallelShape(*out),
-                        op.spec().dtype(op.raw()).value_or(common_dtype(op, inputs))};
+                        op.spec().dtype(op.raw()).value_or(find_common_dtype(op, inputs))};
   check_size(type);
   return type;
 }
 
-const ops::Signature& signature_of(const Graph& graph, NodeId id) {
+const ops::Signature& get_node_signature(const Graph& graph, NodeId id) {
   std::vector<Shape> sizes;
   sizes.reserve(graph.inputs(id).size());
   for (auto i : graph.inputs(id)) sizes.push_back(graph.node(i).type.shape.sizes);
-  return ops::signature(graph.node(id).op, sizes);
+  return ops::get_signature(graph.node(id).op, sizes);
 }
 
-std::vector<bool> needs_gradient(const Graph& graph) {
+std::vector<bool> mark_gradient_nodes(const Graph& graph) {
   std::vector<bool> out(graph.size());
   for (auto id : graph.ids()) {
     const auto inputs = graph.inputs(id);
@@ -268,7 +270,7 @@ bool is_join(const Node& node) { return node.op.role() == ops::Role::kJoin; }
 
 namespace {
 
-NodeId add_all(GraphBuilder& builder, std::span<const NodeId> terms, const std::string& name) {
+NodeId add_sum(GraphBuilder& builder, std::span<const NodeId> terms, const std::string& name) {
   NodeId sum = terms[0];
   for (std::size_t i = 1; i < terms.size(); ++i) {
     const bool last = i + 1 == terms.size();
@@ -289,12 +291,12 @@ Graph erase_parallelism(const Graph& pcg) {
     if (is_parallel(node)) {
       image[id.index()] = inputs[0];
     } else if (is_join(node)) {
-      image[id.index()] = add_all(builder, inputs, node.name);
+      image[id.index()] = add_sum(builder, inputs, node.name);
     } else if (node.op.role() == ops::Role::kSource && !node.type.shape.is_undivided()) {
       const ParallelShape whole(node.type.shape.sizes);
       image[id.index()] = builder.add(ops::with_shape(node.op, whole), {}, node.name);
     } else {
-      image[id.index()] = builder.keep(pcg, id, inputs);
+      image[id.index()] = builder.copy_node(pcg, id, inputs);
     }
   }
   std::vector<NodeId> outputs;

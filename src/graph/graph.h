@@ -89,7 +89,7 @@ class GraphBuilder {
   NodeId weight(std::string name, const ParallelShape& shape, DType dtype);
   // Adds node `id` of `from`, applied to `inputs` of this graph. If the input types are the same,
   // the node is shared and not checked again; otherwise this is like add().
-  NodeId keep(const Graph& from, NodeId id, std::span<const NodeId> inputs);
+  NodeId copy_node(const Graph& from, NodeId id, std::span<const NodeId> inputs);
 
   [[nodiscard]] const Node& node(NodeId id) const { return *data_.nodes[id.index()]; }
   [[nodiscard]] std::size_t size() const { return data_.nodes.size(); }
@@ -107,13 +107,13 @@ class GraphBuilder {
 };
 
 // Returns the type of an operator's result. Throws UserError without a place.
-TensorType result_type(const ops::Op& op, std::span<const TensorType> inputs);
+TensorType infer_result_type(const ops::Op& op, std::span<const TensorType> inputs);
 
 // Returns the signature of a compute node on its operands' global sizes.
-const ops::Signature& signature_of(const Graph& graph, NodeId id);
+const ops::Signature& get_node_signature(const Graph& graph, NodeId id);
 
 // Returns for each node whether training needs a gradient of its tensor: a trained weight feeds it.
-std::vector<bool> needs_gradient(const Graph& graph);
+std::vector<bool> mark_gradient_nodes(const Graph& graph);
 
 bool is_weight(const Node& node);
 bool is_trained(const Node& node);  // a weight that is not frozen

@@ -33,7 +33,7 @@ std::vector<std::uint32_t> number_sources(const Graph& graph) {
 
 }  // namespace
 
-std::vector<Hash> node_hashes(const Graph& graph, HashKind kind) {
+std::vector<Hash> hash_nodes(const Graph& graph, HashKind kind) {
   const bool by_name = kind == HashKind::kIdentity;
   const auto numbers = by_name ? std::vector<std::uint32_t>() : number_sources(graph);
   std::vector<Hash> out(graph.size());
@@ -42,14 +42,14 @@ std::vector<Hash> node_hashes(const Graph& graph, HashKind kind) {
     const Node& node = graph.node(id);
     out[id.index()] = is_named(node) ? hash_combine(node.op.hash(), by_name ? hash_text(node.name)
                                                                             : numbers[id.index()])
-                                     : node_hash(node.op.hash(), graph.inputs(id), hash_of);
+                                     : hash_node(node.op.hash(), graph.inputs(id), hash_of);
   }
   return out;
 }
 
 Hash hash_graph(const Graph& graph, HashKind kind) {
-  const auto hashes = node_hashes(graph, kind);
-  return outputs_hash(graph.outputs(), [&](NodeId id) { return hashes[id.index()]; });
+  const auto hashes = hash_nodes(graph, kind);
+  return hash_outputs(graph.outputs(), [&](NodeId id) { return hashes[id.index()]; });
 }
 
 }  // namespace tandem::graph

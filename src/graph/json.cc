@@ -17,9 +17,9 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr int kMaxDepth = 8;  // nesting limit of a document; the format needs four
 
-class Reader {
+class GraphJsonReader {
  public:
-  explicit Reader(const std::string& source) : source_(source) {}
+  explicit GraphJsonReader(const std::string& source) : source_(source) {}
 
   Graph run(std::string_view text) {
     const auto json = read_json<Json>(text, "graph", source_, kMaxDepth);
@@ -28,11 +28,11 @@ class Reader {
     if (version == json.end() || *version != kVersion) {
       fail("", fmt::format("key 'tandem_graph' must be {}", kVersion));
     }
-    GraphBuilder builder(graph_name(json));
-    for (const auto& node : list(json, "nodes", "")) add(builder, node);
+    GraphBuilder builder(read_name(json));
+    for (const auto& node : read_list(json, "nodes", "")) add_node(builder, node);
     std::vector<NodeId> outputs;
-    for (const auto& name : list(json, "outputs", "")) {
-      outputs.push_back(find(builder, name, "outputs"));
+    for (const auto& name : read_list(json, "outputs", "")) {
+      outputs.push_back(find_node(builder, name, "outputs"));
     }
     if (outputs.empty()) fail("", "key 'outputs' names no node");
     return builder.finish(std::move(outputs));
@@ -45,31 +45,31 @@ class Reader {
                     message, hint);
   }
 
-  [[nodiscard]] std::string graph_name(const Json& json) const {
-    auto name = text(json, "name", "");
-    if (words(name).size() != 1 || name.find_first_of("#\n") != std::string::npos) {
+  [[nodiscard]] std::string read_name(const Json& json) const {
+    auto name = read_text(json, "name", "");
+    if (split_words(name).size() != 1 || name.find_first_of("#\n") != std::string::npos) {
       fail("", fmt::format("'{}' is not a valid graph name: it must be one word", name));
     }
     return name;
   }
 
-  [[nodiscard]] std::string text(const Json& json, const char* key,
-                                 const std::string& where) const {
+  [[nodiscard]] std::string read_text(const Json& json, const char* key,
+                                      const std::string& where) const {
     const auto at = json.find(key);
     if (at == json.end() || !at->is_string())
       fail(where, fmt::format("key '{}' must be a string", key));
     return at->get<std::string>();
   }
 
-  [[nodiscard]] Json list(const Json& json, const char* key, const std::string& where) const {
+  [[nodiscard]] Json read_list(const Json& json, const char* key, const std::string& where) const {
     const auto at = json.find(key);
     if (at == json.end() || !at->is_array())
       fail(where, fmt::format("key '{}' must be a list", key));
     return *at;
   }
 
-  [[nodiscard]] NodeId find(const GraphBuilder& builder, const Json& name,
-                            const std::string& where) const {
+  [[nodiscard]] NodeId find_node(const GraphBuilder& builder, const Json& name,
+                                 const std::string& where) const {
     if (!name.is_string()) fail(where, "node names must be strings");
     const auto id = builder.find(name.get<std::string>());
     if (!id)
@@ -77,7 +77,8 @@ class Reader {
     return *id;
   }
 
-  [[nodiscard]] ops::AttributeList attributes(const Json& node, const std::string& where) const {
+  [[nodiscard]] ops::AttributeList read_attributes(const Json& node,
+                                                   const std::string& where) const {
     ops::AttributeList out;
     const auto at = node.find("attributes");
     if (at == node.end()) return out;
@@ -89,25 +90,25 @@ class Reader {
     return out;
   }
 
-  void add(GraphBuilder& builder, const Json& node) const {
+  void add_node(GraphBuilder& builder, const Json& node) const {
     const auto number = fmt::format("node {}", builder.size());
     if (!node.is_object()) fail(number, "must be an object");
-    const auto name = text(node, "name", number);
+    const auto name = read_text(node, "name", number);
     const auto where = fmt::format("node '{}'", name);
     if (name.empty()) fail(number, "the name is empty");
     std::vector<NodeId> inputs;
     if (node.contains("inputs")) {
-      for (const auto& input : list(node, "inputs", where)) {
-        inputs.push_back(find(builder, input, where));
+      for (const auto& input : read_list(node, "inputs", where)) {
+        inputs.push_back(find_node(builder, input, where));
       }
     }
     try {
-      const auto& spec = ops::find_op(text(node, "op", where));
-      const auto id = builder.add(ops::parse_op(spec, attributes(node, where)), inputs, name);
-      const auto type = type_text(builder.node(id).type);
-      if (node.contains("type") && text(node, "type", where) != type) {
-        fail(where,
-             fmt::format("is written as {}, but its type is {}", text(node, "type", where), type));
+      const auto& spec = ops::find_op(read_text(node, "op", where));
+      const auto id = builder.add(ops::parse_op(spec, read_attributes(node, where)), inputs, name);
+      const auto type = format_type(builder.node(id).type);
+      if (node.contains("type") && read_text(node, "type", where) != type) {
+        fail(where, fmt::format("is written as {}, but its type is {}",
+                                read_text(node, "type", where), type));
       }
     } catch (const UserError& e) {
       if (e.where.starts_with(source_)) throw;
@@ -133,7 +134,7 @@ std::string to_json(const Graph& graph) {
                      {"op", node.op.name()},
                      {"attributes", attributes},
                      {"inputs", inputs},
-                     {"type", type_text(node.type)}});
+                     {"type", format_type(node.type)}});
   }
   Json outputs = Json::array();
   for (auto id : graph.outputs()) outputs.push_back(graph.node(id).name);
@@ -147,8 +148,8 @@ bool is_graph_json(std::string_view text) {
   return trim(start).starts_with('{') && start.find("\"tandem_graph\"") != std::string_view::npos;
 }
 
-Graph parse_json(std::string_view text, const std::string& source) {
-  return Reader(source).run(text);
+Graph parse_graph_json(std::string_view text, const std::string& source) {
+  return GraphJsonReader(source).run(text);
 }
 
 }  // namespace tandem::graph

@@ -6,7 +6,7 @@
 //               "type": "[64, 784] fp32"}],
 //    "outputs": ["h"]}
 //
-// Attributes and types are written as in graph text; `attributes`, `inputs` and `type` are
+// Attributes and types are written as in graph text; `read_attributes`, `inputs` and `type` are
 // optional.
 #pragma once
 
@@ -24,6 +24,6 @@ bool is_graph_json(std::string_view text);
 
 // Parses a graph. `source` is the text's name in messages. Throws UserError with "source" and the
 // node.
-Graph parse_json(std::string_view text, const std::string& source = "graph");
+Graph parse_graph_json(std::string_view text, const std::string& source = "graph");
 
 }  // namespace tandem::graph

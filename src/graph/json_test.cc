@@ -10,7 +10,7 @@ namespace {
 
 std::string error_of(const std::string& text) {
   try {
-    parse_json(text, "g.json");
+    parse_graph_json(text, "g.json");
   } catch (const UserError& e) {
     return e.where + ": " + e.message;
   }
@@ -30,7 +30,7 @@ TEST(GraphJson, WritesAndReads) {
       "%y = contract(%x, %w) index=\"a b, c b -> a c\" scale=0.5\n%z = relu(%y)\nreturn %z\n");
   const auto text = to_json(graph);
   EXPECT_TRUE(is_graph_json(text));
-  EXPECT_EQ(to_text(parse_json(text)), to_text(graph));
+  EXPECT_EQ(to_text(parse_graph_json(text)), to_text(graph));
 }
 
 TEST(GraphJson, SaysWhatIsWrong) {

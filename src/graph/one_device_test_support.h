@@ -34,16 +34,16 @@ struct OneDevice {
     std::mt19937_64 random(seed);
     const auto out = graph.outputs()[0].index();
     for (auto id : graph.ids()) by_name[graph.node(id).name] = id;
-    values = run_forward<T>(graph, feed_values<T>(graph, seed));
-    seeds.resize(graph.size());
-    seeds[out] = term::random_dense<T>(values[out].shape, random);
-    gradients = run_backward<T>(graph, values, seeds);
+    values = run_forward<T>(graph, make_feed_values<T>(graph, seed));
+    output_gradients.resize(graph.size());
+    output_gradients[out] = term::random_dense<T>(values[out].shape, random);
+    gradients = run_backward<T>(graph, values, output_gradients);
   }
 
   Graph graph;
   std::map<std::string, NodeId> by_name;
   Values<T> values;
-  Values<T> seeds;
+  Values<T> output_gradients;
   Values<T> gradients;
 };
 
@@ -51,7 +51,7 @@ struct OneDevice {
 // compares the last node's value and every source's gradient.
 template <class T>
 void expect_equals(const Graph& pcg, const OneDevice<T>& one, std::uint64_t seed) {
-  const auto sharded = run_sharded_forward<T>(pcg, feed_values<T>(pcg, seed));
+  const auto sharded = run_sharded_forward<T>(pcg, make_feed_values<T>(pcg, seed));
   const NodeId out = pcg.outputs()[0];
   const auto serial_out = one.graph.outputs()[0].index();
   bool agree = false;
@@ -60,8 +60,8 @@ void expect_equals(const Graph& pcg, const OneDevice<T>& one, std::uint64_t seed
   EXPECT_EQ(sharded[out.index()].shape, pcg.node(out).type.shape);
 
   ShardedValues<T> sharded_seeds(pcg.size());
-  sharded_seeds[out.index()] =
-      distribute(one.seeds[serial_out], dual(pcg.node(out).type.shape), seed);
+  sharded_seeds[out.index()] = distribute(one.output_gradients[serial_out],
+                                          to_gradient_shape(pcg.node(out).type.shape), seed);
   const auto actual = run_sharded_backward<T>(pcg, sharded, std::move(sharded_seeds));
   for (auto id : pcg.ids()) {
     const Node& node = pcg.node(id);
@@ -70,7 +70,7 @@ void expect_equals(const Graph& pcg, const OneDevice<T>& one, std::uint64_t seed
     const auto& got = actual[id.index()];
     ASSERT_EQ(got.shards.empty(), wanted.data.empty()) << node.name;
     if (wanted.data.empty()) continue;
-    EXPECT_EQ(got.shape, dual(node.type.shape));
+    EXPECT_EQ(got.shape, to_gradient_shape(node.type.shape));
     EXPECT_TRUE(same(assemble(got, &agree), wanted)) << "gradient of " << node.name;
     EXPECT_TRUE(agree) << "replicas of the gradient of " << node.name << " differ";
   }

@@ -131,9 +131,9 @@ class RandomGraph {
     const auto act = whole && chance(0.5) ? ops::Activation::kRelu : ops::Activation::kNone;
     if (whole && chance(0.5)) {
       const auto bias = weight({6}, {n}, replicas);
-      return add(ops::kLinear, ops::Linear{act}, {x, w, bias});
+      return add(ops::kLinear, ops::LinearAttributes{act}, {x, w, bias});
     }
-    add(ops::kLinear, ops::Linear{act}, {x, w});
+    add(ops::kLinear, ops::LinearAttributes{act}, {x, w});
   }
 
   // Multiplies the last dimension with a new weight and moves the result's dimension to the front.
@@ -195,13 +195,13 @@ class RandomGraph {
 
   void grow_parallel(NodeId x, const ParallelShape& type) {
     const std::int64_t degree = 2 + draw(2);
-    const bool room = type.devices() * degree <= options_.max_devices;
+    const bool room = type.device_count() * degree <= options_.max_devices;
     const auto rank = static_cast<std::int64_t>(type.rank());
     const auto dim = rank == 0 ? 0 : draw(rank);
     const auto d = static_cast<std::size_t>(dim);
     switch (draw(5)) {
       case 0:
-        if (room && rank > 0 && type.shard()[d] % degree == 0)
+        if (room && rank > 0 && type.shard_shape()[d] % degree == 0)
           add(ops::kPartition, ops::DimDegree{dim, degree}, {x});
         return;
       case 1:

@@ -9,17 +9,17 @@ namespace tandem::graph {
 namespace {
 
 template <class T>
-term::Evaluation<T> evaluation(const Graph& graph, NodeId id, const ops::Signature& s,
-                               const Values<T>& values) {
+term::Evaluation<T> make_evaluation(const Graph& graph, NodeId id, const ops::Signature& s,
+                                    const Values<T>& values) {
   std::vector<term::Operand<T>> inputs;
   for (auto i : graph.inputs(id)) inputs.emplace_back(values[i.index()]);
-  return term::Evaluation<T>(s.meaning, term::whole_ranges(s.map), std::move(inputs));
+  return term::Evaluation<T>(s.meaning, term::make_full_ranges(s.map), std::move(inputs));
 }
 
 }  // namespace
 
 template <class T>
-SourceValues<T> feed_values(const Graph& graph, std::uint64_t seed, std::uint64_t step) {
+SourceValues<T> make_feed_values(const Graph& graph, std::uint64_t seed, std::uint64_t step) {
   return [graph, seed, step](NodeId id) {
     const Node& node = graph.node(id);
     const Feed feed(node, seed, step);
@@ -40,8 +40,8 @@ Values<T> run_forward(const Graph& graph, const SourceValues<T>& sources) {
     if (node.op.role() == ops::Role::kSource) {
       values[id.index()] = sources(id);
     } else {
-      const auto& s = signature_of(graph, id);
-      values[id.index()] = evaluation(graph, id, s, values).forward(s.map.output);
+      const auto& s = get_node_signature(graph, id);
+      values[id.index()] = make_evaluation(graph, id, s, values).forward(s.map.output);
     }
   }
   return values;
@@ -63,14 +63,14 @@ Values<T> run_backward(const Graph& graph, const Values<T>& values, Values<T> gr
       if (g.data.empty()) g = Dense<T>(graph.node(i).type.shape.sizes);
       wanted.push_back(&g);
     }
-    const auto& s = signature_of(graph, id);
-    evaluation(graph, id, s, values).backward(s.map.output, gradients[n], std::move(wanted));
+    const auto& s = get_node_signature(graph, id);
+    make_evaluation(graph, id, s, values).backward(s.map.output, gradients[n], std::move(wanted));
   }
   return gradients;
 }
 
 template <class T>
-Values<T> loss_seed(const Graph& graph) {
+Values<T> make_loss_gradient(const Graph& graph) {
   Values<T> seeds(graph.size());
   const NodeId loss = graph.outputs()[0];
   CHECK(graph.node(loss).type.shape.rank() == 0, graph.node(loss).name);
@@ -93,7 +93,7 @@ Trained<T> train(const Graph& graph, const StepValues<T>& sources, std::int64_t 
     out.values = run_forward<T>(graph, [&](NodeId id) {
       return is_weight(graph.node(id)) ? used[id.index()] : sources(id, step);
     });
-    out.gradients = run_backward(graph, out.values, loss_seed<T>(graph));
+    out.gradients = run_backward(graph, out.values, make_loss_gradient<T>(graph));
     before = out.weights;
     for (std::size_t n = 0; n < graph.size(); ++n) {
       const auto& gradient = out.gradients[n].data;
@@ -105,11 +105,11 @@ Trained<T> train(const Graph& graph, const StepValues<T>& sources, std::int64_t 
   return out;
 }
 
-#define TANDEM_INSTANTIATE(T)                                                          \
-  template SourceValues<T> feed_values<T>(const Graph&, std::uint64_t, std::uint64_t); \
-  template Values<T> run_forward<T>(const Graph&, const SourceValues<T>&);             \
-  template Values<T> run_backward<T>(const Graph&, const Values<T>&, Values<T>);       \
-  template Values<T> loss_seed<T>(const Graph&);                                       \
+#define TANDEM_INSTANTIATE(T)                                                               \
+  template SourceValues<T> make_feed_values<T>(const Graph&, std::uint64_t, std::uint64_t); \
+  template Values<T> run_forward<T>(const Graph&, const SourceValues<T>&);                  \
+  template Values<T> run_backward<T>(const Graph&, const Values<T>&, Values<T>);            \
+  template Values<T> make_loss_gradient<T>(const Graph&);                                   \
   template Trained<T> train<T>(const Graph&, const StepValues<T>&, std::int64_t, T, bool);
 TANDEM_INSTANTIATE(double)
 TANDEM_INSTANTIATE(term::Field)

@@ -24,21 +24,22 @@ using StepValues = std::function<Dense<T>(NodeId, std::int64_t step)>;
 
 // Returns the values of graph/feed.h.
 template <class T>
-SourceValues<T> feed_values(const Graph& graph, std::uint64_t seed = 0, std::uint64_t step = 0);
+SourceValues<T> make_feed_values(const Graph& graph, std::uint64_t seed = 0,
+                                 std::uint64_t step = 0);
 
 // Returns every node's value. The graph's tensors must be undivided.
 template <class T>
 Values<T> run_forward(const Graph& graph, const SourceValues<T>& sources);
 
-// Returns every node's gradient, including frozen weights. `seeds` are the initial gradients of
-// some nodes (an empty Dense means none). Nodes without a gradient, such as integer inputs, get an
-// empty Dense.
+// Returns every node's gradient, including frozen weights. `output_gradients` are the initial
+// gradients of some nodes (an empty Dense means none). Nodes without a gradient, such as integer
+// inputs, get an empty Dense.
 template <class T>
 Values<T> run_backward(const Graph& graph, const Values<T>& values, Values<T> seeds);
 
 // Returns initial gradients for a scalar loss: 1 at the graph's first output.
 template <class T>
-Values<T> loss_seed(const Graph& graph);
+Values<T> make_loss_gradient(const Graph& graph);
 
 // The result of some steps of plain SGD; frozen weights are unchanged.
 template <class T>

@@ -16,13 +16,13 @@ namespace {
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;
 constexpr auto kMaxNodes = static_cast<std::int64_t>(GraphBuilder::kMaxNodes);
 
-std::string_view first_word(std::string_view line) {
+std::string_view get_first_word(std::string_view line) {
   return line.substr(0, line.find_first_of(" \t"));
 }
 
-// Returns the end of the attribute=value that `text` starts with. Spaces end it only outside
+// Returns the end of the attribute=value that `read_text` starts with. Spaces end it only outside
 // brackets and quotes.
-std::size_t end_of_attribute(std::string_view text) {
+std::size_t find_attribute_end(std::string_view text) {
   int depth = 0;
   bool quoted = false;
   for (std::size_t end = text.find('=') + 1; end < text.size(); ++end) {
@@ -37,13 +37,13 @@ std::size_t end_of_attribute(std::string_view text) {
 
 // Returns the position of the type after a node's attributes, or the end of the text if there is
 // none.
-std::size_t end_of_attributes(std::string_view text) {
+std::size_t find_attributes_end(std::string_view text) {
   std::size_t at = 0;
   while (true) {
     at = std::min(text.find_first_not_of(" \t\r", at), text.size());
     if (at == text.size() || text[at] == ':') return at;
     if (text.find('=', at) == std::string_view::npos) return text.size();
-    at += end_of_attribute(text.substr(at));
+    at += find_attribute_end(text.substr(at));
   }
 }
 
@@ -60,26 +60,26 @@ struct CarryLine {
   std::string_view name, first, then;
 };
 
-struct Line;
+struct GraphLine;
 
-struct Repeat {
+struct RepeatBlock {
   std::int64_t count = 1;
   std::string_view variable;
   std::int64_t from = 0;
   std::vector<CarryLine> carries;
-  std::vector<Line> body;
+  std::vector<GraphLine> body;
 };
 
-struct Line {
+struct GraphLine {
   int number = 0;
-  std::variant<NodeLine, Repeat> content;
+  std::variant<NodeLine, RepeatBlock> content;
 };
 
 // Returns the number of nodes that the lines make; stops counting above kMaxNodes.
-std::int64_t count_nodes(const std::vector<Line>& lines) {
+std::int64_t count_nodes(const std::vector<GraphLine>& lines) {
   std::int64_t nodes = 0;
   for (const auto& line : lines) {
-    const auto* repeat = std::get_if<Repeat>(&line.content);
+    const auto* repeat = std::get_if<RepeatBlock>(&line.content);
     nodes += repeat == nullptr ? 1 : repeat->count * count_nodes(repeat->body);
     nodes = std::min(nodes, kMaxNodes + 1);
   }
@@ -88,25 +88,25 @@ std::int64_t count_nodes(const std::vector<Line>& lines) {
 
 // One round of a repeat while it runs.
 struct Round {
-  const Repeat& repeat;
+  const RepeatBlock& repeat;
   std::int64_t number;
   std::vector<NodeId> carried;
   const Round* around;
 };
 
 // Parses a graph. Lines are read one by one and run at once; lines of a repeat run after its `end`.
-class Parser {
+class GraphParser {
  public:
-  Parser(std::string_view text, const std::string& source) : rest_(text), source_(source) {}
+  GraphParser(std::string_view text, const std::string& source) : rest_(text), source_(source) {}
 
   Graph run() {
     while (!rest_.empty()) {
-      const auto line = next_line();
+      const auto line = read_next_line();
       if (line.empty()) continue;
-      const auto first = first_word(line);
+      const auto first = get_first_word(line);
       if (!builder_) {
-        if (first != "graph" || words(line).size() != 2) fail("expected 'graph NAME'", line);
-        builder_.emplace(std::string(words(line)[1]));
+        if (first != "graph" || split_words(line).size() != 2) fail("expected 'graph NAME'", line);
+        builder_.emplace(std::string(split_words(line)[1]));
       } else if (first == "return") {
         return finish(line.substr(first.size()));
       } else {
@@ -119,7 +119,7 @@ class Parser {
  private:
   static constexpr int kMaxDepth = 8;  // limit of nested repeats
 
-  std::string_view next_line() {
+  std::string_view read_next_line() {
     line_ = ++lines_read_;
     const auto end = std::min(rest_.find('\n'), rest_.size());
     auto line = rest_.substr(0, end);
@@ -141,9 +141,9 @@ class Parser {
 
   // --- Reading ----------------------------------------------------------------------------------
 
-  Line read_line(std::string_view line, int depth) {
+  GraphLine read_line(std::string_view line, int depth) {
     const int number = line_;
-    const auto first = first_word(line);
+    const auto first = get_first_word(line);
     if (first == "repeat") return {number, read_repeat(line, depth)};
     if (first == "end") fail("'end' without 'repeat'", "");
     if (first == "carry") fail("'carry' is only allowed at the start of a repeat", "");
@@ -151,14 +151,14 @@ class Parser {
   }
 
   // Reads `repeat COUNT as VARIABLE from NUMBER`, then carries and nodes, then `end`.
-  Repeat read_repeat(std::string_view header, int depth) {
+  RepeatBlock read_repeat(std::string_view header, int depth) {
     const int start = line_;
     if (depth == kMaxDepth) fail(fmt::format("repeats are nested deeper than {}", kMaxDepth), "");
     auto repeat = read_header(header);
     while (!rest_.empty()) {
-      const auto line = next_line();
+      const auto line = read_next_line();
       if (line.empty()) continue;
-      const auto first = first_word(line);
+      const auto first = get_first_word(line);
       if (first == "end") {
         if (line != "end") fail("unexpected text after 'end'", line);
         if (repeat.body.empty()) fail("a repeat must have at least one node", "");
@@ -174,8 +174,8 @@ class Parser {
     fail(fmt::format("the repeat in line {} has no 'end'", start), "");
   }
 
-  [[nodiscard]] Repeat read_header(std::string_view line) const {
-    const auto w = words(line);
+  [[nodiscard]] RepeatBlock read_header(std::string_view line) const {
+    const auto w = split_words(line);
     if (w.size() != 6 || w[2] != "as" || w[4] != "from") {
       fail("expected 'repeat COUNT as VARIABLE from NUMBER'", line);
     }
@@ -195,9 +195,9 @@ class Parser {
   // Reads `%name = %first then %later`.
   [[nodiscard]] CarryLine read_carry(std::string_view text) const {
     const auto equals = text.find('=');
-    const auto right = words(equals == std::string_view::npos ? "" : text.substr(equals + 1));
+    const auto right = split_words(equals == std::string_view::npos ? "" : text.substr(equals + 1));
     const auto name = trim(text.substr(0, equals));
-    if (!name.starts_with('%') || words(name).size() != 1 || right.size() != 3 ||
+    if (!name.starts_with('%') || split_words(name).size() != 1 || right.size() != 3 ||
         right[1] != "then") {
       fail("expected 'carry %name = %first then %later'", trim(text));
     }
@@ -232,7 +232,7 @@ class Parser {
 
   // Reads `key=value key=[a, b] key="c d" : type`.
   ops::AttributeList read_attributes(std::string_view text, std::string_view& type) const {
-    const auto colon = end_of_attributes(text);
+    const auto colon = find_attributes_end(text);
     if (colon < text.size()) type = trim(text.substr(colon + 1));
     auto out = split_attributes(text.substr(0, colon));
     if (!out) fail("expected attribute=value", trim(text.substr(0, colon)));
@@ -241,16 +241,16 @@ class Parser {
 
   // --- Running ----------------------------------------------------------------------------------
 
-  void run_line(const Line& line, const Round* round) {
+  void run_line(const GraphLine& line, const Round* round) {
     line_ = line.number;
     if (const auto* node = std::get_if<NodeLine>(&line.content)) {
       add_node(*node, round);
     } else {
-      run_repeat(std::get<Repeat>(line.content), round);
+      run_repeat(std::get<RepeatBlock>(line.content), round);
     }
   }
 
-  void run_repeat(const Repeat& repeat, const Round* around) {
+  void run_repeat(const RepeatBlock& repeat, const Round* around) {
     const auto body = count_nodes(repeat.body);
     const auto room = kMaxNodes - static_cast<std::int64_t>(builder_->size());
     if (repeat.count * body > room) {
@@ -266,7 +266,7 @@ class Parser {
     for (const auto& carry : repeat.carries) {
       line_ = carry.number;
       check_carry_name(carry.name.substr(1), around);
-      round.carried.push_back(reference(carry.first, around));
+      round.carried.push_back(resolve_reference(carry.first, around));
     }
     for (; round.number < repeat.from + repeat.count; ++round.number) {
       for (const auto& line : repeat.body) run_line(line, &round);
@@ -285,7 +285,7 @@ class Parser {
     for (std::size_t c = 0; c < round.carried.size(); ++c) {
       const auto& carry = round.repeat.carries[c];
       line_ = carry.number;
-      const auto name = expand(carry.then, &round);
+      const auto name = expand_name(carry.then, &round);
       const auto id = builder_->find(std::string_view(name).substr(1));
       if (!name.starts_with('%') || !id) {
         fail(fmt::format("there is no node {} at the end of the iteration", name), "");
@@ -295,7 +295,7 @@ class Parser {
   }
 
   // Replaces the rounds' numbers in a name: "l{i}.q" -> "l3.q".
-  [[nodiscard]] std::string expand(std::string_view text, const Round* round) const {
+  [[nodiscard]] std::string expand_name(std::string_view text, const Round* round) const {
     std::string out;
     while (true) {
       const auto open = text.find('{');
@@ -321,10 +321,10 @@ class Parser {
     return std::nullopt;
   }
 
-  [[nodiscard]] NodeId reference(std::string_view text, const Round* round) const {
+  [[nodiscard]] NodeId resolve_reference(std::string_view text, const Round* round) const {
     if (!text.starts_with('%')) fail("expected a node like %x", text);
     if (const auto carried = find_carried(text.substr(1), round)) return *carried;
-    const auto name = expand(text.substr(1), round);
+    const auto name = expand_name(text.substr(1), round);
     const auto id = builder_->find(name);
     if (!id) fail(fmt::format("there is no node %{} before this line", name), "");
     return *id;
@@ -333,16 +333,16 @@ class Parser {
   void add_node(const NodeLine& line, const Round* round) {
     std::vector<NodeId> inputs;
     inputs.reserve(line.inputs.size());
-    for (auto i : line.inputs) inputs.push_back(reference(i, round));
-    auto name = expand(line.name, round);
+    for (auto i : line.inputs) inputs.push_back(resolve_reference(i, round));
+    auto name = expand_name(line.name, round);
     if (find_carried(name, round))
       fail(fmt::format("%{} is already the name of a carried node", name), "");
     try {
       const Node& node = builder_->node(builder_->add(line.op, inputs, std::move(name)));
-      if (line.type.empty() || line.type == type_text(node.type)) return;
+      if (line.type.empty() || line.type == format_type(node.type)) return;
       throw UserError(
           "graph", fmt::format("{} %{}", node.op.name(), node.name),
-          fmt::format("is written as {}, but its type is {}", line.type, type_text(node.type)));
+          fmt::format("is written as {}, but its type is {}", line.type, format_type(node.type)));
     } catch (const UserError& e) {
       fail(e);
     }
@@ -350,10 +350,10 @@ class Parser {
 
   Graph finish(std::string_view rest) {
     std::vector<NodeId> outputs;
-    for (auto name : split(rest, ',')) outputs.push_back(reference(name, nullptr));
+    for (auto name : split(rest, ',')) outputs.push_back(resolve_reference(name, nullptr));
     if (outputs.empty()) fail("'return' must name at least one node", "");
     while (!rest_.empty()) {
-      if (const auto line = next_line(); !line.empty())
+      if (const auto line = read_next_line(); !line.empty())
         fail("unexpected text after 'return'", line);
     }
     return builder_->finish(std::move(outputs));
@@ -368,7 +368,7 @@ class Parser {
 
 }  // namespace
 
-std::string type_text(const TensorType& type) {
+std::string format_type(const TensorType& type) {
   auto out = fmt::format("{} {}", to_text(type.shape), name(type.dtype));
   if (type.density != 1) out += fmt::format(" density {}", type.density);
   return out;
@@ -379,26 +379,26 @@ std::optional<ops::AttributeList> split_attributes(std::string_view text) {
   for (text = trim(text); !text.empty(); text = trim(text)) {
     const auto equals = text.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
-    const auto end = end_of_attribute(text);
+    const auto end = find_attribute_end(text);
     out.emplace_back(trim(text.substr(0, equals)), text.substr(equals + 1, end - equals - 1));
     text.remove_prefix(end);
   }
   return out;
 }
 
-std::string node_text(const Node& node, std::string_view name,
-                      std::span<const std::string_view> inputs) {
+std::string format_node(const Node& node, std::string_view name,
+                        std::span<const std::string_view> inputs) {
   fmt::memory_buffer out;
   const auto write = [&](const auto&... parts) { (out.append(std::string_view(parts)), ...); };
   write("%", name, " = ", node.op.name(), "(");
   for (std::size_t i = 0; i < inputs.size(); ++i) write(i == 0 ? "%" : ", %", inputs[i]);
   write(")");
   if (!node.op.attribute_text().empty()) write(" ", node.op.attribute_text());
-  if (node.op.role() != ops::Role::kSource) write(" : ", type_text(node.type));
+  if (node.op.role() != ops::Role::kSource) write(" : ", format_type(node.type));
   return fmt::to_string(out);
 }
 
-std::string return_text(const Graph& graph) {
+std::string format_return(const Graph& graph) {
   std::vector<std::string> names;
   for (auto o : graph.outputs()) names.push_back("%" + graph.node(o).name);
   return "return " + join(names, ", ");
@@ -411,20 +411,20 @@ std::string to_text(const Graph& graph) {
     inputs.clear();
     for (auto i : graph.inputs(id)) inputs.emplace_back(graph.node(i).name);
     const Node& node = graph.node(id);
-    out.append(node_text(node, node.name, inputs)).append("\n");
+    out.append(format_node(node, node.name, inputs)).append("\n");
   }
-  return out.append(return_text(graph)).append("\n");
+  return out.append(format_return(graph)).append("\n");
 }
 
 Graph parse_graph(std::string_view text, const std::string& source) {
-  return Parser(text, source).run();
+  return GraphParser(text, source).run();
 }
 
 bool is_graph_text(std::string_view text) {
   while (!text.empty()) {
     const auto line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    const auto first = words(line.substr(0, line.find('#')));
+    const auto first = split_words(line.substr(0, line.find('#')));
     if (!first.empty()) return first[0] == "graph";
   }
   return false;

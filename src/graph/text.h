@@ -36,16 +36,16 @@ std::string to_text(const Graph& graph);
 Graph parse_graph(std::string_view text, const std::string& source = "graph");
 
 // Returns a type as texts write it: "[64, 512] fp32".
-std::string type_text(const TensorType& type);
+std::string format_type(const TensorType& type);
 // Splits `act=relu index="a b -> b" shape=[2, 3]` into a list. Returns nullopt if a part is not
 // name=value.
 std::optional<ops::AttributeList> split_attributes(std::string_view text);
 
 // Returns the line of a node that uses the given names of the node and its inputs.
-std::string node_text(const Node& node, std::string_view name,
-                      std::span<const std::string_view> inputs);
+std::string format_node(const Node& node, std::string_view name,
+                        std::span<const std::string_view> inputs);
 // Returns the last line: "return %loss".
-std::string return_text(const Graph& graph);
+std::string format_return(const Graph& graph);
 
 // Returns whether the text is a graph: its first word is "graph".
 bool is_graph_text(std::string_view text);

@@ -483,17 +483,17 @@ TEST(GraphBuilder, KeepsNodesOfAnotherGraphAndChecksThemWhereTypesChange) {
   std::string text;
   {
     GraphBuilder builder("g");
-    const auto x = builder.keep(from, NodeId(0), {});
-    const auto y = builder.keep(from, relu, std::array{x});
+    const auto x = builder.copy_node(from, NodeId(0), {});
+    const auto y = builder.copy_node(from, relu, std::array{x});
     EXPECT_EQ(&builder.node(y), &from.node(relu));
     EXPECT_EQ(builder.find("y"), y);
-    EXPECT_THROW(builder.keep(from, relu, std::array{x}), UserError);  // the name is taken
+    EXPECT_THROW(builder.copy_node(from, relu, std::array{x}), UserError);  // the name is taken
     text = to_text(builder.finish({y}));
   }
   EXPECT_EQ(text, to_text(from));
   GraphBuilder wider("g");
   const auto x = wider.input("x", {8, 64}, DType::kFp32);
-  const auto y = wider.keep(from, relu, std::array{x});
+  const auto y = wider.copy_node(from, relu, std::array{x});
   EXPECT_NE(&wider.node(y), &from.node(relu));
   EXPECT_EQ(wider.node(y).type, wider.node(x).type);
 }
@@ -511,7 +511,8 @@ TEST(Graph, ConsumersAndGradients) {
   std::vector<std::size_t> counts;
   for (const auto& c : consumers) counts.push_back(c.size());
   EXPECT_EQ(counts, (std::vector<std::size_t>{1, 1, 2, 2, 2, 1, 0}));  // i t e c s n loss
-  EXPECT_EQ(needs_gradient(graph), (std::vector<bool>{false, true, true, true, true, true, true}));
+  EXPECT_EQ(mark_gradient_nodes(graph),
+            (std::vector<bool>{false, true, true, true, true, true, true}));
 }
 
 TEST(GraphText, NamesAreUtf8) {

@@ -13,8 +13,8 @@ namespace {
 
 using ops::ShardIndex;
 
-std::size_t shard_number(const ParallelShape& shape, const ShardIndex& index) {
-  std::int64_t n = flat_index(shape.degrees, index.dims);
+std::size_t compute_shard_number(const ParallelShape& shape, const ShardIndex& index) {
+  std::int64_t n = compute_flat_index(shape.degrees, index.dims);
   n = n * shape.replicas + index.replica;
   n = n * shape.partial + index.partial;
   return static_cast<std::size_t>(n);
@@ -29,13 +29,13 @@ void for_each_shard(const ParallelShape& shape, Visit&& visit) {
   });
 }
 
-ShardIndex dual_index(ShardIndex index) {
+ShardIndex to_gradient_index(ShardIndex index) {
   std::swap(index.replica, index.partial);
   return index;
 }
 
 template <class T>
-void accumulate(Dense<T>& into, const Dense<T>& from) {
+void add_into(Dense<T>& into, const Dense<T>& from) {
   for (std::size_t i = 0; i < into.data.size(); ++i) into.data[i] += from.data[i];
 }
 
@@ -47,7 +47,7 @@ Dense<T> slice(const Dense<T>& source, const Shape& offset, const Shape& size) {
   for_each_index(size, [&](const Shape& index) {
     Shape at = index;
     for (std::size_t d = 0; d < at.rank(); ++d) at[d] += offset[d];
-    out.data[n++] = source.data[static_cast<std::size_t>(flat_index(source.shape, at))];
+    out.data[n++] = source.data[static_cast<std::size_t>(compute_flat_index(source.shape, at))];
   });
   return out;
 }
@@ -59,7 +59,7 @@ void merge(Dense<T>& target, const Dense<T>& part, const Shape& offset, Monoid m
   for_each_index(part.shape, [&](const Shape& index) {
     Shape at = index;
     for (std::size_t d = 0; d < at.rank(); ++d) at[d] += offset[d];
-    auto& into = target.data[static_cast<std::size_t>(flat_index(target.shape, at))];
+    auto& into = target.data[static_cast<std::size_t>(compute_flat_index(target.shape, at))];
     const T value = part.data[n++];
     if (monoid == Monoid::kSum) {
       into += value;
@@ -70,9 +70,9 @@ void merge(Dense<T>& target, const Dense<T>& part, const Shape& offset, Monoid m
 }
 
 template <class T>
-void accumulate(Sharded<T>& into, const Sharded<T>& from) {
+void add_into(Sharded<T>& into, const Sharded<T>& from) {
   CHECK(into.shape == from.shape, to_text(into.shape), to_text(from.shape));
-  for (std::size_t s = 0; s < from.shards.size(); ++s) accumulate(into.shards[s], from.shards[s]);
+  for (std::size_t s = 0; s < from.shards.size(); ++s) add_into(into.shards[s], from.shards[s]);
 }
 
 template <class T>
@@ -83,10 +83,10 @@ Sharded<T> partition(const Sharded<T>& in, std::size_t dim, std::int64_t degree)
   for_each_shard(shape, [&](const ShardIndex& to) {
     ShardIndex from = to;
     from.dims[dim] /= degree;
-    Shape offset = shape.shard();
+    Shape offset = shape.shard_shape();
     for (auto& o : offset) o = 0;
-    offset[dim] = (to.dims[dim] % degree) * shape.shard()[dim];
-    out.at(to) = slice(in.at(from), offset, shape.shard());
+    offset[dim] = (to.dims[dim] % degree) * shape.shard_shape()[dim];
+    out.at(to) = slice(in.at(from), offset, shape.shard_shape());
   });
   return out;
 }
@@ -99,9 +99,9 @@ Sharded<T> combine(const Sharded<T>& in, std::size_t dim, std::int64_t degree) {
   for_each_shard(in.shape, [&](const ShardIndex& from) {
     ShardIndex to = from;
     to.dims[dim] /= degree;
-    Shape offset = in.shape.shard();
+    Shape offset = in.shape.shard_shape();
     for (auto& o : offset) o = 0;
-    offset[dim] = (from.dims[dim] % degree) * in.shape.shard()[dim];
+    offset[dim] = (from.dims[dim] % degree) * in.shape.shard_shape()[dim];
     merge(out.at(to), in.at(from), offset, Monoid::kSum);
   });
   return out;
@@ -128,7 +128,7 @@ Sharded<T> reduce(const Sharded<T>& in, std::int64_t degree) {
     auto& into = out.at({from.dims, from.replica, from.partial / degree});
     // The first part is added to zeros, whatever the monoid.
     const bool first = from.partial % degree == 0;
-    Shape origin = in.shape.shard();
+    Shape origin = in.shape.shard_shape();
     for (auto& o : origin) o = 0;
     merge(into, in.at(from), origin, first ? Monoid::kSum : in.shape.monoid);
   });
@@ -149,7 +149,7 @@ Sharded<T> unreplicate(const Sharded<T>& in, std::int64_t degree) {
 // Returns the gradient of unreplicate: replica 0 holds all of it, as the first of `degree` partial
 // sums.
 template <class T>
-Sharded<T> first_of_partial(const Sharded<T>& in, std::int64_t degree) {
+Sharded<T> place_in_first_partial(const Sharded<T>& in, std::int64_t degree) {
   ParallelShape shape = in.shape;
   shape.partial *= degree;
   Sharded<T> out(shape);
@@ -175,7 +175,7 @@ Sharded<T> join(std::span<const NodeId> operands, const ShardedValues<T>& values
 
 // Returns the gradient of operand `i`: its own one of every k replicas.
 template <class T>
-Sharded<T> own_replicas(const Sharded<T>& gradient, std::size_t i, std::int64_t k) {
+Sharded<T> select_own_replicas(const Sharded<T>& gradient, std::size_t i, std::int64_t k) {
   ParallelShape shape = gradient.shape;
   shape.replicas /= k;
   Sharded<T> out(shape);
@@ -186,29 +186,30 @@ Sharded<T> own_replicas(const Sharded<T>& gradient, std::size_t i, std::int64_t 
   return out;
 }
 
-struct Cut {
+struct DimCut {
   std::size_t dim = 0;
   std::int64_t degree = 1;
-  bool is_made = true;  // false: the cut is undone
+  bool partitions = true;  // false: the cut is undone
 };
 
 // Returns what a partition or combine does, over devices or over time.
-std::optional<Cut> cut_of(const ops::Op& op) {
+std::optional<DimCut> find_cut(const ops::Op& op) {
   const bool pipelines = op.is(ops::kPipeline);
   if (pipelines || op.is(ops::kBatch)) {
     const auto& a = op.get<ops::MicroBatches>();
-    return Cut{static_cast<std::size_t>(a.dim), a.count, pipelines};
+    return DimCut{static_cast<std::size_t>(a.dim), a.count, pipelines};
   }
   if (!op.is(ops::kPartition) && !op.is(ops::kCombine)) return std::nullopt;
   const auto& a = op.get<ops::DimDegree>();
-  return Cut{static_cast<std::size_t>(a.dim), a.degree, op.is(ops::kPartition)};
+  return DimCut{static_cast<std::size_t>(a.dim), a.degree, op.is(ops::kPartition)};
 }
 
 template <class T>
 Sharded<T> apply(const ops::Op& op, const Sharded<T>& in) {
   if (op.is(ops::kSend)) return in;
-  if (const auto cut = cut_of(op)) {
-    return cut->is_made ? partition(in, cut->dim, cut->degree) : combine(in, cut->dim, cut->degree);
+  if (const auto cut = find_cut(op)) {
+    return cut->partitions ? partition(in, cut->dim, cut->degree)
+                           : combine(in, cut->dim, cut->degree);
   }
   const auto degree = op.get<ops::Degree>().degree;
   if (op.is(ops::kReplicate)) return replicate(in, degree);
@@ -218,13 +219,14 @@ Sharded<T> apply(const ops::Op& op, const Sharded<T>& in) {
 template <class T>
 Sharded<T> apply_backward(const ops::Op& op, const Sharded<T>& gradient) {
   if (op.is(ops::kSend)) return gradient;
-  if (const auto cut = cut_of(op)) {
-    return cut->is_made ? combine(gradient, cut->dim, cut->degree)
-                        : partition(gradient, cut->dim, cut->degree);
+  if (const auto cut = find_cut(op)) {
+    return cut->partitions ? combine(gradient, cut->dim, cut->degree)
+                           : partition(gradient, cut->dim, cut->degree);
   }
   const auto degree = op.get<ops::Degree>().degree;
   if (op.is(ops::kReplicate)) return reduce(gradient, degree);
-  return op.is(ops::kReduce) ? replicate(gradient, degree) : first_of_partial(gradient, degree);
+  return op.is(ops::kReduce) ? replicate(gradient, degree)
+                             : place_in_first_partial(gradient, degree);
 }
 
 bool contains(const term::Box& outer, const term::Box& inner) {
@@ -243,7 +245,7 @@ bool contains(const term::Box& outer, const term::Box& inner) {
 template <class Visit>
 void for_each_in_block(const ParallelShape& shape, const term::Box& box, ShardIndex index,
                        Visit&& visit) {
-  const Shape shard = shape.shard();
+  const Shape shard = shape.shard_shape();
   std::size_t n = 0;
   for_each_index(box.size, [&](const Shape& at) {
     Shape inner = at;
@@ -252,16 +254,16 @@ void for_each_in_block(const ParallelShape& shape, const term::Box& box, ShardIn
       index.dims[d] = global / shard[d];
       inner[d] = global % shard[d];
     }
-    visit(index, static_cast<std::size_t>(flat_index(shard, inner)), n++);
+    visit(index, static_cast<std::size_t>(compute_flat_index(shard, inner)), n++);
   });
 }
 
 // A compute node with its grid: everything needed to run one of its tasks.
 template <class T>
-class Compute {
+class ComputeNode {
  public:
-  Compute(const Graph& pcg, NodeId id, const ShardedValues<T>& values)
-      : inputs_(pcg.inputs(id)), signature_(signature_of(pcg, id)), values_(values) {
+  ComputeNode(const Graph& pcg, NodeId id, const ShardedValues<T>& values)
+      : inputs_(pcg.inputs(id)), signature_(get_node_signature(pcg, id)), values_(values) {
     std::vector<ParallelShape> shapes;
     for (const auto& t : pcg.input_types(id)) shapes.push_back(t.shape);
     grid_ = ops::infer_grid(signature_, shapes);
@@ -269,15 +271,16 @@ class Compute {
 
   void forward(Sharded<T>& out) {
     for (std::int64_t task = 0; task < grid_.tasks(); ++task) {
-      const auto at = position_of(grid_, task);
-      out.at(output_shard(signature_, grid_, at)) = evaluation(at).forward(signature_.map.output);
+      const auto at = compute_position(grid_, task);
+      out.at(find_output_shard(signature_, grid_, at)) =
+          make_evaluation(at).forward(signature_.map.output);
     }
   }
 
   void backward(const Sharded<T>& seeds, ShardedValues<T>& gradients) {
     for (std::int64_t task = 0; task < grid_.tasks(); ++task) {
-      const auto at = position_of(grid_, task);
-      auto run = evaluation(at);
+      const auto at = compute_position(grid_, task);
+      auto run = make_evaluation(at);
       std::vector<Dense<T>> blocks(inputs_.size());
       std::vector<Dense<T>*> wanted;
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -288,10 +291,10 @@ class Compute {
           blocks[i] = Dense<T>(reads_[i].box.size);
           wanted.push_back(&blocks[i]);
         } else {
-          wanted.push_back(&g.at(dual_index(reads_[i].index)));
+          wanted.push_back(&g.at(to_gradient_index(reads_[i].index)));
         }
       }
-      const auto& seed = seeds.at(dual_index(output_shard(signature_, grid_, at)));
+      const auto& seed = seeds.at(to_gradient_index(find_output_shard(signature_, grid_, at)));
       run.backward(signature_.map.output, seed, wanted);
       for (std::size_t i = 0; i < inputs_.size(); ++i) {
         if (wanted[i] == &blocks[i]) scatter(i, blocks[i], gradients[inputs_[i].index()]);
@@ -301,23 +304,23 @@ class Compute {
 
  private:
   // The part of one operand that a task reads: its shard, or a window that reaches beyond it.
-  struct Read {
+  struct OperandRead {
     ShardIndex index;
     term::Box box;
     bool is_window = false;
     Dense<T> window;
   };
 
-  term::Evaluation<T> evaluation(const ops::TaskPosition& at) {
-    const auto ranges = ranges_of(signature_, grid_, at);
+  term::Evaluation<T> make_evaluation(const ops::TaskPosition& at) {
+    const auto ranges = compute_task_ranges(signature_, grid_, at);
     reads_.assign(inputs_.size(), {});
     std::vector<term::Operand<T>> operands;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const auto& value = values_[inputs_[i].index()];
       auto& read = reads_[i];
-      read.index = input_shard(signature_, grid_, at, i);
-      read.box = term::box_of(signature_.map.inputs[i], ranges);
-      const auto shard = ops::shard_box(value.shape, read.index.dims);
+      read.index = find_input_shard(signature_, grid_, at, i);
+      read.box = term::compute_box(signature_.map.inputs[i], ranges);
+      const auto shard = ops::compute_shard_box(value.shape, read.index.dims);
       read.is_window = !contains(shard, read.box);
       if (read.is_window) {
         gather(value, read);
@@ -330,7 +333,7 @@ class Compute {
     return term::Evaluation<T>(signature_.meaning, ranges, std::move(operands));
   }
 
-  static void gather(const Sharded<T>& value, Read& read) {
+  static void gather(const Sharded<T>& value, OperandRead& read) {
     read.window = Dense<T>(read.box.size);
     for_each_in_block(value.shape, read.box, read.index,
                       [&](const ShardIndex& shard, std::size_t from, std::size_t to) {
@@ -342,7 +345,7 @@ class Compute {
   void scatter(std::size_t i, const Dense<T>& block, Sharded<T>& gradient) const {
     for_each_in_block(values_[inputs_[i].index()].shape, reads_[i].box, reads_[i].index,
                       [&](const ShardIndex& shard, std::size_t to, std::size_t from) {
-                        gradient.at(dual_index(shard)).data[to] += block.data[from];
+                        gradient.at(to_gradient_index(shard)).data[to] += block.data[from];
                       });
   }
 
@@ -350,23 +353,23 @@ class Compute {
   const ops::Signature& signature_;
   const ShardedValues<T>& values_;
   ops::TaskGrid grid_;
-  std::vector<Read> reads_;  // reads of the current task, by operand
+  std::vector<OperandRead> reads_;  // reads of the current task, by operand
 };
 
 }  // namespace
 
 template <class T>
 Sharded<T>::Sharded(const ParallelShape& s)
-    : shape(s), shards(static_cast<std::size_t>(s.devices()), Dense<T>(s.shard())) {}
+    : shape(s), shards(static_cast<std::size_t>(s.device_count()), Dense<T>(s.shard_shape())) {}
 
 template <class T>
 Dense<T>& Sharded<T>::at(const ShardIndex& index) {
-  return shards[shard_number(shape, index)];
+  return shards[compute_shard_number(shape, index)];
 }
 
 template <class T>
 const Dense<T>& Sharded<T>::at(const ShardIndex& index) const {
-  return shards[shard_number(shape, index)];
+  return shards[compute_shard_number(shape, index)];
 }
 
 template <class T>
@@ -377,7 +380,8 @@ Sharded<T> distribute(const Dense<T>& whole, const ParallelShape& shape, Hash sa
     auto& shard = out.at(index);
     const bool first = index.partial == 0;
     if (first)
-      accumulate(shard, slice(whole, ops::shard_box(shape, index.dims).offset, shape.shard()));
+      add_into(shard,
+               slice(whole, ops::compute_shard_box(shape, index.dims).offset, shape.shard_shape()));
     // The first partial maximum holds the value; the others are below it.
     if (shape.monoid == Monoid::kMax && !first) {
       for (auto& v : shard.data) v = term::Numbers<T>::lowest();
@@ -388,8 +392,9 @@ Sharded<T> distribute(const Dense<T>& whole, const ParallelShape& shape, Hash sa
     for (std::int64_t p = first ? 1 : index.partial;
          p < (first ? shape.partial : index.partial + 1); ++p) {
       for (std::size_t i = 0; i < shard.data.size(); ++i) {
-        const Hash h = hash_combine(hash_combine(hash_combine(salt, static_cast<Hash>(p)), i),
-                                    static_cast<Hash>(flat_index(shape.degrees, index.dims)));
+        const Hash h =
+            hash_combine(hash_combine(hash_combine(salt, static_cast<Hash>(p)), i),
+                         static_cast<Hash>(compute_flat_index(shape.degrees, index.dims)));
         const T noise = term::Numbers<T>::from_index(static_cast<std::int64_t>(h % 7) - 3);
         shard.data[i] += first ? minus_one * noise : noise;
       }
@@ -404,7 +409,7 @@ Dense<T> assemble(const Sharded<T>& value, bool* replicas_agree) {
   if (replicas_agree != nullptr) *replicas_agree = true;
   for_each_shard(value.shape, [&](const ShardIndex& index) {
     if (index.replica == 0) {
-      merge(out, value.at(index), ops::shard_box(value.shape, index.dims).offset,
+      merge(out, value.at(index), ops::compute_shard_box(value.shape, index.dims).offset,
             index.partial == 0 ? Monoid::kSum : value.shape.monoid);
     } else if (replicas_agree != nullptr &&
                value.at(index).data != value.at({index.dims, 0, index.partial}).data) {
@@ -432,7 +437,7 @@ ShardedValues<T> run_sharded_forward(const Graph& pcg, const SourceValues<T>& so
         break;
       case ops::Role::kCompute:
         value = Sharded<T>(node.type.shape);
-        Compute<T>(pcg, id, values).forward(value);
+        ComputeNode<T>(pcg, id, values).forward(value);
         break;
     }
   }
@@ -449,32 +454,33 @@ ShardedValues<T> run_sharded_backward(const Graph& pcg, const ShardedValues<T>& 
     for (auto i : pcg.inputs(id)) {
       const auto& type = pcg.node(i).type;
       auto& g = gradients[i.index()];
-      if (g.shards.empty() && !is_integer(type.dtype)) g = Sharded<T>(dual(type.shape));
+      if (g.shards.empty() && !is_integer(type.dtype))
+        g = Sharded<T>(to_gradient_shape(type.shape));
     }
     const auto inputs = pcg.inputs(id);
     if (is_parallel(node)) {
       auto& into = gradients[inputs[0].index()];
-      if (!into.shards.empty()) accumulate(into, apply_backward(node.op, gradients[n]));
+      if (!into.shards.empty()) add_into(into, apply_backward(node.op, gradients[n]));
     } else if (is_join(node)) {
       const auto k = static_cast<std::int64_t>(inputs.size());
       for (std::size_t i = 0; i < inputs.size(); ++i) {
-        accumulate(gradients[inputs[i].index()], own_replicas(gradients[n], i, k));
+        add_into(gradients[inputs[i].index()], select_own_replicas(gradients[n], i, k));
       }
     } else {
-      Compute<T>(pcg, id, values).backward(gradients[n], gradients);
+      ComputeNode<T>(pcg, id, values).backward(gradients[n], gradients);
     }
   }
   return gradients;
 }
 
 template <class T>
-ShardedValues<T> sharded_loss_seed(const Graph& pcg) {
+ShardedValues<T> make_sharded_loss_gradient(const Graph& pcg) {
   ShardedValues<T> seeds(pcg.size());
   const NodeId loss = pcg.outputs()[0];
   const auto& type = pcg.node(loss).type;
   CHECK(type.shape.rank() == 0, pcg.node(loss).name);
   // In the dual type, replicas and partial sums are exchanged.
-  Sharded<T> seed(dual(type.shape));
+  Sharded<T> seed(to_gradient_shape(type.shape));
   for (std::int64_t p = 0; p < type.shape.partial; ++p) {
     seed.at({Shape{}, p, 0}).data[0] = term::Numbers<T>::from_index(1);
   }
@@ -489,7 +495,7 @@ ShardedValues<T> sharded_loss_seed(const Graph& pcg) {
   template ShardedValues<T> run_sharded_forward<T>(const Graph&, const SourceValues<T>&);  \
   template ShardedValues<T> run_sharded_backward<T>(const Graph&, const ShardedValues<T>&, \
                                                     ShardedValues<T>);                     \
-  template ShardedValues<T> sharded_loss_seed<T>(const Graph&);
+  template ShardedValues<T> make_sharded_loss_gradient<T>(const Graph&);
 TANDEM_INSTANTIATE(double)
 TANDEM_INSTANTIATE(term::Field)
 #undef TANDEM_INSTANTIATE

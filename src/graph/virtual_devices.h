@@ -15,7 +15,7 @@ namespace tandem::graph {
 template <class T>
 struct Sharded {
   ParallelShape shape;
-  std::vector<Dense<T>> shards;  // by shard_number; empty if there is no value
+  std::vector<Dense<T>> shards;  // by compute_shard_number; empty if there is no value
 
   Sharded() = default;
   // Constructs shards of zeros.
@@ -49,6 +49,6 @@ ShardedValues<T> run_sharded_backward(const Graph& pcg, const ShardedValues<T>& 
 
 // Returns the initial gradients of a scalar loss: 1 on every summand, on replica 0 only.
 template <class T>
-ShardedValues<T> sharded_loss_seed(const Graph& pcg);
+ShardedValues<T> make_sharded_loss_gradient(const Graph& pcg);
 
 }  // namespace tandem::graph

@@ -33,7 +33,7 @@ TEST(Sharded, AssembleUndoesDistribute) {
        {"[12, 6]", "[12/2, 6/3]", "[12/3, 6]*2", "[12, 6/2]+3", "[12/2, 6]*2+3", "[12/12, 6/6]"}) {
     const auto shape = parse_parallel_shape(text).value();
     const auto value = distribute(whole, shape, 7);
-    EXPECT_EQ(value.shards.size(), static_cast<std::size_t>(shape.devices()));
+    EXPECT_EQ(value.shards.size(), static_cast<std::size_t>(shape.device_count()));
     bool agree = false;
     EXPECT_EQ(assemble(value, &agree), whole) << text;
     EXPECT_TRUE(agree) << text;
@@ -79,7 +79,7 @@ Graph graph_of(const Example& example, const Spread& spread, const Change& chang
   GraphBuilder builder(example.op);
   std::vector<NodeId> inputs;
   for (std::size_t i = 0; i < example.inputs.size(); ++i) {
-    auto shape = ops::input_shape(*spread.signature, spread.grid, i);
+    auto shape = ops::compute_input_shape(*spread.signature, spread.grid, i);
     change(i, shape);
     const auto name = fmt::format("x{}", i);
     inputs.push_back(is_index(example, i) ? builder.input(name, shape, DType::kInt64, example.below)
@@ -108,7 +108,7 @@ bool is_legal(const Spread& spread) {
   bool has_product =
       std::ranges::any_of(s.map.output, [](const auto& dim) { return dim.carriers.size() > 1; });
   for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
-    types.push_back(ops::input_shape(s, spread.grid, i));
+    types.push_back(ops::compute_input_shape(s, spread.grid, i));
     for (std::size_t d = 0; d < types[i].rank(); ++d) {
       if (types[i].sizes[d] % types[i].degrees[d] != 0) return false;
       has_product = has_product || s.map.inputs[i][d].carriers.size() > 1;
@@ -140,7 +140,7 @@ std::optional<Example> resized(Example example, const ops::Signature& s,
     }
   }
   try {
-    const auto& got = ops::signature(make(example), example.inputs).map.factors;
+    const auto& got = ops::get_signature(make(example), example.inputs).map.factors;
     const auto size_of = [](const auto& factor) { return factor.size; };
     if (std::ranges::equal(got, wanted, {}, size_of)) return example;
   } catch (const UserError&) {
@@ -152,7 +152,7 @@ std::optional<Example> resized(Example example, const ops::Signature& s,
 // divisible by the degrees: the example's own, or one or two elements per shard.
 template <class Visit>
 void for_each_degrees(const Example& example, const Bounds& bounds, Visit&& visit) {
-  const auto& s = ops::signature(make(example), example.inputs);
+  const auto& s = ops::get_signature(make(example), example.inputs);
   std::vector<std::int64_t> degrees(s.use.size(), 1);
   std::vector<std::int64_t> sizes;
   for (const auto& factor : s.map.factors) sizes.push_back(factor.size);
@@ -179,7 +179,7 @@ void for_each_degrees(const Example& example, const Bounds& bounds, Visit&& visi
 template <class Visit>
 void for_each_spread(const Example& some, const Bounds& bounds, Visit&& visit) {
   for_each_degrees(some, bounds, [&](const Example& example, const auto& degrees) {
-    const auto& s = ops::signature(make(example), example.inputs);
+    const auto& s = ops::get_signature(make(example), example.inputs);
     std::vector<std::pair<std::int64_t, ops::InputMask>> through = {{1, 0}};
     for (auto set : s.partial_inputs) {
       for (std::int64_t p = 2; p <= bounds.degree; ++p) through.emplace_back(p, set);
@@ -244,7 +244,7 @@ TEST(ProofByExecution, ASampleInDouble) {
 TEST(ProofByExecution, IllegalCombinationsAreRefused) {
   int cases = 0;
   for (const auto& example : ops::examples()) {
-    const auto& s = ops::signature(make(example), example.inputs);
+    const auto& s = ops::get_signature(make(example), example.inputs);
     const auto refused = [&](const ops::TaskGrid& grid, const auto& change) {
       ++cases;
       try {
@@ -258,7 +258,7 @@ TEST(ProofByExecution, IllegalCombinationsAreRefused) {
     for (ops::FactorId f = 0; f < s.use.size(); ++f) {
       if (s.use[f] != ops::FactorUse::kWhole || s.map.factors[f].size % 2 != 0) continue;
       for (std::size_t i = 0; i < example.inputs.size(); ++i) {
-        const int d = s.map.input_dim(i, f);
+        const int d = s.map.find_input_dim(i, f);
         // In a product dimension, the degree would be that of the factor before it.
         if (d < 0 || s.map.inputs[i][static_cast<std::size_t>(d)].carriers[0] != f) continue;
         auto grid = whole;
@@ -350,10 +350,10 @@ TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
       for (std::int64_t dim = 0; dim < 2; ++dim) {
         const auto d = static_cast<std::size_t>(dim);
         const ops::DimDegree a{dim, degree};
-        if (type.shard()[d] % degree == 0) all.push_back(ops::make_op(ops::kPartition, a));
+        if (type.shard_shape()[d] % degree == 0) all.push_back(ops::make_op(ops::kPartition, a));
         if (type.degrees[d] % degree == 0) all.push_back(ops::make_op(ops::kCombine, a));
         const ops::MicroBatches cut{dim, degree};
-        if (type.shard()[d] % degree == 0) all.push_back(ops::make_op(ops::kPipeline, cut));
+        if (type.shard_shape()[d] % degree == 0) all.push_back(ops::make_op(ops::kPipeline, cut));
         if (type.degrees[d] % degree == 0) all.push_back(ops::make_op(ops::kBatch, cut));
       }
       for (const auto& op : all) {
@@ -472,10 +472,11 @@ TEST(ProofByExecution, ALossIsSeededOncePerSummandAndNotPerReplica) {
 return %loss
 )");
   const auto erased = erase_parallelism(pcg);
-  const auto serial = run_forward<Field>(erased, feed_values<Field>(erased));
-  const auto expected = run_backward<Field>(erased, serial, loss_seed<Field>(erased));
-  const auto sharded = run_sharded_forward<Field>(pcg, feed_values<Field>(pcg));
-  const auto actual = run_sharded_backward<Field>(pcg, sharded, sharded_loss_seed<Field>(pcg));
+  const auto serial = run_forward<Field>(erased, make_feed_values<Field>(erased));
+  const auto expected = run_backward<Field>(erased, serial, make_loss_gradient<Field>(erased));
+  const auto sharded = run_sharded_forward<Field>(pcg, make_feed_values<Field>(pcg));
+  const auto actual =
+      run_sharded_backward<Field>(pcg, sharded, make_sharded_loss_gradient<Field>(pcg));
   EXPECT_EQ(assemble(sharded.back()), serial.back());
   EXPECT_EQ(assemble(actual[1]), expected[1]);
 }

@@ -48,7 +48,7 @@ class Config {
     }
     constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
     if (!value->is_number_integer() || *value < 1 || *value > kLargest) {
-      fail(fmt::format("'{}' is {} and must be a positive integer", key, shown(*value)));
+      fail(fmt::format("'{}' is {} and must be a positive integer", key, describe_json(*value)));
     }
     return value->get<std::int64_t>();
   }
@@ -57,7 +57,7 @@ class Config {
     const auto* value = find(key);
     if (value == nullptr) return otherwise;
     if (!value->is_number() || !(value->get<double>() > 0) || value->get<double>() > 1e30) {
-      fail(fmt::format("'{}' is {} and must be a number above 0", key, shown(*value)));
+      fail(fmt::format("'{}' is {} and must be a number above 0", key, describe_json(*value)));
     }
     return value->get<double>();
   }
@@ -66,7 +66,7 @@ class Config {
     const auto* value = find(key);
     if (value == nullptr) return otherwise;
     if (!value->is_boolean()) {
-      fail(fmt::format("'{}' is {} and must be true or false", key, shown(*value)));
+      fail(fmt::format("'{}' is {} and must be true or false", key, describe_json(*value)));
     }
     return value->get<bool>();
   }
@@ -75,12 +75,12 @@ class Config {
     const auto* value = find(key);
     if (value == nullptr) return otherwise;
     if (!value->is_string()) {
-      fail(fmt::format("'{}' is {} and must be a string", key, shown(*value)));
+      fail(fmt::format("'{}' is {} and must be a string", key, describe_json(*value)));
     }
     return value->get<std::string>();
   }
 
-  // Throws unless `whole`, the value of `of`, is a multiple of `value`.
+  // Throws unless `has_integers`, the value of `of`, is a multiple of `value`.
   void check_divides(std::string_view key, std::int64_t value, std::string_view of,
                      std::int64_t whole) const {
     if (whole % value == 0) return;
@@ -96,19 +96,20 @@ class Config {
 
   [[nodiscard]] const ops::OpSpec& activation(std::string_view key,
                                               const std::string& otherwise) const {
-    struct Named {
+    struct NamedActivation {
       std::string_view name;
       const ops::OpSpec* op;
     };
-    static constexpr std::array<Named, 9> kNames = {{{"relu", &ops::kRelu},
-                                                     {"gelu", &ops::kGelu},
-                                                     {"gelu_new", &ops::kGeluTanh},
-                                                     {"gelu_fast", &ops::kGeluTanh},
-                                                     {"gelu_pytorch_tanh", &ops::kGeluTanh},
-                                                     {"silu", &ops::kSilu},
-                                                     {"swish", &ops::kSilu},
-                                                     {"tanh", &ops::kTanh},
-                                                     {"sigmoid", &ops::kSigmoid}}};
+    static constexpr std::array<NamedActivation, 9> kNames = {
+        {{"relu", &ops::kRelu},
+         {"gelu", &ops::kGelu},
+         {"gelu_new", &ops::kGeluTanh},
+         {"gelu_fast", &ops::kGeluTanh},
+         {"gelu_pytorch_tanh", &ops::kGeluTanh},
+         {"silu", &ops::kSilu},
+         {"swish", &ops::kSilu},
+         {"tanh", &ops::kTanh},
+         {"sigmoid", &ops::kSigmoid}}};
     const auto name = text(key, otherwise);
     std::vector<std::string> known;
     for (const auto& n : kNames) {
@@ -124,7 +125,7 @@ class Config {
   const std::string& source_;
 };
 
-ModelSpec decoder_spec(const DecoderSizes& sizes, const Decoder& decoder) {
+ModelSpec make_decoder_spec(const DecoderSizes& sizes, const Decoder& decoder) {
   ModelSpec out;
   out.hyperparameters = decoder_hyperparameters(sizes);
   out.adam = true;
@@ -134,7 +135,7 @@ ModelSpec decoder_spec(const DecoderSizes& sizes, const Decoder& decoder) {
   return out;
 }
 
-ModelSpec gpt2(const Config& c) {
+ModelSpec read_gpt2(const Config& c) {
   const auto hidden = c.size("n_embd");
   const auto context = c.size("n_positions", c.size("n_ctx", 1024));
   c.expect("scale_attn_by_inverse_layer_idx", false);
@@ -145,19 +146,19 @@ ModelSpec gpt2(const Config& c) {
                         .tied = c.flag("tie_word_embeddings", true)};
   const auto heads = c.size("n_head");
   c.check_divides("n_head", heads, "n_embd", hidden);
-  return decoder_spec({.layers = c.size("n_layer"),
-                       .hidden = hidden,
-                       .heads = heads,
-                       .kv_heads = heads,
-                       .ffn = c.size("n_inner", 4 * hidden),
-                       .vocab = c.size("vocab_size"),
-                       .seq = context,
-                       .attention = "plain"},
-                      decoder);
+  return make_decoder_spec({.layers = c.size("n_layer"),
+                            .hidden = hidden,
+                            .heads = heads,
+                            .kv_heads = heads,
+                            .ffn = c.size("n_inner", 4 * hidden),
+                            .vocab = c.size("vocab_size"),
+                            .seq = context,
+                            .attention = "plain"},
+                           decoder);
 }
 
-// Builds LLaMA, Mistral (config_notes reports its sliding window) and, with experts, Mixtral.
-ModelSpec llama(const Config& c, bool has_experts) {
+// Builds LLaMA, Mistral (list_config_notes reports its sliding window) and, with experts, Mixtral.
+ModelSpec read_llama(const Config& c, bool has_experts) {
   const auto hidden = c.size("hidden_size");
   const auto heads = c.size("num_attention_heads");
   const auto kv_heads = c.size("num_key_value_heads", heads);
@@ -169,23 +170,24 @@ ModelSpec llama(const Config& c, bool has_experts) {
     c.fail(fmt::format("'head_dim' is {} and must be hidden_size / num_attention_heads = {}",
                        c.size("head_dim"), hidden / heads));
   }
-  auto decoder = models::llama_decoder(c.real("rope_theta", 10000), c.real("rms_norm_eps", 1e-6));
+  auto decoder =
+      models::make_llama_decoder(c.real("rope_theta", 10000), c.real("rms_norm_eps", 1e-6));
   decoder.activation = &c.activation("hidden_act", "silu");
   decoder.tied = c.flag("tie_word_embeddings", false);
-  return decoder_spec({.layers = c.size("num_hidden_layers"),
-                       .hidden = hidden,
-                       .heads = heads,
-                       .kv_heads = kv_heads,
-                       .ffn = c.size("intermediate_size"),
-                       .vocab = c.size("vocab_size"),
-                       .seq = c.size("max_position_embeddings", 2048),
-                       .attention = "fused",
-                       .experts = has_experts ? c.size("num_local_experts") : 0,
-                       .active_experts = has_experts ? c.size("num_experts_per_tok") : 0},
-                      decoder);
+  return make_decoder_spec({.layers = c.size("num_hidden_layers"),
+                            .hidden = hidden,
+                            .heads = heads,
+                            .kv_heads = kv_heads,
+                            .ffn = c.size("intermediate_size"),
+                            .vocab = c.size("vocab_size"),
+                            .seq = c.size("max_position_embeddings", 2048),
+                            .attention = "fused",
+                            .experts = has_experts ? c.size("num_local_experts") : 0,
+                            .active_experts = has_experts ? c.size("num_experts_per_tok") : 0},
+                           decoder);
 }
 
-ModelSpec opt(const Config& c) {
+ModelSpec read_opt(const Config& c) {
   const auto hidden = c.size("hidden_size");
   c.expect("do_layer_norm_before", true);
   if (c.size("word_embed_proj_dim", hidden) != hidden) {
@@ -199,18 +201,18 @@ ModelSpec opt(const Config& c) {
                         .tied = c.flag("tie_word_embeddings", true)};
   const auto heads = c.size("num_attention_heads");
   c.check_divides("num_attention_heads", heads, "hidden_size", hidden);
-  return decoder_spec({.layers = c.size("num_hidden_layers"),
-                       .hidden = hidden,
-                       .heads = heads,
-                       .kv_heads = heads,
-                       .ffn = c.size("ffn_dim"),
-                       .vocab = c.size("vocab_size"),
-                       .seq = positions,
-                       .attention = "plain"},
-                      decoder);
+  return make_decoder_spec({.layers = c.size("num_hidden_layers"),
+                            .hidden = hidden,
+                            .heads = heads,
+                            .kv_heads = heads,
+                            .ffn = c.size("ffn_dim"),
+                            .vocab = c.size("vocab_size"),
+                            .seq = positions,
+                            .attention = "plain"},
+                           decoder);
 }
 
-ModelSpec bert(const Config& c) {
+ModelSpec read_bert(const Config& c) {
   const auto positions = c.size("max_position_embeddings", 512);
   c.check_divides("num_attention_heads", c.size("num_attention_heads"), "hidden_size",
                   c.size("hidden_size"));
@@ -234,11 +236,11 @@ ModelSpec bert(const Config& c) {
 
 ModelSpec read_family(const Config& c) {
   const auto family = c.text("model_type", "");
-  if (family == "gpt2") return gpt2(c);
-  if (family == "llama" || family == "mistral") return llama(c, false);
-  if (family == "mixtral") return llama(c, true);
-  if (family == "bert") return bert(c);
-  if (family == "opt") return opt(c);
+  if (family == "gpt2") return read_gpt2(c);
+  if (family == "llama" || family == "mistral") return read_llama(c, false);
+  if (family == "mixtral") return read_llama(c, true);
+  if (family == "bert") return read_bert(c);
+  if (family == "opt") return read_opt(c);
   c.fail(fmt::format("model_type '{}' is not supported", family),
          "supported: bert, gpt2, llama, mistral, mixtral, opt");
 }
@@ -252,15 +254,15 @@ bool is_config(std::string_view text) {
   return json.is_object() && json.contains("model_type");
 }
 
-std::vector<std::string> config_notes(std::string_view text, const std::string& source,
-                                      std::int64_t seq) {
+std::vector<std::string> list_config_notes(std::string_view text, const std::string& source,
+                                           std::int64_t seq) {
   const Config config(read_json<Json>(text, "config", source), source);
   std::vector<std::string> out;
   const auto* window = config.find("sliding_window");
   if (window != nullptr && window->is_number_integer() && *window > 0 && *window < seq) {
     out.push_back(
         fmt::format("{}: attention covers all {} positions; 'sliding_window' of {} is ignored",
-                    source, seq, shown(*window)));
+                    source, seq, describe_json(*window)));
   }
   if (config.find("quantization_config") != nullptr) {
     out.push_back(fmt::format(

@@ -22,7 +22,7 @@ std::shared_ptr<const models::ModelSpec> read_config(std::string_view text,
 
 // Returns one note for each property in `text` that the network of sequence length `seq` does not
 // have: a shorter attention window, or a quantization.
-std::vector<std::string> config_notes(std::string_view text, const std::string& source,
-                                      std::int64_t seq);
+std::vector<std::string> list_config_notes(std::string_view text, const std::string& source,
+                                           std::int64_t seq);
 
 }  // namespace tandem::import

@@ -38,7 +38,7 @@ constexpr std::string_view kOpt = R"({"model_type": "opt", "activation_function"
   "max_position_embeddings": 2048, "num_attention_heads": 12, "num_hidden_layers": 12,
   "vocab_size": 50272, "word_embed_proj_dim": 768})";
 
-models::Model model(std::string_view config, std::string_view overrides = "") {
+models::ConfiguredModel model(std::string_view config, std::string_view overrides = "") {
   return models::make_model(read_config(config, "config.json"), "config.json", overrides);
 }
 
@@ -60,7 +60,9 @@ TEST(Config, ParametersAreThePublishedOnes) {
 }
 
 TEST(Config, EqualsTheBuiltInNetworkOfTheSameSizes) {
-  const auto hash = [](const models::Model& m) { return m.build(2, DType::kFp32).shape_hash(); };
+  const auto hash = [](const models::ConfiguredModel& m) {
+    return m.build(2, DType::kFp32).shape_hash();
+  };
   EXPECT_EQ(hash(model(kGpt2, "seq=64")), hash(models::parse_model("gpt2:seq=64")));
   EXPECT_EQ(hash(model(kMixtral, "layers=2,seq=64")),
             hash(models::parse_model("mixtral_8x7b:layers=2,seq=64")));
@@ -82,7 +84,7 @@ TEST(Config, OverridesAndDefaults) {
 
 TEST(Config, NotesWhatTheNetworkDoesNotHave) {
   const auto notes = [](std::string_view text, std::int64_t seq) {
-    return join(config_notes(text, "config.json", seq), "; ");
+    return join(list_config_notes(text, "config.json", seq), "; ");
   };
   const std::string_view window = R"({"model_type": "mistral", "sliding_window": 128})";
   EXPECT_EQ(notes(window, 256),

@@ -16,34 +16,34 @@ namespace {
 using ops::make_op;
 
 // Returns [n, c, w] as [n, c, 1, w]; an image of rank 4 is unchanged.
-NodeId as_image(Call& call, NodeId x) {
-  auto sizes = call.sizes_of(x);
+NodeId as_image(OnnxCall& call, NodeId x) {
+  auto sizes = call.node_sizes(x);
   if (sizes.size() == 4) return x;
   if (sizes.size() != 3) {
     reject(fmt::format("a tensor of rank {} is not supported", sizes.size()),
            "images must have one or two spatial dimensions");
   }
   sizes.insert(sizes.begin() + 2, 1);
-  return call.reshaped(x, sizes);
+  return call.add_reshape(x, sizes);
 }
 
 // Defines the result of an operator on images, with the spatial dimensions of the input.
-void image_result(Call& call, const ops::Op& op, std::span<const NodeId> inputs) {
+void set_image_result(OnnxCall& call, const ops::Op& op, std::span<const NodeId> inputs) {
   if (call.rank(0) == 4) {
-    call.result(op, inputs);
+    call.set_result(op, inputs);
     return;
   }
   const auto image = call.add(op, inputs);
-  auto sizes = call.sizes_of(image);
+  auto sizes = call.node_sizes(image);
   sizes.erase(sizes.begin() + 2);
-  call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {image});
+  call.set_result(make_op(ops::kReshape, ops::Reshape{sizes}), {image});
 }
 
 struct WindowSizes {
   Sizes kernel, stride, padding, dilation;
 };
 
-std::int64_t checked(std::int64_t value, std::int64_t least) {
+std::int64_t check_range(std::int64_t value, std::int64_t least) {
   if (value < least || value > (std::int64_t{1} << 20U)) {
     reject(fmt::format("a kernel size, stride, dilation or padding of {} is out of range", value));
   }
@@ -52,7 +52,7 @@ std::int64_t checked(std::int64_t value, std::int64_t least) {
 
 // Reads kernel_shape, strides, pads, dilations and auto_pad for two dimensions. `kernel` holds the
 // spatial sizes of the weight.
-WindowSizes window_sizes(Call& call, Sizes kernel) {
+WindowSizes read_window_sizes(OnnxCall& call, Sizes kernel) {
   const auto spatial = call.rank(0) < 2 ? 0 : call.rank(0) - 2;
   if (const auto given = call.integers("kernel_shape")) kernel = *given;
   WindowSizes w{.kernel = std::move(kernel),
@@ -64,9 +64,9 @@ WindowSizes window_sizes(Call& call, Sizes kernel) {
     reject(fmt::format(
         "kernel_shape, strides, dilations or pads do not match {} spatial dimensions", spatial));
   }
-  for (auto n : w.kernel) checked(n, 1);
-  for (auto n : w.stride) checked(n, 1);
-  for (auto n : w.dilation) checked(n, 1);
+  for (auto n : w.kernel) check_range(n, 1);
+  for (auto n : w.stride) check_range(n, 1);
+  for (auto n : w.dilation) check_range(n, 1);
   const auto mode = call.text("auto_pad", "NOTSET");
   if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER") {
     reject(fmt::format("auto_pad {} is not supported", mode));
@@ -80,7 +80,7 @@ WindowSizes window_sizes(Call& call, Sizes kernel) {
     w.padding[d] = mode == "SAME_UPPER" ? less : total - less;
     w.padding[spatial + d] = total - w.padding[d];
   }
-  for (auto n : w.padding) checked(n, 0);
+  for (auto n : w.padding) check_range(n, 0);
   if (spatial == 1) {
     w.kernel.insert(w.kernel.begin(), 1);
     w.stride.insert(w.stride.begin(), 1);
@@ -93,18 +93,18 @@ WindowSizes window_sizes(Call& call, Sizes kernel) {
   return w;
 }
 
-void conv(Call& call) {
+void convert_conv(OnnxCall& call) {
   const auto weight_sizes = call.sizes(1);
   if (weight_sizes.size() != call.rank(0) || weight_sizes.size() < 3) {
     reject(fmt::format("the weight has rank {}, but the input has rank {}", weight_sizes.size(),
                        call.rank(0)));
   }
-  const auto w = window_sizes(call, Sizes(weight_sizes.begin() + 2, weight_sizes.end()));
+  const auto w = read_window_sizes(call, Sizes(weight_sizes.begin() + 2, weight_sizes.end()));
   std::vector<NodeId> inputs = {as_image(call, call.tensor(0)), as_image(call, call.weight(1))};
   if (call.has(2)) inputs.push_back(call.weight(2));
   const ops::Conv2d a{w.stride, w.padding, w.dilation, call.integer("group", 1),
                       ops::Activation::kNone};
-  image_result(call, make_op(ops::kConv2d, a), inputs);
+  set_image_result(call, make_op(ops::kConv2d, a), inputs);
 }
 
 // Merges two neighbouring dimensions of three if the windows do not span them. PyTorch exports
@@ -132,9 +132,9 @@ Joined join_dimensions(WindowSizes w, const Sizes& sizes) {
   return {std::move(w), {}};
 }
 
-void pool(Call& call) {
+void convert_pool(OnnxCall& call) {
   if (!call.attribute("kernel_shape")) reject("attribute kernel_shape is missing");
-  const auto [w, joined] = join_dimensions(window_sizes(call, {}), call.sizes(0));
+  const auto [w, joined] = join_dimensions(read_window_sizes(call, {}), call.sizes(0));
   if (std::ranges::any_of(w.dilation, [](auto n) { return n != 1; })) {
     reject("dilations other than 1 are not supported");
   }
@@ -143,36 +143,36 @@ void pool(Call& call) {
   const ops::Pool2d a{w.kernel, w.stride, w.padding, call.integer("ceil_mode", 0) != 0,
                       average && call.integer("count_include_pad", 0) != 0};
   const auto x =
-      joined.empty() ? as_image(call, call.tensor(0)) : call.reshaped(call.tensor(0), joined);
+      joined.empty() ? as_image(call, call.tensor(0)) : call.add_reshape(call.tensor(0), joined);
   // Without padding, the mean covers the whole window either way.
   auto attributes = a;
   const bool padded = std::ranges::any_of(a.padding, [](auto n) { return n != 0; });
   if (!average || (!padded && !a.ceil)) attributes.count_padding = true;
   const auto op = make_op(average ? ops::kAvgPool2d : ops::kMaxPool2d, attributes);
   if (joined.empty()) {
-    image_result(call, op, std::span(&x, 1));
+    set_image_result(call, op, std::span(&x, 1));
   } else {
     // Splits the merged dimensions, which kept their sizes.
     const auto pooled = call.add(op, {x});
     auto sizes = call.sizes(0);
-    const auto now = call.sizes_of(pooled);
+    const auto now = call.node_sizes(pooled);
     sizes[now[2] == sizes[2] * sizes[3] ? 4 : 2] = now[now[2] == sizes[2] * sizes[3] ? 3 : 2];
-    call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {pooled});
+    call.set_result(make_op(ops::kReshape, ops::Reshape{sizes}), {pooled});
   }
-  call.unusable(1, "it holds the indices of a MaxPool");
+  call.mark_unusable(1, "it holds the indices of a MaxPool");
 }
 
-void global_pool(Call& call) {
+void convert_global_pool(OnnxCall& call) {
   if (call.rank(0) < 3) reject("the input must have spatial dimensions");
-  ops::Reduction a{.axes = {}, .keep = true};
+  ops::Reduction a{.axes = {}, .keep_dims = true};
   for (std::size_t d = 2; d < call.rank(0); ++d) a.axes.push_back(static_cast<std::int64_t>(d));
   const bool mean = call.op() == "GlobalAveragePool";
-  call.result(make_op(mean ? ops::kReduceMean : ops::kReduceMax, a), {call.tensor(0)});
+  call.set_result(make_op(mean ? ops::kReduceMean : ops::kReduceMax, a), {call.tensor(0)});
 }
 
 // Converts with the statistics of the batch, as in training. The running statistics are no
 // parameters.
-void batch_norm(Call& call) {
+void convert_batch_norm(OnnxCall& call) {
   // For vectors, every position is a channel.
   if (call.integer("spatial", 1) == 0 && call.rank(0) != 2) {
     reject("spatial=0 (statistics for every position) is not supported");
@@ -182,25 +182,25 @@ void batch_norm(Call& call) {
     if (call.has(i)) call.value(i);
   }
   const ops::BatchNorm a{call.real("epsilon", 1e-5), 0};
-  call.result(make_op(ops::kBatchNorm, a), {call.tensor(0), call.weight(1), call.weight(2)});
+  call.set_result(make_op(ops::kBatchNorm, a), {call.tensor(0), call.weight(1), call.weight(2)});
   for (std::size_t i = 1; i < call.outputs(); ++i) {
-    call.unusable(i, "it is a statistic of a BatchNormalization");
+    call.mark_unusable(i, "it is a statistic of a BatchNormalization");
   }
 }
 
 // Takes scale and shift from the file, unless they change nothing: exporters write group norm with
 // ones and zeros here and the real scale and shift behind it.
-void instance_norm(Call& call) {
+void convert_instance_norm(OnnxCall& call) {
   const auto operand = [&](std::size_t i) {
     const auto k = call.known(i);
-    return k && written_as(*k) ? call.tensor(i) : call.weight(i);
+    return k && match_constant(*k) ? call.tensor(i) : call.weight(i);
   };
   const ops::BatchNorm a{call.real("epsilon", 1e-5), 1};
   const auto x = call.tensor(0);
-  call.result(make_op(ops::kBatchNorm, a), {x, operand(1), operand(2)});
+  call.set_result(make_op(ops::kBatchNorm, a), {x, operand(1), operand(2)});
 }
 
-void group_norm(Call& call) {
+void convert_group_norm(OnnxCall& call) {
   const auto groups = call.integer("num_groups", 0);
   if (call.rank(0) < 2 || groups < 1 || call.sizes(0)[1] % groups != 0) {
     reject(fmt::format("num_groups is {} and must divide the number of channels", groups));
@@ -209,22 +209,22 @@ void group_norm(Call& call) {
   // Before opset 21 there was one value for each group.
   const auto operand = [&](std::size_t i) {
     const auto x = call.weight(i);
-    if (call.sizes_of(x) != Sizes{groups} || groups == channels) return x;
+    if (call.node_sizes(x) != Sizes{groups} || groups == channels) return x;
     const Sizes wide = {groups, channels / groups};
-    return call.reshaped(
-        call.add(make_op(ops::kExpand, ops::Reshape{wide}), {call.reshaped(x, {groups, 1})}),
+    return call.add_reshape(
+        call.add(make_op(ops::kExpand, ops::Reshape{wide}), {call.add_reshape(x, {groups, 1})}),
         {channels});
   };
   const auto op =
       ops::parse_op(ops::kGroupNorm, {{"groups", fmt::format("{}", groups)},
                                       {"eps", fmt::format("{}", call.real("epsilon", 1e-5))}});
-  call.result(op, {call.tensor(0), operand(1), operand(2)});
+  call.set_result(op, {call.tensor(0), operand(1), operand(2)});
 }
 
 // Subtracts the mean and divides by the standard deviation; by default over all dimensions but the
 // channels.
-void mean_variance_norm(Call& call) {
-  ops::Reduction a{.axes = call.integers("axes").value_or(Sizes{0, 2, 3}), .keep = true};
+void convert_mean_variance_norm(OnnxCall& call) {
+  ops::Reduction a{.axes = call.integers("axes").value_or(Sizes{0, 2, 3}), .keep_dims = true};
   for (auto& axis : a.axes) axis = static_cast<std::int64_t>(call.axis(axis, call.rank(0)));
   const auto mean = make_op(ops::kReduceMean, a);
   const auto x = call.tensor(0);
@@ -232,10 +232,10 @@ void mean_variance_norm(Call& call) {
   const auto variance = call.add(mean, {call.add(ops::kSquare, {centred})});
   const auto least = call.scalar(1e-9, call.dtype(x));
   const auto root = call.add(ops::kSqrt, {call.add(ops::kAdd, {variance, least})});
-  call.result(ops::kDiv, {centred, root});
+  call.set_result(ops::kDiv, {centred, root});
 }
 
-void lrn(Call& call) {
+void convert_lrn(OnnxCall& call) {
   const auto text = [&](const char* name, double otherwise) {
     return fmt::format("{}", call.real(name, otherwise));
   };
@@ -243,12 +243,12 @@ void lrn(Call& call) {
                                             {"alpha", text("alpha", 1e-4)},
                                             {"beta", text("beta", 0.75)},
                                             {"bias", text("bias", 1)}});
-  call.result(op, {call.tensor(0)});
+  call.set_result(op, {call.tensor(0)});
 }
 
 // Converts Resize and Upsample to an integer multiple by the nearest element: copies along new
 // dimensions.
-void upsample(Call& call) {
+void convert_upsample(OnnxCall& call) {
   const auto mode = call.text("mode", "nearest");
   if (mode != "nearest") reject(fmt::format("mode {} is not supported", mode), "use nearest");
   // Accepts the modes with which an integer multiple copies every element.
@@ -301,30 +301,30 @@ void upsample(Call& call) {
     to.push_back(from[d] * times);
   }
   if (to == from) {
-    call.identity();
+    call.alias_input();
     return;
   }
   const auto wide =
-      call.add(make_op(ops::kExpand, ops::Reshape{copied}), {call.reshaped(x, apart)});
-  call.result(make_op(ops::kReshape, ops::Reshape{to}), {wide});
+      call.add(make_op(ops::kExpand, ops::Reshape{copied}), {call.add_reshape(x, apart)});
+  call.set_result(make_op(ops::kReshape, ops::Reshape{to}), {wide});
 }
 
 }  // namespace
 
 ConverterList image_converters() {
   return {
-      {"AveragePool", pool},
-      {"BatchNormalization", batch_norm},
-      {"Conv", conv},
-      {"GlobalAveragePool", global_pool},
-      {"GlobalMaxPool", global_pool},
-      {"GroupNormalization", group_norm},
-      {"InstanceNormalization", instance_norm},
-      {"LRN", lrn},
-      {"MaxPool", pool},
-      {"MeanVarianceNormalization", mean_variance_norm},
-      {"Resize", upsample},
-      {"Upsample", upsample},
+      {"AveragePool", convert_pool},
+      {"BatchNormalization", convert_batch_norm},
+      {"Conv", convert_conv},
+      {"GlobalAveragePool", convert_global_pool},
+      {"GlobalMaxPool", convert_global_pool},
+      {"GroupNormalization", convert_group_norm},
+      {"InstanceNormalization", convert_instance_norm},
+      {"LRN", convert_lrn},
+      {"MaxPool", convert_pool},
+      {"MeanVarianceNormalization", convert_mean_variance_norm},
+      {"Resize", convert_upsample},
+      {"Upsample", convert_upsample},
   };
 }
 

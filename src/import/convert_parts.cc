@@ -17,13 +17,13 @@ using ops::make_op;
 
 constexpr std::size_t kMostParts = 64;  // most slices that a gather by known indices becomes
 
-ops::Op slice_op(std::size_t axis, std::int64_t begin, std::int64_t size) {
+ops::Op make_slice(std::size_t axis, std::int64_t begin, std::int64_t size) {
   return make_op(ops::kSlice, ops::Slice{static_cast<std::int64_t>(axis), begin, size});
 }
 
 // --- Parts --------------------------------------------------------------------------------------
 
-void concat(Call& call) {
+void convert_concat(OnnxCall& call) {
   if (call.inputs() == 0) reject("the node has no inputs");
   const auto axis = call.axis(call.integer("axis", 1), call.rank(0));
   std::vector<NodeId> inputs;
@@ -35,14 +35,14 @@ void concat(Call& call) {
   if (inputs.size() == 1) {
     std::size_t only = 0;
     while (call.sizes(only)[axis] == 0 && only + 1 < call.inputs()) ++only;
-    call.identity(0, only);
+    call.alias_input(0, only);
     return;
   }
   if (inputs.empty()) reject("all inputs are empty");
-  call.result(make_op(ops::kConcat, ops::Concat{static_cast<std::int64_t>(axis)}), inputs);
+  call.set_result(make_op(ops::kConcat, ops::Concat{static_cast<std::int64_t>(axis)}), inputs);
 }
 
-void split(Call& call) {
+void convert_split(OnnxCall& call) {
   const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
   const auto whole = call.sizes(0)[axis];
   const auto n = static_cast<std::int64_t>(call.outputs());
@@ -60,19 +60,19 @@ void split(Call& call) {
     if (parts[i] < 1 || parts[i] > whole - begin) {
       reject(fmt::format("the split sizes do not sum to {}", whole));
     }
-    if (call.wants(i)) call.move(slice_op(axis, begin, parts[i]), 0, i);
+    if (call.wants(i)) call.apply_move(make_slice(axis, begin, parts[i]), 0, i);
     begin += parts[i];
   }
   if (begin != whole) reject(fmt::format("the split sizes do not sum to {}", whole));
 }
 
-struct Piece {
+struct SliceRange {
   std::size_t axis;
   std::int64_t begin, size, step;
 };
 
 // Returns the range that a Slice with steps of at least 1 takes of each dimension.
-std::vector<Piece> pieces_of(Call& call) {
+std::vector<SliceRange> read_slice_ranges(OnnxCall& call) {
   const auto list = [&](const char* name, std::size_t i) {
     return call.integers_or_input(name, i);
   };
@@ -89,7 +89,7 @@ std::vector<Piece> pieces_of(Call& call) {
       steps.size() != starts->size()) {
     reject("starts, ends, axes and steps differ in length");
   }
-  std::vector<Piece> out;
+  std::vector<SliceRange> out;
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const auto d = call.axis((*axes)[i], call.rank(0));
     const auto size = call.sizes(0)[d];
@@ -106,8 +106,8 @@ std::vector<Piece> pieces_of(Call& call) {
 }
 
 // Takes every step-th element of the dimension: the first element of each group of `step`.
-NodeId every(Call& call, NodeId x, const Piece& p) {
-  auto sizes = call.sizes_of(x);
+NodeId take_every_nth(OnnxCall& call, NodeId x, const SliceRange& p) {
+  auto sizes = call.node_sizes(x);
   const auto groups = (p.size + p.step - 1) / p.step;
   const auto missing = groups * p.step - p.size;
   if (missing > 0) {
@@ -116,39 +116,39 @@ NodeId every(Call& call, NodeId x, const Piece& p) {
   const auto at = static_cast<std::ptrdiff_t>(p.axis);
   sizes[p.axis] = p.step;
   sizes.insert(sizes.begin() + at, groups);
-  x = call.add(slice_op(p.axis + 1, 0, 1), {call.reshaped(x, sizes)});
+  x = call.add(make_slice(p.axis + 1, 0, 1), {call.add_reshape(x, sizes)});
   sizes.erase(sizes.begin() + at + 1);
-  return call.reshaped(x, sizes);
+  return call.add_reshape(x, sizes);
 }
 
-void slice(Call& call) {
-  const auto pieces = pieces_of(call);
+void convert_slice(OnnxCall& call) {
+  const auto pieces = read_slice_ranges(call);
   if (pieces.empty()) {
-    call.identity();
+    call.alias_input();
     return;
   }
   if (pieces.size() == 1 && pieces[0].step == 1) {
-    call.move(slice_op(pieces[0].axis, pieces[0].begin, pieces[0].size));
+    call.apply_move(make_slice(pieces[0].axis, pieces[0].begin, pieces[0].size));
     return;
   }
-  const bool apart = std::ranges::all_of(pieces, [](const Piece& p) { return p.step == 1; });
+  const bool apart = std::ranges::all_of(pieces, [](const SliceRange& p) { return p.step == 1; });
   if (apart && !call.value(0).fed.empty()) {
     auto v = call.value(0);
-    for (const auto& p : pieces) v = call.moved(v, slice_op(p.axis, p.begin, p.size));
-    call.result(std::move(v));
+    for (const auto& p : pieces) v = call.move_fed_input(v, make_slice(p.axis, p.begin, p.size));
+    call.set_result(std::move(v));
     return;
   }
   auto x = call.tensor(0);
   for (const auto& p : pieces) {
-    if (p.begin != 0 || p.size != call.sizes_of(x)[p.axis]) {
-      x = call.add(slice_op(p.axis, p.begin, p.size), {x});
+    if (p.begin != 0 || p.size != call.node_sizes(x)[p.axis]) {
+      x = call.add(make_slice(p.axis, p.begin, p.size), {x});
     }
-    if (p.step > 1) x = every(call, x, p);
+    if (p.step > 1) x = take_every_nth(call, x, p);
   }
-  call.result(ops::kIdentity, {x});
+  call.set_result(ops::kIdentity, {x});
 }
 
-void pad(Call& call) {
+void convert_pad(OnnxCall& call) {
   if (call.text("mode", "constant") != "constant") {
     reject(fmt::format("mode {} is not supported", call.text("mode", "")), "supported: constant");
   }
@@ -181,7 +181,7 @@ void pad(Call& call) {
     if (before < 0 || after < 0) {
       const auto begin = std::max<std::int64_t>(-before, 0);
       const auto size = call.sizes(0)[d] - begin - std::max<std::int64_t>(-after, 0);
-      steps.push_back(slice_op(d, begin, size));
+      steps.push_back(make_slice(d, begin, size));
     }
     if (before > 0 || after > 0) {
       const ops::Pad a{signed_axis, std::max<std::int64_t>(before, 0),
@@ -191,56 +191,56 @@ void pad(Call& call) {
   }
   auto x = call.tensor(0);
   if (steps.empty()) {
-    call.identity();
+    call.alias_input();
     return;
   }
   for (std::size_t i = 0; i + 1 < steps.size(); ++i) x = call.add(steps[i], {x});
-  call.result(steps.back(), {x});
+  call.set_result(steps.back(), {x});
 }
 
 // --- Gather -------------------------------------------------------------------------------------
 
 // Looks up rows of `table`, of shape [rows, ...], by operand `from`, an integer input.
-void look_up(Call& call, NodeId table, std::size_t from) {
-  const auto table_sizes = call.sizes_of(table);
+void look_up(OnnxCall& call, NodeId table, std::size_t from) {
+  const auto table_sizes = call.node_sizes(table);
   if (table_sizes.empty()) reject("the table is a scalar");
   const auto rows = table_sizes[0];
   const Sizes behind(table_sizes.begin() + 1, table_sizes.end());
-  const auto width = product(behind);
-  if (table_sizes.size() != 2) table = call.reshaped(table, {rows, width});
+  const auto width = compute_product(behind);
+  if (table_sizes.size() != 2) table = call.add_reshape(table, {rows, width});
   const auto index = call.index(from, rows);
   const auto moves = call.value(from).moves;
   if (moves.empty() && behind.size() == 1) {
-    call.result(ops::kEmbedding, {index, table});
+    call.set_result(ops::kEmbedding, {index, table});
     return;
   }
   // The operators that moved the indices move the rows.
   auto out = call.add(ops::kEmbedding, {index, table});
-  for (const auto& move : moves) out = call.add(row_move(move, width), {out});
+  for (const auto& move : moves) out = call.add(make_row_move(move, width), {out});
   auto sizes = call.sizes(from);
   sizes.insert(sizes.end(), behind.begin(), behind.end());
-  if (sizes == call.sizes_of(out)) {
-    call.result(ops::kIdentity, {out});
+  if (sizes == call.node_sizes(out)) {
+    call.set_result(ops::kIdentity, {out});
   } else {
-    call.result(make_op(ops::kReshape, ops::Reshape{sizes}), {out});
+    call.set_result(make_op(ops::kReshape, ops::Reshape{sizes}), {out});
   }
 }
 
 // Looks up rows along `axis` by constant indices: an embedding whose indices the file fixes. The
 // axis moves to the front first; afterwards the dimensions of the indices take its place.
-void look_up_fixed(Call& call, const Known& rows, std::size_t axis) {
+void look_up_fixed(OnnxCall& call, const Known& rows, std::size_t axis) {
   auto table = call.factor(0);
   Sizes perm;
   for (std::size_t d = 0; d < call.rank(0); ++d) perm.push_back(static_cast<std::int64_t>(d));
   std::rotate(perm.begin(), perm.begin() + static_cast<std::ptrdiff_t>(axis),
               perm.begin() + static_cast<std::ptrdiff_t>(axis) + 1);
   if (axis != 0) table = call.add(make_op(ops::kTranspose, ops::Transpose{perm}), {table});
-  const auto moved = call.sizes_of(table);
-  table = call.reshaped(table, {moved[0], -1});
+  const auto moved = call.node_sizes(table);
+  table = call.add_reshape(table, {moved[0], -1});
   auto out = call.add(ops::kEmbedding, {call.fixed_index(rows, moved[0]), table});
   auto to = rows.sizes;
   to.insert(to.end(), moved.begin() + 1, moved.end());
-  out = call.reshaped(out, to);
+  out = call.add_reshape(out, to);
   if (axis != 0) {
     // Transposes [rows..., before..., behind...] to [before..., rows..., behind...].
     Sizes back;
@@ -252,11 +252,11 @@ void look_up_fixed(Call& call, const Known& rows, std::size_t axis) {
     }
     out = call.add(make_op(ops::kTranspose, ops::Transpose{back}), {out});
   }
-  call.result(ops::kIdentity, {out});
+  call.set_result(ops::kIdentity, {out});
 }
 
 // Converts OneHot to a lookup of rows of a matrix with `on` on the diagonal and `off` elsewhere.
-void one_hot(Call& call) {
+void convert_one_hot(OnnxCall& call) {
   const auto depth = call.known_integers(1, "the depth");
   const auto values = call.contents(2);
   if (depth.size() != 1 || depth[0] < 1) reject("the depth must be one positive integer");
@@ -269,15 +269,15 @@ void one_hot(Call& call) {
   const double off = values->real(0);
   const double on = values->real(1);
   Known table{.type = kFloat, .sizes = {depth[0], depth[0]}};
-  call.charge(product(table.sizes));
+  call.charge(compute_product(table.sizes));
   for (std::int64_t r = 0; r < depth[0]; ++r) {
     for (std::int64_t c = 0; c < depth[0]; ++c) table.reals.push_back(r == c ? on : off);
   }
-  const auto dtype = real_type(values->type).value_or(DType::kFp32);
+  const auto dtype = to_real_dtype(values->type).value_or(DType::kFp32);
   look_up(call, call.constant(table, dtype), 0);
 }
 
-void gather(Call& call) {
+void convert_gather(OnnxCall& call) {
   const auto k = call.contents(1);
   const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
   const auto from = call.sizes(0);
@@ -288,7 +288,7 @@ void gather(Call& call) {
     return;
   }
   Sizes at = k->ints;
-  if (!k->whole() || at.empty()) reject("the indices must be integers");
+  if (!k->has_integers() || at.empty()) reject("the indices must be integers");
   for (auto& i : at) {
     if (i < -from[axis] || i >= from[axis]) {
       reject(fmt::format("index {} is out of range 0..{}", i, from[axis] - 1));
@@ -308,7 +308,7 @@ void gather(Call& call) {
     }
   }
   if (runs.size() > 1 && !call.value(0).fed.empty()) {
-    call.derived(call.value(0).type, to);
+    call.set_derived_input(call.value(0).type, to);
     return;
   }
   if (runs.size() > kMostParts) {
@@ -317,28 +317,30 @@ void gather(Call& call) {
     return;
   }
   if (runs.size() == 1 && !call.value(0).fed.empty()) {
-    auto part = call.moved(call.value(0), slice_op(axis, runs[0].first, runs[0].second));
-    if (part.sizes != to) part = call.moved(part, make_op(ops::kReshape, ops::Reshape{to}));
-    call.result(std::move(part));
+    auto part = call.move_fed_input(call.value(0), make_slice(axis, runs[0].first, runs[0].second));
+    if (part.sizes != to)
+      part = call.move_fed_input(part, make_op(ops::kReshape, ops::Reshape{to}));
+    call.set_result(std::move(part));
     return;
   }
   const auto data = call.tensor(0);
   std::vector<NodeId> parts;
   parts.reserve(runs.size());
   for (const auto& [begin, length] : runs) {
-    parts.push_back(length == from[axis] ? data : call.add(slice_op(axis, begin, length), {data}));
+    parts.push_back(length == from[axis] ? data
+                                         : call.add(make_slice(axis, begin, length), {data}));
   }
   const auto joined =
       parts.size() == 1
           ? parts[0]
           : call.add(make_op(ops::kConcat, ops::Concat{static_cast<std::int64_t>(axis)}), parts);
-  const auto shaped = call.reshaped(joined, to);
+  const auto shaped = call.add_reshape(joined, to);
   Value v{.type = call.value(0).type, .sizes = to};
   v.node = shaped;
-  call.result(std::move(v));
+  call.set_result(std::move(v));
 }
 
-void trilu(Call& call) {
+void convert_trilu(OnnxCall& call) {
   const auto& sizes = call.sizes(0);
   if (sizes.size() < 2) reject("the input must have at least 2 dimensions");
   const bool upper = call.integer("upper", 1) != 0;
@@ -347,7 +349,7 @@ void trilu(Call& call) {
   const auto most = sizes.back() + sizes[sizes.size() - 2];
   const auto diagonal = std::clamp<std::int64_t>(given[0], -most, most);
   Known kept{.type = kFloat, .sizes = {sizes[sizes.size() - 2], sizes.back()}};
-  call.charge(product(kept.sizes));
+  call.charge(compute_product(kept.sizes));
   for (std::int64_t r = 0; r < kept.sizes[0]; ++r) {
     for (std::int64_t c = 0; c < kept.sizes[1]; ++c) {
       const bool on = upper ? c - r >= diagonal : c - r <= diagonal;
@@ -355,15 +357,16 @@ void trilu(Call& call) {
     }
   }
   const auto x = call.tensor(0);
-  call.result(ops::kMul, {x, call.constant(kept, call.dtype(x))});
+  call.set_result(ops::kMul, {x, call.constant(kept, call.dtype(x))});
 }
 
 }  // namespace
 
 ConverterList parts_converters() {
   return {
-      {"Concat", concat}, {"Gather", gather}, {"OneHot", one_hot}, {"Pad", pad},
-      {"Slice", slice},   {"Split", split},   {"Trilu", trilu},
+      {"Concat", convert_concat}, {"Gather", convert_gather}, {"OneHot", convert_one_hot},
+      {"Pad", convert_pad},       {"Slice", convert_slice},   {"Split", convert_split},
+      {"Trilu", convert_trilu},
   };
 }
 

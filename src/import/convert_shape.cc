@@ -17,7 +17,7 @@ using ops::make_op;
 
 // --- Sizes --------------------------------------------------------------------------------------
 
-void shape(Call& call) {
+void convert_shape(OnnxCall& call) {
   const auto sizes = call.sizes(0);
   const auto rank = static_cast<std::int64_t>(sizes.size());
   const auto place = [&](std::int64_t at) {
@@ -25,19 +25,19 @@ void shape(Call& call) {
   };
   const auto from = place(call.integer("start", 0));
   const auto to = std::max(from, place(call.integer("end", rank)));
-  call.result(integers(Sizes(sizes.begin() + from, sizes.begin() + to)));
+  call.set_result(make_integers(Sizes(sizes.begin() + from, sizes.begin() + to)));
 }
 
-void size(Call& call) {
-  call.result(Known{.type = kInt64, .sizes = {}, .ints = {product(call.sizes(0))}});
+void convert_size(OnnxCall& call) {
+  call.set_result(Known{.type = kInt64, .sizes = {}, .ints = {compute_product(call.sizes(0))}});
 }
 
-void constant(Call& call) {
+void convert_constant(OnnxCall& call) {
   if (const auto* a = call.attribute("value"); a != nullptr) {
     const auto tensor = read_tensor(a->tensor);
     count_elements(tensor.sizes, "the tensor");
     // The contents are read where they are needed: it may be a weight.
-    call.result(Value{.type = tensor.type, .sizes = tensor.sizes, .stored = a->tensor});
+    call.set_result(Value{.type = tensor.type, .sizes = tensor.sizes, .stored = a->tensor});
     return;
   }
   const auto scalar_or_list = [&](const char* one, const char* many) -> const Attribute* {
@@ -45,9 +45,9 @@ void constant(Call& call) {
     return a != nullptr ? a : call.attribute(many);
   };
   if (const auto* a = scalar_or_list("value_int", "value_ints"); a != nullptr) {
-    auto k = integers(a->name == "value_int" ? Sizes{a->i} : a->ints);
+    auto k = make_integers(a->name == "value_int" ? Sizes{a->i} : a->ints);
     if (a->name == "value_int") k.sizes = {};
-    call.result(std::move(k));
+    call.set_result(std::move(k));
   } else if (const auto* b = scalar_or_list("value_float", "value_floats"); b != nullptr) {
     Known k{.type = kFloat};
     if (b->name == "value_float") {
@@ -56,7 +56,7 @@ void constant(Call& call) {
       k.sizes = {static_cast<std::int64_t>(b->floats.size())};
       k.reals = b->floats;
     }
-    call.result(std::move(k));
+    call.set_result(std::move(k));
   } else {
     reject("the constant has no numeric value");
   }
@@ -64,11 +64,11 @@ void constant(Call& call) {
 
 // Converts a tensor with one value everywhere. If the sizes are stored in the file, the tensor is a
 // weight without its numbers.
-void filled(Call& call) {
+void convert_fill(OnnxCall& call) {
   Value v{.type = kFloat, .fill = 0};
   if (call.op() == "ConstantOfShape") {
     if (const auto* a = call.attribute("value"); a != nullptr) {
-      const auto k = known_from(read_tensor(a->tensor));
+      const auto k = read_known(read_tensor(a->tensor));
       if (k.count() != 1) reject("value must have one element");
       v.type = k.type;
       v.fill = k.real(0);
@@ -89,15 +89,15 @@ void filled(Call& call) {
     v.sizes.insert(v.sizes.end(), extra.begin(), extra.end());
   }
   count_elements(v.sizes, "the tensor");
-  if (!real_type(v.type) && !is_whole(v.type)) {
+  if (!to_real_dtype(v.type) && !is_integer_type(v.type)) {
     reject(fmt::format("the type {} is not supported", type_name(v.type)));
   }
-  call.result(std::move(v));
+  call.set_result(std::move(v));
 }
 
 // --- Shapes -------------------------------------------------------------------------------------
 
-void reshape(Call& call) {
+void convert_reshape(OnnxCall& call) {
   const auto from = call.sizes(0);
   auto to = call.opset() < 5 ? call.integers("shape").value_or(Sizes{})
                              : call.known_integers(1, "the shape");
@@ -110,7 +110,7 @@ void reshape(Call& call) {
     }
     if (to[d] < -1) reject(fmt::format("the shape has a size of {}", to[d]));
   }
-  const auto count = product(from);
+  const auto count = compute_product(from);
   const auto open = std::ranges::count(to, -1);
   if (open > 1) reject("the shape has more than one size of -1");
   const auto known_count = [&] {
@@ -120,7 +120,7 @@ void reshape(Call& call) {
   };
   // A file for one batch size has it in its shapes, as the first size.
   const auto file_batch = call.file_batch();
-  const bool fits = open == 1 ? count % std::max<std::int64_t>(product(to) * -1, 1) == 0
+  const bool fits = open == 1 ? count % std::max<std::int64_t>(compute_product(to) * -1, 1) == 0
                               : known_count() == static_cast<double>(count);
   if (file_batch > 0 && !to.empty() && !from.empty() && to[0] > 0 && to[0] % file_batch == 0 &&
       (!fits || (open == 1 && to[0] == file_batch && from[0] == call.batch()))) {
@@ -134,8 +134,8 @@ void reshape(Call& call) {
     }
     *std::ranges::find(to, -1) = count / rest;
   }
-  if (product(to) != count) {
-    reject(fmt::format("{} elements cannot be reshaped to {}", count, product(to)),
+  if (compute_product(to) != count) {
+    reject(fmt::format("{} elements cannot be reshaped to {}", count, compute_product(to)),
            file_batch > 0
                ? "the file fixes its batch size; export it with a symbolic batch dimension"
                : "");
@@ -143,17 +143,17 @@ void reshape(Call& call) {
   call.reshape(to);
 }
 
-void flatten(Call& call) {
+void convert_flatten(OnnxCall& call) {
   const auto& from = call.sizes(0);
   const auto rank = static_cast<std::int64_t>(from.size());
   auto axis = call.integer("axis", 1);
   if (axis < -rank || axis > rank) reject(fmt::format("axis {} is out of range", axis));
   if (axis < 0) axis += rank;
-  call.reshape({product(Sizes(from.begin(), from.begin() + axis)),
-                product(Sizes(from.begin() + axis, from.end()))});
+  call.reshape({compute_product(Sizes(from.begin(), from.begin() + axis)),
+                compute_product(Sizes(from.begin() + axis, from.end()))});
 }
 
-void squeeze(Call& call) {
+void convert_squeeze(OnnxCall& call) {
   const auto from = call.sizes(0);
   const auto axes = call.integers_or_input("axes", 1);
   std::vector<bool> gone(from.size());
@@ -167,7 +167,7 @@ void squeeze(Call& call) {
   call.reshape(to);
 }
 
-void unsqueeze(Call& call) {
+void convert_unsqueeze(OnnxCall& call) {
   const auto from = call.sizes(0);
   const auto axes = call.integers_or_input("axes", 1);
   if (!axes) reject("axes are missing");
@@ -184,7 +184,7 @@ void unsqueeze(Call& call) {
   call.reshape(to);
 }
 
-void expand(Call& call) {
+void convert_expand(OnnxCall& call) {
   const auto from = call.sizes(0);
   auto to = call.known_integers(1, "the shape");
   if (call.file_batch() == 1 && to.size() >= from.size() && !from.empty() && to[0] == 1 &&
@@ -197,13 +197,13 @@ void expand(Call& call) {
     if (to[fresh + d] == 1) to[fresh + d] = from[d];
   }
   if (to == from) {
-    call.identity();
+    call.alias_input();
   } else {
-    call.move(make_op(ops::kExpand, ops::Reshape{to}));
+    call.apply_move(make_op(ops::kExpand, ops::Reshape{to}));
   }
 }
 
-void tile(Call& call) {
+void convert_tile(OnnxCall& call) {
   const auto from = call.sizes(0);
   const auto times = call.known_integers(1, "the repeats");
   if (times.size() != from.size()) reject("the number of repeats differs from the rank");
@@ -220,28 +220,28 @@ void tile(Call& call) {
     to.push_back(from[d] * times[d]);
   }
   if (to == from) {
-    call.identity();
+    call.alias_input();
     return;
   }
-  const auto wide =
-      call.add(make_op(ops::kExpand, ops::Reshape{copied}), {call.reshaped(call.tensor(0), apart)});
-  call.result(make_op(ops::kReshape, ops::Reshape{to}), {wide});
+  const auto wide = call.add(make_op(ops::kExpand, ops::Reshape{copied}),
+                             {call.add_reshape(call.tensor(0), apart)});
+  call.set_result(make_op(ops::kReshape, ops::Reshape{to}), {wide});
 }
 
-void transpose(Call& call) {
+void convert_transpose(OnnxCall& call) {
   const auto rank = call.rank(0);
   Sizes perm(rank);
   for (std::size_t d = 0; d < rank; ++d) perm[d] = static_cast<std::int64_t>(rank - 1 - d);
   perm = call.integers("perm").value_or(perm);
   if (std::ranges::is_sorted(perm) && perm.size() == rank) {
-    call.identity();
+    call.alias_input();
   } else {
-    call.move(make_op(ops::kTranspose, ops::Transpose{perm}));
+    call.apply_move(make_op(ops::kTranspose, ops::Transpose{perm}));
   }
 }
 
 // Moves blocks of pixels to channels, or back.
-void depth_and_space(Call& call) {
+void convert_depth_and_space(OnnxCall& call) {
   const bool to_space = call.op() == "DepthToSpace";
   const bool crd = to_space && call.text("mode", "DCR") == "CRD";
   const auto block = call.integer("blocksize", 0);
@@ -262,12 +262,12 @@ void depth_and_space(Call& call) {
     to = {s[0], depth, s[2] * block, s[3] * block};
   }
   const auto turned = call.add(make_op(ops::kTranspose, ops::Transpose{perm}),
-                               {call.reshaped(call.tensor(0), apart)});
-  call.result(make_op(ops::kReshape, ops::Reshape{to}), {turned});
+                               {call.add_reshape(call.tensor(0), apart)});
+  call.set_result(make_op(ops::kReshape, ops::Reshape{to}), {turned});
 }
 
 // Converts an If whose condition is known: only one branch is converted.
-void branch(Call& call) {
+void convert_if(OnnxCall& call) {
   const auto condition = call.known_scalar(0);
   const auto* yes = call.attribute("then_branch");
   const auto* no = call.attribute("else_branch");
@@ -280,21 +280,21 @@ void branch(Call& call) {
 
 ConverterList shape_converters() {
   return {
-      {"Constant", constant},
-      {"ConstantFill", filled},
-      {"ConstantOfShape", filled},
-      {"Expand", expand},
-      {"DepthToSpace", depth_and_space},
-      {"SpaceToDepth", depth_and_space},
-      {"Flatten", flatten},
-      {"If", branch},
-      {"Reshape", reshape},
-      {"Shape", shape},
-      {"Size", size},
-      {"Squeeze", squeeze},
-      {"Tile", tile},
-      {"Transpose", transpose},
-      {"Unsqueeze", unsqueeze},
+      {"Constant", convert_constant},
+      {"ConstantFill", convert_fill},
+      {"ConstantOfShape", convert_fill},
+      {"Expand", convert_expand},
+      {"DepthToSpace", convert_depth_and_space},
+      {"SpaceToDepth", convert_depth_and_space},
+      {"Flatten", convert_flatten},
+      {"If", convert_if},
+      {"Reshape", convert_reshape},
+      {"Shape", convert_shape},
+      {"Size", convert_size},
+      {"Squeeze", convert_squeeze},
+      {"Tile", convert_tile},
+      {"Transpose", convert_transpose},
+      {"Unsqueeze", convert_unsqueeze},
   };
 }
 

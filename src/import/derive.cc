@@ -25,12 +25,12 @@ bool is_one_of(std::string_view op, std::span<const std::string_view> list) {
 }
 
 // Returns whether operand `i` is computed from integers and constants.
-bool is_from_whole(Call& call, std::size_t i) {
+bool is_from_whole(OnnxCall& call, std::size_t i) {
   const auto& v = call.value(i);
   return !v.fed.empty() || v.from_whole || call.is_known(i);
 }
 
-Sizes stretched(Call& call) {
+Sizes compute_broadcast_sizes(OnnxCall& call) {
   Sizes out;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
     if (call.has(i)) out = broadcast_sizes(out, call.sizes(i));
@@ -38,7 +38,7 @@ Sizes stretched(Call& call) {
   return out;
 }
 
-Sizes reduced(Call& call) {
+Sizes compute_reduced_sizes(OnnxCall& call) {
   const bool arg = call.op().starts_with("Arg");
   const bool keep = call.integer("keepdims", 1) != 0;
   Sizes axes =
@@ -53,7 +53,7 @@ Sizes reduced(Call& call) {
   return out;
 }
 
-Sizes repeated(Call& call) {
+Sizes compute_tiled_sizes(OnnxCall& call) {
   auto out = call.sizes(0);
   const auto times = call.known_integers(1, "the repeats");
   if (times.size() != out.size()) reject("the number of repeats differs from the rank");
@@ -67,7 +67,7 @@ Sizes repeated(Call& call) {
 }
 
 // Returns the sizes of a GatherND or GatherElements.
-Sizes gathered(Call& call) {
+Sizes compute_gathered_sizes(OnnxCall& call) {
   const auto& at = call.sizes(1);
   if (call.op() == "GatherElements") {
     call.attribute("axis");
@@ -85,7 +85,7 @@ Sizes gathered(Call& call) {
   return out;
 }
 
-Sizes joined(Call& call) {
+Sizes compute_concat_sizes(OnnxCall& call) {
   auto out = call.sizes(0);
   const auto axis = call.axis(call.integer("axis", 1), out.size());
   for (std::size_t i = 1; i < call.inputs(); ++i) {
@@ -97,7 +97,7 @@ Sizes joined(Call& call) {
 
 }  // namespace
 
-bool derive(Call& call) {
+bool derive(OnnxCall& call) {
   const auto op = call.op();
   const bool truth = is_one_of(op, kTruths);
   const bool choice = op == "Where";
@@ -113,15 +113,15 @@ bool derive(Call& call) {
   const auto& first = call.value(0);
   if (op == "Cast") {
     const auto to = static_cast<std::int32_t>(call.integer("to", 0));
-    if (!first.from_whole || !first.node || !is_whole(to)) return false;
-    call.derived(to, first.sizes);
+    if (!first.from_whole || !first.node || !is_integer_type(to)) return false;
+    call.set_derived_input(to, first.sizes);
     return true;
   }
   const auto type = truth                   ? std::int32_t{kBool}
                     : op.starts_with("Arg") ? std::int32_t{kInt64}
                     : choice && call.has(1) ? call.value(1).type
                                             : first.type;
-  if (!is_whole(type)) return false;
+  if (!is_integer_type(type)) return false;
   bool any = false;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
     if (!call.has(i)) continue;
@@ -130,14 +130,14 @@ bool derive(Call& call) {
   }
   if (!any) return false;
   for (const char* name : {"exclusive", "reverse", "fmod", "direction"}) call.attribute(name);
-  auto sizes = reduction        ? reduced(call)
-               : concat         ? joined(call)
-               : tile           ? repeated(call)
-               : gather         ? gathered(call)
+  auto sizes = reduction        ? compute_reduced_sizes(call)
+               : concat         ? compute_concat_sizes(call)
+               : tile           ? compute_tiled_sizes(call)
+               : gather         ? compute_gathered_sizes(call)
                : op == "CumSum" ? call.sizes(0)
-                                : stretched(call);
+                                : compute_broadcast_sizes(call);
   count_elements(sizes, "the result");
-  call.derived(type, std::move(sizes));
+  call.set_derived_input(type, std::move(sizes));
   return true;
 }
 

@@ -5,32 +5,32 @@
 #include <cmath>
 #include <functional>
 
-#include "import/fold.h"
+#include "import/constant_folding.h"
 
 namespace tandem::import {
 
 // Computes with unsigned numbers, so that integers wrap around as in ONNX's implementations.
 template <class F>
-std::int64_t wrapping(std::int64_t a, std::int64_t b, F f) {
+std::int64_t compute_with_wraparound(std::int64_t a, std::int64_t b, F f) {
   return static_cast<std::int64_t>(f(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
 }
 
-std::int64_t whole_result(std::string_view op, std::int64_t a, std::int64_t b) {
-  if (op == "Add") return wrapping(a, b, std::plus<>());
-  if (op == "Sub") return wrapping(a, b, std::minus<>());
-  if (op == "Mul") return wrapping(a, b, std::multiplies<>());
+std::int64_t evaluate_integer_op(std::string_view op, std::int64_t a, std::int64_t b) {
+  if (op == "Add") return compute_with_wraparound(a, b, std::plus<>());
+  if (op == "Sub") return compute_with_wraparound(a, b, std::minus<>());
+  if (op == "Mul") return compute_with_wraparound(a, b, std::multiplies<>());
   if (op == "Min") return std::min(a, b);
   if (op == "Max") return std::max(a, b);
   if (op == "Pow") return to_integer(std::pow(static_cast<double>(a), static_cast<double>(b)));
   if (b == 0) reject("an integer division by zero");
-  if (b == -1) return op == "Div" ? wrapping(0, a, std::minus<>()) : 0;
+  if (b == -1) return op == "Div" ? compute_with_wraparound(0, a, std::minus<>()) : 0;
   if (op == "Div") return a / b;
   if (op == "Remainder") return a % b;
   const auto rest = a % b;  // Mod: the result has the sign of the divisor
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-double real_result(std::string_view op, double a, double b) {
+double evaluate_real_op(std::string_view op, double a, double b) {
   if (op == "Add") return a + b;
   if (op == "Sub") return a - b;
   if (op == "Mul") return a * b;
@@ -43,26 +43,26 @@ double real_result(std::string_view op, double a, double b) {
 
 namespace {
 
-Known arithmetic_of_two(Call& call, std::string_view op, const Known& a, const Known& b) {
+Known fold_arithmetic_pair(OnnxCall& call, std::string_view op, const Known& a, const Known& b) {
   const auto sizes = broadcast_sizes(a.sizes, b.sizes);
   const auto x = broadcast(call, a, sizes);
   const auto y = broadcast(call, b, sizes);
   Known out{.type = a.type, .sizes = sizes};
   for (std::size_t i = 0; i < x.count(); ++i) {
-    if (x.whole() && y.whole()) {
-      out.ints.push_back(whole_result(op, x.ints[i], y.ints[i]));
+    if (x.has_integers() && y.has_integers()) {
+      out.ints.push_back(evaluate_integer_op(op, x.ints[i], y.ints[i]));
     } else {
-      push(out, real_result(op, x.real(i), y.real(i)));
+      push(out, evaluate_real_op(op, x.real(i), y.real(i)));
     }
   }
   return out;
 }
 
-Known arithmetic(Call& call, const Operands& in) {
+Known fold_arithmetic(OnnxCall& call, const Operands& in) {
   const auto op = call.op() == "Mod" && call.integer("fmod", 0) != 0 ? "Remainder" : call.op();
-  Known out = operand(in, 0);
+  Known out = get_operand(in, 0);
   for (std::size_t i = 1; i < in.size(); ++i)
-    out = arithmetic_of_two(call, op, out, operand(in, i));
+    out = fold_arithmetic_pair(call, op, out, get_operand(in, i));
   return out;
 }
 
@@ -77,28 +77,29 @@ bool compare(std::string_view op, double a, double b) {
   return (a != 0) != (b != 0);  // Xor
 }
 
-Known comparison(Call& call, const Operands& in) {
-  const auto sizes = broadcast_sizes(operand(in, 0).sizes, operand(in, 1).sizes);
+Known fold_comparison(OnnxCall& call, const Operands& in) {
+  const auto sizes = broadcast_sizes(get_operand(in, 0).sizes, get_operand(in, 1).sizes);
   const auto x = broadcast(call, *in[0], sizes);
   const auto y = broadcast(call, *in[1], sizes);
   Known out{.type = kBool, .sizes = sizes};
   for (std::size_t i = 0; i < x.count(); ++i) {
-    const bool exact = x.whole() && y.whole() && call.op() == "Equal";
+    const bool exact = x.has_integers() && y.has_integers() && call.op() == "Equal";
     out.ints.push_back(exact ? x.ints[i] == y.ints[i] : compare(call.op(), x.real(i), y.real(i)));
   }
   return out;
 }
 
-Known where(Call& call, const Operands& in) {
-  const auto sizes = broadcast_sizes(broadcast_sizes(operand(in, 0).sizes, operand(in, 1).sizes),
-                                     operand(in, 2).sizes);
+Known fold_where(OnnxCall& call, const Operands& in) {
+  const auto sizes =
+      broadcast_sizes(broadcast_sizes(get_operand(in, 0).sizes, get_operand(in, 1).sizes),
+                      get_operand(in, 2).sizes);
   const auto condition = broadcast(call, *in[0], sizes);
   const auto x = broadcast(call, *in[1], sizes);
   const auto y = broadcast(call, *in[2], sizes);
   Known out{.type = x.type, .sizes = sizes};
   for (std::size_t i = 0; i < x.count(); ++i) {
     const auto& from = condition.real(i) != 0 ? x : y;
-    if (from.whole() == out.whole()) {
+    if (from.has_integers() == out.has_integers()) {
       copy_element(from, i, out);
     } else {
       push(out, from.real(i));
@@ -107,7 +108,7 @@ Known where(Call& call, const Operands& in) {
   return out;
 }
 
-double unary_result(std::string_view op, double x) {
+double evaluate_unary_op(std::string_view op, double x) {
   if (op == "Neg") return -x;
   if (op == "Abs") return std::abs(x);
   if (op == "Floor") return std::floor(x);
@@ -122,22 +123,22 @@ double unary_result(std::string_view op, double x) {
   return x == 0 ? 1 : 0;  // Not
 }
 
-Known unary(Call& call, const Operands& in) {
-  Known out = operand(in, 0);
-  for (auto& x : out.ints) x = to_integer(unary_result(call.op(), static_cast<double>(x)));
-  for (auto& x : out.reals) x = unary_result(call.op(), x);
+Known fold_unary(OnnxCall& call, const Operands& in) {
+  Known out = get_operand(in, 0);
+  for (auto& x : out.ints) x = to_integer(evaluate_unary_op(call.op(), static_cast<double>(x)));
+  for (auto& x : out.reals) x = evaluate_unary_op(call.op(), x);
   return out;
 }
 
 }  // namespace
 
-Known known_cast(const Known& k, std::int32_t to) {
-  if (!real_type(to) && !is_whole(to)) {
+Known cast_known(const Known& k, std::int32_t to) {
+  if (!to_real_dtype(to) && !is_integer_type(to)) {
     reject(fmt::format("a cast to {} is not supported", type_name(to)));
   }
   Known out{.type = to, .sizes = k.sizes};
   for (std::size_t i = 0; i < k.count(); ++i) {
-    if (k.whole() && out.whole()) {
+    if (k.has_integers() && out.has_integers()) {
       out.ints.push_back(to == kBool ? k.ints[i] != 0 : k.ints[i]);
     } else {
       push(out, to == kBool ? static_cast<double>(k.real(i) != 0) : k.real(i));
@@ -148,49 +149,49 @@ Known known_cast(const Known& k, std::int32_t to) {
 
 namespace {
 
-Known cast(Call& call, const Operands& in) {
-  return known_cast(operand(in, 0), static_cast<std::int32_t>(call.integer("to", kFloat)));
+Known fold_cast(OnnxCall& call, const Operands& in) {
+  return cast_known(get_operand(in, 0), static_cast<std::int32_t>(call.integer("to", kFloat)));
 }
 
-Known cast_like(Call&, const Operands& in) {
-  return known_cast(operand(in, 0), operand(in, 1).type);
+Known fold_cast_like(OnnxCall&, const Operands& in) {
+  return cast_known(get_operand(in, 0), get_operand(in, 1).type);
 }
 
 }  // namespace
 
-Folders elementwise_folders() {
+FoldFunctions elementwise_fold_functions() {
   return {
-      {"Abs", unary},
-      {"Add", arithmetic},
-      {"And", comparison},
-      {"Cast", cast},
-      {"CastLike", cast_like},
-      {"Ceil", unary},
-      {"Cos", unary},
-      {"Div", arithmetic},
-      {"Equal", comparison},
-      {"Exp", unary},
-      {"Floor", unary},
-      {"Greater", comparison},
-      {"GreaterOrEqual", comparison},
-      {"Less", comparison},
-      {"LessOrEqual", comparison},
-      {"Log", unary},
-      {"Max", arithmetic},
-      {"Min", arithmetic},
-      {"Mod", arithmetic},
-      {"Mul", arithmetic},
-      {"Neg", unary},
-      {"Not", unary},
-      {"Or", comparison},
-      {"Pow", arithmetic},
-      {"Reciprocal", unary},
-      {"Round", unary},
-      {"Sin", unary},
-      {"Sqrt", unary},
-      {"Sub", arithmetic},
-      {"Where", where},
-      {"Xor", comparison},
+      {"Abs", fold_unary},
+      {"Add", fold_arithmetic},
+      {"And", fold_comparison},
+      {"Cast", fold_cast},
+      {"CastLike", fold_cast_like},
+      {"Ceil", fold_unary},
+      {"Cos", fold_unary},
+      {"Div", fold_arithmetic},
+      {"Equal", fold_comparison},
+      {"Exp", fold_unary},
+      {"Floor", fold_unary},
+      {"Greater", fold_comparison},
+      {"GreaterOrEqual", fold_comparison},
+      {"Less", fold_comparison},
+      {"LessOrEqual", fold_comparison},
+      {"Log", fold_unary},
+      {"Max", fold_arithmetic},
+      {"Min", fold_arithmetic},
+      {"Mod", fold_arithmetic},
+      {"Mul", fold_arithmetic},
+      {"Neg", fold_unary},
+      {"Not", fold_unary},
+      {"Or", fold_comparison},
+      {"Pow", fold_arithmetic},
+      {"Reciprocal", fold_unary},
+      {"Round", fold_unary},
+      {"Sin", fold_unary},
+      {"Sqrt", fold_unary},
+      {"Sub", fold_arithmetic},
+      {"Where", fold_where},
+      {"Xor", fold_comparison},
   };
 }
 

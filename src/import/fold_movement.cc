@@ -6,33 +6,33 @@
 #include <limits>
 #include <numeric>
 
-#include "import/fold.h"
+#include "import/constant_folding.h"
 
 namespace tandem::import {
 
 namespace {
 
-std::size_t checked_axis(Call& call, std::int64_t axis, const Known& k) {
+std::size_t resolve_axis(OnnxCall& call, std::int64_t axis, const Known& k) {
   return call.axis(axis, k.sizes.size());
 }
 
-Known with_sizes(const Known& k, Sizes sizes) {
+Known replace_sizes(const Known& k, Sizes sizes) {
   Known out = k;
   out.sizes = std::move(sizes);
   return out;
 }
 
-Known gather(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
-  const auto& index = operand(in, 1);
-  if (!index.whole()) reject("the indices must be integers");
-  const auto axis = checked_axis(call, call.integer("axis", 0), k);
+Known fold_gather(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
+  const auto& index = get_operand(in, 1);
+  if (!index.has_integers()) reject("the indices must be integers");
+  const auto axis = resolve_axis(call, call.integer("axis", 0), k);
   Sizes sizes(k.sizes.begin(), k.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
   sizes.insert(sizes.end(), index.sizes.begin(), index.sizes.end());
   sizes.insert(sizes.end(), k.sizes.begin() + static_cast<std::ptrdiff_t>(axis) + 1, k.sizes.end());
   Known out{.type = k.type, .sizes = sizes};
-  if (count_of(call, sizes) == 0) return out;
-  const auto behind = strides_of(k.sizes)[axis];
+  if (count_and_charge(call, sizes) == 0) return out;
+  const auto behind = compute_strides(k.sizes)[axis];
   const auto along = k.sizes[axis];
   if (along == 0) reject("the dimension to gather from is empty");
   const auto blocks = k.count() / (behind * static_cast<std::size_t>(along));
@@ -49,14 +49,14 @@ Known gather(Call& call, const Operands& in) {
   return out;
 }
 
-Known concat(Call& call, const Operands& in) {
-  const auto& first = operand(in, 0);
-  const auto axis = checked_axis(call, call.integer("axis", 1), first);
+Known fold_concat(OnnxCall& call, const Operands& in) {
+  const auto& first = get_operand(in, 0);
+  const auto axis = resolve_axis(call, call.integer("axis", 1), first);
   Known out{.type = first.type, .sizes = first.sizes};
   out.sizes[axis] = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const auto& k = operand(in, i);
-    if (k.sizes.size() != first.sizes.size() || k.whole() != first.whole()) {
+    const auto& k = get_operand(in, i);
+    if (k.sizes.size() != first.sizes.size() || k.has_integers() != first.has_integers()) {
       reject("the inputs differ in rank or type");
     }
     for (std::size_t d = 0; d < k.sizes.size(); ++d) {
@@ -64,7 +64,7 @@ Known concat(Call& call, const Operands& in) {
     }
     out.sizes[axis] += k.sizes[axis];
   }
-  if (count_of(call, out.sizes) == 0) return out;
+  if (count_and_charge(call, out.sizes) == 0) return out;
   std::size_t blocks = 1;
   for (std::size_t d = 0; d < axis; ++d) blocks *= static_cast<std::size_t>(first.sizes[d]);
   for (std::size_t b = 0; b < blocks; ++b) {
@@ -76,8 +76,8 @@ Known concat(Call& call, const Operands& in) {
   return out;
 }
 
-Known slice(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
+Known fold_slice(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
   const auto list = [&](const char* name, std::size_t i) -> std::optional<Sizes> {
     if (auto given = call.integers(name)) return given;
     if (i < in.size() && in[i]) return in[i]->ints;
@@ -97,10 +97,10 @@ Known slice(Call& call, const Operands& in) {
   }
   auto sizes = k.sizes;
   std::vector<std::int64_t> strides;
-  for (auto s : strides_of(k.sizes)) strides.push_back(static_cast<std::int64_t>(s));
+  for (auto s : compute_strides(k.sizes)) strides.push_back(static_cast<std::int64_t>(s));
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    const auto d = checked_axis(call, (*axes)[i], k);
+    const auto d = resolve_axis(call, (*axes)[i], k);
     const auto size = k.sizes[d];
     const auto step = steps[i];
     if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) reject("a step is 0");
@@ -118,12 +118,12 @@ Known slice(Call& call, const Operands& in) {
     strides[d] *= sizes[d] == 1 ? 1 : step;
   }
   if (count_elements(sizes, "the result") == 0) return {.type = k.type, .sizes = sizes};
-  return strided(call, k, sizes, begin, strides);
+  return copy_strided(call, k, sizes, begin, strides);
 }
 
-Known range(Call& call, const Operands& in) {
-  const auto& start = operand(in, 0);
-  if (start.count() != 1 || operand(in, 1).count() != 1 || operand(in, 2).count() != 1) {
+Known fold_range(OnnxCall& call, const Operands& in) {
+  const auto& start = get_operand(in, 0);
+  if (start.count() != 1 || get_operand(in, 1).count() != 1 || get_operand(in, 2).count() != 1) {
     reject("start, limit and delta must be scalars");
   }
   const double step = in[2]->real(0);
@@ -131,25 +131,25 @@ Known range(Call& call, const Operands& in) {
   const double steps = std::ceil((in[1]->real(0) - start.real(0)) / step);
   const double count = std::isfinite(steps) ? std::max(0.0, std::min(steps, 0x1p40)) : 0;
   Known out{.type = start.type, .sizes = {static_cast<std::int64_t>(count)}};
-  const auto n = count_of(call, out.sizes);
+  const auto n = count_and_charge(call, out.sizes);
   for (std::size_t i = 0; i < n; ++i) push(out, start.real(0) + static_cast<double>(i) * step);
   return out;
 }
 
-Known expand(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
-  return broadcast(call, k, broadcast_sizes(k.sizes, operand(in, 1).ints));
+Known fold_expand(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
+  return broadcast(call, k, broadcast_sizes(k.sizes, get_operand(in, 1).ints));
 }
 
-Known tile(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
-  const auto& times = operand(in, 1).ints;
+Known fold_tile(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
+  const auto& times = get_operand(in, 1).ints;
   if (times.size() != k.sizes.size()) reject("the number of repeats differs from the rank");
   // Tiles [a, b] as [ta, a, tb, b], with strides of 0 along the new dimensions.
   Sizes sizes;
   Sizes joined;
   std::vector<std::int64_t> strides;
-  const auto own = strides_of(k.sizes);
+  const auto own = compute_strides(k.sizes);
   for (std::size_t d = 0; d < times.size(); ++d) {
     if (times[d] < 0 || times[d] > (std::int64_t{1} << 40U))
       reject("a repeat count is out of range");
@@ -157,33 +157,33 @@ Known tile(Call& call, const Operands& in) {
     strides.insert(strides.end(), {0, static_cast<std::int64_t>(own[d])});
     joined.push_back(times[d] * k.sizes[d]);
   }
-  return with_sizes(strided(call, k, sizes, 0, strides), joined);
+  return replace_sizes(copy_strided(call, k, sizes, 0, strides), joined);
 }
 
-Known transpose(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
+Known fold_transpose(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
   Sizes perm(k.sizes.size());
   for (std::size_t d = 0; d < perm.size(); ++d) {
     perm[d] = static_cast<std::int64_t>(perm.size() - 1 - d);
   }
   perm = call.integers("perm").value_or(perm);
   if (perm.size() != k.sizes.size()) reject("the length of perm differs from the rank");
-  const auto own = strides_of(k.sizes);
+  const auto own = compute_strides(k.sizes);
   Sizes sizes;
   std::vector<std::int64_t> strides;
   for (auto p : perm) {
-    const auto d = checked_axis(call, p, k);
+    const auto d = resolve_axis(call, p, k);
     sizes.push_back(k.sizes[d]);
     strides.push_back(static_cast<std::int64_t>(own[d]));
   }
   if (count_elements(sizes, "the result") != static_cast<std::int64_t>(k.count())) {
     reject("perm contains a dimension twice");
   }
-  return strided(call, k, sizes, 0, strides);
+  return copy_strided(call, k, sizes, 0, strides);
 }
 
-Known trilu(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
+Known fold_trilu(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
   if (k.sizes.size() < 2) reject("the input must have at least 2 dimensions");
   const bool upper = call.integer("upper", 1) != 0;
   const std::int64_t diagonal = in.size() > 1 && in[1] && !in[1]->ints.empty() ? in[1]->ints[0] : 0;
@@ -195,13 +195,13 @@ Known trilu(Call& call, const Operands& in) {
     const auto at = static_cast<std::int64_t>(i);
     const auto above = at % columns - at / columns % rows - diagonal;
     if (upper ? above >= 0 : above <= 0) continue;
-    out.whole() ? static_cast<void>(out.ints[i] = 0) : static_cast<void>(out.reals[i] = 0);
+    out.has_integers() ? static_cast<void>(out.ints[i] = 0) : static_cast<void>(out.reals[i] = 0);
   }
   return out;
 }
 
-Known non_zero(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
+Known fold_non_zero(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < k.count(); ++i) {
     if (k.real(i) != 0) found.push_back(i);
@@ -209,8 +209,8 @@ Known non_zero(Call& call, const Operands& in) {
   Known out{.type = kInt64,
             .sizes = {static_cast<std::int64_t>(k.sizes.size()),
                       static_cast<std::int64_t>(found.size())}};
-  count_of(call, out.sizes);
-  const auto strides = strides_of(k.sizes);
+  count_and_charge(call, out.sizes);
+  const auto strides = compute_strides(k.sizes);
   for (std::size_t d = 0; d < k.sizes.size(); ++d) {
     for (auto i : found) {
       out.ints.push_back(
@@ -220,15 +220,16 @@ Known non_zero(Call& call, const Operands& in) {
   return out;
 }
 
-Known identity(Call&, const Operands& in) { return operand(in, 0); }
+Known fold_identity(OnnxCall&, const Operands& in) { return get_operand(in, 0); }
 
 }  // namespace
 
-Folders movement_folders() {
+FoldFunctions movement_fold_functions() {
   return {
-      {"Concat", concat},       {"Expand", expand}, {"Gather", gather}, {"Identity", identity},
-      {"NonZero", non_zero},    {"Range", range},   {"Slice", slice},   {"Tile", tile},
-      {"Transpose", transpose}, {"Trilu", trilu},
+      {"Concat", fold_concat},     {"Expand", fold_expand},    {"Gather", fold_gather},
+      {"Identity", fold_identity}, {"NonZero", fold_non_zero}, {"Range", fold_range},
+      {"Slice", fold_slice},       {"Tile", fold_tile},        {"Transpose", fold_transpose},
+      {"Trilu", fold_trilu},
   };
 }
 

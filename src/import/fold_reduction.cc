@@ -3,14 +3,14 @@
 
 #include <functional>
 
-#include "import/fold.h"
+#include "import/constant_folding.h"
 
 namespace tandem::import {
 
 namespace {
 
-Known reduce(Call& call, const Operands& in) {
-  const auto& k = operand(in, 0);
+Known fold_reduce(OnnxCall& call, const Operands& in) {
+  const auto& k = get_operand(in, 0);
   const bool keep = call.integer("keepdims", 1) != 0;
   auto axes = call.integers("axes").value_or(in.size() > 1 && in[1] ? in[1]->ints : Sizes{});
   const bool none = axes.empty() && call.integer("noop_with_empty_axes", 0) != 0;
@@ -23,12 +23,12 @@ Known reduce(Call& call, const Operands& in) {
     kept_sizes.push_back(reduced[d] ? 1 : k.sizes[d]);
     if (!reduced[d] || keep) sizes.push_back(kept_sizes.back());
   }
-  const auto strides = strides_of(kept_sizes);
+  const auto strides = compute_strides(kept_sizes);
   Known out{.type = k.type, .sizes = sizes};
-  const auto n = count_of(call, sizes);
+  const auto n = count_and_charge(call, sizes);
   const auto op = call.op().substr(std::string_view("Reduce").size());
   const auto step = op == "Prod" ? "Mul" : op == "Sum" ? "Add" : op;
-  out.whole() ? out.ints.resize(n) : out.reals.resize(n);
+  out.has_integers() ? out.ints.resize(n) : out.reals.resize(n);
   std::vector<bool> seen(n);
   for (std::size_t i = 0; i < k.count(); ++i) {
     std::size_t at = 0;
@@ -38,29 +38,29 @@ Known reduce(Call& call, const Operands& in) {
       if (!reduced[d]) at += rest % size * strides[d];
       rest /= size;
     }
-    if (k.whole()) {
-      out.ints[at] = seen[at] ? whole_result(step, out.ints[at], k.ints[i]) : k.ints[i];
+    if (k.has_integers()) {
+      out.ints[at] = seen[at] ? evaluate_integer_op(step, out.ints[at], k.ints[i]) : k.ints[i];
     } else {
-      out.reals[at] = seen[at] ? real_result(step, out.reals[at], k.reals[i]) : k.reals[i];
+      out.reals[at] = seen[at] ? evaluate_real_op(step, out.reals[at], k.reals[i]) : k.reals[i];
     }
     seen[at] = true;
   }
   return out;
 }
 
-Known cumulative_sum(Call& call, const Operands& in) {
-  Known out = operand(in, 0);
+Known fold_cumulative_sum(OnnxCall& call, const Operands& in) {
+  Known out = get_operand(in, 0);
   if (call.integer("exclusive", 0) != 0 || call.integer("reverse", 0) != 0) {
     reject("exclusive and reverse are not supported");
   }
-  if (operand(in, 1).count() != 1) reject("the axis must be a scalar");
+  if (get_operand(in, 1).count() != 1) reject("the axis must be a scalar");
   const auto axis = call.axis(to_integer(in[1]->real(0)), out.sizes.size());
-  const auto behind = strides_of(out.sizes)[axis];
+  const auto behind = compute_strides(out.sizes)[axis];
   const auto size = static_cast<std::size_t>(out.sizes[axis]);
   for (std::size_t i = 0; i < out.count(); ++i) {
     if (i / behind % size == 0) continue;
-    if (out.whole()) {
-      out.ints[i] = whole_result("Add", out.ints[i], out.ints[i - behind]);
+    if (out.has_integers()) {
+      out.ints[i] = evaluate_integer_op("Add", out.ints[i], out.ints[i - behind]);
     } else {
       out.reals[i] += out.reals[i - behind];
     }
@@ -69,10 +69,10 @@ Known cumulative_sum(Call& call, const Operands& in) {
 }
 
 // Multiplies matrices; leading dimensions are broadcast.
-Known matmul(Call& call, const Operands& in) {
-  const auto& a = operand(in, 0);
-  const auto& b = operand(in, 1);
-  if (a.sizes.size() < 2 || b.sizes.size() < 2 || a.whole() || b.whole()) {
+Known fold_matmul(OnnxCall& call, const Operands& in) {
+  const auto& a = get_operand(in, 0);
+  const auto& b = get_operand(in, 1);
+  if (a.sizes.size() < 2 || b.sizes.size() < 2 || a.has_integers() || b.has_integers()) {
     reject("constant operands must be floating-point matrices");
   }
   const auto rows = a.sizes[a.sizes.size() - 2];
@@ -91,7 +91,7 @@ Known matmul(Call& call, const Operands& in) {
   const auto x = broadcast(call, a, whole(rows, inner));
   const auto y = broadcast(call, b, whole(inner, columns));
   Known out{.type = a.type, .sizes = whole(rows, columns)};
-  count_of(call, out.sizes);
+  count_and_charge(call, out.sizes);
   call.charge(count_elements(whole(rows, columns * inner), "the product"));
   const auto blocks = count_elements(front, "the product");
   for (std::int64_t block = 0; block < blocks; ++block) {
@@ -111,10 +111,10 @@ Known matmul(Call& call, const Operands& in) {
 
 }  // namespace
 
-Folders reduction_folders() {
+FoldFunctions reduction_fold_functions() {
   return {
-      {"CumSum", cumulative_sum}, {"MatMul", matmul},     {"ReduceMax", reduce},
-      {"ReduceMin", reduce},      {"ReduceProd", reduce}, {"ReduceSum", reduce},
+      {"CumSum", fold_cumulative_sum}, {"MatMul", fold_matmul},     {"ReduceMax", fold_reduce},
+      {"ReduceMin", fold_reduce},      {"ReduceProd", fold_reduce}, {"ReduceSum", fold_reduce},
   };
 }
 

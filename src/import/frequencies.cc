@@ -14,23 +14,23 @@ constexpr std::array<std::string_view, 14> kPassing = {
     "Cast", "Concat",  "Einsum", "Expand",  "Gather", "Identity",  "MatMul",
     "Mul",  "Reshape", "Slice",  "Squeeze", "Tile",   "Transpose", "Unsqueeze"};
 
-bool is_wave(const Node& node) { return node.op == "Sin" || node.op == "Cos"; }
+bool is_sine_or_cosine(const NodeProto& node) { return node.op == "Sin" || node.op == "Cos"; }
 
 bool is_vector(const Sizes& sizes) {
   return std::ranges::count_if(sizes, [](auto size) { return size != 1; }) <= 1;
 }
 
 // Returns all tensors that depend on a layer's weights or an image.
-std::unordered_set<std::string_view> find_others(const Model& model,
-                                                 const std::vector<Node>& nodes) {
+std::unordered_set<std::string_view> find_activations(const ModelProto& model,
+                                                      const std::vector<NodeProto>& nodes) {
   std::unordered_set<std::string_view> others;
   for (auto message : model.inputs) {
     const auto info = read_value_info(message);
-    if (real_type(info.type) && info.shape.size() > 1) others.insert(info.name);
+    if (to_real_dtype(info.type) && info.shape.size() > 1) others.insert(info.name);
   }
   for (auto message : model.initializers) {
     const auto tensor = read_tensor(message);
-    if (real_type(tensor.type) && !is_vector(tensor.sizes)) others.insert(tensor.name);
+    if (to_real_dtype(tensor.type) && !is_vector(tensor.sizes)) others.insert(tensor.name);
     if (is_vector(tensor.sizes)) others.erase(tensor.name);
   }
   for (const auto& node : nodes) {
@@ -43,18 +43,19 @@ std::unordered_set<std::string_view> find_others(const Model& model,
   return others;
 }
 
-std::unordered_set<std::string_view> find(const Model& model) {
-  std::vector<Node> nodes;
+std::unordered_set<std::string_view> search_frequencies(const ModelProto& model) {
+  std::vector<NodeProto> nodes;
   bool waves = false;
-  for (auto message : model.nodes) waves = waves || is_wave(read_node(message));
+  for (auto message : model.nodes) waves = waves || is_sine_or_cosine(read_node(message));
   if (!waves) return {};
   for (auto message : model.nodes) nodes.push_back(read_node(message));
-  const auto others = find_others(model, nodes);
+  const auto others = find_activations(model, nodes);
   // Walks backward and keeps the tensors that only waves of positions use.
   std::unordered_map<std::string_view, bool> alone;
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
     if (node->op == "Shape" || node->outputs.empty()) continue;
-    bool wave = is_wave(*node) && !node->inputs.empty() && !others.contains(node->inputs[0]);
+    bool wave =
+        is_sine_or_cosine(*node) && !node->inputs.empty() && !others.contains(node->inputs[0]);
     if (std::ranges::find(kPassing, node->op) != kPassing.end()) {
       const auto at = alone.find(node->outputs[0]);
       wave = at != alone.end() && at->second;
@@ -75,9 +76,9 @@ std::unordered_set<std::string_view> find(const Model& model) {
 
 }  // namespace
 
-std::unordered_set<std::string_view> find_frequencies(const Model& model) {
+std::unordered_set<std::string_view> find_frequencies(const ModelProto& model) {
   try {
-    return find(model);
+    return search_frequencies(model);
   } catch (const UserError&) {
     return {};  // the import reads it again and reports the error with its place
   }

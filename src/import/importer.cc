@@ -25,8 +25,8 @@ bool is_batch(std::string_view dimension) {
 
 // Returns the sum in a text like "past + 1" from `sizes`, or nullopt if it is no sum or a size is
 // unknown.
-std::optional<std::int64_t> sum_of(const std::string& text,
-                                   const std::map<std::string, std::int64_t>& sizes) {
+std::optional<std::int64_t> evaluate_sum(const std::string& text,
+                                         const std::map<std::string, std::int64_t>& sizes) {
   if (text.find('+') == std::string::npos) return std::nullopt;
   constexpr auto kMost = std::int64_t{1} << 40U;
   std::int64_t sum = 0;
@@ -64,11 +64,11 @@ void Importer::define(std::string_view name, Value value) {
   if (!is_utf8(name)) reject("a tensor's name is not UTF-8");
   if (value.origin.empty()) value.origin = name;
   if (!values_.try_emplace(name, std::move(value)).second) {
-    reject(fmt::format("two tensors have the name {}", quoted(name)));
+    reject(fmt::format("two tensors have the name {}", quote(name)));
   }
 }
 
-void Importer::read_initializers(const Model& graph) {
+void Importer::read_initializers(const ModelProto& graph) {
   for (auto message : graph.initializers) {
     Tensor tensor;
     try {
@@ -84,7 +84,7 @@ void Importer::read_initializers(const Model& graph) {
                     .untrained = untrained,
                     .origin = tensor.name});
     } catch (const UserError& e) {
-      fail(fmt::format("initializer {}", quoted(tensor.name)), e);
+      fail(fmt::format("initializer {}", quote(tensor.name)), e);
     }
   }
 }
@@ -132,7 +132,7 @@ void Importer::read_inputs() {
     try {
       read_input(info, first);
     } catch (const UserError& e) {
-      fail(fmt::format("input {}", quoted(info.name)), e);
+      fail(fmt::format("input {}", quote(info.name)), e);
     }
     first = false;
   }
@@ -140,7 +140,7 @@ void Importer::read_inputs() {
 
 void Importer::read_input(const ValueInfo& info, bool first) {
   if (info.type == 0) reject("is not a tensor or has no element type");
-  if (!real_type(info.type) && !is_whole(info.type)) {
+  if (!to_real_dtype(info.type) && !is_integer_type(info.type)) {
     reject(fmt::format("has the unsupported element type {}", type_name(info.type)));
   }
   if (!info.has_shape) reject("has no shape");
@@ -153,7 +153,7 @@ void Importer::read_input(const ValueInfo& info, bool first) {
       v.sizes.push_back(at->second);
     } else if (const auto by_place = options_.dims.find(key); by_place != options_.dims.end()) {
       v.sizes.push_back(by_place->second);
-    } else if (const auto sum = sum_of(name, options_.dims)) {
+    } else if (const auto sum = evaluate_sum(name, options_.dims)) {
       v.sizes.push_back(*sum);
     } else if (dim.size && *dim.size != 0) {
       v.sizes.push_back(*dim.size);
@@ -181,7 +181,7 @@ void Importer::read_input(const ValueInfo& info, bool first) {
   check_rank(v.sizes, "it");
   count_elements(v.sizes, "it");
   input_types_[info.name] = info.type;
-  if (real_type(info.type)) {
+  if (to_real_dtype(info.type)) {
     v.input = true;
   } else {
     v.fed = info.name;
@@ -191,14 +191,14 @@ void Importer::read_input(const ValueInfo& info, bool first) {
 
 // --- Nodes --------------------------------------------------------------------------------------
 
-bool plain_operator(const ops::OpSpec* spec) {
+bool is_plain_operator(const ops::OpSpec* spec) {
   return spec->role == ops::Role::kCompute && spec->attributes.empty() &&
          (spec->index == "... -> ..." || spec->index == "..., ... -> ...");
 }
 
 namespace {
 
-std::string place_of(const Node& node) {
+std::string describe_place(const NodeProto& node) {
   const auto op =
       node.domain.empty() ? std::string(node.op) : fmt::format("{}.{}", node.domain, node.op);
   if (!node.name.empty()) return fmt::format("{} '{}'", op, node.name);
@@ -210,7 +210,7 @@ const ops::OpSpec* find_plain_operator(std::string_view op) {
     std::unordered_map<std::string_view, const ops::OpSpec*> out;
     for (const auto* spec : ops::all_ops()) {
       for (const auto& name : spec->onnx) {
-        if (plain_operator(spec)) out.emplace(name, spec);
+        if (is_plain_operator(spec)) out.emplace(name, spec);
       }
     }
     return out;
@@ -219,22 +219,22 @@ const ops::OpSpec* find_plain_operator(std::string_view op) {
   return at == kByName.end() ? nullptr : at->second;
 }
 
-[[noreturn]] void unknown_operator(const Node& node) {
+[[noreturn]] void reject_unknown_operator(const NodeProto& node) {
   const auto op =
       node.domain.empty() ? std::string(node.op) : fmt::format("{}.{}", node.domain, node.op);
-  const auto foldable = foldable_operators();
+  const auto foldable = list_foldable_operators();
   if (std::ranges::find(foldable, node.op) != foldable.end()) {
     reject(fmt::format("the operator {} is supported only for constant operands", op),
            "these operands are computed from inputs; only shapes and constants are folded");
   }
   reject(fmt::format("the operator {} is not supported", op),
-         "supported: " + join(supported_onnx_operators(), " "));
+         "supported: " + join(list_supported_onnx_operators(), " "));
 }
 
 }  // namespace
 
 // Converts a node whose operator belongs to ONNX or ONNX Runtime.
-void Importer::convert_known(Call& call, const Node& node) {
+void Importer::convert_known(OnnxCall& call, const NodeProto& node) {
   const auto at = converters().find(node.op);
   const auto* spec = at == converters().end() ? find_plain_operator(node.op) : nullptr;
   if (fold(call) || derive(call)) {
@@ -243,19 +243,19 @@ void Importer::convert_known(Call& call, const Node& node) {
   } else if (spec != nullptr) {
     std::vector<NodeId> inputs;
     for (std::size_t i = 0; i < call.inputs(); ++i) inputs.push_back(call.tensor(i));
-    call.result(ops::parse_op(*spec, {}), inputs);
+    call.set_result(ops::parse_op(*spec, {}), inputs);
   } else if (const auto* function = find_function(node)) {
     call_function(node, *function);
     return;
   } else {
-    unknown_operator(node);
+    reject_unknown_operator(node);
   }
   call.check_attributes();
   call.note_from_whole();
 }
 
-void Importer::convert(Node node) {
-  made_node_ = false;
+void Importer::convert(NodeProto node) {
+  added_node_ = false;
   try {
     for (auto text : {node.name, node.op, node.domain}) {
       if (!is_utf8(text)) reject("a name is not UTF-8");
@@ -267,23 +267,23 @@ void Importer::convert(Node node) {
       scope_->resolve_attributes(node);
     }
     if (node.domain.empty() || node.domain == "ai.onnx" || node.domain == "com.microsoft") {
-      Call call(*this, node);
+      OnnxCall call(*this, node);
       convert_known(call, node);
     } else if (const auto* function = find_function(node)) {
       call_function(node, *function);
       return;
     } else {
-      unknown_operator(node);
+      reject_unknown_operator(node);
     }
   } catch (const UserError& e) {
     // The innermost node is the place of the error.
     if (e.where.starts_with(source_)) throw;
-    fail(place_of(node), e);
+    fail(describe_place(node), e);
   }
-  if (!made_node_) ++out_.folded[std::string(node.op)];
+  if (!added_node_) ++out_.folded[std::string(node.op)];
 }
 
-std::vector<NodeId> Importer::outputs() {
+std::vector<NodeId> Importer::collect_outputs() {
   std::vector<NodeId> out;
   for (auto message : model_.outputs) {
     std::string_view name;
@@ -296,11 +296,11 @@ std::vector<NodeId> Importer::outputs() {
       // A tensor that the file only passes on or computes from constants is no result of a network.
       if (!v.node && !v.scores && model_.outputs.size() > 1) continue;
       if (const auto contents = v.node || v.input ? nullptr : known(v); contents) {
-        v.node = source_of(name, *contents, real_type(v.type).value_or(DType::kFp32));
+        v.node = add_source(name, *contents, to_real_dtype(v.type).value_or(DType::kFp32));
       }
       out.push_back(tensor(name, v, false));
     } catch (const UserError& e) {
-      fail(fmt::format("output {}", quoted(name)), e);
+      fail(fmt::format("output {}", quote(name)), e);
     }
   }
   if (out.empty()) fail("", UserError("onnx", "", "the graph has no computed output"));
@@ -315,7 +315,7 @@ NodeId Importer::append_loss(NodeId output) {
   return add(ops::parse_op(ops::kMse, {}), inputs, "loss");
 }
 
-void Importer::convert_all(const Model& graph) {
+void Importer::convert_all(const ModelProto& graph) {
   if (graph.has_sparse_initializer) {
     fail("", UserError("onnx", "", "sparse initializers are not supported"));
   }
@@ -326,7 +326,7 @@ void Importer::convert_all(const Model& graph) {
 
 void Importer::convert_nodes(std::span<const std::string_view> nodes) {
   for (auto message : nodes) {
-    Node node;
+    NodeProto node;
     try {
       node = read_node(message);
     } catch (const UserError& e) {
@@ -359,7 +359,7 @@ graph::Graph Importer::finish(std::vector<NodeId> outputs) {
     }
     std::vector<NodeId> inputs;
     for (auto input : all.inputs(id)) inputs.push_back(now[input.index()]);
-    now[id.index()] = builder.keep(all, id, inputs);
+    now[id.index()] = builder.copy_node(all, id, inputs);
   }
   std::vector<NodeId> results;
   for (auto id : all.outputs()) results.push_back(now[id.index()]);
@@ -369,7 +369,7 @@ graph::Graph Importer::finish(std::vector<NodeId> outputs) {
 OnnxModel Importer::run() {
   frequencies_ = find_frequencies(model_);
   convert_all(model_);
-  auto results = outputs();
+  auto results = collect_outputs();
   if (options_.append_loss) results.insert(results.begin(), append_loss(results[0]));
   try {
     out_.graph = finish(std::move(results));

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "import/known.h"
+#include "import/known_tensor.h"
 #include "import/onnx.h"
 #include "import/records.h"
 #include "import/scope.h"
@@ -24,7 +24,7 @@ namespace tandem::import {
 using graph::NodeId;
 
 // Returns `name` in single quotes.
-std::string quoted(std::string_view name);
+std::string quote(std::string_view name);
 // Throws UserError if a tensor of the graph cannot have as many dimensions.
 void check_rank(const Sizes& sizes, std::string_view what);
 
@@ -60,7 +60,7 @@ struct Value {
   std::string unusable = {};  // reason why no node may use it; empty if nodes may
 };
 
-class Call;
+class OnnxCall;
 
 // Imports one file: reads its inputs and initializers, then converts its nodes in order.
 class Importer {
@@ -69,22 +69,22 @@ class Importer {
   OnnxModel run();
 
  private:
-  friend class Call;
+  friend class OnnxCall;
 
   void read_inputs();
   void check_dims(const std::vector<ValueInfo>& infos) const;
-  void read_initializers(const Model& graph);
+  void read_initializers(const ModelProto& graph);
   void read_input(const ValueInfo& info, bool first);
-  void convert(Node node);
-  void convert_known(Call& call, const Node& node);
+  void convert(NodeProto node);
+  void convert_known(OnnxCall& call, const NodeProto& node);
   void convert_nodes(std::span<const std::string_view> nodes);
-  void convert_all(const Model& graph);
-  const Function* find_function(const Node& node);
-  void call_function(const Node& call, const Function& function);
+  void convert_all(const ModelProto& graph);
+  const FunctionProto* find_function(const NodeProto& node);
+  void call_function(const NodeProto& call, const FunctionProto& function);
   // Returns a unique name for the output `given` of a node inside a function or a branch.
   std::string_view declare(std::string_view given);
   void define(std::string_view name, Value value);
-  std::vector<NodeId> outputs();
+  std::vector<NodeId> collect_outputs();
   graph::Graph finish(std::vector<NodeId> outputs);
   NodeId append_loss(NodeId output);
   [[noreturn]] void fail(const std::string& where, const UserError& e) const;
@@ -93,10 +93,10 @@ class Importer {
   NodeId tensor(std::string_view name, Value& v, bool trained);
   NodeId index(Value& v, std::int64_t below);
   NodeId real_input(Value& v, DType dtype);
-  NodeId masked(std::string_view name, Value& v);
-  NodeId source_of(std::string_view name, const Known& k, DType dtype);
-  NodeId weight(std::string_view name, const Value& v, DType dtype);
-  NodeId input(std::string_view name, const Sizes& sizes, DType dtype, std::int64_t below = 0);
+  NodeId add_masked_scores(std::string_view name, Value& v);
+  NodeId add_source(std::string_view name, const Known& k, DType dtype);
+  NodeId add_weight(std::string_view name, const Value& v, DType dtype);
+  NodeId add_input(std::string_view name, const Sizes& sizes, DType dtype, std::int64_t below = 0);
   KnownPtr known(Value& v);
   void charge(std::int64_t elements);
 
@@ -104,12 +104,12 @@ class Importer {
   // with a number if it is taken.
   std::string free_name(std::string_view name);
   NodeId add(const ops::Op& op, std::span<const NodeId> inputs, std::string_view name);
-  Value value_of(NodeId id) const;
+  Value make_value(NodeId id) const;
 
   std::string_view file_;
   std::string source_;
   OnnxOptions options_;
-  Model model_;
+  ModelProto model_;
   graph::GraphBuilder builder_;
   std::unordered_map<std::string_view, Value> values_;
   std::unordered_map<std::string_view, std::int32_t> input_types_;
@@ -117,33 +117,33 @@ class Importer {
   std::int64_t known_elements_ = 0;
   std::int64_t dropouts_ = 0;
   int depth_ = 0;                      // nesting depth of graphs inside nodes
-  bool made_node_ = false;             // whether the current node added a node to the graph
+  bool added_node_ = false;            // whether the current node added a node to the graph
   Scope* scope_ = nullptr;             // scope of the current function or branch
   std::deque<std::string> own_names_;  // names that the file does not have
   std::int64_t next_own_ = 2;
-  std::unordered_map<std::string, int> next_number_;     // next number for each name that is taken
-  std::unordered_map<std::string, Function> functions_;  // by domain, operator and overload
-  std::int64_t inner_nodes_ = 0;                         // number of nodes inlined from functions
-  std::int64_t opset_ = 1;                               // opset of the nodes being converted
-  std::unordered_set<std::string_view> frequencies_;     // initializers that are frequencies
-  std::unordered_set<std::string_view> derived_;         // integer tensors that became inputs
+  std::unordered_map<std::string, int> next_number_;  // next number for each name that is taken
+  std::unordered_map<std::string, FunctionProto> functions_;  // by domain, operator and overload
+  std::int64_t inner_nodes_ = 0;                      // number of nodes inlined from functions
+  std::int64_t opset_ = 1;                            // opset of the nodes being converted
+  std::unordered_set<std::string_view> frequencies_;  // initializers that are frequencies
+  std::unordered_set<std::string_view> derived_;      // integer tensors that became inputs
   std::map<std::string, std::string_view> derived_before_;  // by the expression that computes them
   bool has_batch_name_ = false;  // whether a dimension of an input is called batch
   std::int64_t file_batch_ = 0;  // batch size of the file if options_.batch replaces it; else 0
 
   // Bounds of index inputs: the rows of the smallest table that they index. If a later use has a
-  // smaller bound, `again_` is set and the file is imported again.
+  // smaller bound, `needs_reimport_` is set and the file is imported again.
   std::map<std::string, std::int64_t> below_;
   std::map<std::string, NodeId> index_inputs_;
   std::map<std::pair<std::string, DType>, NodeId> real_inputs_;
-  bool again_ = false;
+  bool needs_reimport_ = false;
   friend OnnxModel import_onnx(std::string_view, const std::string&, const OnnxOptions&);
 };
 
 // One node of the file, as its converter sees it.
-class Call {
+class OnnxCall {
  public:
-  Call(Importer& importer, const Node& node) : importer_(importer), node_(node) {}
+  OnnxCall(Importer& importer, const NodeProto& node) : importer_(importer), node_(node) {}
 
   [[nodiscard]] std::string_view op() const { return node_.op; }
   [[nodiscard]] bool is_microsoft() const { return node_.domain == "com.microsoft"; }
@@ -196,7 +196,7 @@ class Call {
     return i < node_.outputs.size() && !node_.outputs[i].empty();
   }
   [[nodiscard]] DType dtype(NodeId id) const;
-  [[nodiscard]] Sizes sizes_of(NodeId id) const;
+  [[nodiscard]] Sizes node_sizes(NodeId id) const;
   NodeId add(const ops::Op& op, std::span<const NodeId> inputs);  // an intermediate node
   NodeId add(const ops::Op& op, std::initializer_list<NodeId> inputs) {
     return add(op, std::span(inputs.begin(), inputs.size()));
@@ -204,34 +204,35 @@ class Call {
   NodeId add(const ops::OpSpec& spec, std::initializer_list<NodeId> inputs) {
     return add(ops::parse_op(spec, {}), inputs);
   }
-  void result(const ops::Op& op, std::span<const NodeId> inputs, std::size_t i = 0);
-  void result(const ops::Op& op, std::initializer_list<NodeId> inputs, std::size_t i = 0) {
-    result(op, std::span(inputs.begin(), inputs.size()), i);
+  void set_result(const ops::Op& op, std::span<const NodeId> inputs, std::size_t i = 0);
+  void set_result(const ops::Op& op, std::initializer_list<NodeId> inputs, std::size_t i = 0) {
+    set_result(op, std::span(inputs.begin(), inputs.size()), i);
   }
-  void result(const ops::OpSpec& spec, std::initializer_list<NodeId> inputs, std::size_t i = 0) {
-    result(ops::parse_op(spec, {}), inputs, i);
+  void set_result(const ops::OpSpec& spec, std::initializer_list<NodeId> inputs,
+                  std::size_t i = 0) {
+    set_result(ops::parse_op(spec, {}), inputs, i);
   }
-  void result(Value value, std::size_t i = 0);
-  void result(Known known);
+  void set_result(Value value, std::size_t i = 0);
+  void set_result(Known known);
   // Defines an output as another name of an input.
-  void identity(std::size_t output = 0, std::size_t input = 0);
+  void alias_input(std::size_t output = 0, std::size_t input = 0);
   // Marks an output that no node may use, such as the indices of a pooling.
-  void unusable(std::size_t i, const std::string& why);
+  void mark_unusable(std::size_t i, const std::string& why);
   // Applies to an input an operator that moves elements and computes nothing.
-  void move(const ops::Op& op, std::size_t input = 0, std::size_t output = 0);
+  void apply_move(const ops::Op& op, std::size_t input = 0, std::size_t output = 0);
   // Returns the integer input `fed` after the operator `op`.
-  Value moved(const Value& fed, const ops::Op& op) const;
+  Value move_fed_input(const Value& fed, const ops::Op& op) const;
   // Returns a node with the same elements in another shape. Reshapes in two steps if the dimensions
   // do not nest.
-  NodeId reshaped(NodeId id, const Sizes& sizes);
+  NodeId add_reshape(NodeId id, const Sizes& sizes);
   void reshape(const Sizes& sizes, std::size_t output = 0);
   // Defines the result as a new integer input of the graph: it is computed from integer inputs,
   // outside the graph.
-  void derived(std::int32_t type, Sizes sizes);
+  void set_derived_input(std::int32_t type, Sizes sizes);
   // Returns a text of the expression that computes the result; empty if it has no short form.
-  std::string derived_key();
+  std::string make_derived_key();
   // Defines the result as the scores of operand `i` under the causal mask `mask`.
-  void causal(std::size_t i, KnownPtr mask, bool times_mask = false);
+  void set_masked_scores(std::size_t i, KnownPtr mask, bool times_mask = false);
   // Converts the nodes of a graph inside this node in its place. The outputs of the graph become
   // those of the node.
   void inline_graph(std::string_view message);
@@ -244,35 +245,35 @@ class Call {
 
  private:
   Importer& importer_;
-  const Node& node_;
+  const NodeProto& node_;
   std::vector<std::string_view> asked_;
 };
 
 // --- Tables of converters -----------------------------------------------------------------------
 
-using Converter = void (*)(Call&);
+using Converter = void (*)(OnnxCall&);
 
 // Returns the operator that moves rows of `width` elements as `op` moves the integers that index
 // them.
-ops::Op row_move(const ops::Op& op, std::int64_t width);
+ops::Op make_row_move(const ops::Op& op, std::int64_t width);
 
 // Returns whether `spec` is an elementwise operator without attributes. Such an operator names its
 // ONNX operator itself and needs no converter.
-bool plain_operator(const ops::OpSpec* spec);
+bool is_plain_operator(const ops::OpSpec* spec);
 
 // Returns all converters by ONNX operator.
 const std::map<std::string_view, Converter>& converters();
 
 // Computes the result if all operands are known. Returns false if the operator is not foldable or
 // an operand is computed. Some converters fold whatever their operands are: Shape.
-bool fold(Call& call);
-std::vector<std::string_view> foldable_operators();
-Known known_cast(const Known& k, std::int32_t type);
+bool fold(OnnxCall& call);
+std::vector<std::string_view> list_foldable_operators();
+Known cast_known(const Known& k, std::int32_t type);
 Sizes broadcast_sizes(const Sizes& a, const Sizes& b);
 
 // Turns the result into an input of the graph if it is computed from integer inputs. Returns false
 // otherwise.
-bool derive(Call& call);
+bool derive(OnnxCall& call);
 
 // Converters of one file each; converters() joins them.
 using ConverterList = std::vector<std::pair<std::string_view, Converter>>;

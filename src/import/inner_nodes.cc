@@ -36,7 +36,7 @@ std::string_view Importer::declare(std::string_view given) {
   return own;
 }
 
-const Function* Importer::find_function(const Node& node) {
+const FunctionProto* Importer::find_function(const NodeProto& node) {
   const auto key = [](const auto& x, std::string_view name) {
     return fmt::format("{}\n{}\n{}", x.domain == "ai.onnx" ? "" : x.domain, name, x.overload);
   };
@@ -51,7 +51,7 @@ const Function* Importer::find_function(const Node& node) {
 }
 
 // Converts the function's nodes in the place of the call.
-void Importer::call_function(const Node& call, const Function& function) {
+void Importer::call_function(const NodeProto& call, const FunctionProto& function) {
   constexpr int kMostDepth = 32;
   if (depth_ == kMostDepth) reject("functions are nested too deeply");
   if (call.inputs.size() > function.inputs.size() ||
@@ -102,7 +102,7 @@ void Importer::call_function(const Node& call, const Function& function) {
   }
 }
 
-void Call::inline_graph(std::string_view message) {
+void OnnxCall::inline_graph(std::string_view message) {
   constexpr int kMostDepth = 8;
   if (importer_.depth_ == kMostDepth) reject("inner graphs are nested too deeply");
   if (node_.outputs.empty()) reject("has no output");
@@ -128,7 +128,7 @@ void Call::inline_graph(std::string_view message) {
     if (at == importer_.values_.end()) {
       reject(fmt::format("no node of the inner graph produces '{}'", name));
     }
-    result(Value(at->second), i);
+    set_result(Value(at->second), i);
   }
 }
 

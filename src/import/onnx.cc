@@ -24,12 +24,12 @@ const std::map<std::string_view, Converter>& converters() {
   return *kAll;
 }
 
-std::vector<std::string> supported_onnx_operators() {
+std::vector<std::string> list_supported_onnx_operators() {
   std::set<std::string> names;
   for (const auto& [name, converter] : converters()) names.emplace(name);
-  for (auto name : foldable_operators()) names.emplace(name);
+  for (auto name : list_foldable_operators()) names.emplace(name);
   for (const auto* spec : ops::all_ops()) {
-    if (plain_operator(spec)) names.insert(spec->onnx.begin(), spec->onnx.end());
+    if (is_plain_operator(spec)) names.insert(spec->onnx.begin(), spec->onnx.end());
   }
   return {names.begin(), names.end()};
 }
@@ -38,7 +38,7 @@ OnnxModel import_onnx(std::string_view file, const std::string& source,
                       const OnnxOptions& options) {
   Importer first(file, source, options);
   auto out = first.run();
-  if (!first.again_) return out;
+  if (!first.needs_reimport_) return out;
   Importer second(file, source, options);
   second.below_ = first.below_;
   return second.run();
@@ -53,8 +53,8 @@ OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options) 
   }
   auto here = options;
   const auto slash = path.rfind('/');
-  if (here.folder.empty())
-    here.folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (here.directory.empty())
+    here.directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   return import_onnx(file.bytes(), path, here);
 }
 
@@ -66,7 +66,7 @@ Dense<double> to_dense(const Known& k) {
   return out;
 }
 
-const Attribute* find(const Node& node, std::string_view name) {
+const Attribute* find_attribute(const NodeProto& node, std::string_view name) {
   for (const auto& a : node.attributes) {
     if (a.name == name) return &a;
   }
@@ -80,26 +80,26 @@ Dense<double> read_weight(std::string_view file, const std::string& name,
   const auto model = read_model(file);
   for (auto message : model.initializers) {
     const auto tensor = read_tensor(message);
-    if (tensor.name == name) return to_dense(known_from(tensor, folder));
+    if (tensor.name == name) return to_dense(read_known(tensor, folder));
   }
   for (auto message : model.nodes) {
     const auto node = read_node(message);
     if (node.outputs.empty() || node.outputs[0] != name) continue;
-    const auto* value = find(node, "value");
+    const auto* value = find_attribute(node, "value");
     if (node.op == "Constant" && value != nullptr) {
-      return to_dense(known_from(read_tensor(value->tensor)));
+      return to_dense(read_known(read_tensor(value->tensor)));
     }
     if (node.op == "ConstantOfShape") {
       const auto sizes = read_weight(file, std::string(node.inputs.at(0)), folder);
       Shape shape;
       for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
       Dense<double> out(shape);
-      const auto fill = value == nullptr ? 0 : known_from(read_tensor(value->tensor)).real(0);
+      const auto fill = value == nullptr ? 0 : read_known(read_tensor(value->tensor)).real(0);
       std::ranges::fill(out.data, fill);
       return out;
     }
     if (node.op == "ConstantFill") {
-      const auto* written = find(node, "shape");
+      const auto* written = find_attribute(node, "shape");
       Shape shape;
       for (auto size : written != nullptr ? written->ints : Sizes{}) shape.push_back(size);
       if (written == nullptr) {
@@ -107,7 +107,7 @@ Dense<double> read_weight(std::string_view file, const std::string& name,
         for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
       }
       Dense<double> out(shape);
-      const auto* fill = find(node, "value");
+      const auto* fill = find_attribute(node, "value");
       std::ranges::fill(out.data, fill == nullptr ? 0 : static_cast<double>(fill->f));
       return out;
     }

@@ -20,8 +20,8 @@ struct OnnxOptions {
   // size of the first dimension of the inputs; 0: the file's, or 1 if it is symbolic
   std::int64_t batch = 0;
   std::map<std::string, std::int64_t> dims = {};  // sizes of symbolic dimensions
-  bool append_loss = false;  // mse of the first output against an input `target`
-  std::string folder = {};   // directory of external data; empty: it is not read
+  bool append_loss = false;    // mse of the first output against an input `target`
+  std::string directory = {};  // directory of external data; empty: it is not read
 };
 
 struct OnnxModel {
@@ -56,6 +56,6 @@ bool is_onnx(const std::string& path, std::string_view beginning);
 bool is_onnx_file(const std::string& path);
 
 // Returns all operators that are converted or folded, in alphabetical order.
-std::vector<std::string> supported_onnx_operators();
+std::vector<std::string> list_supported_onnx_operators();
 
 }  // namespace tandem::import

@@ -283,7 +283,7 @@ TEST(OnnxErrors, ContentsInOtherFiles) {
     const auto shape = tensor<std::int64_t>("s", kInt64, {2}, {}, false) + number(14, 1) +
                        bytes(13, bytes(1, "location") + bytes(2, location));
     const File file{.nodes = {node("Reshape", {"x", "s"}, {"y"})}, .initializers = {shape}};
-    return error_of(file.text(), OnnxOptions{.folder = testing::TempDir()});
+    return error_of(file.text(), OnnxOptions{.directory = testing::TempDir()});
   };
   const std::string begin = "m.onnx: Reshape with output 'y': tensor 's' is stored in the file '";
   EXPECT_EQ(with("../s.bin"), begin + "../s.bin', which is not in the directory of the model");

@@ -30,7 +30,7 @@ double hidden_score(DType dtype) { return dtype == DType::kFp16 ? -65504 : -1e30
 
 }  // namespace
 
-std::string quoted(std::string_view name) { return fmt::format("'{}'", name); }
+std::string quote(std::string_view name) { return fmt::format("'{}'", name); }
 
 void check_rank(const Sizes& sizes, std::string_view what) {
   if (sizes.size() <= Shape::kMaxRank) return;
@@ -55,7 +55,7 @@ std::string Importer::free_name(std::string_view name) {
 }
 
 NodeId Importer::add(const ops::Op& op, std::span<const NodeId> inputs, std::string_view name) {
-  made_node_ = true;
+  added_node_ = true;
   try {
     return builder_.add(op, inputs, free_name(name));
   } catch (const UserError& e) {
@@ -63,7 +63,7 @@ NodeId Importer::add(const ops::Op& op, std::span<const NodeId> inputs, std::str
   }
 }
 
-Value Importer::value_of(NodeId id) const {
+Value Importer::make_value(NodeId id) const {
   const auto& type = builder_.node(id).type;
   Value v{.node = id};
   for (const auto& [onnx, dtype] : {std::pair{kFloat, DType::kFp32},
@@ -90,34 +90,35 @@ KnownPtr Importer::known(Value& v) {
   if (v.fill) {
     Known k{.type = v.type, .sizes = v.sizes};
     const auto n = static_cast<std::size_t>(count);
-    if (k.whole()) {
+    if (k.has_integers()) {
       k.ints.assign(n, static_cast<std::int64_t>(*v.fill));
     } else {
       k.reals.assign(n, *v.fill);
     }
     v.known = std::make_shared<Known>(std::move(k));
   } else {
-    v.known = std::make_shared<Known>(known_from(read_tensor(v.stored), options_.folder));
+    v.known = std::make_shared<Known>(read_known(read_tensor(v.stored), options_.directory));
   }
   return v.known;
 }
 
-NodeId Importer::weight(std::string_view name, const Value& v, DType dtype) {
+NodeId Importer::add_weight(std::string_view name, const Value& v, DType dtype) {
   const auto own = free_name(name);
   out_.names[own] = std::string(v.origin);
   return builder_.weight(own, ParallelShape(to_shape(v.sizes, "it")), dtype);
 }
 
-NodeId Importer::input(std::string_view name, const Sizes& sizes, DType dtype, std::int64_t below) {
+NodeId Importer::add_input(std::string_view name, const Sizes& sizes, DType dtype,
+                           std::int64_t below) {
   const auto own = free_name(name);
   out_.names[own] = std::string(name);
   if (derived_.contains(name)) out_.derived.push_back(own);
-  return builder_.input(own, ParallelShape(to_shape(sizes, quoted(name))), dtype, below);
+  return builder_.input(own, ParallelShape(to_shape(sizes, quote(name))), dtype, below);
 }
 
-NodeId Importer::source_of(std::string_view name, const Known& k, DType dtype) {
-  const auto shape = to_shape(k.sizes, quoted(name));
-  if (const auto written = written_as(k); written && std::isfinite(written->value)) {
+NodeId Importer::add_source(std::string_view name, const Known& k, DType dtype) {
+  const auto shape = to_shape(k.sizes, quote(name));
+  if (const auto written = match_constant(k); written && std::isfinite(written->value)) {
     const ops::Constant constant{ParallelShape(shape), dtype, written->kind, written->value,
                                  written->axis};
     return builder_.add(ops::make_op(ops::kConstant, constant), {}, free_name(name));
@@ -125,7 +126,7 @@ NodeId Importer::source_of(std::string_view name, const Known& k, DType dtype) {
   Dense<double> contents(shape);
   for (std::size_t i = 0; i < k.count(); ++i) {
     contents.data[i] = std::max(k.real(i), std::min(hidden_score(dtype), 0.0));
-    if (!std::isfinite(contents.data[i])) reject(fmt::format("{} is not finite", quoted(name)));
+    if (!std::isfinite(contents.data[i])) reject(fmt::format("{} is not finite", quote(name)));
   }
   const auto own = free_name(name);
   out_.fixed.emplace(own, std::move(contents));
@@ -138,14 +139,14 @@ NodeId Importer::tensor(std::string_view name, Value& v, bool trained) {
     v.node = tensor(v.tied, values_.at(v.tied), trained);
     return *v.node;
   }
-  if (!v.unusable.empty()) reject(fmt::format("{} cannot be used: {}", quoted(name), v.unusable));
+  if (!v.unusable.empty()) reject(fmt::format("{} cannot be used: {}", quote(name), v.unusable));
   if (v.scores) {
-    v.node = masked(name, v);
+    v.node = add_masked_scores(name, v);
     return *v.node;
   }
-  const auto dtype = real_type(v.type);
+  const auto dtype = to_real_dtype(v.type);
   if (!dtype) {
-    reject(fmt::format("{} is {} and must be a floating-point tensor here", quoted(name),
+    reject(fmt::format("{} is {} and must be a floating-point tensor here", quote(name),
                        type_name(v.type)),
            "integers computed from inputs are not supported");
   }
@@ -153,22 +154,22 @@ NodeId Importer::tensor(std::string_view name, Value& v, bool trained) {
   trained = trained && !v.untrained && (v.input || v.data || !v.stored.empty() || v.fill);
   const bool scalar = v.sizes.empty();
   if (v.input && !trained) {
-    v.node = input(name, v.sizes, *dtype);
+    v.node = add_input(name, v.sizes, *dtype);
   } else if (trained || (v.data && !scalar)) {
-    v.node = weight(name, v, *dtype);
+    v.node = add_weight(name, v, *dtype);
   } else if (v.fill) {
-    const ops::Constant constant{ParallelShape(to_shape(v.sizes, quoted(name))), *dtype, "fill",
+    const ops::Constant constant{ParallelShape(to_shape(v.sizes, quote(name))), *dtype, "fill",
                                  *v.fill, 0};
     v.node = builder_.add(ops::make_op(ops::kConstant, constant), {}, free_name(name));
   } else {
     const auto contents = known(v);
     CHECK(contents != nullptr, std::string(name));
-    v.node = source_of(name, *contents, *dtype);
+    v.node = add_source(name, *contents, *dtype);
   }
   return *v.node;
 }
 
-ops::Op row_move(const ops::Op& op, std::int64_t width) {
+ops::Op make_row_move(const ops::Op& op, std::int64_t width) {
   if (op.is(ops::kTranspose)) {
     auto a = op.get<ops::Transpose>();
     a.perm.push_back(static_cast<std::int64_t>(a.perm.size()));
@@ -186,18 +187,18 @@ ops::Op row_move(const ops::Op& op, std::int64_t width) {
 NodeId Importer::index(Value& v, std::int64_t below) {
   const std::string name(v.fed);
   const auto type = input_types_.at(v.fed);
-  if (!index_type(type)) {
-    reject(fmt::format("{} is {} and must be int32 or int64 to index rows", quoted(v.fed),
+  if (!to_index_dtype(type)) {
+    reject(fmt::format("{} is {} and must be int32 or int64 to index rows", quote(v.fed),
                        type_name(type)));
   }
   auto& least = below_.try_emplace(name, below).first->second;
   if (below < least) {
     least = below;
-    again_ = true;
+    needs_reimport_ = true;
   }
   const auto at = index_inputs_.find(name);
   if (at != index_inputs_.end()) return at->second;
-  const auto node = input(name, values_.at(v.fed).sizes, *index_type(type), least);
+  const auto node = add_input(name, values_.at(v.fed).sizes, *to_index_dtype(type), least);
   index_inputs_.emplace(name, node);
   return node;
 }
@@ -206,7 +207,7 @@ NodeId Importer::real_input(Value& v, DType dtype) {
   const std::string name(v.fed);
   auto at = real_inputs_.find({name, dtype});
   if (at == real_inputs_.end()) {
-    const auto node = input(name, values_.at(v.fed).sizes, dtype);
+    const auto node = add_input(name, values_.at(v.fed).sizes, dtype);
     at = real_inputs_.emplace(std::pair{name, dtype}, node).first;
   }
   auto node = at->second;
@@ -214,17 +215,17 @@ NodeId Importer::real_input(Value& v, DType dtype) {
   return node;
 }
 
-NodeId Importer::masked(std::string_view name, Value& v) {
+NodeId Importer::add_masked_scores(std::string_view name, Value& v) {
   const auto dtype = builder_.node(*v.scores).type.dtype;
   if (v.times_mask) {
-    const NodeId inputs[] = {*v.scores, source_of(fmt::format("{}.mask", name), *v.mask, dtype)};
+    const NodeId inputs[] = {*v.scores, add_source(fmt::format("{}.mask", name), *v.mask, dtype)};
     return add(ops::parse_op(ops::kMul, {}), inputs, name);
   }
   Known shown{.type = kFloat, .sizes = v.mask->sizes};
   for (std::size_t i = 0; i < v.mask->count(); ++i) {
     shown.reals.push_back(is_hidden(v.mask->real(i)) ? 0 : 1);
   }
-  const auto mask = source_of(fmt::format("{}.shown", name), shown, dtype);
+  const auto mask = add_source(fmt::format("{}.shown", name), shown, dtype);
   const ops::Constant fill{ParallelShape(Shape{}), dtype, "fill", hidden_score(dtype), 0};
   const auto hidden =
       builder_.add(ops::make_op(ops::kConstant, fill), {}, free_name("hidden_score"));

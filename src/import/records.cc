@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "import/wire.h"
+#include "import/wire_reader.h"
 #include "tensor/shape.h"
 
 namespace tandem::import {
@@ -55,7 +55,7 @@ double from_bfloat(std::uint16_t bits) {
 }
 
 template <class T>
-T element(std::string_view raw, std::size_t i) {
+T load_element(std::string_view raw, std::size_t i) {
   T out;
   std::memcpy(&out, raw.data() + i * sizeof(T), sizeof(T));
   return out;
@@ -64,7 +64,7 @@ T element(std::string_view raw, std::size_t i) {
 template <class T, class Out>
 void append_raw(std::string_view raw, std::size_t count, std::vector<Out>& out) {
   out.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) out.push_back(static_cast<Out>(element<T>(raw, i)));
+  for (std::size_t i = 0; i < count; ++i) out.push_back(static_cast<Out>(load_element<T>(raw, i)));
 }
 
 void append_raw(std::int32_t type, std::string_view raw, std::size_t count, Contents& out) {
@@ -75,12 +75,12 @@ void append_raw(std::int32_t type, std::string_view raw, std::size_t count, Cont
       return append_raw<double>(raw, count, out.reals);
     case kFloat16:
       for (std::size_t i = 0; i < count; ++i) {
-        out.reals.push_back(from_half(element<std::uint16_t>(raw, i)));
+        out.reals.push_back(from_half(load_element<std::uint16_t>(raw, i)));
       }
       return;
     case kBfloat16:
       for (std::size_t i = 0; i < count; ++i) {
-        out.reals.push_back(from_bfloat(element<std::uint16_t>(raw, i)));
+        out.reals.push_back(from_bfloat(load_element<std::uint16_t>(raw, i)));
       }
       return;
     case kUint8:
@@ -122,7 +122,7 @@ void append_typed(const Tensor& tensor, Contents& out) {
     if (r.field() == 10) r.append_reals64(out.reals);
     if (r.field() == 5 || r.field() == 7 || r.field() == 11) r.append_integers(ints);
   }
-  if (is_whole(tensor.type)) {
+  if (is_integer_type(tensor.type)) {
     out.ints = std::move(ints);
   } else if (tensor.type == kFloat16 || tensor.type == kBfloat16) {
     for (auto bits : ints) {
@@ -147,7 +147,7 @@ void read_shape(std::string_view message, ValueInfo& out) {
   }
 }
 
-void read_graph(std::string_view message, Model& out) {
+void read_graph(std::string_view message, ModelProto& out) {
   for (WireReader r(message); r.next();) {
     switch (r.field()) {
       case 1:
@@ -180,7 +180,7 @@ void reject(std::string message, std::string hint) {
   throw UserError("onnx", "", std::move(message), std::move(hint));
 }
 
-std::optional<DType> real_type(std::int32_t type) {
+std::optional<DType> to_real_dtype(std::int32_t type) {
   switch (type) {
     case kFloat:
       return DType::kFp32;
@@ -195,7 +195,7 @@ std::optional<DType> real_type(std::int32_t type) {
   }
 }
 
-std::optional<DType> index_type(std::int32_t type) {
+std::optional<DType> to_index_dtype(std::int32_t type) {
   if (type == kInt32) return DType::kInt32;
   if (type == kInt64) return DType::kInt64;
   return std::nullopt;
@@ -221,7 +221,7 @@ Tensor read_tensor(std::string_view message) {
   return out;
 }
 
-std::int64_t product(const Sizes& sizes) {
+std::int64_t compute_product(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
@@ -237,12 +237,14 @@ std::int64_t count_elements(const Sizes& sizes, std::string_view what) {
 
 namespace {
 
-std::string what_is(const Tensor& tensor) { return fmt::format("tensor '{}'", tensor.name); }
+std::string describe_tensor(const Tensor& tensor) {
+  return fmt::format("tensor '{}'", tensor.name);
+}
 
-const TypeInfo& type_of(const Tensor& tensor) {
+const TypeInfo& get_type_info(const Tensor& tensor) {
   const auto* type = find_type(tensor.type);
   if (type == nullptr || type->size == 0) {
-    reject(fmt::format("{} has the unsupported element type {}", what_is(tensor),
+    reject(fmt::format("{} has the unsupported element type {}", describe_tensor(tensor),
                        type_name(tensor.type)));
   }
   return *type;
@@ -257,7 +259,8 @@ Location read_location(const Tensor& tensor) {
     const auto* end = text.data() + text.size();
     const auto [stop, problem] = std::from_chars(text.data(), end, value);
     if (problem != std::errc() || stop != end || value < 0) {
-      reject(fmt::format("{} has an invalid offset or length of external data", what_is(tensor)));
+      reject(fmt::format("{} has an invalid offset or length of external data",
+                         describe_tensor(tensor)));
     }
     return value;
   };
@@ -277,16 +280,17 @@ Location read_location(const Tensor& tensor) {
 }
 
 std::int64_t count_bytes(const Tensor& tensor) {
-  return count_elements(tensor.sizes, what_is(tensor)) *
-         static_cast<std::int64_t>(type_of(tensor).size);
+  return count_elements(tensor.sizes, describe_tensor(tensor)) *
+         static_cast<std::int64_t>(get_type_info(tensor).size);
 }
 
 Contents read_contents(const Tensor& tensor, std::string_view raw) {
-  const auto& type = type_of(tensor);
-  const auto count = static_cast<std::size_t>(count_elements(tensor.sizes, what_is(tensor)));
+  const auto& type = get_type_info(tensor);
+  const auto count =
+      static_cast<std::size_t>(count_elements(tensor.sizes, describe_tensor(tensor)));
   if (raw.size() / type.size != count || raw.size() % type.size != 0) {
     reject(fmt::format("{} contains {} bytes, but its shape requires {} elements of {} bytes",
-                       what_is(tensor), raw.size(), count, type.size));
+                       describe_tensor(tensor), raw.size(), count, type.size));
   }
   Contents out;
   append_raw(tensor.type, raw, count, out);
@@ -294,11 +298,11 @@ Contents read_contents(const Tensor& tensor, std::string_view raw) {
 }
 
 Contents read_contents(const Tensor& tensor) {
-  const auto what = what_is(tensor);
+  const auto what = describe_tensor(tensor);
   if (tensor.external) {
     reject(fmt::format("{} is stored in an external file, which was not loaded", what));
   }
-  type_of(tensor);
+  get_type_info(tensor);
   const auto count = static_cast<std::size_t>(count_elements(tensor.sizes, what));
   Contents out;
   bool is_raw = false;
@@ -308,7 +312,7 @@ Contents read_contents(const Tensor& tensor) {
     out = read_contents(tensor, r.bytes());
   }
   if (!is_raw) append_typed(tensor, out);
-  const auto found = is_whole(tensor.type) ? out.ints.size() : out.reals.size();
+  const auto found = is_integer_type(tensor.type) ? out.ints.size() : out.reals.size();
   if (found != count) {
     reject(fmt::format("{} contains {} elements, but its shape requires {}", what, found, count));
   }
@@ -317,7 +321,7 @@ Contents read_contents(const Tensor& tensor) {
 
 std::optional<std::pair<double, double>> read_beginning(const Tensor& tensor) {
   const auto* type = find_type(tensor.type);
-  if (type == nullptr || !real_type(tensor.type)) return std::nullopt;
+  if (type == nullptr || !to_real_dtype(tensor.type)) return std::nullopt;
   Contents out;
   for (WireReader r(tensor.bytes); r.next();) {
     if (r.field() == 4) r.append_reals32(out.reals);
@@ -383,8 +387,8 @@ Attribute read_attribute(std::string_view message) {
   return out;
 }
 
-Node read_node(std::string_view message) {
-  Node out;
+NodeProto read_node(std::string_view message) {
+  NodeProto out;
   for (WireReader r(message); r.next();) {
     switch (r.field()) {
       case 1:
@@ -418,8 +422,8 @@ Node read_node(std::string_view message) {
   return out;
 }
 
-Function read_function(std::string_view message) {
-  Function out;
+FunctionProto read_function(std::string_view message) {
+  FunctionProto out;
   for (WireReader r(message); r.next();) {
     switch (r.field()) {
       case 1:
@@ -472,14 +476,14 @@ ValueInfo read_value_info(std::string_view message) {
   return out;
 }
 
-Model read_subgraph(std::string_view message) {
-  Model out;
+ModelProto read_subgraph(std::string_view message) {
+  ModelProto out;
   read_graph(message, out);
   return out;
 }
 
-Model read_model(std::string_view file) {
-  Model out;
+ModelProto read_model(std::string_view file) {
+  ModelProto out;
   bool has_graph = false;
   for (WireReader r(file); r.next();) {
     if (r.field() == 1) out.ir_version = r.integer();

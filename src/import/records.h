@@ -37,11 +37,11 @@ enum ElementType : std::int32_t {
   kBfloat16 = 16,
 };
 // Returns the DType of float, double, float16 and bfloat16; nullopt for other types.
-std::optional<DType> real_type(std::int32_t type);
+std::optional<DType> to_real_dtype(std::int32_t type);
 // Returns the DType of int32 and int64, which may hold indices; nullopt for other types.
-std::optional<DType> index_type(std::int32_t type);
+std::optional<DType> to_index_dtype(std::int32_t type);
 // Returns whether `type` is an integer type or bool. Called for every element.
-constexpr bool is_whole(std::int32_t type) {
+constexpr bool is_integer_type(std::int32_t type) {
   return (type >= kUint8 && type <= kInt64) || type == kBool || type == kUint32 || type == kUint64;
 }
 std::string type_name(std::int32_t type);
@@ -63,7 +63,7 @@ Location read_location(const Tensor& tensor);
 Tensor read_tensor(std::string_view message);
 
 // Returns the product of sizes that are known to be few and small.
-std::int64_t product(const Sizes& sizes);
+std::int64_t compute_product(const Sizes& sizes);
 
 // Returns the number of elements. Throws UserError if a size is negative or the number is above
 // 2^50.
@@ -102,7 +102,7 @@ struct Attribute {
 };
 Attribute read_attribute(std::string_view message);
 
-struct Node {
+struct NodeProto {
   std::string_view name;
   std::string_view op;
   std::string_view domain;
@@ -111,10 +111,10 @@ struct Node {
   std::vector<std::string_view> outputs;
   std::vector<Attribute> attributes;
 };
-Node read_node(std::string_view message);
+NodeProto read_node(std::string_view message);
 
 // An operator that the model defines itself.
-struct Function {
+struct FunctionProto {
   std::string_view name;
   std::string_view domain;
   std::string_view overload;
@@ -124,7 +124,7 @@ struct Function {
   std::vector<Attribute> defaults;      // values of attributes that a call may omit
   std::vector<std::string_view> nodes;  // bytes
 };
-Function read_function(std::string_view message);
+FunctionProto read_function(std::string_view message);
 
 // A dimension of a shape: a number, a name, or unknown.
 struct Dimension {
@@ -140,7 +140,7 @@ struct ValueInfo {
 };
 ValueInfo read_value_info(std::string_view message);
 
-struct Model {
+struct ModelProto {
   std::int64_t ir_version = 0;
   std::int64_t opset = 0;  // of the default domain; 0 if not given
   std::string_view graph_name;
@@ -151,8 +151,8 @@ struct Model {
   std::vector<std::string_view> functions;     // bytes
   bool has_sparse_initializer = false;
 };
-Model read_model(std::string_view file);
+ModelProto read_model(std::string_view file);
 // Reads a graph inside a node, such as a branch of an If.
-Model read_subgraph(std::string_view message);
+ModelProto read_subgraph(std::string_view message);
 
 }  // namespace tandem::import

@@ -20,7 +20,7 @@ std::string_view Scope::resolve(std::string_view name) const {
   return name;
 }
 
-void Scope::resolve_attributes(Node& node) const {
+void Scope::resolve_attributes(NodeProto& node) const {
   const auto* function = this;
   while (function != nullptr && !function->is_function) function = function->outer;
   if (function == nullptr) return;

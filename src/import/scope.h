@@ -27,7 +27,7 @@ struct Scope {
   [[nodiscard]] std::string_view resolve(std::string_view name) const;
   // Replaces attributes that refer to an attribute of the function by its value, and removes those
   // without a value.
-  void resolve_attributes(Node& node) const;
+  void resolve_attributes(NodeProto& node) const;
 };
 
 }  // namespace tandem::import

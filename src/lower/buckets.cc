@@ -8,18 +8,18 @@ namespace tandem::lower {
 namespace {
 
 // Rebuilds the task list of a program, with gradients in buckets.
-class Packing {
+class GradientBucketer {
  public:
-  explicit Packing(Program& program)
+  explicit GradientBucketer(Program& program)
       : program_(program), moved_to_(program.tasks.size()), put_off_(program.tasks.size()) {}
 
   void run() {
     auto tasks = std::exchange(program_.tasks, {});
     for (std::size_t t = 0; t < tasks.size(); ++t) {
-      if (tasks[t].kind == TaskKind::kUpdate) send_all();
-      take({t, std::move(tasks[t])});
+      if (tasks[t].kind == TaskKind::kUpdate) send_all_buckets();
+      process_task({t, std::move(tasks[t])});
     }
-    send_all();
+    send_all_buckets();
     for (auto& task : program_.tasks) {
       if (task.kind == TaskKind::kReceive) task.peer = moved_to_[task.peer];
     }
@@ -27,40 +27,40 @@ class Packing {
 
  private:
   // A task of the original list.
-  struct Entry {
+  struct OriginalTask {
     std::size_t was = 0;  // index in the original list
     Task task;
   };
 
   // Gradients that share a collective. The first entry's task becomes the collective of all.
-  using Bucket = std::vector<Entry>;
+  using Bucket = std::vector<OriginalTask>;
 
   // Delays the entry, adds it to a bucket or emits it.
-  void take(Entry entry) {
-    if (waits(entry)) {
-      put_off(std::move(entry));
+  void process_task(OriginalTask entry) {
+    if (must_wait(entry)) {
+      defer(std::move(entry));
     } else if (!is_gradient_of_weight(entry.task)) {
       emit(std::move(entry));
     } else {
-      add(std::move(entry));
+      add_to_bucket(std::move(entry));
     }
   }
 
   // Returns whether the task needs a gradient that is in a bucket, or a task that waits for one.
-  [[nodiscard]] bool waits(const Entry& entry) const {
+  [[nodiscard]] bool must_wait(const OriginalTask& entry) const {
     const auto is_pending = [&](BufferId b) { return pending_.contains(b); };
     return std::ranges::any_of(entry.task.reads, is_pending) ||
            std::ranges::any_of(entry.task.writes, is_pending) ||
            (entry.task.kind == TaskKind::kReceive && put_off_[entry.task.peer]);
   }
 
-  void put_off(Entry entry) {
+  void defer(OriginalTask entry) {
     put_off_[entry.was] = true;
     pending_.insert(entry.task.writes.begin(), entry.task.writes.end());
     waiting_.push_back(std::move(entry));
   }
 
-  void emit(Entry entry) {
+  void emit(OriginalTask entry) {
     put_off_[entry.was] = false;
     moved_to_[entry.was] = program_.tasks.size();
     program_.tasks.push_back(std::move(entry.task));
@@ -68,7 +68,7 @@ class Packing {
 
   // Returns whether the task is a collective that sums the gradient of a weight.
   [[nodiscard]] bool is_gradient_of_weight(const Task& task) const {
-    const bool sums = task.kind == TaskKind::kMove && task.backward && !task.remade &&
+    const bool sums = task.kind == TaskKind::kMove && task.backward && !task.recomputed &&
                       (task.step.kind == machine::Step::kAllReduce ||
                        task.step.kind == machine::Step::kReduceScatter);
     if (!sums) return false;
@@ -79,7 +79,7 @@ class Packing {
   }
 
   // Returns whether one collective may do both tasks.
-  [[nodiscard]] bool go_together(const Task& a, const Task& b) const {
+  [[nodiscard]] bool can_share_bucket(const Task& a, const Task& b) const {
     const auto& left = program_.buffer(a.reads[0]);
     const auto& right = program_.buffer(b.reads[0]);
     if (a.stage != b.stage || a.when != b.when || a.step.kind != b.step.kind ||
@@ -94,30 +94,30 @@ class Packing {
   }
 
   // Adds a gradient to its bucket, and sends the bucket if it is full.
-  void add(Entry entry) {
+  void add_to_bucket(OriginalTask entry) {
     pending_.insert(entry.task.writes.begin(), entry.task.writes.end());
     auto bucket = std::ranges::find_if(
-        buckets_, [&](const Bucket& b) { return go_together(b[0].task, entry.task); });
+        buckets_, [&](const Bucket& b) { return can_share_bucket(b[0].task, entry.task); });
     if (bucket == buckets_.end()) bucket = buckets_.insert(bucket, Bucket());
     bucket->push_back(std::move(entry));
     Bytes total;
-    for (const auto& e : *bucket) total += moved_bytes(program_, e.task);
+    for (const auto& e : *bucket) total += count_moved_bytes(program_, e.task);
     if (total < program_.schedule.bucket) return;
     auto full = std::move(*bucket);
     buckets_.erase(bucket);
-    send(std::move(full));
+    send_bucket(std::move(full));
   }
 
-  void send_all() {
+  void send_all_buckets() {
     while (!buckets_.empty()) {
       auto first = std::move(buckets_.front());
       buckets_.erase(buckets_.begin());
-      send(std::move(first));
+      send_bucket(std::move(first));
     }
   }
 
   // Emits the bucket's collective, then retries the tasks that waited for it.
-  void send(Bucket bucket) {
+  void send_bucket(Bucket bucket) {
     auto all = std::move(bucket[0]);
     for (std::size_t i = 1; i < bucket.size(); ++i) {
       all.task.reads.push_back(bucket[i].task.reads[0]);
@@ -128,19 +128,19 @@ class Packing {
     for (const auto& open : buckets_) {
       for (const auto& e : open) pending_.insert(e.task.writes.begin(), e.task.writes.end());
     }
-    for (auto& entry : std::exchange(waiting_, {})) take(std::move(entry));
+    for (auto& entry : std::exchange(waiting_, {})) process_task(std::move(entry));
   }
 
   Program& program_;
   std::vector<std::size_t> moved_to_;  // by index in the original list
   std::vector<bool> put_off_;          // by index in the original list
   std::vector<Bucket> buckets_;        // in the order of their first gradients
-  std::vector<Entry> waiting_;
+  std::vector<OriginalTask> waiting_;
   std::set<BufferId> pending_;  // buffers that tasks in buckets or waiting tasks have yet to write
 };
 
 }  // namespace
 
-void put_gradients_in_buckets(Program& program) { Packing(program).run(); }
+void bucket_gradients(Program& program) { GradientBucketer(program).run(); }
 
 }  // namespace tandem::lower

@@ -14,6 +14,6 @@
 namespace tandem::lower {
 
 // Replaces the collectives of weights' gradients in `program` by one collective for each bucket.
-void put_gradients_in_buckets(Program& program);
+void bucket_gradients(Program& program);
 
 }  // namespace tandem::lower

@@ -15,7 +15,7 @@
 namespace tandem::lower {
 namespace {
 
-using plan::digits_of;
+using plan::make_digits;
 using plan::parallelize;
 
 TEST(Buckets, RandomPlansTrainLikeOneDevice) {
@@ -29,7 +29,7 @@ TEST(Buckets, RandomPlansTrainLikeOneDevice) {
   std::map<machine::Step, int> together;
   int waited = 0;
   for (const auto& c : cases) {
-    const auto digits = digits_of(c.counts, c.micro_batches);
+    const auto digits = make_digits(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
       const bool small_batch = seed % 3 == 1;  // the attention model has a batch of 2
@@ -63,7 +63,7 @@ TEST(Buckets, RandomPlansTrainLikeOneDevice) {
 }
 
 TEST(Buckets, GoWhenTheyAreFull) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model =
       models::parse_model("mlp:layers=3,inputs=4,hidden=6,outputs=2").build(8, DType::kFp32);
   std::map<std::string, std::string> words;

@@ -18,7 +18,7 @@ using graph::Graph;
 using machine::Digits;
 using machine::Step;
 using machine::Window;
-using plan::digits_of;
+using plan::make_digits;
 using plan::named_choices;
 
 Program lowered(const Graph& model, const Digits& digits,
@@ -50,7 +50,7 @@ Graph image_model(const std::string& sizes, const std::string& kernel, const std
 
 // A 3 x 3 convolution of 8 rows of 4 pixels: each of 2 devices receives one row of 2 channels.
 TEST(Halo, AConvolutionExchangesTwoRowsEachWay) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 3, 8, 4]");
   const auto program = lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
@@ -59,25 +59,25 @@ TEST(Halo, AConvolutionExchangesTwoRowsEachWay) {
   for (auto kind : {Step::kHalo, Step::kHaloReduce}) {
     const auto moves = halos(program, kind);
     ASSERT_EQ(moves.size(), 1U) << machine::name(kind);
-    const auto halo = halo_of(program, *moves[0]);
+    const auto halo = compute_halo(program, *moves[0]);
     EXPECT_EQ(halo.digits, 1U);
     EXPECT_EQ(halo.together, 2 * kRow);
     EXPECT_EQ(halo.most, kRow);
     EXPECT_EQ(halo.messages, 1);
-    EXPECT_EQ(moved_bytes(program, *moves[0]).value, 4 * kRow);
+    EXPECT_EQ(count_moved_bytes(program, *moves[0]).value, 4 * kRow);
   }
   // The weight's all-reduce is counted too.
-  EXPECT_EQ(elements_communicated(program), 2 * 2 * kRow + 2 * (3 * 2 * 3 * 3));
+  EXPECT_EQ(count_communicated_elements(program), 2 * 2 * kRow + 2 * (3 * 2 * 3 * 3));
   // The shard has 4 rows, and the halo one.
   const auto& window = program.buffer(halos(program, Step::kHalo)[0]->writes[0]);
   EXPECT_EQ(window.windows[2], (Window{-1, 4, 6}));
   EXPECT_EQ(window.shard, (Shape{1, 2, 5, 4}));
-  EXPECT_EQ(range_of(window, digits, 0, 2).size, 5);
-  EXPECT_EQ(range_of(window, digits, 1, 2).offset, 3);
+  EXPECT_EQ(compute_range(window, digits, 0, 2).size, 5);
+  EXPECT_EQ(compute_range(window, digits, 1, 2).offset, 3);
 }
 
 TEST(Halo, IsOneStepOfTheProgram) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 3, 8, 4]");
   const auto program = lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
@@ -99,12 +99,12 @@ TEST(Halo, IsOneStepOfTheProgram) {
 
 // With one row per device, a kernel of 5 needs two neighbours on either side.
 TEST(Halo, MayComeFromBeyondTheNeighbours) {
-  const auto digits = digits_of({2, 3});
+  const auto digits = make_digits({2, 3});
   const auto model =
       image_model("[1, 1, 6, 2]", "[1, 1, 5, 1]", "conv2d(%a, %w) padding=[2, 0]", "[1, 1, 6, 2]");
   const auto program = lowered(model, digits, {{"a", "d2 d2"}, {"y", "y y"}, {"loss", "d2 d2"}});
   expect_same_step(model, program, 2);
-  const auto halo = halo_of(program, *halos(program, Step::kHalo).at(0));
+  const auto halo = compute_halo(program, *halos(program, Step::kHalo).at(0));
   EXPECT_EQ(halo.digits, 3U);
   EXPECT_EQ(halo.messages, 4);
   EXPECT_EQ(halo.most, 4 * 2);
@@ -113,12 +113,12 @@ TEST(Halo, MayComeFromBeyondTheNeighbours) {
 
 // If rows and columns are partitioned, the corners come from the diagonal neighbour.
 TEST(Halo, OfRowsAndColumnsHasCorners) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model =
       image_model("[1, 1, 4, 6]", "[1, 1, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 1, 4, 6]");
   const auto program = lowered(model, digits, {{"a", "d2 d3"}, {"y", "y x"}, {"loss", "d2 c"}});
   expect_same_step(model, program, 3);
-  const auto halo = halo_of(program, *halos(program, Step::kHalo).at(0));
+  const auto halo = compute_halo(program, *halos(program, Step::kHalo).at(0));
   EXPECT_EQ(halo.messages, 3);
   EXPECT_EQ(halo.most, 3 * 4 - 2 * 3);
   EXPECT_EQ(halo.together, 4 * halo.most);
@@ -126,7 +126,7 @@ TEST(Halo, OfRowsAndColumnsHasCorners) {
 
 // Windows that do not overlap are shards.
 TEST(Halo, NoneWhereWindowsDoNotOverlap) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[1, 2, 8, 4]\n%w = weight() shape=[1, 2, 8, 4]\n"
       "%t = input() shape=[1, 2, 4, 2]\n%a = add(%x, %w)\n"
@@ -139,20 +139,20 @@ TEST(Halo, NoneWhereWindowsDoNotOverlap) {
 
 // Every second row is read, so the window is smaller than the shard and no device sends anything.
 TEST(Halo, AWindowMayBeLessThanTheShard) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 1, 1]", "conv2d(%a, %w) stride=[2, 2]", "[1, 3, 4, 2]");
   const auto program = lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
   expect_same_step(model, program, 5);
   const auto& move = *halos(program, Step::kHalo).at(0);
-  EXPECT_EQ(halo_of(program, move).together, 0);
-  EXPECT_EQ(halo_of(program, move).messages, 0);
+  EXPECT_EQ(compute_halo(program, move).together, 0);
+  EXPECT_EQ(compute_halo(program, move).messages, 0);
   EXPECT_EQ(program.buffer(move.writes[0]).shard, (Shape{1, 2, 3, 4}));
 }
 
 // Two convolutions with the same windows read one buffer.
 TEST(Halo, IsExchangedOnceForEqualWindows) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[1, 2, 8, 4]\n%b = weight() shape=[1, 2, 8, 4]\n"
       "%w = weight() shape=[2, 2, 3, 3]\n%v = weight() shape=[2, 2, 3, 3]\n%t = input() shape=[1, "
@@ -170,7 +170,7 @@ TEST(Halo, IsExchangedOnceForEqualWindows) {
 
 // relu = combine(row) . relu . partition(row)
 TEST(Figure11a, ReluCutByRowsIsRelu) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 3]\n%w = weight() shape=[4, 3]\n%t = input() shape=[4, 3]\n"
       "%a = add(%x, %w)\n%y = relu(%a)\n%loss = mse(%y, %t)\nreturn %loss\n");
@@ -191,7 +191,7 @@ TEST(Halo, RandomImagesTrainLikeOneDevice) {
   int forward = 0;
   int backward = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {3}, {4}, {2, 2}}) {
-    const auto digits = digits_of(counts);
+    const auto digits = make_digits(counts);
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
       std::mt19937_64 random(seed);
       const auto model = plan::random_image(digits.devices(), random);
@@ -212,7 +212,7 @@ TEST(Halo, RandomImagesTrainLikeOneDevice) {
 
 // Tests random images with micro-batches, two stages and recomputed tensors.
 TEST(Halo, RandomImagesInPipelinesTrainLikeOneDevice) {
-  const auto digits = digits_of({2, 2}, 2);
+  const auto digits = make_digits({2, 2}, 2);
   const plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b010};
   int again = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -225,7 +225,7 @@ TEST(Halo, RandomImagesInPipelinesTrainLikeOneDevice) {
         fmt::format("seed {}\n{}\n{}", seed, graph::to_text(program.pcg), to_text(program)));
     expect_same_step(model, program, seed);
     if (HasFailure()) return;
-    for (const auto* task : halos(program, Step::kHalo)) again += task->remade ? 1 : 0;
+    for (const auto* task : halos(program, Step::kHalo)) again += task->recomputed ? 1 : 0;
   }
   EXPECT_GT(again, 5);
 }

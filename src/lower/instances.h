@@ -20,12 +20,13 @@ class Instances {
     return count_[static_cast<std::size_t>(rank)];
   }
   // Returns the number of the instance of `id` in this micro-batch and step.
-  [[nodiscard]] std::size_t of(BufferId id, std::int64_t micro_batch, std::int64_t step = 0) const {
+  [[nodiscard]] std::size_t get_index(BufferId id, std::int64_t micro_batch,
+                                      std::int64_t step = 0) const {
     const auto which = program_.buffer(id).each ? micro_batch : step % program_.versions(id);
     return first_[id.index()] + static_cast<std::size_t>(which);
   }
   // Returns the pipeline rank that has the buffer `id`.
-  [[nodiscard]] std::int64_t rank_of(BufferId id) const { return rank_[id.index()]; }
+  [[nodiscard]] std::int64_t get_rank(BufferId id) const { return rank_[id.index()]; }
 
  private:
   const Program& program_;

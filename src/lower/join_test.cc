@@ -11,11 +11,11 @@
 namespace tandem::lower {
 namespace {
 
-using plan::digits_of;
+using plan::make_digits;
 using plan::Optimizer;
 
 // Returns the model x w0 + x w1 + ..., with one device for each weight.
-std::string products(std::int64_t n) {
+std::string make_matmul_sum(std::int64_t n) {
   std::string out = fmt::format("graph g\n%x = input() shape=[4, 6]*{}\n", n);
   std::string operands;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -50,18 +50,19 @@ std::map<std::string, std::string> places(std::int64_t n) {
 TEST(Join, TrainsLikeOneDevice) {
   for (const std::int64_t n : {2, 3, 4}) {
     const auto digits =
-        digits_of(n == 4 ? std::vector<std::int64_t>{2, 2} : std::vector<std::int64_t>{n});
-    const auto mapped = mapped_text(products(n), places(n));
+        make_digits(n == 4 ? std::vector<std::int64_t>{2, 2} : std::vector<std::int64_t>{n});
+    const auto mapped = mapped_text(make_matmul_sum(n), places(n));
     const auto program = lower(mapped, digits, Optimizer::kSgd);
     SCOPED_TRACE(to_text(program));
     expect_same_step(erase_parallelism(mapped.pcg), program, 3);
     // There are two all-reduces: one of the sum, and one of the gradient of its replicas.
-    EXPECT_EQ(elements_communicated(program), static_cast<double>(2 * 2 * (n - 1) * 4 * 2));
+    EXPECT_EQ(count_communicated_elements(program), static_cast<double>(2 * 2 * (n - 1) * 4 * 2));
   }
 }
 
 TEST(Join, IsALocalStep) {
-  const auto program = lower(mapped_text(products(2), places(2)), digits_of({2}), Optimizer::kSgd);
+  const auto program =
+      lower(mapped_text(make_matmul_sum(2), places(2)), make_digits({2}), Optimizer::kSgd);
   EXPECT_EQ(to_text(program), R"(-> drop %x [4, 6] r -> . (96 B)
 -> forward linear %y0
 -> drop %x [4, 6] r -> A (96 B)
@@ -86,7 +87,7 @@ TEST(Join, ErrorsOfPlaces) {
     auto layouts = places(2);
     layouts[std::move(name)] = std::move(layout);
     try {
-      lower(mapped_text(products(2), layouts), digits_of({2}), Optimizer::kSgd);
+      lower(mapped_text(make_matmul_sum(2), layouts), make_digits({2}), Optimizer::kSgd);
     } catch (const UserError& e) {
       return std::string(e.what());
     }
@@ -97,7 +98,7 @@ TEST(Join, ErrorsOfPlaces) {
   auto layouts = places(2);
   for (const auto* name : {"x1", "w1", "y1"}) layouts[name] = ".";
   try {
-    lower(mapped_text(products(2), layouts), digits_of({2}), Optimizer::kSgd);
+    lower(mapped_text(make_matmul_sum(2), layouts), make_digits({2}), Optimizer::kSgd);
     FAIL() << "accepted";
   } catch (const UserError& e) {
     EXPECT_STREQ(e.what(), "join %s: operand 1 has layout '.', but joining into 'p' requires 'A'");

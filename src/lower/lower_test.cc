@@ -24,15 +24,15 @@ namespace {
 using graph::Graph;
 using machine::Digits;
 using plan::Choice;
-using plan::digits_of;
+using plan::make_digits;
 using plan::named_choices;
 using plan::Optimizer;
 using plan::parallelize;
 using term::Field;
 
 Program lowered(const Graph& model, const Digits& digits, const std::vector<Choice>& choices,
-                Optimizer optimizer = Optimizer::kSgd, Phase phase = Phase::kTraining) {
-  return lower(parallelize(model, digits, choices), digits, optimizer, phase);
+                Optimizer optimizer = Optimizer::kSgd, Mode mode = Mode::kTraining) {
+  return lower(parallelize(model, digits, choices), digits, optimizer, mode);
 }
 
 // --- Same loss, gradients and weights as one device ----------------------------------------------
@@ -42,7 +42,7 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
   int through = 0;
   for (const auto& counts :
        std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}, {2, 2, 2}}) {
-    const auto digits = digits_of(counts);
+    const auto digits = make_digits(counts);
     for (std::uint64_t seed = 0; seed < 150; ++seed) {
       const auto model = plan::random_model(digits.devices(), seed);
       plan::Chooser chooser(model, digits, seed);
@@ -66,15 +66,16 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
 
 // Tests random plans with doubles, where only rounding may differ.
 TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     const auto model = plan::random_model(4, seed);
     const auto program = lowered(model, digits, plan::random_choices(model, digits, seed));
-    const auto values = graph::run_forward(model, graph::feed_values<double>(model, seed));
-    const auto gradients = graph::run_backward(model, values, graph::loss_seed<double>(model));
-    const auto step = step_result(
-        program, run_program(program, graph::feed_values<double>(program.pcg, seed), 0.1));
+    const auto values = graph::run_forward(model, graph::make_feed_values<double>(model, seed));
+    const auto gradients =
+        graph::run_backward(model, values, graph::make_loss_gradient<double>(model));
+    const auto step = assemble_step_result(
+        program, run_program(program, graph::make_feed_values<double>(program.pcg, seed), 0.1));
     const double loss = values[model.outputs()[0].index()].data[0];
     EXPECT_NEAR(step.loss.data[0], loss, 1e-12 * loss);
     for (auto id : model.ids()) {
@@ -88,7 +89,7 @@ TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
 
 // Tests that the interpreter notices a wrong program. The tests above rely on that.
 TEST(TaskInterpreter, NoticesAWrongCollective) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model =
       models::parse_model("mlp:layers=2,inputs=4,hidden=6,outputs=2").build(4, DType::kFp32);
   const auto good = lowered(
@@ -105,18 +106,19 @@ TEST(TaskInterpreter, NoticesAWrongCollective) {
   }
   EXPECT_EQ(changed, 2);
   const auto of = [&](const Program& p) {
-    return step_result(p, run_program(p, graph::feed_values<Field>(p.pcg, 1), Field(3)));
+    return assemble_step_result(p,
+                                run_program(p, graph::make_feed_values<Field>(p.pcg, 1), Field(3)));
   };
   EXPECT_EQ(of(bad).loss, of(good).loss);
   for (const auto* w : {"w1", "w2"}) EXPECT_NE(of(bad).gradients.at(w), of(good).gradients.at(w));
 }
 
 TEST(TaskInterpreterDeathTest, ReadsOnlyWhatWasWritten) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = plan::random_model(2, 0);
   auto program = lowered(model, digits, plan::random_choices(model, digits, 0));
   std::ranges::reverse(program.tasks);
-  EXPECT_DEATH(run_program(program, graph::feed_values<Field>(program.pcg), Field(3)),
+  EXPECT_DEATH(run_program(program, graph::make_feed_values<Field>(program.pcg), Field(3)),
                "CHECK|data.empty");
 }
 
@@ -137,7 +139,7 @@ std::vector<Choice> megatron(const Graph& model, const Digits& digits) {
 }
 
 TEST(LowerText, DataParallelMlp) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = small_mlp();
   EXPECT_EQ("\n" + to_text(lowered(model, digits, data_parallel(model, digits))), R"(
 -> forward linear %linear1
@@ -157,7 +159,7 @@ TEST(LowerText, DataParallelMlp) {
 }
 
 TEST(LowerText, MegatronMlp) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = small_mlp();
   EXPECT_EQ("\n" + to_text(lowered(model, digits, megatron(model, digits))), R"(
 -> forward linear %linear1
@@ -184,22 +186,22 @@ Graph figure_2() {
 }
 
 TEST(Figure2, DataParallelismSendsTwiceTheWeights) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = figure_2();
   const auto program = lowered(model, digits, data_parallel(model, digits));
-  EXPECT_EQ(elements_communicated(program), 2 * (784 * 512 + 512 * 10));
-  EXPECT_EQ(elements_communicated(program), 813056);
+  EXPECT_EQ(count_communicated_elements(program), 2 * (784 * 512 + 512 * 10));
+  EXPECT_EQ(count_communicated_elements(program), 813056);
 }
 
 TEST(Figure2, ReductionSendsTheHiddenLayerFourTimes) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = figure_2();
   const auto program =
       lowered(model, digits,
               named_choices(model, digits,
                             {{"linear1", "k"}, {"relu1", "*"}, {"linear2", "n"}, {"loss", "c"}}));
-  EXPECT_EQ(elements_communicated(program), 4 * 64 * 512);
-  EXPECT_EQ(elements_communicated(program), 131072);
+  EXPECT_EQ(count_communicated_elements(program), 4 * 64 * 512);
+  EXPECT_EQ(count_communicated_elements(program), 131072);
   expect_same_step(
       small_mlp(),
       lowered(small_mlp(), digits,
@@ -219,7 +221,7 @@ double bytes_of(const Program& program, BufferKind kind) {
 }
 
 TEST(Lower, AdamKeepsTwoStatesPerWeight) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto choices = megatron(model, digits);
   const auto sgd = lowered(model, digits, choices);
@@ -233,7 +235,7 @@ TEST(Lower, AdamKeepsTwoStatesPerWeight) {
 // Compares momentum's weights after two steps with those of SGD. Momentum's first step is a step of
 // SGD; its second step adds the decayed first gradient to that of SGD.
 TEST(Lower, MomentumKeepsAVelocity) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto choices = megatron(model, digits);
   const auto sgd = lowered(model, digits, choices);
@@ -244,11 +246,11 @@ TEST(Lower, MomentumKeepsAVelocity) {
   const Field decay = term::Numbers<Field>::from(plan::kVelocityKept);
   const auto feed = [](const Program& program) {
     return [&program](graph::NodeId id, std::int64_t step) {
-      return graph::feed_values<Field>(program.pcg, 5, static_cast<std::uint64_t>(step))(id);
+      return graph::make_feed_values<Field>(program.pcg, 5, static_cast<std::uint64_t>(step))(id);
     };
   };
   const auto after = [&](const Program& program, std::int64_t steps) {
-    return step_result(program, run_steps<Field>(program, feed(program), steps, rate));
+    return assemble_step_result(program, run_steps<Field>(program, feed(program), steps, rate));
   };
   const auto first = after(sgd, 1);
   const auto second = after(sgd, 2);
@@ -265,7 +267,7 @@ TEST(Lower, MomentumKeepsAVelocity) {
 // The wider types that mixed precision stores in addition to bf16 and fp16 weights change no value.
 TEST(Lower, MixedPrecisionIsTheSameStep) {
   for (const char* dtype : {"fp16", "bf16"}) {
-    const auto digits = digits_of({2});
+    const auto digits = make_digits({2});
     const auto model = graph::parse_graph(fmt::format(
         "graph g\n%x = input() shape=[4, 8] dtype={0}\n%t = input() shape=[4, 6] dtype={0}\n"
         "%w = weight() shape=[6, 8] dtype={0}\n%y = linear(%x, %w)\n%r = relu(%y)\n"
@@ -299,7 +301,7 @@ Graph with_random_frozen(const Graph& model, std::mt19937_64& random) {
       weight.frozen = true;
       image.push_back(builder.add(ops::make_op(ops::kWeight, weight), {}, node.name));
     } else {
-      image.push_back(builder.keep(model, id, inputs));
+      image.push_back(builder.copy_node(model, id, inputs));
     }
   }
   return builder.finish({image[model.outputs()[0].index()]});
@@ -313,7 +315,7 @@ TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
   int frozen = 0;
   int fewer = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}}) {
-    const auto digits = digits_of(counts);
+    const auto digits = make_digits(counts);
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
       const auto whole = plan::random_model(digits.devices(), seed);
       const auto model = with_random_frozen(whole, random);
@@ -351,7 +353,7 @@ TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
 
 // An operand that only a frozen weight's gradient would read is not saved for backward.
 TEST(Lower, KeepsNothingForAFrozenWeight) {
-  const auto digits = digits_of({1});
+  const auto digits = make_digits({1});
   const auto reads = [&](const char* frozen) {
     const auto model = graph::parse_graph(fmt::format(
         "graph g\n%x = input() shape=[4, 8]\n%w0 = weight() shape=[6, 8]\n"
@@ -370,24 +372,25 @@ TEST(Lower, KeepsNothingForAFrozenWeight) {
 }
 
 TEST(Lower, InferenceHasOnlyForwardTasks) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
       "return %y\n");
   const auto program = lowered(model, digits, named_choices(model, digits, {{"y", "n"}}),
-                               Optimizer::kAdam, Phase::kInference);
+                               Optimizer::kAdam, Mode::kInference);
   ASSERT_EQ(program.tasks.size(), 1U);
   EXPECT_EQ(program.tasks[0].kind, TaskKind::kForward);
   EXPECT_EQ(program.loss, program.tensor[program.pcg.outputs()[0].index()]);
   EXPECT_EQ(bytes_of(program, BufferKind::kGradient) + bytes_of(program, BufferKind::kState), 0);
-  const auto execution = run_program(program, graph::feed_values<Field>(program.pcg), Field(3));
+  const auto execution =
+      run_program(program, graph::make_feed_values<Field>(program.pcg), Field(3));
   EXPECT_EQ(assemble(program, execution, program.loss),
-            graph::run_forward(model, graph::feed_values<Field>(model))[2]);
+            graph::run_forward(model, graph::make_feed_values<Field>(model))[2]);
 }
 
 // If nothing else reads a table's gradient, plain SGD needs only the looked-up rows.
 TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto elements = [&](const char* table, plan::Optimizer optimizer, int batch = 4) {
     const auto model = models::parse_model("dlrm:tables=1,rows=64,dim=8,dense=4,bottom=8,top=4")
                            .build(batch, DType::kFp32);
@@ -412,7 +415,7 @@ TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
 }
 
 TEST(Lower, UpdatesComeLast) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto program = lowered(model, digits, data_parallel(model, digits));
   const auto is_update = [](const Task& t) { return t.kind == TaskKind::kUpdate; };
@@ -424,7 +427,7 @@ TEST(Lower, UpdatesComeLast) {
 // --- Errors --------------------------------------------------------------------------------------
 
 TEST(LowerErrors, SayWhatIsWrong) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
       "return %y\n");
@@ -435,7 +438,7 @@ TEST(LowerErrors, SayWhatIsWrong) {
   const auto error = [&](std::size_t node, std::string_view layout) {
     auto bad = good;
     bad.layouts[node] = machine::parse_layout(layout).value();
-    return error_of([&] { lower(bad, digits, Optimizer::kSgd, Phase::kInference); });
+    return error_of([&] { lower(bad, digits, Optimizer::kSgd, Mode::kInference); });
   };
   EXPECT_EQ(error(0, "0r"), "no error");
   EXPECT_EQ(error(0, "0"), "input %x: layout '0' has 1 digits, but the machine has 2");
@@ -447,7 +450,7 @@ TEST(LowerErrors, SayWhatIsWrong) {
     auto bad = good;
     bad.schedule = schedule;
     bad.schedule.semantics = plan::Semantics::kDelayed1;
-    return error_of([&] { lower(bad, digits, Optimizer::kSgd, Phase::kInference); });
+    return error_of([&] { lower(bad, digits, Optimizer::kSgd, Mode::kInference); });
   };
   EXPECT_EQ(delayed({}), "no error");
   EXPECT_EQ(delayed({.order = plan::Order::kGpipe}),

@@ -20,7 +20,7 @@ inline plan::MappedGraph mapped_text(const std::string& text,
     out.layouts.push_back(machine::parse_layout(layouts.at(out.pcg.node(id).name)).value());
   }
   out.stage.resize(out.pcg.size());
-  out.remake.resize(out.pcg.size());
+  out.recompute.resize(out.pcg.size());
   return out;
 }
 

@@ -15,17 +15,17 @@ namespace tandem::lower {
 namespace {
 
 using machine::Digits;
-using plan::digits_of;
+using plan::make_digits;
 using plan::named_choices;
 using plan::Optimizer;
 using plan::parallelize;
 using term::Field;
 
 // Returns the digits of a machine whose software recomputes a layer's whole forward pass.
-Digits digits_that_remake_whole(const std::vector<std::int64_t>& counts,
-                                std::int64_t micro_batches) {
+Digits make_digits_that_recompute_whole(const std::vector<std::int64_t>& counts,
+                                        std::int64_t micro_batches) {
   auto machine = plan::machine_of(counts);
-  machine.device.software.remakes_whole = true;
+  machine.device.software.recomputes_whole = true;
   return Digits(machine, micro_batches);
 }
 
@@ -53,8 +53,8 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
   unsigned sends = 0;
   unsigned again = 0;
   for (const auto& c : cases) {
-    const auto lazy = digits_of(c.counts, c.micro_batches);
-    const auto whole = digits_that_remake_whole(c.counts, c.micro_batches);
+    const auto lazy = make_digits(c.counts, c.micro_batches);
+    const auto whole = make_digits_that_recompute_whole(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 60; seed += kFewer) {
       const auto& digits = seed / 2 % 2 == 0 ? lazy : whole;
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
@@ -75,7 +75,7 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
       if (HasFailure()) return;
       for (const auto& task : program.tasks) {
         sends += task.kind == TaskKind::kSend ? 1 : 0;
-        again += task.remade ? 1 : 0;
+        again += task.recomputed ? 1 : 0;
       }
     }
   }
@@ -94,20 +94,21 @@ TEST(LowerPipelines, WhatNothingReadsIsMadeAgainWhereSoftwareRunsToTheEnd) {
     auto choices = named_choices(model, digits, {{"y", "n"}, {"r", "d1"}, {"z", "k"}});
     for (auto id : model.ids()) {
       const auto& name = model.node(id).name;
-      choices[id.index()].remake = name == "y" || name == "r" || name == "z";
+      choices[id.index()].recompute = name == "y" || name == "r" || name == "z";
     }
     return std::ranges::count_if(
         lower(parallelize(model, digits, choices), digits, Optimizer::kSgd).tasks,
-        [](const Task& task) { return task.remade; });
+        [](const Task& task) { return task.recomputed; });
   };
-  EXPECT_EQ(again(digits_of({2})), 2);                    // y and r
-  EXPECT_EQ(again(digits_that_remake_whole({2}, 1)), 4);  // also z, and the sum of its partial sums
+  EXPECT_EQ(again(make_digits({2})), 2);  // y and r
+  EXPECT_EQ(again(make_digits_that_recompute_whole({2}, 1)),
+            4);  // also z, and the sum of its partial sums
 }
 
 // A tensor computed from weights alone is the same in all micro-batches. Its gradient is too, once
 // it is summed over them, because each device reads only a part of the slice.
 TEST(LowerPipelines, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
-  const auto digits = digits_of({2}, 2);
+  const auto digits = make_digits({2}, 2);
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 4, 2]\n%w = weight() shape=[8, 2]\n"
       "%p = slice(%w) size=4\n%y = add(%x, %p)\n%t = input() shape=[4, 4, 2]\n"
@@ -133,7 +134,7 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
   unsigned sends = 0;
   unsigned gathered_once = 0;
   for (const auto& c : cases) {
-    const auto digits = digits_of(c.counts, c.micro_batches);
+    const auto digits = make_digits(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 24; seed += kFewer) {
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
       const bool small_batch = seed % 3 == 1;  // the attention model has a batch of 2
@@ -166,7 +167,7 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
 
 // Delayed updates are a different training, and the interpreter must notice the difference.
 TEST(LowerPipelines, TheInterpreterTellsDelayedUpdatesFromPromptOnes) {
-  const auto digits = digits_of({2}, 2);
+  const auto digits = make_digits({2}, 2);
   const auto model = plan::random_model(4, 0);
   plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b10};
   plan::Chooser chooser(model, digits, 0, schedule);
@@ -177,9 +178,9 @@ TEST(LowerPipelines, TheInterpreterTellsDelayedUpdatesFromPromptOnes) {
       lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
   const auto loss = [&](const Program& program, std::int64_t steps) {
     const auto feed = [&](graph::NodeId id, std::int64_t step) {
-      return graph::feed_values<Field>(program.pcg, 0, static_cast<std::uint64_t>(step))(id);
+      return graph::make_feed_values<Field>(program.pcg, 0, static_cast<std::uint64_t>(step))(id);
     };
-    return step_result(program, run_steps<Field>(program, feed, steps, Field(3))).loss;
+    return assemble_step_result(program, run_steps<Field>(program, feed, steps, Field(3))).loss;
   };
   expect_same_steps(model, prompt, 0, 3);
   EXPECT_EQ(loss(prompt, 1), loss(delayed, 1));

@@ -16,7 +16,7 @@ std::string_view name(TaskKind kind) {
   switch (kind) {
     case TaskKind::kForward:
       return "forward";
-    case TaskKind::kSeed:
+    case TaskKind::kLossGradient:
       return "seed";
     case TaskKind::kBackward:
       return "backward";
@@ -28,9 +28,9 @@ std::string_view name(TaskKind kind) {
       return "receive";
     case TaskKind::kJoin:
       return "join";
-    case TaskKind::kAccumulate:
+    case TaskKind::kAddGradients:
       return "accumulate";
-    case TaskKind::kCollect:
+    case TaskKind::kAccumulateGradient:
       return "collect";
     case TaskKind::kUpdate:
       return "update";
@@ -39,7 +39,7 @@ std::string_view name(TaskKind kind) {
 }
 
 // Returns the largest buffer that a device has in a move, by which collective costs are defined.
-const Buffer& larger(const Program& p, const Task& task, std::size_t which) {
+const Buffer& get_larger_buffer(const Program& p, const Task& task, std::size_t which) {
   if (task.kind == TaskKind::kSend) return p.buffer(task.reads[0]);
   if (task.kind == TaskKind::kReceive) return p.buffer(task.writes[0]);
   const auto& from = p.buffer(task.reads[which]);
@@ -48,7 +48,7 @@ const Buffer& larger(const Program& p, const Task& task, std::size_t which) {
 }
 
 // Returns the number of buffers in a move, send or receive.
-std::size_t moved_buffers(const Task& task) {
+std::size_t count_moved_buffers(const Task& task) {
   return std::max(task.reads.size(), task.writes.size());
 }
 
@@ -57,21 +57,21 @@ bool moves_halo(const Task& task) {
 }
 
 // Returns the windowed one of a halo move's two buffers.
-const Buffer& windowed(const Program& p, const Task& task) {
+const Buffer& get_windowed_buffer(const Program& p, const Task& task) {
   return p.buffer(task.step.kind == machine::Step::kHalo ? task.writes[0] : task.reads[0]);
 }
 
 // Returns the number of elements that the devices of one group together send in a move or send.
-double elements_sent(const Program& program, const Task& task) {
-  if (moves_halo(task)) return static_cast<double>(halo_of(program, task).together);
-  const auto sent = machine::bytes_sent(program.digits, task.step.kind, task.step.digits,
-                                        moved_bytes(program, task));
-  return sent / size_of(larger(program, task, 0).dtype) *
+double count_elements_sent(const Program& program, const Task& task) {
+  if (moves_halo(task)) return static_cast<double>(compute_halo(program, task).together);
+  const auto sent = machine::compute_bytes_sent(program.digits, task.step.kind, task.step.digits,
+                                                count_moved_bytes(program, task));
+  return sent / get_element_size(get_larger_buffer(program, task, 0).dtype) *
          static_cast<double>(program.digits.group_size(task.step.digits));
 }
 
 // Returns " (own block)" or, for the block of the device two positions ahead, " (block +2)".
-std::string block_text(const Buffer& part) {
+std::string format_block(const Buffer& part) {
   return part.turned == 0 ? " (own block)" : fmt::format(" (block +{})", part.turned);
 }
 
@@ -82,7 +82,7 @@ bool comes_from_weight(const graph::Graph& pcg, graph::NodeId id) {
   return is_weight(pcg.node(id));
 }
 
-std::vector<const Task*> only_readers(const Program& program) {
+std::vector<const Task*> find_only_readers(const Program& program) {
   std::vector<const Task*> out(program.buffers.size());
   std::vector<bool> read(program.buffers.size());
   for (const auto& task : program.tasks) {
@@ -95,9 +95,9 @@ std::vector<const Task*> only_readers(const Program& program) {
   return out;
 }
 
-std::vector<BufferId> cached(const Program& program) {
+std::vector<BufferId> list_kv_cache_buffers(const Program& program) {
   std::vector<BufferId> out;
-  if (program.phase != Phase::kInference) return out;
+  if (program.mode != Mode::kInference) return out;
   const auto& outputs = program.pcg.outputs();
   for (std::size_t i = 1; i < outputs.size(); ++i) {
     out.push_back(program.tensor[outputs[i].index()]);
@@ -105,9 +105,9 @@ std::vector<BufferId> cached(const Program& program) {
   return out;
 }
 
-std::vector<BufferId> cached_in_place(const Program& program) {
+std::vector<BufferId> find_in_place_appends(const Program& program) {
   std::vector<BufferId> out(program.buffers.size(), Program::kNone);
-  if (program.phase != Phase::kInference) return out;
+  if (program.mode != Mode::kInference) return out;
   for (const auto& task : program.tasks) {
     const bool appends =
         task.kind == TaskKind::kForward && program.pcg.node(task.node).op.is(ops::kAppend);
@@ -118,7 +118,7 @@ std::vector<BufferId> cached_in_place(const Program& program) {
   return out;
 }
 
-machine::DigitMask class_digits(const Program& program) {
+machine::DigitMask find_class_digits(const Program& program) {
   auto out = program.schedule.digits;
   for (const auto& buffer : program.buffers) {
     for (std::size_t i = 0; i < program.digits.count(); ++i) {
@@ -129,27 +129,28 @@ machine::DigitMask class_digits(const Program& program) {
   return out;
 }
 
-machine::Range range_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot,
-                        std::size_t dim) {
+machine::IndexRange compute_range(const Buffer& buffer, const machine::Digits& digits,
+                                  std::int64_t slot, std::size_t dim) {
   if (buffer.turned != 0) {
     const auto group = digits.group(slot, buffer.ring);
     const auto rank = digits.rank_in_group(slot, buffer.ring) + buffer.turned;
     slot = group[static_cast<std::size_t>(rank) % group.size()];
   }
   if (buffer.windows.empty()) {
-    return machine::range_of(buffer.layout, digits, slot, dim, buffer.sizes[dim]);
+    return machine::compute_range(buffer.layout, digits, slot, dim, buffer.sizes[dim]);
   }
   const auto mask = buffer.layout.digits(machine::DigitRole::dim(dim));
-  return machine::range_of(buffer.windows[dim], digits.rank_in_group(slot, mask),
-                           buffer.sizes[dim]);
+  return machine::compute_range(buffer.windows[dim], digits.rank_in_group(slot, mask),
+                                buffer.sizes[dim]);
 }
 
-machine::Halo halo_of(const Program& program, const Task& task) {
-  const auto& buffer = windowed(program, task);
-  return machine::halo_of(buffer.windows, buffer.layout, buffer.sizes, program.digits);
+machine::Halo compute_halo(const Program& program, const Task& task) {
+  const auto& buffer = get_windowed_buffer(program, task);
+  return machine::compute_halo(buffer.windows, buffer.layout, buffer.sizes, program.digits);
 }
 
-machine::ReshardStep step_of(const Program& program, const Task& task, std::size_t which) {
+machine::ReshardStep compute_reshard_step(const Program& program, const Task& task,
+                                          std::size_t which) {
   if (which == 0) return task.step;
   const auto steps = machine::reshard(program.buffer(task.reads[which]).layout,
                                       program.buffer(task.writes[which]).layout);
@@ -158,32 +159,34 @@ machine::ReshardStep step_of(const Program& program, const Task& task, std::size
   return steps[0];
 }
 
-Bytes moved_bytes(const Program& program, const Task& task, std::size_t which) {
+Bytes count_moved_bytes(const Program& program, const Task& task, std::size_t which) {
   CHECK(task.kind == TaskKind::kMove || task.kind == TaskKind::kSend ||
         task.kind == TaskKind::kReceive);
   if (moves_halo(task)) {
-    return static_cast<double>(halo_of(program, task).most) *
-           size_of(windowed(program, task).dtype);
+    return static_cast<double>(compute_halo(program, task).most) *
+           get_element_size(get_windowed_buffer(program, task).dtype);
   }
-  const auto& buffer = larger(program, task, which);
+  const auto& buffer = get_larger_buffer(program, task, which);
   const bool narrow = program.digits.narrow_exchange() && buffer.dtype == DType::kFp32 &&
                       task.step.kind == machine::Step::kAllToAll;
-  return narrow ? size_of(DType::kBf16) / size_of(buffer.dtype) * buffer.bytes() : buffer.bytes();
+  return narrow ? get_element_size(DType::kBf16) / get_element_size(buffer.dtype) * buffer.bytes()
+                : buffer.bytes();
 }
 
-Bytes moved_bytes(const Program& program, const Task& task) {
+Bytes count_moved_bytes(const Program& program, const Task& task) {
   Bytes total;
-  for (std::size_t i = 0; i < moved_buffers(task); ++i) total += moved_bytes(program, task, i);
+  for (std::size_t i = 0; i < count_moved_buffers(task); ++i)
+    total += count_moved_bytes(program, task, i);
   return total;
 }
 
-Bytes bucket_bytes(const Program& program, const Task& task) {
+Bytes count_bucket_bytes(const Program& program, const Task& task) {
   const bool copies = task.kind == TaskKind::kMove && task.reads.size() > 1 &&
                       task.step.kind == machine::Step::kReduceScatter;
-  return copies ? moved_bytes(program, task) : Bytes{};
+  return copies ? count_moved_bytes(program, task) : Bytes{};
 }
 
-double elements_communicated(const Program& program) {
+double count_communicated_elements(const Program& program) {
   double total = 0;
   for (const auto& task : program.tasks) {
     if (task.kind != TaskKind::kMove && task.kind != TaskKind::kSend) continue;
@@ -192,7 +195,7 @@ double elements_communicated(const Program& program) {
     const auto idle = task.step.before.idle() & ~task.step.digits;
     const auto groups =
         program.digits.group_size(program.digits.space() & ~idle & ~task.step.digits);
-    total += elements_sent(program, task) * static_cast<double>(groups * times);
+    total += count_elements_sent(program, task) * static_cast<double>(groups * times);
   }
   return total;
 }
@@ -215,11 +218,11 @@ std::string to_text(const Program& program) {
                       moved.kind == BufferKind::kGradient ? "'" : "", tandem::to_text(moved.sizes),
                       to_text(task.step.before), to_text(task.step.after),
                       others > 0 ? fmt::format(" and {} more", others) : "",
-                      bytes_text(moved_bytes(program, task).value));
+                      format_bytes(count_moved_bytes(program, task).value));
     } else {
       out += fmt::format("{} {} {} %{}{}{}\n", task.backward ? "<-" : "->", name(task.kind),
-                         node.op.name(), node.name, task.remade ? " (again)" : "",
-                         task.block ? block_text(program.buffer(task.block->part)) : "");
+                         node.op.name(), node.name, task.recomputed ? " (again)" : "",
+                         task.block ? format_block(program.buffer(task.block->part)) : "");
     }
   }
   return out;

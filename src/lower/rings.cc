@@ -37,9 +37,9 @@ class Rings {
       if (!ring_of_[t]) {
         program_.tasks.push_back(tasks[t]);
       } else if (tasks[t].kind == TaskKind::kForward) {
-        forward(tasks[t], *ring_of_[t]);
+        emit_forward_blocks(tasks[t], *ring_of_[t]);
       } else {
-        backward(tasks[t], *ring_of_[t]);
+        emit_backward_blocks(tasks[t], *ring_of_[t]);
       }
     }
     for (auto& task : program_.tasks) {
@@ -70,7 +70,7 @@ class Rings {
     const auto& users = readers_[gather.writes[0].index()];
     std::vector<Ring> rings;
     for (auto user : users) {
-      const auto ring = ring_for(gather, user);
+      const auto ring = find_ring(gather, user);
       if (!ring) return;
       rings.push_back(*ring);
     }
@@ -83,13 +83,13 @@ class Rings {
 
   // Returns the ring for the task `user`, which reads the result of `gather`. Returns nullopt if it
   // cannot work on blocks.
-  [[nodiscard]] std::optional<Ring> ring_for(const Task& gather, std::size_t user) const {
+  [[nodiscard]] std::optional<Ring> find_ring(const Task& gather, std::size_t user) const {
     const auto& task = program_.tasks[user];
     const bool computes = task.kind == TaskKind::kForward || task.kind == TaskKind::kBackward;
     if (!computes || ring_of_[user] || task.when != gather.when) return std::nullopt;
     if (std::ranges::count(task.reads, gather.writes[0]) != 1) return std::nullopt;
     Ring out{.node = gather.node,
-             .step = shift_over(gather),
+             .step = make_shift_step(gather),
              .operand = static_cast<std::size_t>(std::ranges::find(task.reads, gather.writes[0]) -
                                                  task.reads.begin()),
              .factor = 0,
@@ -97,20 +97,20 @@ class Rings {
              .gradient = std::nullopt,
              .scatter = 0,
              .scattered = {}};
-    const auto factor = factor_of_blocks(task, out.operand, gather.step.from_dim);
+    const auto factor = find_block_factor(task, out.operand, gather.step.from_dim);
     if (!factor) return std::nullopt;
     out.factor = *factor;
     const auto wanted = std::ranges::find(task.operands, out.operand);
     if (wanted == task.operands.end()) return out;
     out.gradient = static_cast<std::size_t>(wanted - task.operands.begin());
-    const auto scatter = reduce_scatter_of(task.writes[*out.gradient], gather, task);
+    const auto scatter = find_reduce_scatter(task.writes[*out.gradient], gather, task);
     if (!scatter) return std::nullopt;
     out.scatter = *scatter;
     out.scattered = program_.tasks[*scatter].writes[0];
     return out;
   }
 
-  static machine::ReshardStep shift_over(const Task& gather) {
+  static machine::ReshardStep make_shift_step(const Task& gather) {
     auto step = gather.step;
     step.kind = Step::kShift;
     step.after = step.before;
@@ -118,9 +118,10 @@ class Rings {
   }
 
   // Returns the factor that the dimension runs over, if a contraction may be partitioned along it.
-  [[nodiscard]] std::optional<ops::FactorId> factor_of_blocks(const Task& task, std::size_t operand,
-                                                              std::size_t dim) const {
-    const auto& s = signature_of(program_.pcg, task.node);
+  [[nodiscard]] std::optional<ops::FactorId> find_block_factor(const Task& task,
+                                                               std::size_t operand,
+                                                               std::size_t dim) const {
+    const auto& s = get_node_signature(program_.pcg, task.node);
     if (operand >= s.map.inputs.size() || s.monoid != Monoid::kSum) return std::nullopt;
     if (std::ranges::find(s.use, ops::FactorUse::kReducing) == s.use.end()) return std::nullopt;
     const auto factor = s.map.inputs[operand][dim].carriers[0];
@@ -138,35 +139,36 @@ class Rings {
 
   // Returns the task that reduce-scatters the gradient of the gathered tensor, if nothing else
   // reads that gradient.
-  [[nodiscard]] std::optional<std::size_t> reduce_scatter_of(BufferId gradient, const Task& gather,
-                                                             const Task& user) const {
+  [[nodiscard]] std::optional<std::size_t> find_reduce_scatter(BufferId gradient,
+                                                               const Task& gather,
+                                                               const Task& user) const {
     const auto& users = readers_[gradient.index()];
     if (users.size() != 1) return std::nullopt;
     const auto& task = program_.tasks[users[0]];
     const bool is_dual = task.kind == TaskKind::kMove && task.step.kind == Step::kReduceScatter &&
                          task.step.digits == gather.step.digits &&
-                         task.step.after == dual(gather.step.before) && task.when == user.when &&
-                         task.stage == user.stage;
+                         task.step.after == to_gradient_layout(gather.step.before) &&
+                         task.when == user.when && task.stage == user.stage;
     return is_dual ? std::optional(users[0]) : std::nullopt;
   }
 
   // --- Tasks -------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::int64_t length(const Ring& ring) const {
+  [[nodiscard]] std::int64_t count_devices(const Ring& ring) const {
     return program_.digits.group_size(ring.step.digits);
   }
 
-  // Returns the buffer for the shards of the devices `turned` positions ahead.
-  BufferId turned(BufferId shards, const Ring& ring, std::int64_t turned) {
-    if (turned == 0) return shards;
+  // Returns the buffer for the shards of the devices `add_block_buffer` positions ahead.
+  BufferId add_block_buffer(BufferId shards, const Ring& ring, std::int64_t add_block_buffer) {
+    if (add_block_buffer == 0) return shards;
     auto buffer = program_.buffer(shards);
     buffer.ring = ring.step.digits;
-    buffer.turned = turned;
+    buffer.turned = add_block_buffer;
     program_.buffers.push_back(buffer);
     return BufferId(program_.buffers.size() - 1);
   }
 
-  void shift(BufferId from, BufferId to, const Ring& ring, const Task& user) {
+  void add_shift(BufferId from, BufferId to, const Ring& ring, const Task& user) {
     auto step = ring.step;
     step.before = step.after = program_.buffer(from).layout;
     program_.tasks.push_back({.kind = TaskKind::kMove,
@@ -174,48 +176,49 @@ class Rings {
                               .step = step,
                               .backward = user.backward,
                               .when = user.when,
-                              .remade = user.remade,
+                              .recomputed = user.recomputed,
                               .stage = user.stage,
                               .reads = {from},
                               .writes = {to}});
   }
 
   // Returns the task `whole`, restricted to one block.
-  static Task part_of(const Task& whole, const Ring& ring, BufferId block, bool first) {
+  static Task restrict_to_block(const Task& whole, const Ring& ring, BufferId block, bool first) {
     auto task = whole;
     task.reads[ring.operand] = block;
-    task.block = Task::Block{.operand = ring.operand,
-                             .factor = ring.factor,
-                             .part = block,
-                             .ring = ring.step.digits,
-                             .first = first};
+    task.block = Task::FactorBlock{.operand = ring.operand,
+                                   .factor = ring.factor,
+                                   .part = block,
+                                   .ring = ring.step.digits,
+                                   .first = first};
     return task;
   }
 
-  void forward(const Task& whole, const Ring& ring) {
+  void emit_forward_blocks(const Task& whole, const Ring& ring) {
     auto block = ring.shards;
-    for (std::int64_t turn = 0; turn < length(ring); ++turn) {
-      const bool last = turn + 1 == length(ring);
-      const auto next = last ? block : turned(ring.shards, ring, turn + 1);
-      if (!last) shift(block, next, ring, whole);
-      program_.tasks.push_back(part_of(whole, ring, block, turn == 0));
+    for (std::int64_t ring_step = 0; ring_step < count_devices(ring); ++ring_step) {
+      const bool last = ring_step + 1 == count_devices(ring);
+      const auto next = last ? block : add_block_buffer(ring.shards, ring, ring_step + 1);
+      if (!last) add_shift(block, next, ring, whole);
+      program_.tasks.push_back(restrict_to_block(whole, ring, block, ring_step == 0));
       block = next;
     }
   }
 
   // The device's own block comes last, because the sum that arrives with it is the device's own.
-  void backward(const Task& whole, const Ring& ring) {
-    const auto n = length(ring);
-    auto block = turned(ring.shards, ring, 1);
-    shift(ring.shards, block, ring, whole);
+  void emit_backward_blocks(const Task& whole, const Ring& ring) {
+    const auto n = count_devices(ring);
+    auto block = add_block_buffer(ring.shards, ring, 1);
+    add_shift(ring.shards, block, ring, whole);
     BufferId sum;
-    for (std::int64_t turn = 1; turn <= n; ++turn) {
-      const auto next = turn < n ? turned(ring.shards, ring, (turn + 1) % n) : block;
-      if (turn + 1 < n) shift(block, next, ring, whole);
-      auto task = part_of(whole, ring, block, turn == 1);
+    for (std::int64_t ring_step = 1; ring_step <= n; ++ring_step) {
+      const auto next =
+          ring_step < n ? add_block_buffer(ring.shards, ring, (ring_step + 1) % n) : block;
+      if (ring_step + 1 < n) add_shift(block, next, ring, whole);
+      auto task = restrict_to_block(whole, ring, block, ring_step == 1);
       if (ring.gradient) {
-        const auto to = turned(ring.scattered, ring, turn % n);
-        if (turn > 1) shift(sum, to, ring, whole);
+        const auto to = add_block_buffer(ring.scattered, ring, ring_step % n);
+        if (ring_step > 1) add_shift(sum, to, ring, whole);
         task.writes[*ring.gradient] = sum = to;
       }
       program_.tasks.push_back(std::move(task));
@@ -233,6 +236,6 @@ class Rings {
 
 }  // namespace
 
-void pass_blocks_round_rings(Program& program) { Rings(program).run(); }
+void replace_gathers_by_rings(Program& program) { Rings(program).run(); }
 
 }  // namespace tandem::lower

@@ -21,6 +21,6 @@
 namespace tandem::lower {
 
 // Replaces the all-gathers of `program` whose readers can all work block by block.
-void pass_blocks_round_rings(Program& program);
+void replace_gathers_by_rings(Program& program);
 
 }  // namespace tandem::lower

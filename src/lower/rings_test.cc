@@ -16,7 +16,7 @@ namespace tandem::lower {
 namespace {
 
 using machine::Step;
-using plan::digits_of;
+using plan::make_digits;
 using plan::parallelize;
 
 std::map<Step, int> moves_of(const Program& program) {
@@ -30,10 +30,10 @@ std::map<Step, int> moves_of(const Program& program) {
 TEST(Rings, RandomPlansTrainLikeOneDevice) {
   unsigned blocks = 0;
   unsigned backward = 0;
-  unsigned remade = 0;
+  unsigned recomputed = 0;
   for (const std::int64_t micro_batches : {1, 2}) {
     for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {3}, {2, 2}, {2, 3}}) {
-      const auto digits = digits_of(counts, micro_batches);
+      const auto digits = make_digits(counts, micro_batches);
       for (std::uint64_t seed = 0; seed < 60; seed += kFewer) {
         const auto model = plan::random_model(digits.devices() * micro_batches, seed);
         plan::Schedule schedule;
@@ -51,26 +51,26 @@ TEST(Rings, RandomPlansTrainLikeOneDevice) {
         for (const auto& task : program.tasks) {
           blocks += task.block ? 1 : 0;
           backward += task.block && task.kind == TaskKind::kBackward ? 1 : 0;
-          remade += task.block && task.remade ? 1 : 0;
+          recomputed += task.block && task.recomputed ? 1 : 0;
         }
       }
     }
   }
   EXPECT_GT(blocks, 300 / kFewer);
   EXPECT_GT(backward, 100 / kFewer);
-  EXPECT_GT(remade, 10 / kFewer);
+  EXPECT_GT(recomputed, 10 / kFewer);
 }
 
 // Returns a program of attention on four devices, with the queries sharded along the sequence.
 Program attention(bool ring) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   std::mt19937_64 random(0);
   const auto model = plan::random_attention(4, random);
   std::map<std::string, std::string> words;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     if (node.op.role() == ops::Role::kSource) continue;
-    const auto& s = signature_of(model, id);
+    const auto& s = get_node_signature(model, id);
     const bool has_s = s.map.find("s") >= 0;
     const auto word = has_s ? "s" : node.op.name() == "softmax" ? "d2" : "d1";
     words[node.name] = fmt::format("{0} {0}", word);
@@ -99,11 +99,12 @@ TEST(Rings, AttentionPassesKeysAndValues) {
   EXPECT_EQ(after[Step::kShift], 2 * 3 * 3);
   EXPECT_EQ(after[Step::kAllReduce], before[Step::kAllReduce]);
   // Keys and values are [2, 4, 4, 2]: each of 4 devices sends 3 blocks of a quarter of them.
-  EXPECT_EQ(elements_communicated(ring) - elements_communicated(gathered), 2 * 4 * 3 * 16);
+  EXPECT_EQ(count_communicated_elements(ring) - count_communicated_elements(gathered),
+            2 * 4 * 3 * 16);
 }
 
 TEST(Rings, Text) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%q = weight() shape=[4, 6]\n%x = weight() shape=[8, 6]\n%k = relu(%x)\n"
       "%y = contract(%q, %k) index=\"s d, t d -> s t\"\n%t = input() shape=[4, 8]\n"
@@ -137,8 +138,9 @@ TEST(Rings, Text) {
 TEST(Rings, TheInterpreterNoticesAWrongBlock) {
   const auto good = attention(true);
   const auto gradients = [](const Program& program) {
-    return step_result(program, run_program(program, graph::feed_values<term::Field>(program.pcg),
-                                            term::Field(3)))
+    return assemble_step_result(
+               program, run_program(program, graph::make_feed_values<term::Field>(program.pcg),
+                                    term::Field(3)))
         .gradients;
   };
   auto never_starts_anew = good;

@@ -9,14 +9,16 @@ namespace {
 bool is_update(const Task* task) { return task != nullptr && task->kind == TaskKind::kUpdate; }
 
 // Decides which gradients of a program are stored as rows.
-class Rows {
+class RowSparsePass {
  public:
-  explicit Rows(Program& program) : program_(program), reader_(only_readers(program)) {}
+  explicit RowSparsePass(Program& program)
+      : program_(program), reader_(find_only_readers(program)) {}
 
   // Stores the gradient of a table as rows if that is possible; `task` computes it.
-  void keep(const Task& task, BufferId gradient) {
+  void mark_if_row_sparse(const Task& task, BufferId gradient) {
     auto& buffer = program_.buffers[gradient.index()];
-    const auto elements = row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
+    const auto elements =
+        count_row_sparse_elements(program_.buffer(task.reads[0]).shard, buffer.shard);
     // If the lookups cover the whole table, rows would not be shorter.
     if (elements >= buffer.shard.count()) return;
     const auto* reader = reader_[gradient.index()];
@@ -49,21 +51,22 @@ class Rows {
 
 }  // namespace
 
-std::int64_t row_sparse_elements(const Shape& indices, const Shape& table) {
+std::int64_t count_row_sparse_elements(const Shape& indices, const Shape& table) {
   return std::min(indices.count() * table[table.rank() - 1], table.count());
 }
 
-void keep_row_sparse_gradients(Program& program) {
+void mark_row_sparse_gradients(Program& program) {
   if (program.optimizer != plan::Optimizer::kSgd) return;
   for (auto& buffer : program.buffers) buffer.sparse_elements.reset();
-  Rows rows(program);
+  RowSparsePass rows(program);
   for (const auto& task : program.tasks) {
     if (task.kind != TaskKind::kBackward) continue;
     const auto sparse = program.pcg.node(task.node).op.spec().row_sparse_operand;
     if (!sparse) continue;
     const auto at = std::ranges::find(task.operands, *sparse);
     if (at == task.operands.end()) continue;
-    rows.keep(task, task.writes[static_cast<std::size_t>(at - task.operands.begin())]);
+    rows.mark_if_row_sparse(task,
+                            task.writes[static_cast<std::size_t>(at - task.operands.begin())]);
   }
 }
 

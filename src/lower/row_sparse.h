@@ -11,10 +11,10 @@
 namespace tandem::lower {
 
 // Returns the largest number of elements of a table's gradient that these indices can touch.
-std::int64_t row_sparse_elements(const Shape& indices, const Shape& table);
+std::int64_t count_row_sparse_elements(const Shape& indices, const Shape& table);
 
 // Sets Buffer::sparse_elements of the gradients that are stored as rows.
-void keep_row_sparse_gradients(Program& program);
+void mark_row_sparse_gradients(Program& program);
 
 // Returns whether this all-reduce is an exchange of rows.
 bool sums_rows(const Program& program, const Task& task);

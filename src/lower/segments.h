@@ -8,6 +8,6 @@
 namespace tandem::lower {
 
 // Fills `program.segments`.
-void cut_into_segments(Program& program);
+void split_into_segments(Program& program);
 
 }  // namespace tandem::lower

@@ -8,16 +8,16 @@ namespace tandem::lower {
 
 using term::Box;
 
-Box everything(const Shape& sizes) {
+Box make_whole_box(const Shape& sizes) {
   Box box{sizes, sizes};
   for (auto& o : box.offset) o = 0;
   return box;
 }
 
-Box box_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot) {
+Box compute_box(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot) {
   Box box{buffer.sizes, buffer.sizes};
   for (std::size_t d = 0; d < buffer.sizes.rank(); ++d) {
-    const auto range = range_of(buffer, digits, slot, d);
+    const auto range = compute_range(buffer, digits, slot, d);
     box.offset[d] = range.offset;
     box.size[d] = range.size;
   }
@@ -43,7 +43,7 @@ std::int64_t add_overlap(const Dense<T>& from, const Box& from_box, Dense<T>& to
   const auto at = [](const Dense<T>& t, const Shape& index, const Shape& offset) {
     Shape moved = index;
     for (std::size_t d = 0; d < moved.rank(); ++d) moved[d] += offset[d];
-    return static_cast<std::size_t>(flat_index(t.shape, moved));
+    return static_cast<std::size_t>(compute_flat_index(t.shape, moved));
   };
   for_each_index(size, [&](const Shape& index) {
     to.data[at(to, index, to_offset)] += from.data[at(from, index, from_offset)];

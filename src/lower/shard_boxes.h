@@ -8,10 +8,10 @@
 namespace tandem::lower {
 
 // Returns the box of a whole tensor.
-term::Box everything(const Shape& sizes);
+term::Box make_whole_box(const Shape& sizes);
 
 // Returns the box of the buffer's tensor that the device in `slot` holds.
-term::Box box_of(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot);
+term::Box compute_box(const Buffer& buffer, const machine::Digits& digits, std::int64_t slot);
 
 // Adds the overlap of two boxes of a tensor from `from` to `to`. Returns its number of elements.
 template <class T>

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "lower/order.h"
+#include "lower/schedule_actions.h"
 #include "lower/shard_boxes.h"
 #include "machine/node_layout.h"
 #include "ops/signature.h"
@@ -33,7 +33,7 @@ enum class Senders : std::uint8_t {
   kWindows,     // all devices; each has summands of some elements
 };
 
-Senders senders(Step step) {
+Senders get_senders(Step step) {
   switch (step) {
     case Step::kSlice:
     case Step::kDrop:
@@ -65,7 +65,7 @@ Senders senders(Step step) {
 
 // Returns values that no result can depend on without being noticed.
 template <class T>
-Dense<T> garbage(const Shape& shape) {
+Dense<T> make_garbage(const Shape& shape) {
   Dense<T> out(shape);
   for (std::size_t i = 0; i < out.data.size(); ++i) {
     out.data[i] = term::Numbers<T>::from_index(static_cast<std::int64_t>(mix(i + 17) >> 20U));
@@ -92,7 +92,7 @@ class Interpreter {
     for (auto id : program.pcg.ids()) {
       if (!is_weight(program.pcg.node(id))) continue;
       for (step_ = 0; step_ < program.versions(program.tensor[id.index()]); ++step_) {
-        place(id, sources(id, 0));
+        place_source(id, sources(id, 0));
       }
     }
   }
@@ -101,46 +101,47 @@ class Interpreter {
   // sent yet lets the others proceed.
   Execution<T> run() {
     const auto ranks = digits_.group_size(program_.schedule.digits);
-    std::vector<Rank> all;
+    std::vector<RankProgress> all;
     for (std::int64_t r = 0; r < ranks; ++r) {
-      all.push_back({r, turns_of(program_.schedule, ranks, r, program_.phase, steps_)});
+      all.push_back({r, list_actions(program_.schedule, ranks, r, program_.mode, steps_)});
     }
     for (bool moved = true; moved;) {
       moved = false;
       for (auto& rank : all) moved = advance(rank) || moved;
     }
     for (const auto& rank : all)
-      CHECK(rank.turn == rank.turns.size(), "deadlock: a rank waits forever");
+      CHECK(rank.next_action == rank.actions.size(), "deadlock: a rank waits forever");
     keep_last_versions();
     return std::move(out_);
   }
 
  private:
   // The progress of one pipeline rank.
-  struct Rank {
+  struct RankProgress {
     std::int64_t rank = 0;
-    std::vector<Turn> turns;
-    std::size_t turn = 0;
+    std::vector<Action> actions;
+    std::size_t next_action = 0;
     std::size_t task = 0;  // index in the slot's segment
   };
 
   // Runs all tasks that can run. Returns whether there were any.
-  bool advance(Rank& rank) {
+  bool advance(RankProgress& rank) {
     bool moved = false;
-    for (; rank.turn < rank.turns.size(); ++rank.turn, rank.task = 0) {
-      const auto& turn = rank.turns[rank.turn];
-      const auto& tasks = program_.segment(turn.stage, turn.part).tasks;
-      micro_batch_ = turn.micro_batch;
-      step_ = turn.step;
-      if (rank.task == 0) feed(rank.rank, turn);
+    for (; rank.next_action < rank.actions.size(); ++rank.next_action, rank.task = 0) {
+      const auto& action = rank.actions[rank.next_action];
+      const auto& tasks = program_.segment(action.stage, action.phase).tasks;
+      micro_batch_ = action.micro_batch;
+      step_ = action.step;
+      if (rank.task == 0) feed(rank.rank, action);
       for (; rank.task < tasks.size(); ++rank.task) {
         const auto& task = program_.tasks[tasks[rank.task]];
-        if (!runs_in(task, turn.micro_batch, digits_.micro_batches())) continue;
-        if (task.kind == TaskKind::kReceive && !sent_.contains(message(task.peer))) return moved;
+        if (!runs_in(task, action.micro_batch, digits_.micro_batches())) continue;
+        if (task.kind == TaskKind::kReceive && !sent_.contains(make_message(task.peer)))
+          return moved;
         if (task.kind == TaskKind::kSend) {
-          sent_.emplace(message(tasks[rank.task]), shards_of(task.reads[0]));
+          sent_.emplace(make_message(tasks[rank.task]), copy_shards(task.reads[0]));
         } else {
-          run(task);
+          run_task(task);
         }
         moved = true;
       }
@@ -149,23 +150,23 @@ class Interpreter {
   }
 
   // Feeds the inputs of a micro-batch. A rank's first stage is the first to see it.
-  void feed(std::int64_t rank, const Turn& turn) {
-    if (turn.part != Part::kForward || turn.stage != rank) return;
+  void feed(std::int64_t rank, const Action& action) {
+    if (action.phase != Phase::kForward || action.stage != rank) return;
     for (auto id : program_.pcg.ids()) {
       const auto& node = program_.pcg.node(id);
       if (node.op.role() != ops::Role::kSource || is_weight(node)) continue;
       const auto& buffer = program_.buffer(program_.tensor[id.index()]);
-      if (rank_of_place(buffer.layout, program_.schedule.digits, digits_) != rank) continue;
-      if (buffer.each || turn.micro_batch == 0) place(id, sources_(id, turn.step));
+      if (compute_place_rank(buffer.layout, program_.schedule.digits, digits_) != rank) continue;
+      if (buffer.each || action.micro_batch == 0) place_source(id, sources_(id, action.step));
     }
   }
 
   // A message keeps the data after the sender overwrites its buffer. The key is the send task, the
   // micro-batch and the step.
   using Message = std::tuple<std::size_t, std::int64_t, std::int64_t>;
-  [[nodiscard]] Message message(std::size_t send) const { return {send, micro_batch_, step_}; }
+  [[nodiscard]] Message make_message(std::size_t send) const { return {send, micro_batch_, step_}; }
 
-  [[nodiscard]] std::vector<Dense<T>> shards_of(BufferId id) {
+  [[nodiscard]] std::vector<Dense<T>> copy_shards(BufferId id) {
     std::vector<Dense<T>> out;
     for (std::int64_t device = 0; device < digits_.devices(); ++device) {
       out.push_back(slot(id, digits_.slot(device, micro_batch_)));
@@ -183,17 +184,17 @@ class Interpreter {
     }
   }
 
-  void run(const Task& task) {
+  void run_task(const Task& task) {
     switch (task.kind) {
       case TaskKind::kForward:
-        return forward(task);
-      case TaskKind::kSeed:
-        return seed(task);
+        return run_forward(task);
+      case TaskKind::kLossGradient:
+        return write_loss_gradient(task);
       case TaskKind::kBackward:
-        return backward(task);
+        return run_backward(task);
       case TaskKind::kMove:
         for (std::size_t i = 0; i < task.reads.size(); ++i) {
-          move(step_of(program_, task, i), task.reads[i], task.writes[i]);
+          move(compute_reshard_step(program_, task, i), task.reads[i], task.writes[i]);
         }
         return;
       case TaskKind::kSend:
@@ -202,10 +203,10 @@ class Interpreter {
         return receive(task);
       case TaskKind::kJoin:
         return join(task);
-      case TaskKind::kAccumulate:
-        return accumulate(task);
-      case TaskKind::kCollect:
-        return collect(task);
+      case TaskKind::kAddGradients:
+        return add_gradients(task);
+      case TaskKind::kAccumulateGradient:
+        return accumulate_gradient(task);
       case TaskKind::kUpdate:
         return update(task);
     }
@@ -218,7 +219,7 @@ class Interpreter {
   void for_each_holder(const Layout& layout, Visit&& visit) const {
     for (std::int64_t device = 0; device < digits_.devices(); ++device) {
       const auto slot = digits_.slot(device, micro_batch_);
-      if (holds(layout, digits_, slot)) visit(slot);
+      if (holds_shard(layout, digits_, slot)) visit(slot);
     }
   }
 
@@ -241,20 +242,20 @@ class Interpreter {
   }
 
   [[nodiscard]] Box box(BufferId id, std::int64_t device) const {
-    return box_of(program_.buffer(id), digits_, device);
+    return compute_box(program_.buffer(id), digits_, device);
   }
 
   [[nodiscard]] bool is_first(const Layout& layout, DigitRole role, std::int64_t device) const {
     return digits_.rank_in_group(device, layout.digits(role)) == 0;
   }
 
-  void place(NodeId source, const Dense<T>& whole) {
+  void place_source(NodeId source, const Dense<T>& whole) {
     const auto id = program_.tensor[source.index()];
     const auto& layout = program_.buffer(id).layout;
     for_each_holder(layout, [&](std::int64_t device) {
       auto& into = slot(id, device) = Dense<T>(program_.buffer(id).shard);
       if (!is_first(layout, DigitRole::kPartial, device)) return;
-      add_overlap(whole, everything(whole.shape), into, box(id, device));
+      add_overlap(whole, make_whole_box(whole.shape), into, box(id, device));
     });
   }
 
@@ -266,7 +267,7 @@ class Interpreter {
 
   // --- Compute -----------------------------------------------------------------------------------
 
-  struct Operator {
+  struct OperatorLayouts {
     const ops::Signature* signature = nullptr;
     std::vector<Layout> inputs;
     std::vector<Shape> sizes;  // sizes of the inputs
@@ -274,14 +275,14 @@ class Interpreter {
     machine::NodeLayout uses;
   };
 
-  [[nodiscard]] Operator operator_of(NodeId id) const {
-    Operator out;
+  [[nodiscard]] OperatorLayouts operator_of(NodeId id) const {
+    OperatorLayouts out;
     for (auto i : program_.pcg.inputs(id)) {
       const auto& buffer = program_.buffer(program_.tensor[i.index()]);
       out.sizes.push_back(buffer.sizes);
       out.inputs.push_back(buffer.layout);
     }
-    out.signature = &ops::signature(program_.pcg.node(id).op, out.sizes);
+    out.signature = &ops::get_signature(program_.pcg.node(id).op, out.sizes);
     out.output = program_.buffer(program_.tensor[id.index()]).layout;
     const auto uses = infer_node_layout(*out.signature, out.inputs, digits_);
     CHECK(uses.has_value(), program_.pcg.node(id).name);
@@ -291,21 +292,22 @@ class Interpreter {
 
   // Returns the ranges of the factors; of the block's factor only the block, if the task works on
   // one.
-  [[nodiscard]] std::vector<term::FactorRange> ranges(const Operator& op, const Task& task,
-                                                      std::int64_t device) const {
-    auto out = ranges_of(*op.signature, op.uses, digits_, device);
+  [[nodiscard]] std::vector<term::FactorRange> compute_device_ranges(const OperatorLayouts& op,
+                                                                     const Task& task,
+                                                                     std::int64_t device) const {
+    auto out = compute_slot_ranges(*op.signature, op.uses, digits_, device);
     if (!task.block) return out;
     const auto f = task.block->factor;
-    const auto d = op.signature->map.input_dim(task.block->operand, f);
-    const auto part =
-        range_of(program_.buffer(task.block->part), digits_, device, static_cast<std::size_t>(d));
+    const auto d = op.signature->map.find_input_dim(task.block->operand, f);
+    const auto part = compute_range(program_.buffer(task.block->part), digits_, device,
+                                    static_cast<std::size_t>(d));
     out[f].local = part.size;
     out[f].offset = part.offset;
     return out;
   }
 
   // Returns the buffer that an operator writes, set to zero unless blocks add to it.
-  Dense<T>& begun(const Task& task, BufferId id, std::int64_t device) {
+  Dense<T>& prepare_result(const Task& task, BufferId id, std::int64_t device) {
     auto& into = slot(id, device);
     if (!task.block || task.block->first) into = Dense<T>(box(id, device).size);
     return into;
@@ -314,45 +316,46 @@ class Interpreter {
   // Returns an operand with its position in the whole tensor. Its block is the device's box in
   // `buffer`, which is the buffer that is read or the one for its gradient. An operand without a
   // buffer is whole.
-  term::Operand<T> operand(const Dense<T>& value, const Shape& whole, BufferId buffer,
-                           std::int64_t device) const {
+  term::Operand<T> make_operand(const Dense<T>& value, const Shape& whole, BufferId buffer,
+                                std::int64_t device) const {
     if (buffer == Program::kNone) return term::Operand<T>(value);
     return {value, box(buffer, device).offset, whole};
   }
 
-  static Box result_box(const Operator& op, const std::vector<term::FactorRange>& parts) {
-    const auto box = term::box_of(op.signature->map.output, parts);
+  static Box compute_result_box(const OperatorLayouts& op,
+                                const std::vector<term::FactorRange>& parts) {
+    const auto box = term::compute_box(op.signature->map.output, parts);
     return {box.offset, box.size};
   }
 
-  void forward(const Task& task) {
-    const Operator op = operator_of(task.node);
+  void run_forward(const Task& task) {
+    const OperatorLayouts op = operator_of(task.node);
     for_each_holder(op.output, [&](std::int64_t device) {
       std::vector<term::Operand<T>> operands;
       for (std::size_t i = 0; i < task.reads.size(); ++i) {
         operands.push_back(
-            operand(shard(task.reads[i], device), op.sizes[i], task.reads[i], device));
+            make_operand(shard(task.reads[i], device), op.sizes[i], task.reads[i], device));
       }
-      const auto parts = ranges(op, task, device);
+      const auto parts = compute_device_ranges(op, task, device);
       auto made = term::Evaluation<T>(op.signature->meaning, parts, std::move(operands))
                       .forward(op.signature->map.output);
       if (!task.block) {
         slot(task.writes[0], device) = std::move(made);
         return;
       }
-      add_overlap(made, result_box(op, parts), begun(task, task.writes[0], device),
+      add_overlap(made, compute_result_box(op, parts), prepare_result(task, task.writes[0], device),
                   box(task.writes[0], device));
     });
   }
 
-  void backward(const Task& task) {
-    const Operator op = operator_of(task.node);
-    if (op.signature->gradient_from_result) return backward_from_result(task, op);
+  void run_backward(const Task& task) {
+    const OperatorLayouts op = operator_of(task.node);
+    if (op.signature->gradient_from_result) return run_backward_from_result(task, op);
     for_each_holder(op.output, [&](std::int64_t device) {
       std::vector<Dense<T>*> gradients(op.inputs.size(), nullptr);
       std::vector<BufferId> blocks(task.reads.begin(), task.reads.end() - 1);
       for (std::size_t w = 0; w < task.writes.size(); ++w) {
-        gradients[task.operands[w]] = &begun(task, task.writes[w], device);
+        gradients[task.operands[w]] = &prepare_result(task, task.writes[w], device);
         auto& block = blocks[task.operands[w]];
         if (block == Program::kNone) block = task.writes[w];
       }
@@ -361,17 +364,17 @@ class Interpreter {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const bool is_read = task.reads[i] != Program::kNone;
         if (!is_read) {
-          unread[i] =
-              garbage<T>(blocks[i] == Program::kNone ? op.sizes[i] : box(blocks[i], device).size);
+          unread[i] = make_garbage<T>(blocks[i] == Program::kNone ? op.sizes[i]
+                                                                  : box(blocks[i], device).size);
         }
-        operands.push_back(operand(is_read ? shard(task.reads[i], device) : unread[i], op.sizes[i],
-                                   blocks[i], device));
+        operands.push_back(make_operand(is_read ? shard(task.reads[i], device) : unread[i],
+                                        op.sizes[i], blocks[i], device));
       }
-      const auto parts = ranges(op, task, device);
+      const auto parts = compute_device_ranges(op, task, device);
       Dense<T> of_block;
       const auto* gradient = &shard(task.reads.back(), device);
       if (task.block) {
-        const auto result = result_box(op, parts);
+        const auto result = compute_result_box(op, parts);
         of_block = Dense<T>(result.size);
         add_overlap(*gradient, box(task.reads.back(), device), of_block, result);
         gradient = &of_block;
@@ -381,22 +384,22 @@ class Interpreter {
     });
   }
 
-  void backward_from_result(const Task& task, const Operator& op) {
+  void run_backward_from_result(const Task& task, const OperatorLayouts& op) {
     const auto& result = op.signature->map.output;
     for_each_holder(op.output, [&](std::int64_t device) {
       std::vector<term::Operand<T>> operands;
       for (auto b : task.reads) {
-        operands.push_back(operand(shard(b, device), term::shape_of(result), b, device));
+        operands.push_back(make_operand(shard(b, device), term::to_shape(result), b, device));
       }
       slot(task.writes[0], device) =
-          term::Evaluation<T>(*op.signature->gradient_from_result, ranges(op, task, device),
-                              std::move(operands))
+          term::Evaluation<T>(*op.signature->gradient_from_result,
+                              compute_device_ranges(op, task, device), std::move(operands))
               .forward(op.signature->map.inputs[0]);
     });
   }
 
   // The gradient has the dual layout: its partial digits are the loss's replicas.
-  void seed(const Task& task) {
+  void write_loss_gradient(const Task& task) {
     const auto& buffer = program_.buffer(task.writes[0]);
     for_each_holder(buffer.layout, [&](std::int64_t device) {
       const bool first = is_first(buffer.layout, DigitRole::kPartial, device);
@@ -409,7 +412,7 @@ class Interpreter {
     for_each_holder(program_.buffer(task.writes[0]).layout, [&](std::int64_t device) {
       int held = 0;
       for (auto b : task.reads) {
-        if (!holds(program_.buffer(b).layout, digits_, device)) continue;
+        if (!holds_shard(program_.buffer(b).layout, digits_, device)) continue;
         slot(task.writes[0], device) = shard(b, device);
         ++held;
       }
@@ -417,7 +420,7 @@ class Interpreter {
     });
   }
 
-  void accumulate(const Task& task) {
+  void add_gradients(const Task& task) {
     const auto& layout = program_.buffer(task.reads[0]).layout;
     CHECK(task.reads[0] == task.writes[0] && layout == program_.buffer(task.reads[1]).layout);
     for_each_holder(layout, [&](std::int64_t device) {
@@ -427,7 +430,7 @@ class Interpreter {
     });
   }
 
-  void collect(const Task& task) {
+  void accumulate_gradient(const Task& task) {
     const auto sum = task.writes[0];
     for_each_holder(program_.buffer(sum).layout, [&](std::int64_t device) {
       auto& into = slot(sum, device);
@@ -437,7 +440,7 @@ class Interpreter {
   }
 
   // Returns a device's velocity after adding this step's gradient. It starts at 0.
-  const Dense<T>& velocity(const Task& task, std::int64_t device) {
+  const Dense<T>& update_velocity(const Task& task, std::int64_t device) {
     const auto& gradient = shard(task.reads[1], device);
     auto& kept = slot(task.reads[2], device);
     if (kept.data.empty()) kept = Dense<T>(gradient.shape);
@@ -455,10 +458,11 @@ class Interpreter {
     const T factor = term::Numbers<T>::from_index(-1) * learning_rate_;
     const bool has_velocity = program_.optimizer == plan::Optimizer::kMomentum;
     for_each_holder(layout, [&](std::int64_t device) {
-      const auto& gradient = has_velocity ? velocity(task, device) : shard(task.reads[1], device);
+      const auto& gradient =
+          has_velocity ? update_velocity(task, device) : shard(task.reads[1], device);
       shard(task.reads[0], device);
       auto& weight = slot(task.writes[0], device);
-      weight = slot_in(step_read(task, step_), task.reads[0], device);
+      weight = slot_in(get_read_step(task, step_), task.reads[0], device);
       for (std::size_t i = 0; i < weight.data.size(); ++i) {
         weight.data[i] += factor * gradient.data[i];
       }
@@ -473,7 +477,7 @@ class Interpreter {
   }
 
   void receive(const Task& task) {
-    const auto at = sent_.find(message(task.peer));
+    const auto at = sent_.find(make_message(task.peer));
     move(task.step, program_.tasks[task.peer].reads[0], task.writes[0],
          [&](std::int64_t sender) -> const Dense<T>& {
            return at->second[static_cast<std::size_t>(sender % digits_.devices())];
@@ -495,13 +499,13 @@ class Interpreter {
   void gather_from_group(const ReshardStep& step, BufferId from_buffer, BufferId to,
                          std::int64_t device, auto&& read, Dense<T>& out) {
     const auto group = digits_.group(device, step.digits);
-    const auto kind = senders(step.kind);
+    const auto kind = get_senders(step.kind);
     std::int64_t received = 0;
     const auto from = [&](std::int64_t sender) {
       received += add_overlap(read(sender), box(from_buffer, sender), out, box(to, device));
     };
     if (kind == Senders::kSelf) from(device);
-    const auto root = group[static_cast<std::size_t>(root_of(step, digits_))];
+    const auto root = group[static_cast<std::size_t>(find_root_rank(step, digits_))];
     if (kind == Senders::kSelfIfRoot && device == root) from(device);
     if (kind == Senders::kRoot) from(root);
     if (kind == Senders::kNext) {
@@ -560,11 +564,11 @@ Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferI
   for (std::size_t n = 0; n < shards.size(); ++n) {
     const auto slot = static_cast<std::int64_t>(n);
     const auto& shard = shards[n];
-    CHECK(shard.data.empty() != holds(buffer.layout, digits, slot), slot);
+    CHECK(shard.data.empty() != holds_shard(buffer.layout, digits, slot), slot);
     if (shard.data.empty()) continue;
     const auto first = digits.group(slot, copies)[0];
     if (slot == first) {
-      add_overlap(shard, box_of(buffer, digits, slot), out, everything(buffer.sizes));
+      add_overlap(shard, compute_box(buffer, digits, slot), out, make_whole_box(buffer.sizes));
     } else if (replicas_agree != nullptr && shard != shards[static_cast<std::size_t>(first)]) {
       *replicas_agree = false;
     }
@@ -573,7 +577,7 @@ Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferI
 }
 
 template <class T>
-StepResult<T> step_result(const Program& program, const Execution<T>& execution) {
+StepResult<T> assemble_step_result(const Program& program, const Execution<T>& execution) {
   StepResult<T> out;
   const auto whole = [&](BufferId id) {
     return assemble(program, execution, id, &out.replicas_agree);
@@ -593,7 +597,7 @@ StepResult<T> step_result(const Program& program, const Execution<T>& execution)
   template Execution<T> run_steps<T>(const Program&, const graph::StepValues<T>&, std::int64_t, \
                                      T);                                                        \
   template Dense<T> assemble<T>(const Program&, const Execution<T>&, BufferId, bool*);          \
-  template StepResult<T> step_result<T>(const Program&, const Execution<T>&);
+  template StepResult<T> assemble_step_result<T>(const Program&, const Execution<T>&);
 TANDEM_INSTANTIATE(double)
 TANDEM_INSTANTIATE(term::Field)
 #undef TANDEM_INSTANTIATE

@@ -47,7 +47,7 @@ template <class T>
 Dense<T> assemble(const Program& program, const Execution<T>& execution, BufferId buffer,
                   bool* replicas_agree = nullptr);
 
-// The results of a training step. step_result returns those of the last step.
+// The results of a training step. assemble_step_result returns those of the last step.
 template <class T>
 struct StepResult {
   Dense<T> loss;
@@ -56,6 +56,6 @@ struct StepResult {
   bool replicas_agree = true;                 // in all of these
 };
 template <class T>
-StepResult<T> step_result(const Program& program, const Execution<T>& execution);
+StepResult<T> assemble_step_result(const Program& program, const Execution<T>& execution);
 
 }  // namespace tandem::lower

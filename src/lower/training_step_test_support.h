@@ -16,13 +16,13 @@ inline void expect_same_steps(const graph::Graph& model, const Program& program,
   const Field rate(3);
   const auto feed = [seed](const graph::Graph& graph) {
     return [&graph, seed](graph::NodeId id, std::int64_t step) {
-      return graph::feed_values<Field>(graph, seed, static_cast<std::uint64_t>(step))(id);
+      return graph::make_feed_values<Field>(graph, seed, static_cast<std::uint64_t>(step))(id);
     };
   };
   const auto expected =
       graph::train<Field>(model, feed(model), steps, rate, program.schedule.is_delayed());
   const auto actual =
-      step_result(program, run_steps<Field>(program, feed(program.pcg), steps, rate));
+      assemble_step_result(program, run_steps<Field>(program, feed(program.pcg), steps, rate));
   EXPECT_TRUE(actual.replicas_agree);
   EXPECT_EQ(actual.loss, expected.values[model.outputs()[0].index()]);
   std::size_t weights = 0;

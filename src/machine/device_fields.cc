@@ -1,5 +1,7 @@
 #include "machine/device_fields.h"
 
+#include <algorithm>
+
 namespace tandem::machine {
 
 namespace {
@@ -20,7 +22,7 @@ const NumberField<Device> kDeviceNumbers[] = {
      [](Device& d) -> double& { return d.attention_backward_utilization; }},
     {"threads", kNumber, false, false, [](Device& d) -> double& { return d.threads; }},
     {"units", kNumber, false, false, [](Device& d) -> double& { return d.units; }},
-    {"product_setup", kNumber, false, true, [](Device& d) -> double& { return d.product_setup; },
+    {"matmul_setup", kNumber, false, true, [](Device& d) -> double& { return d.matmul_setup; },
      true},
     {"wave_softening", kFraction, false, true,
      [](Device& d) -> double& { return d.wave_softening; }},
@@ -51,9 +53,8 @@ const WordField kWords[] = {
     {"fuse", kFusionNames,
      [](const Device& d) { return static_cast<std::size_t>(d.software.fusion); },
      [](Device& d, std::size_t i) { d.software.fusion = static_cast<Fusion>(i); }},
-    {"join_products", kNoYes,
-     [](const Device& d) { return std::size_t{d.software.joined_products}; },
-     [](Device& d, std::size_t i) { d.software.joined_products = i == 1; }},
+    {"fused_qkv", kNoYes, [](const Device& d) { return std::size_t{d.software.fused_qkv}; },
+     [](Device& d, std::size_t i) { d.software.fused_qkv = i == 1; }},
     {"send_parts", kNoYes, [](const Device& d) { return std::size_t{d.software.send_parts}; },
      [](Device& d, std::size_t i) { d.software.send_parts = i == 1; }},
     {"wait_for_sends", kNoYes,
@@ -68,9 +69,9 @@ const WordField kWords[] = {
      [](Device& d, std::size_t i) { d.software.stores_zeros = i == 1; }},
     {"sum_rows", kNoYes, [](const Device& d) { return std::size_t{d.software.sums_rows}; },
      [](Device& d, std::size_t i) { d.software.sums_rows = i == 1; }},
-    {"update_in_products", kNoYes,
-     [](const Device& d) { return std::size_t{d.software.updates_in_products}; },
-     [](Device& d, std::size_t i) { d.software.updates_in_products = i == 1; }},
+    {"update_in_matmuls", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.updates_in_matmuls}; },
+     [](Device& d, std::size_t i) { d.software.updates_in_matmuls = i == 1; }},
     {"update_in_tables", kNoYes,
      [](const Device& d) { return std::size_t{d.software.updates_in_tables}; },
      [](Device& d, std::size_t i) { d.software.updates_in_tables = i == 1; }},
@@ -80,11 +81,26 @@ const WordField kWords[] = {
     {"free_at_last_use", kNoYes,
      [](const Device& d) { return std::size_t{d.software.frees_at_last_use}; },
      [](Device& d, std::size_t i) { d.software.frees_at_last_use = i == 1; }},
-    {"remake_whole", kNoYes, [](const Device& d) { return std::size_t{d.software.remakes_whole}; },
-     [](Device& d, std::size_t i) { d.software.remakes_whole = i == 1; }},
+    {"recompute_whole", kNoYes,
+     [](const Device& d) { return std::size_t{d.software.recomputes_whole}; },
+     [](Device& d, std::size_t i) { d.software.recomputes_whole = i == 1; }},
+};
+
+// Old and current names.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"join_products", "fused_qkv"},
+    {"product_setup", "matmul_setup"},
+    {"remake_whole", "recompute_whole"},
+    {"update_in_products", "update_in_matmuls"},
 };
 
 }  // namespace
+
+std::string_view get_current_field_name(std::string_view name) {
+  const auto* found =
+      std::ranges::find(kRenamed, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(kRenamed) ? name : found->second;
+}
 
 std::span<const NumberField<Device>> device_numbers() { return kDeviceNumbers; }
 std::span<const WordField> device_words() { return kWords; }

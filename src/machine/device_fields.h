@@ -20,7 +20,7 @@ struct NumberField {
   double& (*at)(Owner&);  // reference to the value, in base units
   bool more_is_weaker = false;
 
-  [[nodiscard]] double in(Owner owner) const { return at(owner); }
+  [[nodiscard]] double get(Owner owner) const { return at(owner); }
 };
 
 // A field that holds one of `words`, represented by its index; index 0 is the weakest.
@@ -30,6 +30,9 @@ struct WordField {
   std::size_t (*get)(const Device&);
   void (*set)(Device&, std::size_t);
 };
+
+// Returns today's name of a field: "fused_qkv" for "fused_qkv", which older files have.
+std::string_view get_current_field_name(std::string_view name);
 
 // Return the field tables, in the order of docs/reference/machine-format.md.
 std::span<const NumberField<Device>> device_numbers();

@@ -25,7 +25,7 @@ class DeviceText {
   [[nodiscard]] bool shares_computer() const { return shares_computer_; }
 
  private:
-  void once(const Place& place, std::string_view field);
+  void check_once(const Place& place, std::string_view field);
   void read_peak(const Place& place, Words rest, Device& device);
   void read_kernels(const Place& place, Words rest, Device& device);
 

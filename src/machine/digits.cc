@@ -12,11 +12,11 @@ Digits::Digits(const Machine& machine, std::int64_t micro_batches)
     : micro_batches_(micro_batches),
       stores_zeros_(machine.device.software.stores_zeros),
       sums_rows_(machine.device.software.sums_rows),
-      updates_in_products_(machine.device.software.updates_in_products),
+      updates_in_matmuls_(machine.device.software.updates_in_matmuls),
       updates_in_tables_(machine.device.software.updates_in_tables),
       narrow_exchange_(machine.device.software.narrow_exchange),
       frees_at_last_use_(machine.device.software.frees_at_last_use),
-      remakes_whole_(machine.device.software.remakes_whole) {
+      recomputes_whole_(machine.device.software.recomputes_whole) {
   CHECK(micro_batches >= 1, micro_batches);
   if (micro_batches > 1) digits_.push_back({kTimeLevel, micro_batches});
   for (std::size_t level = 0; level < machine.levels.size(); ++level) {
@@ -41,7 +41,7 @@ Digits::Digits(const Machine& machine, std::int64_t micro_batches)
     auto& speed = groups_.emplace_back(Group{end, {}}).speed;
     for (std::size_t t = 0; t < kDTypeNames.size(); ++t) {
       const auto dtype = static_cast<DType>(t);
-      const auto peak = group.device.peak.at(type_of_peak(group.device, dtype));
+      const auto peak = group.device.peak.at(find_peak_type(group.device, dtype));
       speed[dtype] = peak.value * group.device.compute_utilization;
     }
   }
@@ -108,7 +108,7 @@ std::vector<std::int64_t> Digits::group(std::int64_t slot, DigitMask mask) const
   return members;
 }
 
-DigitMask group_digits(const Machine& machine, const Digits& digits) {
+DigitMask find_group_digits(const Machine& machine, const Digits& digits) {
   std::vector<std::int64_t> bounds;  // first device of each group
   std::int64_t first = 0;
   for (const auto& group : machine.groups) {

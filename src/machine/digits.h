@@ -20,7 +20,7 @@
 namespace tandem::machine {
 
 using DigitMask = std::uint32_t;
-inline bool has(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
+inline bool has_digit(DigitMask mask, std::size_t digit) { return ((mask >> digit) & 1U) != 0; }
 inline DigitMask bit(std::size_t digit) { return DigitMask{1} << digit; }
 
 struct Digit {
@@ -70,11 +70,11 @@ class Digits {
   // These return what the devices' software does (machine::Software).
   [[nodiscard]] bool stores_zeros() const { return stores_zeros_; }
   [[nodiscard]] bool sums_rows() const { return sums_rows_; }
-  [[nodiscard]] bool updates_in_products() const { return updates_in_products_; }
+  [[nodiscard]] bool updates_in_matmuls() const { return updates_in_matmuls_; }
   [[nodiscard]] bool updates_in_tables() const { return updates_in_tables_; }
   [[nodiscard]] bool narrow_exchange() const { return narrow_exchange_; }
   [[nodiscard]] bool frees_at_last_use() const { return frees_at_last_use_; }
-  [[nodiscard]] bool remakes_whole() const { return remakes_whole_; }
+  [[nodiscard]] bool recomputes_whole() const { return recomputes_whole_; }
   // Returns the operations per second that a device reaches at most, or 1 if all devices are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // Returns the slots that share all digits of `slot` outside `mask`, ordered by rank.
@@ -91,15 +91,15 @@ class Digits {
   std::vector<Group> groups_;  // empty if all devices are equal
   bool stores_zeros_ = false;
   bool sums_rows_ = false;
-  bool updates_in_products_ = false;
+  bool updates_in_matmuls_ = false;
   bool updates_in_tables_ = false;
   bool narrow_exchange_ = false;
   bool frees_at_last_use_ = false;
-  bool remakes_whole_ = false;
+  bool recomputes_whole_ = false;
 };
 
 // Returns the outermost digits that determine a device's group: devices that agree in them are in
 // the same group. Returns 0 if all devices are equal.
-DigitMask group_digits(const Machine& machine, const Digits& digits);
+DigitMask find_group_digits(const Machine& machine, const Digits& digits);
 
 }  // namespace tandem::machine

@@ -1,3 +1,4 @@
+#include "machine/device_fields.h"
 #include "machine/edit.h"
 
 #include <fmt/format.h>
@@ -19,20 +20,22 @@ constexpr std::array<std::string_view, 3> kBehindBandwidth = {"shared", "half", 
 
 [[noreturn]] void fail(const FieldValue& field, const std::string& message,
                        const std::string& hint) {
-  throw UserError("machine", printable(field.path), message, hint);
+  throw UserError("machine", to_printable(field.path), message, hint);
 }
 
-std::string line_of(std::string_view text) { return std::string(text.substr(0, text.find('#'))); }
+std::string strip_comment(std::string_view text) {
+  return std::string(text.substr(0, text.find('#')));
+}
 
 // Header of a section, to which the following lines belong: "device thing", "level node 4",
 // "software eager".
-struct Section {
+struct SectionHeader {
   std::string_view kind, name;
 };
-std::optional<Section> section_of(Words line) {
+std::optional<SectionHeader> parse_section_header(Words line) {
   const bool opens = (line.size() == 2 && (line[0] == "device" || line[0] == "software")) ||
                      (line.size() == 3 && line[0] == "level");
-  return opens ? std::optional(Section{line[0], line[1]}) : std::nullopt;
+  return opens ? std::optional(SectionHeader{line[0], line[1]}) : std::nullopt;
 }
 
 struct Target {
@@ -48,7 +51,7 @@ Target parse_path(const FieldValue& field, const std::vector<std::string>& lines
   std::string_view rest = std::string_view(field.path).substr(dot + 1);
   std::vector<std::string> names;
   for (const auto& line : lines) {
-    const auto section = section_of(words(line));
+    const auto section = parse_section_header(split_words(line));
     if (!section || section->kind != out.kind) continue;
     names.emplace_back(section->name);
     if (rest.starts_with(fmt::format("{}.", section->name))) out.name = section->name;
@@ -57,7 +60,7 @@ Target parse_path(const FieldValue& field, const std::vector<std::string>& lines
     rest.remove_prefix(out.name.size() + 1);
   } else if (out.kind == "level") {
     const auto wanted = rest.substr(0, rest.rfind('.'));
-    fail(field, fmt::format("the machine has no level '{}'", printable(wanted)),
+    fail(field, fmt::format("the machine has no level '{}'", to_printable(wanted)),
          fmt::format("write level.NAME.FIELD, where NAME is {}", join(names, " or ")));
   }
   if (out.kind == "device" && names.size() == 1) out.name.clear();  // one device is all
@@ -71,7 +74,7 @@ Target parse_path(const FieldValue& field, const std::vector<std::string>& lines
 }
 
 // Inserts the space before the unit: "1.5TB/s" -> "1.5 TB/s". An exponent is no unit.
-std::string with_blank(std::string_view value) {
+std::string insert_blank(std::string_view value) {
   for (std::size_t i = 1; i < value.size(); ++i) {
     const auto is_digit = [&](std::size_t at) {
       return at < value.size() && std::isdigit(static_cast<unsigned char>(value[at])) != 0;
@@ -85,8 +88,8 @@ std::string with_blank(std::string_view value) {
   return std::string(value);
 }
 
-std::string new_line(const Target& target, Words old, const std::string& value) {
-  auto out = fmt::format("  {} {}", join(target.field, " "), with_blank(value));
+std::string make_field_line(const Target& target, Words old, const std::string& value) {
+  auto out = fmt::format("  {} {}", join(target.field, " "), insert_blank(value));
   if (target.field[0] != "bandwidth") return out;
   for (const auto word : old) {
     if (std::ranges::find(kBehindBandwidth, word) != kBehindBandwidth.end()) {
@@ -96,12 +99,16 @@ std::string new_line(const Target& target, Words old, const std::string& value) 
   return out;
 }
 
+// Returns whether a line sets `field`, by its current name or an older one.
 bool begins_with(Words line, const std::vector<std::string>& field) {
-  return line.size() >= field.size() && std::equal(field.begin(), field.end(), line.begin());
+  return line.size() >= field.size() &&
+         std::equal(field.begin(), field.end(), line.begin(), [](const auto& a, const auto& b) {
+           return get_current_field_name(a) == get_current_field_name(b);
+         });
 }
 
 // Returns whether a line of a software profile overrides the target.
-bool is_of_software(Words line, const Target& target) {
+bool overrides_target(Words line, const Target& target) {
   if (target.kind == "device") return target.name.empty() && begins_with(line, target.field);
   return line.size() > 2 && line[0] == "level" && line[1] == target.name &&
          begins_with(line.subspan(2), target.field);
@@ -109,19 +116,19 @@ bool is_of_software(Words line, const Target& target) {
 
 // Returns the lines with the field replaced in the target's sections and removed from software
 // profiles. The target must have a section.
-std::vector<std::string> replaced(const std::vector<std::string>& lines, const Target& target,
-                                  const std::string& value) {
+std::vector<std::string> replace_field(const std::vector<std::string>& lines, const Target& target,
+                                       const std::string& value) {
   std::vector<std::string> out;
   bool inside = false;
   bool written = false;
   bool in_software = false;
   const auto leave = [&] {
-    if (inside && !written) out.push_back(new_line(target, {}, value));
+    if (inside && !written) out.push_back(make_field_line(target, {}, value));
     inside = written = false;
   };
   for (const auto& line : lines) {
-    const auto all = words(line);
-    if (const auto section = section_of(all)) {
+    const auto all = split_words(line);
+    if (const auto section = parse_section_header(all)) {
       leave();
       in_software = section->kind == "software";
       inside =
@@ -132,11 +139,11 @@ std::vector<std::string> replaced(const std::vector<std::string>& lines, const T
         continue;
       }
     } else if (inside && begins_with(all, target.field)) {
-      out.push_back(written ? "" : new_line(target, all, value));
+      out.push_back(written ? "" : make_field_line(target, all, value));
       written = true;
       continue;
     }
-    out.push_back(in_software && is_of_software(all, target) ? "" : line);
+    out.push_back(in_software && overrides_target(all, target) ? "" : line);
   }
   leave();
   return out;
@@ -150,16 +157,16 @@ bool is_field_path(std::string_view key) {
 
 std::string with_field(std::string_view text, const FieldValue& field) {
   if (field.value.find_first_of("\n#") != std::string::npos) {
-    fail(field, fmt::format("cannot be '{}'", printable(field.value)),
+    fail(field, fmt::format("cannot be '{}'", to_printable(field.value)),
          "the value must fit on one line");
   }
   std::vector<std::string> lines;
   while (!text.empty()) {
     const auto end = text.find('\n');
-    lines.push_back(line_of(text.substr(0, end)));
+    lines.push_back(strip_comment(text.substr(0, end)));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  return join(replaced(lines, parse_path(field, lines), field.value), "\n") + "\n";
+  return join(replace_field(lines, parse_path(field, lines), field.value), "\n") + "\n";
 }
 
 }  // namespace tandem::machine

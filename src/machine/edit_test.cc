@@ -119,7 +119,7 @@ TEST(Edit, LoadedMachinesSayWhatWasChanged) {
   const auto m = load_machine("dgx_a100:2", {{"device.memory", "40GB"}, {"level.gpu.count", "4"}});
   EXPECT_EQ(m.device.memory.value, 40e9);
   EXPECT_EQ(m.devices(), 8);
-  EXPECT_EQ(hash_of(load_machine("dgx_a100:2", {})), hash_of(load_machine("dgx_a100:2")));
+  EXPECT_EQ(hash_machine(load_machine("dgx_a100:2", {})), hash_machine(load_machine("dgx_a100:2")));
   // The path of the only device means all devices, with a software profile, too.
   const auto named = load_machine("dgx_a100:2,software=megatron-deepspeed",
                                   {{"device.A100-SXM4-80GB.launch", "9us"}});

@@ -67,7 +67,7 @@ std::optional<Layout> parse_layout(std::string_view text) {
   return out;
 }
 
-Layout dual(const Layout& layout) {
+Layout to_gradient_layout(const Layout& layout) {
   Layout out = layout;
   for (std::size_t i = 0; i < layout.count(); ++i) {
     if (layout[i] == DigitRole::kReplica) out.set(i, DigitRole::kPartial);
@@ -76,8 +76,8 @@ Layout dual(const Layout& layout) {
   return out;
 }
 
-std::optional<ParallelShape> parallel_shape(const Layout& layout, const Shape& sizes,
-                                            const Digits& digits) {
+std::optional<ParallelShape> compute_parallel_shape(const Layout& layout, const Shape& sizes,
+                                                    const Digits& digits) {
   CHECK(layout.count() == digits.count(), to_text(layout));
   ParallelShape out(sizes);
   for (std::size_t i = 0; i < layout.count(); ++i) {
@@ -95,14 +95,14 @@ std::optional<ParallelShape> parallel_shape(const Layout& layout, const Shape& s
   return out;
 }
 
-Range range_of(const Layout& layout, const Digits& digits, std::int64_t slot, std::size_t dim,
-               std::int64_t extent) {
+IndexRange compute_range(const Layout& layout, const Digits& digits, std::int64_t slot,
+                         std::size_t dim, std::int64_t extent) {
   const auto mask = layout.digits(DigitRole::dim(dim));
   const auto size = extent / digits.group_size(mask);
   return {digits.rank_in_group(slot, mask) * size, size};
 }
 
-std::int64_t rank_of_place(const Layout& layout, DigitMask mask, const Digits& digits) {
+std::int64_t compute_place_rank(const Layout& layout, DigitMask mask, const Digits& digits) {
   std::int64_t rank = 0;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if ((mask >> i & 1U) == 0) continue;
@@ -111,7 +111,7 @@ std::int64_t rank_of_place(const Layout& layout, DigitMask mask, const Digits& d
   return rank;
 }
 
-bool holds(const Layout& layout, const Digits& digits, std::int64_t slot) {
+bool holds_shard(const Layout& layout, const Digits& digits, std::int64_t slot) {
   for (std::size_t i = 0; i < layout.count(); ++i) {
     if (layout[i].is_idle() && digits.coordinate(slot, i) != layout[i].place()) return false;
   }

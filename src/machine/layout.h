@@ -85,26 +85,26 @@ std::string to_text(const Layout& layout);
 std::optional<Layout> parse_layout(std::string_view text);
 
 // Returns the layout of the gradient: replica and partial exchanged.
-Layout dual(const Layout& layout);
+Layout to_gradient_layout(const Layout& layout);
 
 // Returns the parallel type of a tensor of these sizes, or nullopt if a degree does not divide its
 // size.
-std::optional<ParallelShape> parallel_shape(const Layout& layout, const Shape& sizes,
-                                            const Digits& digits);
+std::optional<ParallelShape> compute_parallel_shape(const Layout& layout, const Shape& sizes,
+                                                    const Digits& digits);
 
 // The index range of `dim` that a slot holds: [offset, offset + size).
-struct Range {
+struct IndexRange {
   std::int64_t offset = 0;
   std::int64_t size = 0;
 };
-Range range_of(const Layout& layout, const Digits& digits, std::int64_t slot, std::size_t dim,
-               std::int64_t extent);
+IndexRange compute_range(const Layout& layout, const Digits& digits, std::int64_t slot,
+                         std::size_t dim, std::int64_t extent);
 
 // Returns the rank of the layout's place among the digits of `mask`; digits that are not idle count
 // as 0.
-std::int64_t rank_of_place(const Layout& layout, DigitMask mask, const Digits& digits);
+std::int64_t compute_place_rank(const Layout& layout, DigitMask mask, const Digits& digits);
 
 // Returns whether the slot holds a shard: its idle digits must be at their places.
-bool holds(const Layout& layout, const Digits& digits, std::int64_t slot);
+bool holds_shard(const Layout& layout, const Digits& digits, std::int64_t slot);
 
 }  // namespace tandem::machine

@@ -16,7 +16,7 @@ const NumberField<Level> kLevelNumbers[] = {
 };
 
 // Takes the trailing keywords off a bandwidth: "25 GB/s shared half by_device" -> "25 GB/s".
-void take_words(Level& level, Words& rest) {
+void take_bandwidth_keywords(Level& level, Words& rest) {
   const auto take = [&rest](std::string_view word) {
     const bool there = !rest.empty() && rest.back() == word;
     if (there) rest = rest.first(rest.size() - 1);
@@ -39,15 +39,15 @@ void LevelFields::read(const Place& place, const std::string& owner, std::string
     for (const auto* other : {"trees", "utilization", "topology", "group"}) {
       known.emplace_back(other);
     }
-    place.fail(fmt::format("{}: unknown field '{}'", owner, printable(name)),
-               suggestion(name, known));
+    place.fail(fmt::format("{}: unknown field '{}'", owner, to_printable(name)),
+               make_suggestion(name, known));
   }
   if (!seen_.emplace(name).second) place.fail(fmt::format("{}: '{}' is given twice", owner, name));
   if (is_word) {
     level.trees = read_word(place, name, rest, kNoYes) == 1;
     return;
   }
-  if (name == "bandwidth") take_words(level, rest);
+  if (name == "bandwidth") take_bandwidth_keywords(level, rest);
   field->at(level) = read_number(place, name, rest, field->kind, field->may_be_zero);
 }
 

@@ -15,15 +15,15 @@
 #include "machine/device_fields.h"
 #include "machine/edit.h"
 #include "machine/embedded.h"
-#include "machine/fewer.h"
 #include "machine/number.h"
 #include "machine/parse.h"
+#include "machine/submachine.h"
 
 namespace tandem::machine {
 
 namespace {
 
-std::string builtin_source(std::string_view name) {
+std::string format_builtin_source(std::string_view name) {
   return fmt::format("machines/{}.machine", name);
 }
 
@@ -47,59 +47,60 @@ bool is_path(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".machine");
 }
 
-std::optional<std::string> measured_local() {
+std::optional<std::string> find_measured_local() {
   const auto path = measured_local_path();
   std::error_code ignored;
   if (path.empty() || !std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
   return path;
 }
 
-[[noreturn]] void unknown_machine(const std::string& name, std::string_view stem) {
+[[noreturn]] void fail_unknown_machine(const std::string& name, std::string_view stem) {
   std::error_code ignored;
   if (std::filesystem::is_directory(name, ignored)) (void)read_file(name);  // throws the error
   std::vector<std::string> stems;
   std::vector<std::string> usages;
   std::string hint;
-  for (const auto& b : builtin_machines()) {
+  for (const auto& b : list_builtin_machines()) {
     stems.push_back(b.name);
     usages.push_back(b.usage);
   }
-  const auto near = std::ranges::find(stems, nearest(stem, stems));
+  const auto near = std::ranges::find(stems, find_nearest(stem, stems));
   if (near != stems.end()) {
     hint = fmt::format("did you mean {}?", usages[static_cast<std::size_t>(near - stems.begin())]);
   } else {
     hint = fmt::format("built-in machines: {}; or give the path of a machine file",
                        join(usages, ", "));
   }
-  throw UserError("machine", name, fmt::format("unknown machine '{}'", printable(stem)), hint);
+  throw UserError("machine", name, fmt::format("unknown machine '{}'", to_printable(stem)), hint);
 }
 
 // The text that a name stands for, with the size in the name (0 if there is none).
-struct Named {
+struct MachineSource {
   std::string text, source;
   std::int64_t size;
   std::string software = {};
   std::string use = {};  // units by level; empty for all
 };
 
-Named resolve_without_software(const std::string& name) {
+MachineSource resolve_without_software(const std::string& name) {
   const auto builtin = [](std::string_view stem) {
     return std::ranges::find(embedded_machines(), stem, &EmbeddedFile::name);
   };
-  const auto open = [&](const std::string& stem, std::int64_t size) -> Named {
+  const auto open = [&](const std::string& stem, std::int64_t size) -> MachineSource {
     const auto file = builtin(stem);
     if (file == embedded_machines().end()) return {read_file(stem), stem, size};
-    if (const auto path = stem == "local" ? measured_local() : std::nullopt) {
+    if (const auto path = stem == "local" ? find_measured_local() : std::nullopt) {
       return {read_file(*path), *path, size};
     }
-    return {std::string(file->text), builtin_source(stem), size};
+    return {std::string(file->text), format_builtin_source(stem), size};
   };
 
   std::error_code ignored;
   if (std::filesystem::is_regular_file(name, ignored)) return open(name, 0);
   const auto colon = name.rfind(':');
   const auto stem = name.substr(0, colon);
-  if (!is_path(stem) && builtin(stem) == embedded_machines().end()) unknown_machine(name, stem);
+  if (!is_path(stem) && builtin(stem) == embedded_machines().end())
+    fail_unknown_machine(name, stem);
   if (colon == std::string::npos) return open(name, 0);
   const auto size = parse_int(std::string_view(name).substr(colon + 1));
   if (!size || *size < 1) {
@@ -120,7 +121,7 @@ std::optional<std::string> take_ending(std::string& name, std::string_view mark)
 }
 
 // Resolves a full name: "dgx_a100:4,use=3/8,software=megatron".
-Named resolve(const std::string& name) {
+MachineSource resolve(const std::string& name) {
   auto rest = name;
   const auto software = take_ending(rest, ",software=");
   if (software && software->empty()) {
@@ -134,9 +135,9 @@ Named resolve(const std::string& name) {
   return out;
 }
 
-Machine in_use(Machine machine, const std::string& use) {
+Machine apply_use(Machine machine, const std::string& use) {
   if (use.empty()) return machine;
-  auto out = with_units(machine, parse_units(use, machine));
+  auto out = make_submachine(machine, parse_units(use, machine));
   if (out) return std::move(*out);
   throw UserError(
       "machine", machine.name,
@@ -159,7 +160,7 @@ std::int64_t Machine::devices_below(std::size_t l) const {
   return n;
 }
 
-std::size_t Machine::group_of(std::int64_t device) const {
+std::size_t Machine::find_group(std::int64_t device) const {
   if (groups.empty()) return 0;
   auto unit = device / devices_below(0);
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -169,8 +170,8 @@ std::size_t Machine::group_of(std::int64_t device) const {
   CHECK(false, device);
 }
 
-const Device& Machine::device_of(std::int64_t device) const {
-  return groups.empty() ? this->device : groups[group_of(device)].device;
+const Device& Machine::get_device(std::int64_t device) const {
+  return groups.empty() ? this->device : groups[find_group(device)].device;
 }
 
 BytesPerSecond Machine::bandwidth_per_device(std::size_t l) const {
@@ -178,7 +179,7 @@ BytesPerSecond Machine::bandwidth_per_device(std::size_t l) const {
   return level.shared ? level.bandwidth / static_cast<double>(devices_below(l)) : level.bandwidth;
 }
 
-Device weakest(const std::vector<DeviceGroup>& groups) {
+Device make_weakest_device(const std::vector<DeviceGroup>& groups) {
   Device out = groups.front().device;
   Bytes usable = out.memory - out.reserve;
   for (const auto& group : groups) {
@@ -191,7 +192,7 @@ Device weakest(const std::vector<DeviceGroup>& groups) {
     usable = std::min(usable, d.memory - d.reserve);
     for (const auto& field : device_numbers()) {
       auto& least = field.at(out);
-      least = field.more_is_weaker ? std::max(least, field.in(d)) : std::min(least, field.in(d));
+      least = field.more_is_weaker ? std::max(least, field.get(d)) : std::min(least, field.get(d));
     }
   }
   out.reserve = out.memory - usable;
@@ -211,16 +212,16 @@ std::string measured_local_path() {
 
 Machine load_machine(const std::string& name) {
   const auto named = resolve(name);
-  return in_use(parse_machine(named.text, named.source, named.size, named.software), named.use);
+  return apply_use(parse_machine(named.text, named.source, named.size, named.software), named.use);
 }
 
 Machine load_machine(const std::string& name, const std::vector<FieldValue>& fields) {
   auto [text, source, size, software, use] = resolve(name);
   for (const auto& field : fields) {
     text = with_field(text, field);
-    source += fmt::format(", {}={}", printable(field.path), printable(field.value));
+    source += fmt::format(", {}={}", to_printable(field.path), to_printable(field.value));
   }
-  return in_use(parse_machine(text, source, size, software), use);
+  return apply_use(parse_machine(text, source, size, software), use);
 }
 
 MachineFile load_machine_file(const std::string& name) {
@@ -228,7 +229,7 @@ MachineFile load_machine_file(const std::string& name) {
   return read_machine_file(named.text, named.source, named.size, named.software);
 }
 
-Hash hash_of(const Machine& machine) {
+Hash hash_machine(const Machine& machine) {
   Hash h = hash_text(machine.device.name);
   const auto add = [&h](double value) { h = hash_combine(h, std::bit_cast<Hash>(value)); };
   const auto add_device = [&](const Device& d) {
@@ -236,7 +237,7 @@ Hash hash_of(const Machine& machine) {
       add(static_cast<double>(dtype));
       add(peak.value);
     }
-    for (const auto& field : device_numbers()) add(field.in(d));
+    for (const auto& field : device_numbers()) add(field.get(d));
     for (const auto& field : device_words()) add(static_cast<double>(field.get(d)));
     for (const auto& [op, kernels] : d.software.kernels) {
       h = hash_combine(h, hash_text(op));
@@ -271,10 +272,10 @@ Hash hash_of(const Machine& machine) {
   return h;
 }
 
-std::vector<BuiltinMachine> builtin_machines() {
+std::vector<BuiltinMachine> list_builtin_machines() {
   std::vector<BuiltinMachine> out;
   for (const auto& file : embedded_machines()) {
-    const auto source = builtin_source(file.name);
+    const auto source = format_builtin_source(file.name);
     const auto parsed = read_machine_file(file.text, source, 0);
     out.push_back({std::string(file.name), parsed.usage, parsed.doc});
   }

@@ -48,7 +48,7 @@ struct Software {
   Seconds micro_batch;          // synchronization of host and device per micro-batch
   Seconds step;                 // synchronization of host and device per optimizer step
   Fusion fusion = Fusion::kNone;
-  bool joined_products = false;   // matmuls of one tensor run as one (fused QKV)
+  bool fused_qkv = false;         // matmuls of one tensor run as one (fused QKV)
   bool send_parts = false;        // each replica sends a part; the receivers gather them
   bool waits_for_sends = false;   // whether compute waits for what stages send and receive
   bool overlap = true;            // whether collectives of gradients overlap the backward pass
@@ -59,7 +59,7 @@ struct Software {
   bool sums_rows = false;  // whether devices send the rows they read of embedding tables' gradients
   // Whether plain SGD subtracts a weight's gradient during its matmul, so the gradient is never
   // stored.
-  bool updates_in_products = false;
+  bool updates_in_matmuls = false;
   // Whether plain SGD updates the rows of an embedding table while it computes their gradients.
   bool updates_in_tables = false;
   bool narrow_exchange = false;  // whether all-to-alls of fp32 tensors are sent in bf16/fp16
@@ -69,7 +69,7 @@ struct Software {
   // Whether recomputation runs a layer's whole forward pass, as activation checkpointing in
   // frameworks does, including its last matmul, whose result nothing reads. Otherwise only what the
   // backward pass reads is recomputed.
-  bool remakes_whole = false;
+  bool recomputes_whole = false;
   Bytes update_bytes;  // bytes read and written per parameter; 0: the optimizer's minimum
   // Number of kernels that execute an operator; each reads and writes the operator's bytes.
   struct Kernels {
@@ -94,7 +94,7 @@ struct Device {
   double attention_utilization = 0;  // fraction of peak in `attention`; 0: as in other matmuls
   double attention_backward_utilization = 0;  // fraction in its backward pass; 0: the same
   double units = 0;           // number of units that compute one tile each; 0: ignore tiles
-  double product_setup = 0;   // time per tile beyond its depth, in elements of depth
+  double matmul_setup = 0;    // time per tile beyond its depth, in elements of depth
   double wave_softening = 0;  // how evenly the units share the tiles of a last wave; 1: evenly
   double unaligned = 1;       // fraction of the rate for matmuls whose rows are not aligned
   Bytes memory;
@@ -123,7 +123,7 @@ struct Level {
   std::string topology = "switch";  // as written in the file: "torus 4x4"
   std::shared_ptr<const Network> network = nullptr;  // null: one full-duplex switch
 
-  [[nodiscard]] const Utilization& utilization_in(Step step) const {
+  [[nodiscard]] const Utilization& get_utilization(Step step) const {
     const auto at = utilization_of_step.find(step);
     return at == utilization_of_step.end() ? utilization : at->second;
   }
@@ -139,13 +139,13 @@ struct DeviceGroup {
 // A mapping named in the machine file: which dimension of a task grid runs along which level
 // (machine/mapping.h).
 struct NamedMapping {
-  struct Part {
+  struct LevelAssignment {
     std::size_t level = 0;
     std::int64_t size = 0;           // number of the level's units; 0: all that are left
     std::optional<std::size_t> dim;  // dimension of the grid; nullopt: idle
   };
   std::string name;
-  std::vector<Part> parts;
+  std::vector<LevelAssignment> parts;
 };
 
 struct Machine {
@@ -159,9 +159,9 @@ struct Machine {
   [[nodiscard]] std::int64_t devices() const;
   // Returns the index of the group that contains the device with this number, or 0 if there are
   // none.
-  [[nodiscard]] std::size_t group_of(std::int64_t device) const;
+  [[nodiscard]] std::size_t find_group(std::int64_t device) const;
   // Returns the description of the device with this number.
-  [[nodiscard]] const Device& device_of(std::int64_t device) const;
+  [[nodiscard]] const Device& get_device(std::int64_t device) const;
   // Returns the number of devices inside one unit of level `l`.
   [[nodiscard]] std::int64_t devices_below(std::size_t l) const;
   // Returns the bandwidth that one device gets across level `l` while all devices send.
@@ -170,7 +170,7 @@ struct Machine {
 
 // Returns a device that is as slow and small as any of the groups in every respect. It has only the
 // element types that all groups have.
-Device weakest(const std::vector<DeviceGroup>& groups);
+Device make_weakest_device(const std::vector<DeviceGroup>& groups);
 
 inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
 
@@ -192,13 +192,13 @@ Machine load_machine(const std::string& name);
 std::string measured_local_path();
 
 // Returns a hash of every number, so that a plan can identify the machine it was made for.
-Hash hash_of(const Machine& machine);
+Hash hash_machine(const Machine& machine);
 
 struct BuiltinMachine {
   std::string name;   // "summit"
   std::string usage;  // "summit:NODES"
   std::string doc;
 };
-std::vector<BuiltinMachine> builtin_machines();
+std::vector<BuiltinMachine> list_builtin_machines();
 
 }  // namespace tandem::machine

@@ -40,7 +40,7 @@ std::string error_of(const std::string& text, std::int64_t size = 0) {
 
 double load(const Machine& m, Pattern pattern) {
   const std::array<std::int64_t, 3> digits = {2, 2, 2};
-  return m.levels[0].network->passage(pattern, digits, 0b111).load;
+  return m.levels[0].network->compute_cost(pattern, digits, 0b111).load;
 }
 
 TEST(TopologyText, ReadsEveryKind) {
@@ -58,7 +58,7 @@ TEST(TopologyText, ReadsEveryKind) {
       "link 7 s 5 GB/s 3 us");
   EXPECT_DOUBLE_EQ(load(star, Pattern::kAllToAll), 2);
   EXPECT_DOUBLE_EQ(star.levels[0]
-                       .network->passage(Pattern::kChain, std::array<std::int64_t, 1>{8}, 1)
+                       .network->compute_cost(Pattern::kChain, std::array<std::int64_t, 1>{8}, 1)
                        .latency.value,
                    5e-6);
 }
@@ -145,7 +145,7 @@ TEST(UtilizationText, IsOneNumberOrOneForEachSize) {
   EXPECT_EQ(points[0].size, Bytes{65536});
   EXPECT_EQ(points[2].part, 0.2);
   EXPECT_EQ(m.levels[0].utilization.at(Bytes{64e6}), 0.2);
-  EXPECT_NE(hash_of(m), hash_of(parse_machine(with("utilization 0.5"), "toy.machine")));
+  EXPECT_NE(hash_machine(m), hash_machine(parse_machine(with("utilization 0.5"), "toy.machine")));
 }
 
 TEST(UtilizationText, MayBeOfOneCollective) {
@@ -153,10 +153,10 @@ TEST(UtilizationText, MayBeOfOneCollective) {
                                     "utilization all_reduce 0.25 at 1 MB\nutilization send 1"),
                                "toy.machine");
   const auto& level = m.levels[0];
-  EXPECT_EQ(level.utilization_in(Step::kAllReduce).at(Bytes{1e6}), 0.25);
-  EXPECT_EQ(level.utilization_in(Step::kSend).at(Bytes{1e6}), 1);
-  EXPECT_EQ(level.utilization_in(Step::kAllGather).at(Bytes{1e6}), 0.8);
-  EXPECT_NE(hash_of(m), hash_of(parse_machine(with("utilization 0.8"), "toy.machine")));
+  EXPECT_EQ(level.get_utilization(Step::kAllReduce).at(Bytes{1e6}), 0.25);
+  EXPECT_EQ(level.get_utilization(Step::kSend).at(Bytes{1e6}), 1);
+  EXPECT_EQ(level.get_utilization(Step::kAllGather).at(Bytes{1e6}), 0.8);
+  EXPECT_NE(hash_machine(m), hash_machine(parse_machine(with("utilization 0.8"), "toy.machine")));
 }
 
 TEST(UtilizationText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
@@ -223,10 +223,10 @@ TEST(DeviceGroups, SayWhichDeviceANumberHas) {
                                    "level gpu 4\n bandwidth 100 GB/s\n latency 1 us\n",
                                "toy.machine");
   EXPECT_EQ(m.devices(), 32);
-  EXPECT_EQ(m.device_of(0).name, "A100");
-  EXPECT_EQ(m.device_of(11).name, "A100");
-  EXPECT_EQ(m.device_of(12).name, "V100");
-  EXPECT_EQ(m.device_of(31).name, "V100");
+  EXPECT_EQ(m.get_device(0).name, "A100");
+  EXPECT_EQ(m.get_device(11).name, "A100");
+  EXPECT_EQ(m.get_device(12).name, "V100");
+  EXPECT_EQ(m.get_device(31).name, "V100");
   // A plan for all devices assumes the weakest device in every respect.
   EXPECT_EQ(m.device.name, "A100+V100");
   EXPECT_EQ(m.device.peak.size(), 1U);
@@ -241,7 +241,7 @@ TEST(DeviceGroups, SayWhichDeviceANumberHas) {
 TEST(DeviceGroups, EqualDevicesNeedNone) {
   const auto m = parse_machine(with(""), "toy.machine");
   EXPECT_TRUE(m.groups.empty());
-  EXPECT_EQ(m.device_of(7).name, "A100");
+  EXPECT_EQ(m.get_device(7).name, "A100");
 }
 
 TEST(DeviceGroups, ErrorsSayWhereWhatAndWhatWouldBeRight) {
@@ -282,7 +282,7 @@ TEST(DeviceGroups, ErrorsSayWhereWhatAndWhatWouldBeRight) {
 
 TEST(MachineHash, TellsTopologiesAndGroups) {
   const auto hash = [](const std::string& text) {
-    return hash_of(parse_machine(text, "toy.machine"));
+    return hash_machine(parse_machine(text, "toy.machine"));
   };
   EXPECT_EQ(hash(with("")), hash(with("topology switch")));
   EXPECT_NE(hash(with("")), hash(with("topology ring")));
@@ -305,15 +305,15 @@ TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
   const std::array<std::int64_t, 3> digits = {2, 2, 2};
   const auto& network = *m.levels[1].network;
   // There are three rings, each in both directions: 150 GB/s, six times a single link.
-  EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b111).load, 1.0 / 6);
+  EXPECT_DOUBLE_EQ(network.compute_cost(Pattern::kRing, digits, 0b111).load, 1.0 / 6);
   // In a group of four neighbours, each has four links or more to the others.
-  EXPECT_DOUBLE_EQ(network.passage(Pattern::kRing, digits, 0b110).load, 1.0 / 4);
+  EXPECT_DOUBLE_EQ(network.compute_cost(Pattern::kRing, digits, 0b110).load, 1.0 / 4);
   // Neighbours in it have a double link.
-  EXPECT_DOUBLE_EQ(network.passage(Pattern::kChain, digits, 0b100).load, 0.5);
+  EXPECT_DOUBLE_EQ(network.compute_cost(Pattern::kChain, digits, 0b100).load, 0.5);
   // Tests two GPUs with a single link, and one GPU that a double link joins to the other four.
   const auto part = [&](const std::vector<std::int32_t>& units) {
     const std::array<std::int64_t, 1> all = {static_cast<std::int64_t>(units.size())};
-    return network.part(units)->passage(Pattern::kRing, all, 1).load;
+    return network.make_subnetwork(units)->compute_cost(Pattern::kRing, all, 1).load;
   };
   EXPECT_DOUBLE_EQ(part({0, 3}), 1);
   EXPECT_DOUBLE_EQ(part({0, 1, 2, 3, 4, 5, 7}), 1.0 / 4);

@@ -250,7 +250,7 @@ TEST(LoadMachine, Errors) {
 }
 
 TEST(BuiltinMachines, AreSortedAndNamedLikeTheirFiles) {
-  const auto all = builtin_machines();
+  const auto all = list_builtin_machines();
   ASSERT_EQ(all.size(), embedded_machines().size());
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &BuiltinMachine::name));
   for (const auto& m : all) {

@@ -18,9 +18,9 @@ using Dims = std::array<int, Digits::kMax>;
 
 constexpr std::size_t kMostDims = 8;
 
-std::string grid_text(Grid grid) { return fmt::format("{}", fmt::join(grid, "x")); }
+std::string format_grid(Grid grid) { return fmt::format("{}", fmt::join(grid, "x")); }
 
-bool are_alike(const Machine& machine, const Digit& a, const Digit& b) {
+bool are_equivalent(const Machine& machine, const Digit& a, const Digit& b) {
   const auto& network = machine.levels[a.level].network;
   return a.level == b.level && a.size == b.size && (network == nullptr || network->is_symmetric());
 }
@@ -34,12 +34,12 @@ class Enumeration {
 
   std::vector<Mapping> run() {
     dims_.fill(Mapping::kIdle);
-    give(0);
+    assign_digit(0);
     return std::move(out_);
   }
 
  private:
-  void give(std::size_t digit) {
+  void assign_digit(std::size_t digit) {
     if (digit == digits_.count()) {
       if (std::ranges::all_of(left_, [](auto rest) { return rest == 1; })) {
         out_.push_back({"", dims_});
@@ -48,7 +48,7 @@ class Enumeration {
     }
     std::size_t first = 0;
     bool idle_only = false;
-    if (digit > 0 && are_alike(machine_, digits_[digit - 1], digits_[digit])) {
+    if (digit > 0 && are_equivalent(machine_, digits_[digit - 1], digits_[digit])) {
       idle_only = dims_[digit - 1] == Mapping::kIdle;
       if (!idle_only) first = static_cast<std::size_t>(dims_[digit - 1]);
     }
@@ -57,11 +57,11 @@ class Enumeration {
       if (left_[dim] % size != 0) continue;
       left_[dim] /= size;
       dims_[digit] = static_cast<int>(dim);
-      give(digit + 1);
+      assign_digit(digit + 1);
       left_[dim] *= size;
     }
     dims_[digit] = Mapping::kIdle;
-    give(digit + 1);
+    assign_digit(digit + 1);
   }
 
   const Machine& machine_;
@@ -89,7 +89,7 @@ Mapping to_mapping(const NamedMapping& named, const Digits& digits) {
   return out;
 }
 
-std::vector<std::int64_t> grid_of(const Mapping& mapping, const Digits& digits) {
+std::vector<std::int64_t> compute_grid(const Mapping& mapping, const Digits& digits) {
   std::vector<std::int64_t> grid;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if (mapping.dims[i] == Mapping::kIdle) continue;
@@ -100,18 +100,18 @@ std::vector<std::int64_t> grid_of(const Mapping& mapping, const Digits& digits) 
   return grid;
 }
 
-bool makes(const Mapping& mapping, const Digits& digits, Grid grid) {
-  auto own = grid_of(mapping, digits);
+bool makes_grid(const Mapping& mapping, const Digits& digits, Grid grid) {
+  auto own = compute_grid(mapping, digits);
   if (own.size() > grid.size()) return false;
   own.resize(grid.size(), 1);
   return std::ranges::equal(own, grid);
 }
 
 // Returns the mapping with equivalent digits in the order that Enumeration lists.
-Dims in_listed_order(const Machine& machine, const Digits& digits, Dims dims) {
+Dims sort_equivalent_digits(const Machine& machine, const Digits& digits, Dims dims) {
   for (std::size_t i = 0; i < digits.count();) {
     auto end = i + 1;
-    while (end < digits.count() && are_alike(machine, digits[i], digits[end])) ++end;
+    while (end < digits.count() && are_equivalent(machine, digits[i], digits[end])) ++end;
     const auto key = [](int dim) { return static_cast<unsigned>(dim); };  // idle last
     std::sort(dims.begin() + static_cast<std::ptrdiff_t>(i),
               dims.begin() + static_cast<std::ptrdiff_t>(end),
@@ -123,15 +123,15 @@ Dims in_listed_order(const Machine& machine, const Digits& digits, Dims dims) {
 
 }  // namespace
 
-std::vector<Mapping> mappings(const Machine& machine, Grid grid) {
+std::vector<Mapping> list_mappings(const Machine& machine, Grid grid) {
   auto out = Enumeration(machine, grid).run();
   const Digits digits(machine);
   for (const auto& named : machine.mappings) {
     const auto mapping = to_mapping(named, digits);
-    if (!makes(mapping, digits, grid)) continue;
+    if (!makes_grid(mapping, digits, grid)) continue;
     // The equivalent mapping in the list is replaced, to keep the digits that the file chose.
-    const auto listed =
-        std::ranges::find(out, in_listed_order(machine, digits, mapping.dims), &Mapping::dims);
+    const auto listed = std::ranges::find(
+        out, sort_equivalent_digits(machine, digits, mapping.dims), &Mapping::dims);
     if (listed != out.end()) {
       *listed = mapping;
     } else {
@@ -144,20 +144,21 @@ std::vector<Mapping> mappings(const Machine& machine, Grid grid) {
 Mapping find_mapping(const Machine& machine, Grid grid, const std::string& name) {
   const auto named = std::ranges::find(machine.mappings, name, &NamedMapping::name);
   const bool is_text = name.find(':') != std::string::npos;
-  const Place place{"mapping " + printable(name)};
+  const Place place{"mapping " + to_printable(name)};
   if (named == machine.mappings.end() && !is_text) {
     std::vector<std::string> names;
     for (const auto& m : machine.mappings) names.push_back(m.name);
     place.fail(fmt::format("{} has no mapping of this name", machine.name),
                names.empty() ? "write the mapping out, like 'node:dim0, gpu:dim1'"
-                             : suggestion(name, names));
+                             : make_suggestion(name, names));
   }
   const Digits digits(machine);
   auto mapping =
       to_mapping(is_text ? parse_mapping(place, "", name, machine.levels, true) : *named, digits);
-  if (!makes(mapping, digits, grid)) {
-    place.fail(fmt::format("makes a grid of {} on {}, not {}", grid_text(grid_of(mapping, digits)),
-                           machine.name, grid_text(grid)));
+  if (!makes_grid(mapping, digits, grid)) {
+    place.fail(fmt::format("makes a grid of {} on {}, not {}",
+                           format_grid(compute_grid(mapping, digits)), machine.name,
+                           format_grid(grid)));
   }
   return mapping;
 }
@@ -183,7 +184,7 @@ std::string to_text(const Mapping& mapping, const Machine& machine) {
   return join(parts, ", ");
 }
 
-NodeLayout node_layout(const Mapping& mapping, std::span<const DigitUse> uses) {
+NodeLayout to_node_layout(const Mapping& mapping, std::span<const DigitUse> uses) {
   NodeLayout out;
   for (std::size_t i = 0; i < Digits::kMax; ++i) {
     const auto dim = mapping.dims[i];
@@ -192,8 +193,8 @@ NodeLayout node_layout(const Mapping& mapping, std::span<const DigitUse> uses) {
   return out;
 }
 
-std::int64_t device_of(const Mapping& mapping, const Digits& digits,
-                       std::span<const std::int64_t> task) {
+std::int64_t find_device(const Mapping& mapping, const Digits& digits,
+                         std::span<const std::int64_t> task) {
   std::vector<std::int64_t> rest(task.begin(), task.end());
   std::int64_t device = 0;
   std::int64_t stride = 1;
@@ -214,7 +215,7 @@ NamedMapping parse_mapping(const Place& place, std::string_view name, std::strin
   for (const auto& level : levels) left.push_back(level.count);
   for (const auto piece : split(text, ',')) {
     const auto malformed = [&] {
-      place.fail(fmt::format("'{}': expected a level and a dimension", printable(piece)),
+      place.fail(fmt::format("'{}': expected a level and a dimension", to_printable(piece)),
                  "write it like 'node:dim0, gpu/2:dim1, gpu:idle'");
     };
     const auto ends = split(piece, ':');
@@ -226,18 +227,19 @@ NamedMapping parse_mapping(const Place& place, std::string_view name, std::strin
       std::vector<std::string> names;
       names.reserve(levels.size());
       for (const auto& l : levels) names.push_back(l.name);
-      place.fail(fmt::format("'{}': unknown level '{}'", printable(piece), printable(units[0])),
-                 suggestion(units[0], names));
+      place.fail(
+          fmt::format("'{}': unknown level '{}'", to_printable(piece), to_printable(units[0])),
+          make_suggestion(units[0], names));
     }
-    NamedMapping::Part part{static_cast<std::size_t>(level - levels.begin()), 0, {}};
+    NamedMapping::LevelAssignment part{static_cast<std::size_t>(level - levels.begin()), 0, {}};
     auto& rest = left[part.level];
     if (units.size() == 2) {
       const auto size = parse_int(units[1]);
       if (!size || *size < 1) malformed();
       part.size = *size;
       if (is_sized && rest % part.size != 0) {
-        place.fail(fmt::format("'{}': cannot take {} of the {} {}s that are left", printable(piece),
-                               part.size, rest, level->name),
+        place.fail(fmt::format("'{}': cannot take {} of the {} {}s that are left",
+                               to_printable(piece), part.size, rest, level->name),
                    fmt::format("{} has the count {}; the taken units must divide it", level->name,
                                level->count));
       }

@@ -34,7 +34,7 @@ struct Mapping {
 // devices. Digits of one level and size are equivalent if the level's units are. Of mappings that
 // differ only by an exchange of such digits, one is listed: the first dimension has the outermost
 // digit.
-std::vector<Mapping> mappings(const Machine& machine, std::span<const std::int64_t> grid);
+std::vector<Mapping> list_mappings(const Machine& machine, std::span<const std::int64_t> grid);
 
 // Returns the mapping with this name or text. Throws UserError if there is none or the grid
 // differs.
@@ -45,11 +45,11 @@ std::string to_text(const Mapping& mapping, const Machine& machine);
 
 // Returns the mapping as an operator's layout; a digit along dimension d of the grid gets
 // `uses[d]`.
-NodeLayout node_layout(const Mapping& mapping, std::span<const DigitUse> uses);
+NodeLayout to_node_layout(const Mapping& mapping, std::span<const DigitUse> uses);
 
 // Returns the device that runs the task with these indices.
-std::int64_t device_of(const Mapping& mapping, const Digits& digits,
-                       std::span<const std::int64_t> task);
+std::int64_t find_device(const Mapping& mapping, const Digits& digits,
+                         std::span<const std::int64_t> task);
 
 // Parses a mapping's text. If `is_sized`, the levels' counts are known, and taking more units than
 // a level has is an error.

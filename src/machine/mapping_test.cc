@@ -26,7 +26,7 @@ Machine machine_of(const Sizes& counts) {
 
 std::vector<std::string> texts(const Machine& machine, const Sizes& grid) {
   std::vector<std::string> out;
-  for (const auto& m : mappings(machine, grid)) {
+  for (const auto& m : list_mappings(machine, grid)) {
     out.push_back((m.name.empty() ? "" : m.name + " = ") + to_text(m, machine));
   }
   return out;
@@ -68,21 +68,21 @@ TEST(Mapping, LeavesDigitsIdleWhereTheGridIsSmaller) {
 TEST(Mapping, SaysWhichDeviceHasATask) {
   const auto summit = load_machine("summit:8");
   const Digits digits(summit);
-  const auto contiguous = mappings(summit, Sizes{8, 2, 3})[0];
-  EXPECT_EQ(device_of(contiguous, digits, Sizes{7, 1, 2}), 47);
-  EXPECT_EQ(device_of(contiguous, digits, Sizes{2, 1, 0}), 15);
+  const auto contiguous = list_mappings(summit, Sizes{8, 2, 3})[0];
+  EXPECT_EQ(find_device(contiguous, digits, Sizes{7, 1, 2}), 47);
+  EXPECT_EQ(find_device(contiguous, digits, Sizes{2, 1, 0}), 15);
   // Dimension 0 runs along two node digits and the socket; its last digit is the socket's.
-  const auto strided = mappings(summit, Sizes{8, 2, 3})[1];
-  EXPECT_EQ(device_of(strided, digits, Sizes{1, 0, 0}), 3);
-  EXPECT_EQ(device_of(strided, digits, Sizes{2, 0, 0}), 12);
-  EXPECT_EQ(device_of(strided, digits, Sizes{0, 1, 0}), 6);
+  const auto strided = list_mappings(summit, Sizes{8, 2, 3})[1];
+  EXPECT_EQ(find_device(strided, digits, Sizes{1, 0, 0}), 3);
+  EXPECT_EQ(find_device(strided, digits, Sizes{2, 0, 0}), 12);
+  EXPECT_EQ(find_device(strided, digits, Sizes{0, 1, 0}), 6);
 }
 
 TEST(Mapping, GivesANodeLayout) {
   const auto summit = load_machine("summit:2");
   const auto mapping = find_mapping(summit, Sizes{2, 3}, "node:dim0, gpu:dim1");
   const std::array uses = {DigitUse::factor(4), DigitUse::kReplica};
-  const auto layout = node_layout(mapping, uses);
+  const auto layout = to_node_layout(mapping, uses);
   EXPECT_EQ(layout.uses[0], DigitUse::factor(4));
   EXPECT_EQ(layout.uses[1], DigitUse::kIdle);
   EXPECT_EQ(layout.uses[2], DigitUse::kReplica);
@@ -107,7 +107,7 @@ TEST(Mapping, BruteForceFindsNoOther) {
     };
     for (const auto& grid : grids) {
       std::set<std::map<std::array<std::int64_t, 3>, int>> listed;
-      for (const auto& m : mappings(machine, grid)) {
+      for (const auto& m : list_mappings(machine, grid)) {
         EXPECT_TRUE(listed.insert(shape(m.dims)).second) << to_text(m, machine);
       }
       std::size_t assignments = 1;
@@ -135,8 +135,8 @@ TEST(Mapping, BruteForceFindsNoOther) {
 // Digits of a ring's level are not equivalent: 2 units may be adjacent or opposite.
 TEST(Mapping, DigitsOfARingAreAllDifferent) {
   auto machine = machine_of({4});
-  EXPECT_EQ(mappings(machine, Sizes{2, 2}).size(), 1U);
-  machine.levels[0].network = torus(Sizes{4}, Seconds{1e-6}, false);
+  EXPECT_EQ(list_mappings(machine, Sizes{2, 2}).size(), 1U);
+  machine.levels[0].network = make_torus(Sizes{4}, Seconds{1e-6}, false);
   EXPECT_EQ(texts(machine, {2, 2}),
             (std::vector<std::string>{"a/2:dim0, a/2:dim1", "a/2:dim1, a/2:dim0"}));
 }
@@ -157,7 +157,7 @@ std::size_t count_all(const Machine& machine, std::size_t dimensions) {
     if (std::ranges::find(grid, 1) == grid.end()) grids.insert(grid);
   }
   std::size_t count = 0;
-  for (const auto& grid : grids) count += mappings(machine, grid).size();
+  for (const auto& grid : grids) count += list_mappings(machine, grid).size();
   return count;
 }
 
@@ -182,7 +182,7 @@ TEST(Mapping, CountGrowsNoFasterThanTheDevices) {
 TEST(Mapping, TextParsesBack) {
   for (const Sizes& grid : {Sizes{8, 6}, Sizes{2, 3}, Sizes{4}, Sizes{2, 2, 3}}) {
     const auto machine = load_machine("summit:8");
-    for (const auto& m : mappings(machine, grid)) {
+    for (const auto& m : list_mappings(machine, grid)) {
       EXPECT_EQ(find_mapping(machine, grid, to_text(m, machine)).dims, m.dims);
     }
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBackward = "backward:";
 
-std::string shape_text(const Shape& shape) {
+std::string format_shape(const Shape& shape) {
   return shape.rank() == 0 ? "-" : fmt::format("{}", fmt::join(shape, "x"));
 }
 
@@ -29,10 +29,10 @@ std::optional<Shape> parse_shape(std::string_view text) {
   return out;
 }
 
-Hash hash_of_text(std::string_view pass) {
+Hash hash_pass_text(std::string_view pass) {
   if (!pass.starts_with(kBackward)) return hash_text(pass);
   const auto operands = parse_int(pass.substr(kBackward.size()));
-  return hash_of_pass(true, static_cast<std::uint64_t>(operands.value_or(0)));
+  return hash_pass(true, static_cast<std::uint64_t>(operands.value_or(0)));
 }
 
 // Distances are differences of logarithms of times; those of the time per element count four times
@@ -42,17 +42,17 @@ Hash hash_of_text(std::string_view pass) {
 constexpr double kOfDensity = 4;
 constexpr double kNear = 0.2;
 
-double density(double log_modelled, const MeasuredShapes& shapes) {
+double compute_log_density(double log_modelled, const MeasuredShapes& shapes) {
   return log_modelled - std::log(std::max(shapes.elements, 1.0));
 }
 
 }  // namespace
 
-Hash hash_of_kind(Hash pass, DType dtype, Hash op) {
+Hash hash_kind(Hash pass, DType dtype, Hash op) {
   return hash_combine(hash_combine(pass, static_cast<Hash>(dtype)), op);
 }
 
-Hash hash_of_pass(bool backward, std::uint64_t operands) {
+Hash hash_pass(bool backward, std::uint64_t operands) {
   static const Hash kForwardPass = hash_text("forward");
   static const Hash kBackwardPass = hash_text("backward");
   return backward ? hash_combine(kBackwardPass, operands) : kForwardPass;
@@ -65,11 +65,11 @@ void MeasuredShapes::add(const Shape& shape) {
 }
 
 Hash MeasuredKind::hash() const {
-  return hash_of_kind(hash_of_text(pass), dtype,
-                      hash_combine(hash_text(name), hash_text(attributes)));
+  return hash_kind(hash_pass_text(pass), dtype,
+                   hash_combine(hash_text(name), hash_text(attributes)));
 }
 
-MeasuredShapes MeasuredTime::all_shapes() const {
+MeasuredShapes MeasuredTime::make_shapes_key() const {
   MeasuredShapes out;
   for (const auto& shape : shapes) out.add(shape);
   return out;
@@ -77,7 +77,7 @@ MeasuredShapes MeasuredTime::all_shapes() const {
 
 std::string to_text(const MeasuredTime& m) {
   std::vector<std::string> shapes;
-  for (const auto& shape : m.shapes) shapes.push_back(shape_text(shape));
+  for (const auto& shape : m.shapes) shapes.push_back(format_shape(shape));
   auto out =
       fmt::format("{:.4g} us of {:.4g} us {} {} {} {}", 1e6 * m.time.value, 1e6 * m.modelled.value,
                   m.kind.pass, name(m.kind.dtype), fmt::join(shapes, ","), m.kind.name);
@@ -88,7 +88,7 @@ std::string to_text(const MeasuredTime& m) {
 MeasuredTime parse_measured(const Place& place, Words rest) {
   const auto wrong = [&] {
     place.fail(fmt::format("{}: expected two times, a pass, an element type, shapes, an operator",
-                           shown("measured", rest)),
+                           format_field("measured", rest)),
                "write it like 'measured 812 us of 640 us forward fp32 64x32,16x32,64x16 linear'");
   };
   constexpr std::size_t kFewest = 9;
@@ -109,12 +109,12 @@ MeasuredTime parse_measured(const Place& place, Words rest) {
 }
 
 void MeasuredTimes::add(const MeasuredTime& measured) {
-  const auto shapes = measured.all_shapes();
-  Point point{.shapes = shapes.hash, .time = measured.time.value};
+  const auto shapes = measured.make_shapes_key();
+  MeasuredPoint point{.shapes = shapes.hash, .time = measured.time.value};
   const bool is_like_others = measured.modelled > Seconds{} && measured.time > Seconds{};
   if (is_like_others) {
     point.modelled = std::log(measured.modelled.value);
-    point.density = density(point.modelled, shapes);
+    point.density = compute_log_density(point.modelled, shapes);
     point.ratio = std::log(measured.time / measured.modelled);
   }
   // Copies the points if other devices share them.
@@ -127,9 +127,9 @@ void MeasuredTimes::add(const MeasuredTime& measured) {
   hash_ = hash_combine(hash_, hash_text(to_text(measured)));
 }
 
-const MeasuredTimes::Point* MeasuredTimes::find(const OfKind& points, Hash shapes) {
+const MeasuredTimes::MeasuredPoint* MeasuredTimes::find(const OfKind& points, Hash shapes) {
   for (const auto* some : {&points.like_others, &points.alone}) {
-    const auto at = std::ranges::find(*some, shapes, &Point::shapes);
+    const auto at = std::ranges::find(*some, shapes, &MeasuredPoint::shapes);
     if (at != some->end()) return &*at;
   }
   return nullptr;
@@ -141,7 +141,8 @@ bool MeasuredTimes::has(Hash kind, const MeasuredShapes& shapes) const {
   return found != points_->end() && find(found->second, shapes.hash) != nullptr;
 }
 
-Seconds MeasuredTimes::time(Hash kind, const MeasuredShapes& shapes, Seconds modelled) const {
+Seconds MeasuredTimes::estimate_time(Hash kind, const MeasuredShapes& shapes,
+                                     Seconds modelled) const {
   if (empty()) return modelled;
   const auto found = points_->find(kind);
   if (found == points_->end()) return modelled;
@@ -149,7 +150,7 @@ Seconds MeasuredTimes::time(Hash kind, const MeasuredShapes& shapes, Seconds mod
   const auto& points = found->second.like_others;
   if (modelled <= Seconds{} || points.empty()) return modelled;
   const double log_modelled = std::log(modelled.value);
-  const double own = density(log_modelled, shapes);
+  const double own = compute_log_density(log_modelled, shapes);
   double all = 0;
   double sum = 0;
   for (const auto& p : points) {

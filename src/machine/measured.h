@@ -1,6 +1,6 @@
 // Measured times of operators' tasks on a device, as `tandem profile MODEL` writes them into a
 // machine file. The cost model uses a measured time if there is one, and corrects similar tasks by
-// it (predict/device.h). A line looks like this:
+// it (predict/task_work.h). A line looks like this:
 //
 //   measured 812 us of 640 us backward:3 fp32 64x2048,2048x2048,64x2048 linear act=relu
 //
@@ -35,8 +35,8 @@ struct MeasuredKind {
 };
 // Returns MeasuredKind::hash() from hashes: `op` is hash_combine of the hashes of name and
 // attributes.
-Hash hash_of_kind(Hash pass, DType dtype, Hash op);
-Hash hash_of_pass(bool backward, std::uint64_t operands);
+Hash hash_kind(Hash pass, DType dtype, Hash op);
+Hash hash_pass(bool backward, std::uint64_t operands);
 
 // Key of a task's shapes (operands, then result); it distinguishes measured tasks of one kind.
 struct MeasuredShapes {
@@ -52,7 +52,7 @@ struct MeasuredTime {
   Seconds time;
   Seconds modelled;  // prediction of the cost model without measurements
 
-  [[nodiscard]] MeasuredShapes all_shapes() const;
+  [[nodiscard]] MeasuredShapes make_shapes_key() const;
 };
 
 // Convert to and from the line above, without its first word. parse_measured() reports errors at
@@ -72,11 +72,12 @@ class MeasuredTimes {
   // Tasks weigh more if their time, and four times as much their time per element, is near.
   // Example: a matmul with few rows is dominated by reading its weight, so it is corrected by
   // others with few rows.
-  [[nodiscard]] Seconds time(Hash kind, const MeasuredShapes& shapes, Seconds modelled) const;
+  [[nodiscard]] Seconds estimate_time(Hash kind, const MeasuredShapes& shapes,
+                                      Seconds modelled) const;
   [[nodiscard]] bool has(Hash kind, const MeasuredShapes& shapes) const;
 
  private:
-  struct Point {
+  struct MeasuredPoint {
     Hash shapes = 0;
     double time = 0;
     // Logarithms of the modelled time, of that time per element, and of measured / modelled.
@@ -85,11 +86,11 @@ class MeasuredTimes {
     double ratio = 0;
   };
   struct OfKind {
-    std::vector<Point> like_others;
-    std::vector<Point> alone;  // no use for other tasks: a time is zero
+    std::vector<MeasuredPoint> like_others;
+    std::vector<MeasuredPoint> alone;  // no use for other tasks: a time is zero
   };
   using Points = std::map<Hash, OfKind>;
-  static const Point* find(const OfKind& points, Hash shapes);
+  static const MeasuredPoint* find(const OfKind& points, Hash shapes);
   std::shared_ptr<const Points> points_;  // shared by copies of a device
   Hash hash_ = 0;
 };

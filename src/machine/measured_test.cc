@@ -33,21 +33,17 @@ TEST(Measured, ALineIsReadBack) {
                         .modelled = Seconds{640e-6}};
   EXPECT_EQ("measured " + to_text(expected), line);
   const auto& measured = device_of(line).measured;
-  EXPECT_TRUE(measured.has(expected.kind.hash(), expected.all_shapes()));
+  EXPECT_TRUE(measured.has(expected.kind.hash(), expected.make_shapes_key()));
   expected.shapes[0] = {32, 8};
-  EXPECT_FALSE(measured.has(expected.kind.hash(), expected.all_shapes()));
+  EXPECT_FALSE(measured.has(expected.kind.hash(), expected.make_shapes_key()));
 }
 
 TEST(Measured, KindsAreOperatorsByTheirTextAndPass) {
-  const auto op = ops::make_op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
-  EXPECT_EQ(linear(1, 1, 1).kind.hash(),
-            hash_of_kind(hash_of_pass(true, 3), DType::kFp32, op.hash()));
-  EXPECT_NE(linear(1, 1, 1).kind.hash(),
-            hash_of_kind(hash_of_pass(true, 1), DType::kFp32, op.hash()));
-  EXPECT_NE(linear(1, 1, 1).kind.hash(),
-            hash_of_kind(hash_of_pass(true, 3), DType::kFp64, op.hash()));
-  EXPECT_NE(linear(1, 1, 1).kind.hash(),
-            hash_of_kind(hash_of_pass(false, 0), DType::kFp32, op.hash()));
+  const auto op = ops::make_op(ops::kLinear, ops::LinearAttributes{ops::Activation::kRelu});
+  EXPECT_EQ(linear(1, 1, 1).kind.hash(), hash_kind(hash_pass(true, 3), DType::kFp32, op.hash()));
+  EXPECT_NE(linear(1, 1, 1).kind.hash(), hash_kind(hash_pass(true, 1), DType::kFp32, op.hash()));
+  EXPECT_NE(linear(1, 1, 1).kind.hash(), hash_kind(hash_pass(true, 3), DType::kFp64, op.hash()));
+  EXPECT_NE(linear(1, 1, 1).kind.hash(), hash_kind(hash_pass(false, 0), DType::kFp32, op.hash()));
 }
 
 // Returns an update of `elements` elements; its size alone distinguishes it from other tasks.
@@ -59,8 +55,8 @@ MeasuredTime update(double elements, double time, double modelled) {
 }
 
 double time_of(const MeasuredTimes& times, double elements, double modelled) {
-  const auto shapes = update(elements, 0, 0).all_shapes();
-  return times.time(update(0, 0, 0).kind.hash(), shapes, Seconds{modelled}).value;
+  const auto shapes = update(elements, 0, 0).make_shapes_key();
+  return times.estimate_time(update(0, 0, 0).kind.hash(), shapes, Seconds{modelled}).value;
 }
 
 TEST(Measured, RatiosOfTheNearestCountMost) {
@@ -75,7 +71,8 @@ TEST(Measured, RatiosOfTheNearestCountMost) {
   EXPECT_GT(time_of(times, 1500, 1.5) / 1.5, 1.5);
   EXPECT_LT(time_of(times, 1500, 1.5) / 1.5, 3);
   const auto other = linear(1, 1, 1);
-  EXPECT_DOUBLE_EQ(times.time(other.kind.hash(), other.all_shapes(), Seconds{8}).value, 8);
+  EXPECT_DOUBLE_EQ(
+      times.estimate_time(other.kind.hash(), other.make_shapes_key(), Seconds{8}).value, 8);
 }
 
 // Two tasks take equally long, so the time per element decides which is similar.
@@ -101,8 +98,8 @@ TEST(Measured, CopiesOfADeviceGoTheirOwnWay) {
   auto more = times;
   more.add(linear(16, 1.5, 1));
   const auto few = linear(16, 0, 0);
-  EXPECT_TRUE(more.has(few.kind.hash(), few.all_shapes()));
-  EXPECT_FALSE(times.has(few.kind.hash(), few.all_shapes()));
+  EXPECT_TRUE(more.has(few.kind.hash(), few.make_shapes_key()));
+  EXPECT_FALSE(times.has(few.kind.hash(), few.make_shapes_key()));
   EXPECT_NE(more.hash(), times.hash());
 }
 

@@ -7,13 +7,13 @@ namespace tandem::machine {
 
 namespace {
 
-DigitRole along(int dim, DigitRole otherwise) {
+DigitRole to_role(int dim, DigitRole otherwise) {
   return dim >= 0 ? DigitRole::dim(static_cast<std::size_t>(dim)) : otherwise;
 }
 
-DigitRole input_role(const ops::Signature& s, DigitUse use, std::size_t input) {
+DigitRole find_input_role(const ops::Signature& s, DigitUse use, std::size_t input) {
   if (use.is_factor()) {
-    return along(s.map.input_dim(input, use.factor()), DigitRole::kReplica);
+    return to_role(s.map.find_input_dim(input, use.factor()), DigitRole::kReplica);
   }
   if (use.is_through()) {
     const bool carries = ((s.partial_inputs[use.through_set()] >> input) & 1U) != 0;
@@ -22,9 +22,9 @@ DigitRole input_role(const ops::Signature& s, DigitUse use, std::size_t input) {
   return use.is_idle() ? DigitRole::idle(use.place()) : DigitRole::kReplica;
 }
 
-DigitRole output_role(const ops::Signature& s, DigitUse use) {
+DigitRole find_output_role(const ops::Signature& s, DigitUse use) {
   if (use.is_factor()) {
-    return along(s.map.output_dim(use.factor()), DigitRole::kPartial);
+    return to_role(s.map.find_output_dim(use.factor()), DigitRole::kPartial);
   }
   if (use.is_through()) return DigitRole::kPartial;
   return use.is_idle() ? DigitRole::idle(use.place()) : DigitRole::kReplica;
@@ -33,11 +33,12 @@ DigitRole output_role(const ops::Signature& s, DigitUse use) {
 // Returns the use that explains digit `i` of the operands, given the uses before it in `node`. The
 // first use that fits all operands is right. Two different uses differ in some operand, or they are
 // factors of one product dimension, of which only one is next.
-std::optional<DigitUse> explain(const ops::Signature& s, std::span<const Layout> inputs,
-                                const NodeLayout& node, const Digits& digits, std::size_t i) {
+std::optional<DigitUse> find_digit_use(const ops::Signature& s, std::span<const Layout> inputs,
+                                       const NodeLayout& node, const Digits& digits,
+                                       std::size_t i) {
   const auto fits = [&](DigitUse use) {
     for (std::size_t n = 0; n < inputs.size(); ++n) {
-      if (input_role(s, use, n) != inputs[n][i]) return false;
+      if (find_input_role(s, use, n) != inputs[n][i]) return false;
     }
     return true;
   };
@@ -70,7 +71,7 @@ void for_each_before(const ops::Signature& s, ops::FactorId f, Visit&& visit) {
   look(s.map.output);
 }
 
-DigitMask digits_along(const NodeLayout& node, const Digits& digits, ops::FactorId f) {
+DigitMask find_digits_along(const NodeLayout& node, const Digits& digits, ops::FactorId f) {
   DigitMask mask = 0;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if (node.uses[i] == DigitUse::factor(f)) mask |= DigitMask{1} << i;
@@ -82,7 +83,7 @@ DigitMask digits_along(const NodeLayout& node, const Digits& digits, ops::Factor
 template <class Visit>
 void for_each_windowed_dim(const ops::Signature& s, ops::FactorId f, Visit&& visit) {
   for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
-    const int d = s.map.input_dim(i, f);
+    const int d = s.map.find_input_dim(i, f);
     if (d < 0) continue;
     const auto& dim = s.map.inputs[i][static_cast<std::size_t>(d)];
     if (!dim.exact) visit(dim);
@@ -90,7 +91,7 @@ void for_each_windowed_dim(const ops::Signature& s, ops::FactorId f, Visit&& vis
 }
 
 // Returns whether every window contains an element of the tensor (not so for a concatenation).
-bool reads_something(const ops::IndexMap& map, const term::Dim& dim) {
+bool has_no_empty_window(const ops::IndexMap& map, const term::Dim& dim) {
   auto first_ends = dim.at.constant;  // last index that the first window reads
   auto last_begins = dim.at.constant;
   for (const auto& part : dim.at.parts) {
@@ -110,7 +111,7 @@ bool may_cut(const ops::Signature& s, ops::FactorId f) {
   if (use == ops::FactorUse::kParallel) return true;  // not in windows
   bool reads = true;
   for_each_windowed_dim(
-      s, f, [&](const term::Dim& dim) { reads = reads && reads_something(s.map, dim); });
+      s, f, [&](const term::Dim& dim) { reads = reads && has_no_empty_window(s.map, dim); });
   if (!reads) return false;
   return use != ops::FactorUse::kReducing || s.monoid != Monoid::kMax;
 }
@@ -125,11 +126,11 @@ bool may_cut_next(const ops::Signature& s, ops::FactorId f, const NodeLayout& no
                   const Digits& digits, std::size_t i) {
   if (s.map.factors[f].size % digits[i].size != 0 || !may_cut(s, f)) return false;
   const auto mask_before = (DigitMask{1} << i) - 1;
-  const auto all = digits_along(node, digits, f);
-  if (divisible_size(s, f) % (digits.group_size(all) * digits[i].size) != 0) return false;
+  const auto all = find_digits_along(node, digits, f);
+  if (compute_divisible_size(s, f) % (digits.group_size(all) * digits[i].size) != 0) return false;
   bool used_up = true;
   for_each_before(s, f, [&](ops::FactorId major) {
-    const auto degree = digits.group_size(digits_along(node, digits, major) & mask_before);
+    const auto degree = digits.group_size(find_digits_along(node, digits, major) & mask_before);
     used_up = used_up && degree == s.map.factors[major].size;
   });
   return used_up;
@@ -139,23 +140,23 @@ bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f) {
   return s.use[f] != ops::FactorUse::kWindowed && may_cut(s, f);
 }
 
-std::int64_t divisible_size(const ops::Signature& s, ops::FactorId f) {
+std::int64_t compute_divisible_size(const ops::Signature& s, ops::FactorId f) {
   auto out = s.map.factors[f].size;
   if (s.use[f] == ops::FactorUse::kParallel) return out;
   for_each_windowed_dim(s, f, [&](const term::Dim& dim) { out = std::gcd(out, dim.size); });
   return out;
 }
 
-Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
-                    std::size_t input) {
+Layout compute_input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
+                            std::size_t input) {
   Layout out(digits, DigitRole::kIdle);
-  for (std::size_t i = 0; i < digits; ++i) out.set(i, input_role(s, node.uses[i], input));
+  for (std::size_t i = 0; i < digits; ++i) out.set(i, find_input_role(s, node.uses[i], input));
   return out;
 }
 
-Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits) {
+Layout compute_output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits) {
   Layout out(digits, DigitRole::kIdle);
-  for (std::size_t i = 0; i < digits; ++i) out.set(i, output_role(s, node.uses[i]));
+  for (std::size_t i = 0; i < digits; ++i) out.set(i, find_output_role(s, node.uses[i]));
   return out;
 }
 
@@ -163,18 +164,18 @@ std::optional<NodeLayout> infer_node_layout(const ops::Signature& s, std::span<c
                                             const Digits& digits) {
   NodeLayout out;
   for (std::size_t i = 0; i < inputs[0].count(); ++i) {
-    const auto use = explain(s, inputs, out, digits, i);
+    const auto use = find_digit_use(s, inputs, out, digits, i);
     if (!use) return std::nullopt;
     out.uses[i] = *use;
   }
   return out;
 }
 
-std::vector<term::FactorRange> ranges_of(const ops::Signature& s, const NodeLayout& node,
-                                         const Digits& digits, std::int64_t slot) {
+std::vector<term::FactorRange> compute_slot_ranges(const ops::Signature& s, const NodeLayout& node,
+                                                   const Digits& digits, std::int64_t slot) {
   std::vector<term::FactorRange> out;
   for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
-    const auto mask = digits_along(node, digits, f);
+    const auto mask = find_digits_along(node, digits, f);
     const auto size = s.map.factors[f].size;
     const auto local = size / digits.group_size(mask);
     out.push_back({local, size, digits.rank_in_group(slot, mask) * local});

@@ -76,18 +76,18 @@ bool may_cut_next(const ops::Signature& s, ops::FactorId f, const NodeLayout& no
 
 // Returns the size that the degree of a factor must divide. It is the factor's size; if the factor
 // is read in windows, it is the greatest common divisor with the dimensions that it cuts.
-std::int64_t divisible_size(const ops::Signature& s, ops::FactorId f);
+std::int64_t compute_divisible_size(const ops::Signature& s, ops::FactorId f);
 
-Layout input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
-                    std::size_t input);
-Layout output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits);
+Layout compute_input_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits,
+                            std::size_t input);
+Layout compute_output_layout(const ops::Signature& s, const NodeLayout& node, std::size_t digits);
 
 // Returns the node layout that these operand layouts imply, or nullopt if some digit does not fit.
 std::optional<NodeLayout> infer_node_layout(const ops::Signature& s, std::span<const Layout> inputs,
                                             const Digits& digits);
 
 // Returns the range of every factor that a slot works on. The operator must compute on that slot.
-std::vector<term::FactorRange> ranges_of(const ops::Signature& s, const NodeLayout& node,
-                                         const Digits& digits, std::int64_t slot);
+std::vector<term::FactorRange> compute_slot_ranges(const ops::Signature& s, const NodeLayout& node,
+                                                   const Digits& digits, std::int64_t slot);
 
 }  // namespace tandem::machine

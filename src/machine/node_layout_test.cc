@@ -11,7 +11,7 @@
 namespace tandem::machine {
 namespace {
 
-Digits digits_of(const std::vector<std::int64_t>& counts) {
+Digits make_digits(const std::vector<std::int64_t>& counts) {
   Machine m;
   for (auto count : counts) m.levels.emplace_back().count = count;
   return Digits(m);
@@ -20,13 +20,13 @@ Digits digits_of(const std::vector<std::int64_t>& counts) {
 // Returns q (kv g) d, k kv d -> (kv g): grouped query attention, query heads that share a key.
 const ops::Signature& grouped(std::int64_t kv, std::int64_t g) {
   const auto op = ops::make_op(ops::kContract, ops::Contract{"(kv g) d, kv d -> (kv g)"});
-  return ops::signature(op, std::vector<Shape>{{kv * g, 2}, {kv, 2}});
+  return ops::get_signature(op, std::vector<Shape>{{kv * g, 2}, {kv, 2}});
 }
 
 // Returns whether every device holds exactly the heads of q that its ranges of kv and g give.
 bool holds_its_heads(const ops::Signature& s, const NodeLayout& node, const Digits& digits,
                      std::int64_t kv, std::int64_t g) {
-  const auto layout = input_layout(s, node, digits.count(), 0);
+  const auto layout = compute_input_layout(s, node, digits.count(), 0);
   for (std::int64_t device = 0; device < digits.devices(); ++device) {
     std::int64_t first[2] = {0, 0};
     std::int64_t local[2] = {kv, g};
@@ -41,7 +41,7 @@ bool holds_its_heads(const ops::Signature& s, const NodeLayout& node, const Digi
     for (auto a = first[0]; a < first[0] + local[0]; ++a) {
       for (auto b = first[1]; b < first[1] + local[1]; ++b) wanted.insert(a * g + b);
     }
-    const auto range = range_of(layout, digits, device, 0, kv * g);
+    const auto range = compute_range(layout, digits, device, 0, kv * g);
     std::set<std::int64_t> held;
     for (auto h = range.offset; h < range.offset + range.size; ++h) held.insert(h);
     if (held != wanted) return false;
@@ -53,7 +53,7 @@ TEST(NodeLayout, AMinorFactorIsCutWhereTheMajorIsUsedUp) {
   int legal = 0;
   int refused = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2, 2, 2}, {2, 3, 2}, {3, 2}}) {
-    const auto digits = digits_of(counts);
+    const auto digits = make_digits(counts);
     for (const auto& sizes : std::vector<std::pair<std::int64_t, std::int64_t>>{
              {2, 4}, {4, 2}, {2, 6}, {3, 4}, {6, 2}}) {
       const auto kv = sizes.first;
@@ -71,12 +71,13 @@ TEST(NodeLayout, AMinorFactorIsCutWhereTheMajorIsUsedUp) {
           node.uses[i] = use;
         }
         EXPECT_EQ(allowed, holds_its_heads(s, node, digits, kv, g))
-            << to_text(input_layout(s, node, digits.count(), 0)) << " "
-            << to_text(input_layout(s, node, digits.count(), 1)) << " kv " << kv << " g " << g;
+            << to_text(compute_input_layout(s, node, digits.count(), 0)) << " "
+            << to_text(compute_input_layout(s, node, digits.count(), 1)) << " kv " << kv << " g "
+            << g;
         ++(allowed ? legal : refused);
         if (!allowed) return;
-        const std::vector<Layout> inputs = {input_layout(s, node, digits.count(), 0),
-                                            input_layout(s, node, digits.count(), 1)};
+        const std::vector<Layout> inputs = {compute_input_layout(s, node, digits.count(), 0),
+                                            compute_input_layout(s, node, digits.count(), 1)};
         EXPECT_EQ(infer_node_layout(s, inputs, digits), std::optional(node));
       });
     }

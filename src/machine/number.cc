@@ -33,25 +33,25 @@ void Place::fail(std::string message, std::string hint) const {
                   std::move(message), std::move(hint));
 }
 
-std::string printable(std::string_view text) {
+std::string to_printable(std::string_view text) {
   constexpr std::size_t kMost = 60;
   std::string out;
   for (const char c : text.substr(0, kMost)) out += c >= ' ' && c <= '~' ? c : '?';
   return text.size() > kMost ? out + "..." : out;
 }
 
-std::string shown(Words line) {
+std::string format_words(Words line) {
   std::string out;
   for (const auto word : line) out += (out.empty() ? "" : " ") + std::string(word);
-  return printable(out);
+  return to_printable(out);
 }
 
-std::string shown(std::string_view field, Words rest) {
-  return rest.empty() ? std::string(field) : fmt::format("{} {}", field, shown(rest));
+std::string format_field(std::string_view field, Words rest) {
+  return rest.empty() ? std::string(field) : fmt::format("{} {}", field, format_words(rest));
 }
 
-std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
-  const auto near = nearest(word, candidates);
+std::string make_suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+  const auto near = find_nearest(word, candidates);
   if (!near.empty()) return fmt::format("did you mean '{}'?", near);
   return "expected one of: " + join(candidates, ", ");
 }
@@ -62,9 +62,9 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-std::string number_text(double value, const NumberKind& kind) {
-  if (kind.units.data() == kTimeUnits) return seconds_text(value);
-  if (kind.units.data() == kByteUnits) return bytes_text(value);
+std::string format_number(double value, const NumberKind& kind) {
+  if (kind.units.data() == kTimeUnits) return format_seconds(value);
+  if (kind.units.data() == kByteUnits) return format_bytes(value);
   return fmt::format("{:.3g}", value);
 }
 
@@ -77,22 +77,22 @@ double read_number(const Place& place, std::string_view field, Words rest, const
   if (!value || (bare ? rest.size() != 1 : unit == kind.units.end())) {
     std::vector<std::string_view> names;
     for (const auto& u : kind.units) names.push_back(u.name);
-    place.fail(fmt::format("{}: expected {}", shown(field, rest), kind.form),
+    place.fail(fmt::format("{}: expected {}", format_field(field, rest), kind.form),
                bare ? "expected a number without a unit"
                     : fmt::format("units: {}", fmt::join(names, ", ")));
   }
   const double scaled = value.value_or(0) * (bare ? 1 : unit->factor);
   if (scaled < 0 || (scaled == 0 && !may_be_zero)) {
-    place.fail(fmt::format("{}: must be {}", shown(field, rest),
+    place.fail(fmt::format("{}: must be {}", format_field(field, rest),
                            may_be_zero ? "0 or more" : "greater than 0"));
   }
   if (kind.is_fraction && scaled > 1) {
-    place.fail(fmt::format("{}: must not be greater than 1", shown(field, rest)),
+    place.fail(fmt::format("{}: must not be greater than 1", format_field(field, rest)),
                "expected the fraction of the rated value that is reached in practice, like '0.8'");
   }
   // Squares of accepted numbers stay finite, so no later formula meets an infinity.
   if (scaled > 1e150 || (scaled != 0 && scaled < 1e-50)) {
-    place.fail(fmt::format("{}: out of range", shown(field, rest)));
+    place.fail(fmt::format("{}: out of range", format_field(field, rest)));
   }
   return scaled;
 }

@@ -22,13 +22,13 @@ struct Place {
 
 // Returns the text for messages, which go into JSON: ASCII only, cut after 60 characters. The input
 // may be any bytes.
-std::string printable(std::string_view text);
-std::string shown(Words line);
+std::string to_printable(std::string_view text);
+std::string format_words(Words line);
 // Returns a field as it was written.
-std::string shown(std::string_view field, Words rest);
+std::string format_field(std::string_view field, Words rest);
 
 // Returns "did you mean 'x'?" if a candidate is near, otherwise the list of candidates.
-std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
+std::string make_suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
 // Returns whether the text is one word of letters, digits and _ - . +
 bool is_name(std::string_view text);
@@ -46,7 +46,7 @@ struct NumberKind {
 extern const NumberKind kAmount, kRate, kPeak, kTime, kFraction, kNumber;
 
 // Returns the number in readable form: "5 us", "34 B", "0.8".
-std::string number_text(double value, const NumberKind& kind);
+std::string format_number(double value, const NumberKind& kind);
 
 // Parses the number in `rest` and returns it in base units.
 double read_number(const Place& place, std::string_view field, Words rest, const NumberKind& kind,

@@ -21,7 +21,7 @@ class Packing {
   }
 
   // Returns an upper bound of the number of rings: each ring uses two links of every unit.
-  [[nodiscard]] int bound() const {
+  [[nodiscard]] int compute_bound() const {
     int out = std::numeric_limits<int>::max();
     for (std::size_t u = 0; u < units_; ++u) {
       int sum = 0;
@@ -31,9 +31,9 @@ class Packing {
     return out;
   }
 
-  bool has(int rings) {
+  bool can_pack(int rings) {
     steps_ = 0;
-    return has_more(rings);
+    return can_pack_more(rings);
   }
 
  private:
@@ -44,23 +44,23 @@ class Packing {
     if (visited == (1U << units_) - 1) {
       if (room_[at][0] == 0) return false;
       take(at, 0);
-      if (has_more(rings - 1)) return true;
-      give(at, 0);
+      if (can_pack_more(rings - 1)) return true;
+      release(at, 0);
       return false;
     }
     for (std::size_t next = 1; next < units_; ++next) {
       if ((visited >> next & 1U) != 0 || room_[at][next] == 0) continue;
       take(at, next);
       if (extend(next, visited | 1U << next, rings)) return true;
-      give(at, next);
+      release(at, next);
     }
     return false;
   }
 
-  bool has_more(int rings) { return rings == 0 || extend(0, 1, rings); }
+  bool can_pack_more(int rings) { return rings == 0 || extend(0, 1, rings); }
 
   void take(std::size_t a, std::size_t b) { add(a, b, -1); }
-  void give(std::size_t a, std::size_t b) { add(a, b, 1); }
+  void release(std::size_t a, std::size_t b) { add(a, b, 1); }
 
   static constexpr int kMostSteps = 200'000;
   std::size_t units_;
@@ -70,8 +70,8 @@ class Packing {
 
 }  // namespace
 
-std::optional<double> packed_rings_load(std::span<const std::int32_t> group,
-                                        std::span<const Network::Link> links) {
+std::optional<double> compute_packed_rings_load(std::span<const std::int32_t> group,
+                                                std::span<const Network::Link> links) {
   if (group.size() < 3 || group.size() > kMost) return std::nullopt;
   const auto rank = [&](std::int32_t unit) {
     return static_cast<std::size_t>(std::ranges::find(group, unit) - group.begin());
@@ -91,8 +91,8 @@ std::optional<double> packed_rings_load(std::span<const std::int32_t> group,
     packing.add(rank(l.a), rank(l.b),
                 static_cast<int>(std::min(most, l.capacity / thinnest + kRounding)));
   }
-  for (auto rings = packing.bound(); rings > 0; --rings) {
-    if (packing.has(rings)) return 1 / (2 * rings * thinnest);
+  for (auto rings = packing.compute_bound(); rings > 0; --rings) {
+    if (packing.can_pack(rings)) return 1 / (2 * rings * thinnest);
   }
   return std::nullopt;
 }

@@ -16,7 +16,7 @@ namespace tandem::machine {
 // for, in both directions. A link has room for one ring per multiple of the thinnest link's
 // bandwidth. Returns nullopt for groups of under 3 or over 8 units, for half-duplex links, and if
 // there is no ring.
-std::optional<double> packed_rings_load(std::span<const std::int32_t> group,
-                                        std::span<const Network::Link> links);
+std::optional<double> compute_packed_rings_load(std::span<const std::int32_t> group,
+                                                std::span<const Network::Link> links);
 
 }  // namespace tandem::machine

@@ -86,7 +86,7 @@ class Parser {
 
   void read_line(std::string_view line) {
     const auto text = line.substr(0, line.find('#'));
-    const auto all = words(text);
+    const auto all = split_words(text);
     if (all.empty()) return read_comment(line);
     const Words rest = Words(all).subspan(1);
     const auto keyword = all.front();
@@ -94,10 +94,10 @@ class Parser {
       read_field(keyword, rest);
     } else if (keyword == "software") {
       open_software(rest);
-    } else if (section_ == Section::kSoftware && keyword == "level") {
+    } else if (section_ == SectionKind::kSoftware && keyword == "level") {
       software_.back().read(place_, keyword, rest, machine_.levels);
-    } else if (section_ == Section::kSoftware && keyword == "doc") {
-      software_.back().set_doc(place_, doc_in(text));
+    } else if (section_ == SectionKind::kSoftware && keyword == "doc") {
+      software_.back().set_doc(place_, read_doc(text));
     } else if (keyword == "level") {
       open_level(rest);
     } else if (keyword == "device") {
@@ -106,13 +106,13 @@ class Parser {
       read_mapping(trim(text).substr(keyword.size()));
     } else {
       if (!keywords_.emplace(keyword).second) fail(fmt::format("'{}' is given twice", keyword));
-      if (keyword == "machine") machine_.name = name_in(keyword, rest);
-      if (keyword == "usage") file_.usage = shown(rest);
-      if (keyword == "doc") file_.doc = doc_in(text);
+      if (keyword == "machine") machine_.name = read_name(keyword, rest);
+      if (keyword == "usage") file_.usage = format_words(rest);
+      if (keyword == "doc") file_.doc = read_doc(text);
     }
   }
 
-  static std::string doc_in(std::string_view line) {
+  static std::string read_doc(std::string_view line) {
     return std::string(trim(trim(line).substr(std::string_view("doc").size())));
   }
 
@@ -123,9 +123,9 @@ class Parser {
     if (text.starts_with('[')) file_.sources.emplace_back(text);
   }
 
-  std::string name_in(std::string_view keyword, Words rest) const {
+  std::string read_name(std::string_view keyword, Words rest) const {
     if (rest.size() != 1 || !is_name(rest[0])) {
-      fail(fmt::format("{} '{}': expected a name", keyword, shown(rest)),
+      fail(fmt::format("{} '{}': expected a name", keyword, format_words(rest)),
            "a name is one word of letters, digits and _ - . +");
     }
     return std::string(rest[0]);
@@ -133,43 +133,43 @@ class Parser {
 
   void open_device(Words rest) {
     close_section();
-    const auto name = name_in("device", rest);
+    const auto name = read_name("device", rest);
     for (const auto& other : devices_) {
       if (other.device.name == name) fail(fmt::format("device '{}' is given twice", name));
     }
     devices_.push_back({place_, DeviceText("device " + name), {}});
     devices_.back().device.name = name;
-    section_ = Section::kDevice;
+    section_ = SectionKind::kDevice;
   }
 
   void open_software(Words rest) {
     close_section();
-    const auto name = name_in("software", rest);
+    const auto name = read_name("software", rest);
     for (const auto& other : software_) {
       if (other.name() == name) fail(fmt::format("software profile '{}' is given twice", name));
     }
     software_.emplace_back(name);
-    section_ = Section::kSoftware;
+    section_ = SectionKind::kSoftware;
   }
 
   void open_level(Words rest) {
     close_section();
     if (rest.size() != 2) {
-      fail(fmt::format("level '{}': expected a name and a count", shown(rest)),
+      fail(fmt::format("level '{}': expected a name and a count", format_words(rest)),
            "write it like 'level gpu 4', or 'level node ?' if the size is given with the name");
     }
     Level level;
-    level.name = name_in("level", rest.first(1));
+    level.name = read_name("level", rest.first(1));
     for (const auto& other : machine_.levels) {
       if (other.name == level.name) fail(fmt::format("level '{}' is given twice", level.name));
     }
-    level.count = rest[1] == "?" ? open_count(level.name) : count_in(level.name, rest[1]);
+    level.count = rest[1] == "?" ? read_open_count(level.name) : read_count(level.name, rest[1]);
     machine_.levels.push_back(level);
     levels_.push_back({place_, {}, {}, {}});
-    section_ = Section::kLevel;
+    section_ = SectionKind::kLevel;
   }
 
-  std::int64_t open_count(const std::string& level) {
+  std::int64_t read_open_count(const std::string& level) {
     if (open_line_ != 0) {
       fail(fmt::format("level '{}': a second count is '?'", level),
            "only one count can be given with the name");
@@ -179,10 +179,10 @@ class Parser {
     return check_count(level, size_ == 0 ? 1 : size_);
   }
 
-  std::int64_t count_in(const std::string& level, std::string_view text) const {
+  std::int64_t read_count(const std::string& level, std::string_view text) const {
     const auto count = parse_int(text);
     if (!count) {
-      fail(fmt::format("level '{}': count '{}' is not an integer", level, printable(text)),
+      fail(fmt::format("level '{}': count '{}' is not an integer", level, to_printable(text)),
            "use '?' if the size is given with the name");
     }
     return check_count(level, *count);
@@ -198,27 +198,27 @@ class Parser {
 
   // Closes the section; fails if the device or level lacks a required field.
   void close_section() {
-    if (section_ == Section::kDevice) {
+    if (section_ == SectionKind::kDevice) {
       const auto& [place, text, device] = devices_.back();
       text.check(place, device);
-    } else if (section_ == Section::kLevel) {
+    } else if (section_ == SectionKind::kLevel) {
       auto& level = machine_.levels.back();
       levels_.back().fields.check(levels_.back().place, "level " + level.name);
-      levels_.back().utilization.join(level);
+      levels_.back().utilization.store(level);
     }
-    section_ = Section::kNone;
+    section_ = SectionKind::kNone;
   }
 
   void read_field(std::string_view name, Words rest) {
     switch (section_) {
-      case Section::kNone:
-        fail(fmt::format("'{}' is outside of a device or level", printable(name)),
-             suggestion(name, {kKeywords.begin(), kKeywords.end()}));
-      case Section::kDevice:
+      case SectionKind::kNone:
+        fail(fmt::format("'{}' is outside of a device or level", to_printable(name)),
+             make_suggestion(name, {kKeywords.begin(), kKeywords.end()}));
+      case SectionKind::kDevice:
         return devices_.back().text.read(place_, name, rest, devices_.back().device);
-      case Section::kSoftware:
+      case SectionKind::kSoftware:
         return software_.back().read(place_, name, rest, machine_.levels);
-      case Section::kLevel:
+      case SectionKind::kLevel:
         return read_level_field(name, rest);
     }
   }
@@ -234,7 +234,7 @@ class Parser {
   }
 
   void read_group(Words rest) {
-    const auto text = shown("group", rest);
+    const auto text = format_field("group", rest);
     const auto units = rest.size() == 3 ? parse_int(rest[2]) : std::nullopt;
     if (!units || *units < 1 || *units > kMaxDevices || !is_name(rest[0]) || !is_name(rest[1])) {
       fail(fmt::format("{}: expected a name, a device and a number of units", text),
@@ -254,11 +254,11 @@ class Parser {
     const auto equals = text.find('=');
     const auto name = trim(text.substr(0, equals));
     if (equals == std::string_view::npos || !is_name(name)) {
-      fail(fmt::format("mapping {}: expected a name, '=' and parts", printable(trim(text))),
+      fail(fmt::format("mapping {}: expected a name, '=' and parts", to_printable(trim(text))),
            "write it like 'mapping wide = node:dim0, gpu:dim1'");
     }
     for (const auto& other : mappings_) {
-      if (other.name == name) fail(fmt::format("mapping '{}' is given twice", printable(name)));
+      if (other.name == name) fail(fmt::format("mapping '{}' is given twice", to_printable(name)));
     }
     mappings_.push_back({place_, std::string(name), std::string(text.substr(equals + 1))});
   }
@@ -278,14 +278,14 @@ class Parser {
                             devices, kMaxDevices));
     }
     for (auto& section : devices_) {
-      if (section.text.shares_computer()) share_computer(section.device, devices);
+      if (section.text.shares_computer()) share_computer_memory(section.device, devices);
     }
     apply_software();
     const bool is_sized = open_line_ == 0 || size_ != 0;
     set_devices(is_sized);
     for (std::size_t l = 0; l < levels_.size(); ++l) {
       machine_.levels[l].topology = levels_[l].topology.text();
-      if (is_sized) levels_[l].topology.join(levels_[l].place, machine_.levels[l]);
+      if (is_sized) levels_[l].topology.build_network(levels_[l].place, machine_.levels[l]);
     }
     for (const auto& [place, name, text] : mappings_) {
       machine_.mappings.push_back(parse_mapping(place, name, text, machine_.levels, is_sized));
@@ -309,9 +309,9 @@ class Parser {
     if (section == software_.end()) {
       std::vector<std::string> names;
       for (const auto& s : software_) names.push_back(s.name());
-      at(0).fail(fmt::format("unknown software profile '{}'", printable(wanted_)),
+      at(0).fail(fmt::format("unknown software profile '{}'", to_printable(wanted_)),
                  names.empty() ? "this machine has no section 'software NAME'"
-                               : suggestion(wanted_, names));
+                               : make_suggestion(wanted_, names));
     }
     for (auto& d : devices_) {
       section->apply(d.device);
@@ -327,12 +327,12 @@ class Parser {
   }
 
   // Divides the computer's memory equally among the devices (`memory computer`).
-  void share_computer(Device& device, double devices) const {
+  void share_computer_memory(Device& device, double devices) const {
     device.memory = device.memory / devices;
     if (device.reserve >= device.memory) {
-      at(0).fail(
-          fmt::format("{:.0f} processes have {} each, and the reserve of {} leaves nothing of it",
-                      devices, bytes_text(device.memory.value), bytes_text(device.reserve.value)));
+      at(0).fail(fmt::format(
+          "{:.0f} processes have {} each, and the reserve of {} leaves nothing of it", devices,
+          format_bytes(device.memory.value), format_bytes(device.reserve.value)));
     }
   }
 
@@ -357,7 +357,7 @@ class Parser {
         std::vector<std::string> names;
         for (const auto& d : devices_) names.push_back(d.device.name);
         group.place.fail(fmt::format("group '{}': unknown device '{}'", group.name, group.device),
-                         suggestion(group.device, names));
+                         make_suggestion(group.device, names));
       }
       machine_.groups.push_back({group.name, text->device, group.units});
       used.insert(group.device);
@@ -374,7 +374,7 @@ class Parser {
                       units, outermost.count),
           "put every unit into one group");
     }
-    machine_.device = weakest(machine_.groups);
+    machine_.device = make_weakest_device(machine_.groups);
     if (machine_.device.peak.empty()) {
       at(0).fail(fmt::format("the devices {} have no element type in common", machine_.device.name),
                  "add a 'peak' of the same type to each device");
@@ -397,8 +397,8 @@ class Parser {
   std::size_t open_line_ = 0;                    // line where a count is '?'
 
   // Section that the next fields belong to: the last of its kind.
-  enum class Section : std::uint8_t { kNone, kDevice, kLevel, kSoftware };
-  Section section_ = Section::kNone;
+  enum class SectionKind : std::uint8_t { kNone, kDevice, kLevel, kSoftware };
+  SectionKind section_ = SectionKind::kNone;
 };
 
 }  // namespace

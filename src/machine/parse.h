@@ -15,11 +15,11 @@ struct MachineFile {
   std::string usage;
   std::string doc;
   std::vector<std::string> sources;  // comment lines of the form "[KEY] ..."
-  struct Software {
+  struct SoftwareProfile {
     std::string name, doc;
   };
-  std::vector<Software> software;  // its software profiles
-  std::string open_level;          // level whose count is '?'; empty if none or a size was given
+  std::vector<SoftwareProfile> software;  // its software profiles
+  std::string open_level;  // level whose count is '?'; empty if none or a size was given
 };
 
 // Parses a machine file without checking that a size is given exactly if a count is open. With size

@@ -2,7 +2,8 @@
 
 namespace tandem::machine {
 
-std::optional<Machine> part_without(const Machine& machine, const Digits& digits, DigitMask mask) {
+std::optional<Machine> make_part_without(const Machine& machine, const Digits& digits,
+                                         DigitMask mask) {
   if (!machine.groups.empty()) return std::nullopt;
   Machine out = machine;
   out.mappings.clear();

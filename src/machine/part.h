@@ -12,6 +12,7 @@ namespace tandem::machine {
 // other digits give. A `shared` link keeps only the part's share of its bandwidth. Returns nullopt
 // if the devices differ in kind, or if several units are left of a level that no single switch
 // joins.
-std::optional<Machine> part_without(const Machine& machine, const Digits& digits, DigitMask mask);
+std::optional<Machine> make_part_without(const Machine& machine, const Digits& digits,
+                                         DigitMask mask);
 
 }  // namespace tandem::machine

@@ -11,7 +11,7 @@ namespace {
 
 // Returns the types whose rates may stand in for `type`. The nearest wider type comes first because
 // hardware converts to it, then the nearest narrower one. Integers count as floats of their size.
-std::span<const DType> rates_for(DType type) {
+std::span<const DType> list_stand_in_types(DType type) {
   using enum DType;
   static constexpr std::array kLikeFp64 = {kFp64, kFp32, kFp16, kBf16};
   static constexpr std::array kLikeFp32 = {kFp32, kFp64, kFp16, kBf16};
@@ -38,8 +38,8 @@ std::span<const DType> rates_for(DType type) {
 
 }  // namespace
 
-DType type_of_peak(const Device& device, DType dtype) {
-  for (const DType stand_in : rates_for(dtype)) {
+DType find_peak_type(const Device& device, DType dtype) {
+  for (const DType stand_in : list_stand_in_types(dtype)) {
     if (device.peak.contains(stand_in)) return stand_in;
   }
   // Only integer rates are listed.

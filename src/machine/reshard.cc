@@ -11,7 +11,7 @@ constexpr auto kReplica = DigitRole::kReplica;
 constexpr auto kPartial = DigitRole::kPartial;
 
 // Returns the step that takes one digit from one role to another; all dimensions count as one role.
-Step kind_of(DigitRole from, DigitRole to) {
+Step find_step_kind(DigitRole from, DigitRole to) {
   if (from.is_dim()) {
     if (to.is_dim()) return Step::kAllToAll;
     if (to == kReplica) return Step::kAllGather;
@@ -37,7 +37,7 @@ constexpr std::array kOrder = {
     Step::kAllGather, Step::kBroadcast, Step::kPad,       Step::kZero};
 
 // Returns the digits before this one.
-DigitMask below(std::size_t digit) { return bit(digit) - 1; }
+DigitMask get_digits_before(std::size_t digit) { return bit(digit) - 1; }
 
 class Resharding {
  public:
@@ -53,7 +53,7 @@ class Resharding {
     constexpr std::size_t kUsual = 3;
     if (left_ != 0) steps_.reserve(kUsual);
     while (left_ != 0) {
-      if (!take_any_step()) clear_the_way();
+      if (!take_any_step()) break_deadlock();
     }
     return std::move(steps_);
   }
@@ -66,10 +66,10 @@ class Resharding {
   // before it must be there, and no digit that comes after it or must leave.
   [[nodiscard]] bool can_join(std::size_t i) const {
     const auto d = goal_[i].dim();
-    return there_[d] == (wanted_[d] & below(i));
+    return there_[d] == (wanted_[d] & get_digits_before(i));
   }
 
-  [[nodiscard]] bool possible(std::size_t i) const {
+  [[nodiscard]] bool can_move(std::size_t i) const {
     return (!now_[i].is_dim() || is_minor(i)) && (!goal_[i].is_dim() || can_join(i));
   }
 
@@ -81,19 +81,19 @@ class Resharding {
     static_assert(static_cast<std::size_t>(Step::kSend) < kOrder.size());
     for (auto rest = left_; rest != 0; rest &= rest - 1) {
       const auto i = static_cast<std::size_t>(std::countr_zero(rest));
-      of_kind[static_cast<std::size_t>(kind_of(now_[i], goal_[i]))] |= bit(i);
+      of_kind[static_cast<std::size_t>(find_step_kind(now_[i], goal_[i]))] |= bit(i);
     }
     for (const Step kind : kOrder) {
       for (auto rest = of_kind[static_cast<std::size_t>(kind)]; rest != 0; rest &= rest - 1) {
         const auto i = static_cast<std::size_t>(std::countr_zero(rest));
         if (kind == Step::kAllToAll) {
           const auto group = there_[now_[i].dim()] & wanted_[goal_[i].dim()];
-          if (!possible_together(group)) continue;
-          take(group, goal_[i]);
+          if (!can_move_together(group)) continue;
+          move_digits(group, goal_[i]);
           return true;
         }
-        if (!possible(i)) continue;
-        take(bit(i), goal_[i]);
+        if (!can_move(i)) continue;
+        move_digits(bit(i), goal_[i]);
         return true;
       }
     }
@@ -102,9 +102,9 @@ class Resharding {
 
   // Returns whether `group`, which goes from one dimension to another, is the minor end of the
   // first and next in the second.
-  [[nodiscard]] bool possible_together(DigitMask group) const {
+  [[nodiscard]] bool can_move_together(DigitMask group) const {
     const auto first = static_cast<std::size_t>(std::countr_zero(group));
-    const DigitMask before = below(first);
+    const DigitMask before = get_digits_before(first);
     const DigitMask through_last = std::bit_floor(group) * 2 - 1;
     const auto leaves = there_[now_[first].dim()];
     const auto wanted = wanted_[goal_[first].dim()];
@@ -115,10 +115,10 @@ class Resharding {
 
   // Resolves a deadlock in which no digit can take its step. The last digit of an unfinished
   // dimension is gathered; it joins again later.
-  void clear_the_way() {
+  void break_deadlock() {
     for (std::size_t i = now_.count(); i-- > 0;) {
       if (now_[i].is_dim() && is_minor(i) && blocks(now_[i].dim())) {
-        take(bit(i), kReplica);
+        move_digits(bit(i), kReplica);
         return;
       }
     }
@@ -130,16 +130,16 @@ class Resharding {
     const auto missing = wanted_[dim] & ~there_[dim];
     const auto first_missing = static_cast<std::size_t>(std::countr_zero(missing));
     return (there_[dim] & ~wanted_[dim]) != 0 ||
-           (missing != 0 && (there_[dim] & ~below(first_missing)) != 0);
+           (missing != 0 && (there_[dim] & ~get_digits_before(first_missing)) != 0);
   }
 
   // Moves the digits of `group`, which share one role, to the role `to`.
-  void take(DigitMask group, DigitRole to) {
+  void move_digits(DigitMask group, DigitRole to) {
     const auto from = now_[static_cast<std::size_t>(std::countr_zero(group))];
-    const auto kind = kind_of(from, to);
+    const auto kind = find_step_kind(from, to);
     const auto from_dim = from.is_dim() ? from.dim() : 0;
     const auto to_dim = to.is_dim() ? to.dim() : 0;
-    if (steps_.empty() || !joins(steps_.back(), kind, from_dim, to_dim)) {
+    if (steps_.empty() || !can_merge(steps_.back(), kind, from_dim, to_dim)) {
       steps_.push_back({kind, 0, from_dim, to_dim, now_, {}});
     }
     for (auto rest = group; rest != 0; rest &= rest - 1) {
@@ -155,7 +155,8 @@ class Resharding {
 
   // Returns whether the step merges with the last one: one collective over both digits has the same
   // effect if digits that leave or join a dimension keep machine order within it.
-  static bool joins(const ReshardStep& last, Step kind, std::size_t from_dim, std::size_t to_dim) {
+  static bool can_merge(const ReshardStep& last, Step kind, std::size_t from_dim,
+                        std::size_t to_dim) {
     return last.kind == kind && last.from_dim == from_dim && last.to_dim == to_dim &&
            kind != Step::kAllToAll;
   }
@@ -170,13 +171,13 @@ class Resharding {
 
 }  // namespace
 
-std::int64_t root_of(const ReshardStep& step, const Digits& digits) {
+std::int64_t find_root_rank(const ReshardStep& step, const Digits& digits) {
   const bool leaves = (step.before.idle() & step.digits) != 0;
-  return rank_of_place(leaves ? step.before : step.after, step.digits, digits);
+  return compute_place_rank(leaves ? step.before : step.after, step.digits, digits);
 }
 
-std::int64_t target_of(const ReshardStep& step, const Digits& digits) {
-  return rank_of_place(step.after, step.digits, digits);
+std::int64_t find_target_rank(const ReshardStep& step, const Digits& digits) {
+  return compute_place_rank(step.after, step.digits, digits);
 }
 
 std::vector<ReshardStep> reshard(const Layout& from, const Layout& to) {
@@ -184,7 +185,7 @@ std::vector<ReshardStep> reshard(const Layout& from, const Layout& to) {
   return Resharding(from, to).run();
 }
 
-Bytes bytes_sent(const Digits& digits, Step kind, DigitMask group, Bytes bytes) {
+Bytes compute_bytes_sent(const Digits& digits, Step kind, DigitMask group, Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   const Bytes others = (n - 1) / n * bytes;
   switch (kind) {

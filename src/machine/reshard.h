@@ -30,8 +30,8 @@ struct ReshardStep {
 };
 
 // Return the rank in its group of the root, and of a send's target; 0 for a collective without one.
-std::int64_t root_of(const ReshardStep& step, const Digits& digits);
-std::int64_t target_of(const ReshardStep& step, const Digits& digits);
+std::int64_t find_root_rank(const ReshardStep& step, const Digits& digits);
+std::int64_t find_target_rank(const ReshardStep& step, const Digits& digits);
 
 // Returns the steps that move a tensor from layout `from` to layout `to`.
 std::vector<ReshardStep> reshard(const Layout& from, const Layout& to);
@@ -39,6 +39,6 @@ std::vector<ReshardStep> reshard(const Layout& from, const Layout& to);
 // Returns the average bytes that a device of the group sends, by the ring algorithms. An all-reduce
 // sends 2 (n-1)/n of `bytes`. A broadcast or reduce is a chain whose end sends nothing: (n-1)/n. In
 // a scatter or gather only the root sends or receives: (n-1)/n^2.
-Bytes bytes_sent(const Digits& digits, Step kind, DigitMask group, Bytes bytes);
+Bytes compute_bytes_sent(const Digits& digits, Step kind, DigitMask group, Bytes bytes);
 
 }  // namespace tandem::machine

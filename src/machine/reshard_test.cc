@@ -200,8 +200,8 @@ TEST(Layout, TextAndDual) {
   for (const auto* text : {"8", "x", "0 1", "["})
     EXPECT_FALSE(parse_layout(text).has_value()) << text;
   EXPECT_FALSE(parse_layout(std::string(22, 'r')).has_value());
-  EXPECT_EQ(to_text(dual(layout("01rp."))), "01pr.");
-  EXPECT_EQ(dual(dual(layout("01rp."))), layout("01rp."));
+  EXPECT_EQ(to_text(to_gradient_layout(layout("01rp."))), "01pr.");
+  EXPECT_EQ(to_gradient_layout(to_gradient_layout(layout("01rp."))), layout("01rp."));
 }
 
 TEST(Layout, TypeAndRanges) {
@@ -211,22 +211,24 @@ TEST(Layout, TypeAndRanges) {
   };
   for (const auto& c : {Case{"rr", "[12, 6]*6"}, Case{"0r", "[12/2, 6]*3"}, Case{"00", "[12/6, 6]"},
                         Case{"1p", "[12, 6/2]+3"}, Case{"..", "[12, 6]"}, Case{"2r", "none"}}) {
-    const auto shape = parallel_shape(layout(c.layout), {12, 6}, digits);
+    const auto shape = compute_parallel_shape(layout(c.layout), {12, 6}, digits);
     EXPECT_EQ(shape ? to_text(*shape) : "none", c.shape) << c.layout;
   }
-  EXPECT_FALSE(parallel_shape(layout("r0"), {4, 6}, digits).has_value());  // 3 does not divide 4
+  EXPECT_FALSE(
+      compute_parallel_shape(layout("r0"), {4, 6}, digits).has_value());  // 3 does not divide 4
   // Device 5 has the digits (1, 2); the outermost digit is the major one.
-  EXPECT_EQ(range_of(layout("00"), digits, 5, 0, 12).offset, 10);
-  EXPECT_EQ(range_of(layout("r0"), digits, 5, 0, 12).offset, 8);
-  EXPECT_EQ(range_of(layout("0r"), digits, 5, 0, 12).offset, 6);
-  EXPECT_EQ(range_of(layout("0r"), digits, 5, 0, 12).size, 6);
-  EXPECT_EQ(range_of(layout("0r"), digits, 5, 1, 6).size, 6);
-  EXPECT_TRUE(holds(layout("rp"), digits, 5));
-  EXPECT_FALSE(holds(layout("r."), digits, 5));
-  EXPECT_TRUE(holds(layout("r."), digits, 3));
-  EXPECT_TRUE(holds(layout("AB"), digits, 5));
-  EXPECT_FALSE(holds(layout("AB"), digits, 4));
-  EXPECT_FALSE(parallel_shape(layout("Br"), {12, 6}, digits).has_value());  // no third place
+  EXPECT_EQ(compute_range(layout("00"), digits, 5, 0, 12).offset, 10);
+  EXPECT_EQ(compute_range(layout("r0"), digits, 5, 0, 12).offset, 8);
+  EXPECT_EQ(compute_range(layout("0r"), digits, 5, 0, 12).offset, 6);
+  EXPECT_EQ(compute_range(layout("0r"), digits, 5, 0, 12).size, 6);
+  EXPECT_EQ(compute_range(layout("0r"), digits, 5, 1, 6).size, 6);
+  EXPECT_TRUE(holds_shard(layout("rp"), digits, 5));
+  EXPECT_FALSE(holds_shard(layout("r."), digits, 5));
+  EXPECT_TRUE(holds_shard(layout("r."), digits, 3));
+  EXPECT_TRUE(holds_shard(layout("AB"), digits, 5));
+  EXPECT_FALSE(holds_shard(layout("AB"), digits, 4));
+  EXPECT_FALSE(
+      compute_parallel_shape(layout("Br"), {12, 6}, digits).has_value());  // no third place
 }
 
 }  // namespace

@@ -15,17 +15,17 @@ namespace tandem::machine {
 
 namespace {
 
-struct Key {
+struct ScaleKey {
   std::string_view name;
   double Scale::*factor;
 };
-constexpr std::array<Key, 7> kKeys = {{{"compute", &Scale::compute},
-                                       {"capacity", &Scale::capacity},
-                                       {"bandwidth", &Scale::bandwidth},
-                                       {"intra", &Scale::intra},
-                                       {"inter", &Scale::inter},
-                                       {"latency", &Scale::latency},
-                                       {"launch", &Scale::launch}}};
+constexpr std::array<ScaleKey, 7> kKeys = {{{"compute", &Scale::compute},
+                                            {"capacity", &Scale::capacity},
+                                            {"bandwidth", &Scale::bandwidth},
+                                            {"intra", &Scale::intra},
+                                            {"inter", &Scale::inter},
+                                            {"latency", &Scale::latency},
+                                            {"launch", &Scale::launch}}};
 constexpr std::string_view kBothOfMemory = "memory";
 
 double parse_factor(std::string_view key, std::string_view text) {
@@ -44,8 +44,8 @@ class Delayed : public Network {
   Delayed(std::shared_ptr<const Network> network, double factor)
       : network_(std::move(network)), factor_(factor) {}
 
-  [[nodiscard]] Passage passage(Pattern pattern, const UnitGroups& groups) const override {
-    auto out = network_->passage(pattern, groups);
+  [[nodiscard]] PatternCost compute_cost(Pattern pattern, const UnitGroups& groups) const override {
+    auto out = network_->compute_cost(pattern, groups);
     out.latency = out.latency * factor_;
     return out;
   }
@@ -67,10 +67,11 @@ void scale_device(const Machine& machine, const Scale& scale, Device& device) {
     if (&field.kind == &kTime) field.at(device) *= scale.launch;
   }
   if (device.memory > device.reserve) return;
-  throw UserError("machine", machine.name,
-                  fmt::format("{} of memory leaves nothing after the reserve of {}",
-                              bytes_text(device.memory.value), bytes_text(device.reserve.value)),
-                  "use a larger factor for the capacity");
+  throw UserError(
+      "machine", machine.name,
+      fmt::format("{} of memory leaves nothing after the reserve of {}",
+                  format_bytes(device.memory.value), format_bytes(device.reserve.value)),
+      "use a larger factor for the capacity");
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ Scale parse_scale(std::string_view text) {
   for (const auto part : parts) {
     const auto equals = part.find('=');
     const auto name = trim(part.substr(0, equals));
-    const auto at = std::ranges::find(kKeys, name, &Key::name);
+    const auto at = std::ranges::find(kKeys, name, &ScaleKey::name);
     if (at == kKeys.end() && name != kBothOfMemory) {
       std::vector<std::string> names = {std::string(kBothOfMemory)};
       for (const auto& key : kKeys) names.emplace_back(key.name);
@@ -119,13 +120,13 @@ std::string to_text(const Scale& scale) {
   return parts.empty() ? "none" : join(parts, ",");
 }
 
-Machine scaled(Machine machine, const Scale& scale) {
+Machine scale_machine(Machine machine, const Scale& scale) {
   if (scale == Scale{}) return machine;
   if (machine.groups.empty()) {
     scale_device(machine, scale, machine.device);
   } else {
     for (auto& group : machine.groups) scale_device(machine, scale, group.device);
-    machine.device = weakest(machine.groups);
+    machine.device = make_weakest_device(machine.groups);
   }
   for (std::size_t l = 0; l < machine.levels.size(); ++l) {
     auto& level = machine.levels[l];

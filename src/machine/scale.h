@@ -29,6 +29,6 @@ std::string to_text(const Scale& scale);
 
 // Returns the machine with its rates multiplied. A factor of 1 leaves a number bit-identical.
 // Throws UserError if the reserve takes all of the scaled memory.
-Machine scaled(Machine machine, const Scale& scale);
+Machine scale_machine(Machine machine, const Scale& scale);
 
 }  // namespace tandem::machine

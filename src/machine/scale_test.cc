@@ -43,7 +43,7 @@ TEST(Scale, Errors) {
 TEST(Scale, MultipliesWhatItNames) {
   const auto m = load_machine("dgx_a100:2");
   const auto s =
-      scaled(m, parse_scale("compute=2,capacity=3,bandwidth=4,intra=5,inter=6,latency=7"));
+      scale_machine(m, parse_scale("compute=2,capacity=3,bandwidth=4,intra=5,inter=6,latency=7"));
   EXPECT_EQ(s.device.peak.at(DType::kBf16).value, 2 * m.device.peak.at(DType::kBf16).value);
   EXPECT_EQ(s.device.memory.value, 3 * m.device.memory.value);
   EXPECT_EQ(s.device.reserve, m.device.reserve);
@@ -52,8 +52,8 @@ TEST(Scale, MultipliesWhatItNames) {
   EXPECT_EQ(s.levels[0].bandwidth.value, 6 * m.levels[0].bandwidth.value);
   EXPECT_EQ(s.levels[0].latency.value, 7 * m.levels[0].latency.value);
   EXPECT_EQ(s.device.launch, m.device.launch);
-  EXPECT_EQ(hash_of(scaled(m, {})), hash_of(m));
-  EXPECT_NE(hash_of(s), hash_of(m));
+  EXPECT_EQ(hash_machine(scale_machine(m, {})), hash_machine(m));
+  EXPECT_NE(hash_machine(s), hash_machine(m));
 }
 
 constexpr std::string_view kRing = R"(machine ring
@@ -70,22 +70,22 @@ level box 8
 
 TEST(Scale, NetworksHaveOtherLatencies) {
   const auto m = parse_machine(kRing, "ring.machine");
-  const auto s = scaled(m, {.latency = 0.5});
+  const auto s = scale_machine(m, {.latency = 0.5});
   const std::vector<std::int64_t> digits = {2, 2, 2};
   for (const auto pattern : {Pattern::kRing, Pattern::kChain, Pattern::kAllToAll}) {
-    const auto before = m.levels[0].network->passage(pattern, digits, 0b111);
-    const auto after = s.levels[0].network->passage(pattern, digits, 0b111);
+    const auto before = m.levels[0].network->compute_cost(pattern, digits, 0b111);
+    const auto after = s.levels[0].network->compute_cost(pattern, digits, 0b111);
     EXPECT_EQ(after.latency.value, 0.5 * before.latency.value);
     EXPECT_EQ(after.load, before.load);
   }
-  EXPECT_NE(hash_of(s), hash_of(m));
+  EXPECT_NE(hash_machine(s), hash_machine(m));
 }
 
 // A machine of one level is a node: all its links are inside it.
 TEST(Scale, OneLevelIsInside) {
   const auto m = parse_machine(kRing, "ring.machine");
-  EXPECT_EQ(scaled(m, {.inter = 3}).levels[0].bandwidth, m.levels[0].bandwidth);
-  EXPECT_EQ(scaled(m, {.intra = 3}).levels[0].bandwidth.value, 72e9);
+  EXPECT_EQ(scale_machine(m, {.inter = 3}).levels[0].bandwidth, m.levels[0].bandwidth);
+  EXPECT_EQ(scale_machine(m, {.intra = 3}).levels[0].bandwidth.value, 72e9);
 }
 
 TEST(Scale, EveryGroupIsScaled) {
@@ -105,7 +105,7 @@ level box 2
   group second new 1
 )",
                                "two.machine");
-  const auto s = scaled(m, {.compute = 2, .capacity = 0.5});
+  const auto s = scale_machine(m, {.compute = 2, .capacity = 0.5});
   EXPECT_EQ(s.groups[0].device.peak.at(DType::kFp32).value, 20e12);
   EXPECT_EQ(s.groups[1].device.peak.at(DType::kFp32).value, 200e12);
   EXPECT_EQ(s.device.peak.at(DType::kFp32).value, 20e12);
@@ -115,7 +115,7 @@ level box 2
 TEST(Scale, TheReserveMustFit) {
   const auto m = parse_machine(kRing, "ring.machine");
   try {
-    (void)scaled(m, {.capacity = 0.125});
+    (void)scale_machine(m, {.capacity = 0.125});
     FAIL();
   } catch (const UserError& e) {
     EXPECT_STREQ(e.what(),

@@ -20,7 +20,7 @@ device thing
   peak bf16 312 TFLOP/s
   compute_utilization 0.8
   units 108
-  product_setup 64
+  matmul_setup 64
   wave_softening 0.25
   attention_utilization 0.5
   attention_backward_utilization 0.4
@@ -46,7 +46,7 @@ software eager
   fragmentation 0.2
   update_bytes 34 B
   fuse bias
-  join_products yes
+  fused_qkv yes
   send_parts yes
   overlap no
   kernels softmax 4 3
@@ -71,7 +71,7 @@ TEST(SoftwareText, LeavesTheMachineAsItIsUnlessAskedFor) {
   EXPECT_EQ(m.name, "toy:2");
   EXPECT_EQ(m.software, "");
   EXPECT_EQ(m.device.units, 108);
-  EXPECT_EQ(m.device.product_setup, 64);
+  EXPECT_EQ(m.device.matmul_setup, 64);
   EXPECT_EQ(m.device.wave_softening, 0.25);
   EXPECT_EQ(m.device.attention_utilization, 0.5);
   EXPECT_EQ(m.device.attention_backward_utilization, 0.4);
@@ -105,7 +105,7 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
   EXPECT_EQ(s.fragmentation, 0.2);
   EXPECT_EQ(s.update_bytes, Bytes{34});
   EXPECT_EQ(s.fusion, Fusion::kBias);
-  EXPECT_TRUE(s.joined_products);
+  EXPECT_TRUE(s.fused_qkv);
   EXPECT_TRUE(s.send_parts);
   EXPECT_FALSE(s.overlap);
   EXPECT_EQ(s.kernels.at("softmax"), (Software::Kernels{4, 3}));
@@ -115,7 +115,7 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
   EXPECT_EQ(m.device.unaligned, 0.4);
   EXPECT_EQ(m.levels[1].utilization.at(Bytes{1}), 0.7);
   EXPECT_EQ(m.levels[0].utilization.at(Bytes{1}), 1);
-  EXPECT_EQ(m.levels[0].utilization_in(Step::kAllToAll).at(Bytes{1}), 0.4);
+  EXPECT_EQ(m.levels[0].get_utilization(Step::kAllToAll).at(Bytes{1}), 0.4);
   EXPECT_EQ(m.levels[0].latency, Seconds{9e-6});
   EXPECT_EQ(m.levels[0].bandwidth, BytesPerSecond{10e9});
 
@@ -127,7 +127,7 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
 
 TEST(SoftwareText, TellsMachinesApart) {
   const auto hash = [](const std::string& software) {
-    return hash_of(parse_machine(kToy, "toy.machine", 2, software));
+    return hash_machine(parse_machine(kToy, "toy.machine", 2, software));
   };
   EXPECT_NE(hash(""), hash("eager"));
   EXPECT_NE(hash("compiled"), hash("eager"));

@@ -9,7 +9,7 @@ namespace tandem::machine {
 namespace {
 
 // A line that is read again when the profile is applied. The file's text outlives it.
-struct Line {
+struct ProfileLine {
   Place place;
   std::string owner;
   std::string_view name;
@@ -28,14 +28,15 @@ void SoftwareText::read(const Place& place, std::string_view keyword, Words rest
   if (keyword == "level") return read_level(place, rest, levels);
   Device scratch;
   device_.read(place, keyword, rest, scratch);
-  changes_.push_back([line = Line{place, owner_, keyword, {rest.begin(), rest.end()}}](Device& d) {
-    DeviceText(line.owner).read(line.place, line.name, line.rest, d);
-  });
+  changes_.push_back(
+      [line = ProfileLine{place, owner_, keyword, {rest.begin(), rest.end()}}](Device& d) {
+        DeviceText(line.owner).read(line.place, line.name, line.rest, d);
+      });
 }
 
 // Reads a line like "level gpu utilization 0.7".
 void SoftwareText::read_level(const Place& place, Words rest, const std::vector<Level>& levels) {
-  const auto whole = shown("level", rest);
+  const auto whole = format_field("level", rest);
   if (rest.size() < 3) {
     place.fail(fmt::format("{}: {}: expected a level, a field and its value", owner_, whole),
                "write it like 'level gpu utilization 0.7'");
@@ -45,7 +46,7 @@ void SoftwareText::read_level(const Place& place, Words rest, const std::vector<
     names.reserve(levels.size());
     for (const auto& level : levels) names.push_back(level.name);
     place.fail(fmt::format("{}: {}: the machine has no such level above this line", owner_, whole),
-               suggestion(rest[0], names));
+               make_suggestion(rest[0], names));
   }
   auto& level = levels_[std::string(rest[0])];
   const auto owner = fmt::format("{}: level {}", owner_, rest[0]);
@@ -54,7 +55,7 @@ void SoftwareText::read_level(const Place& place, Words rest, const std::vector<
   level.fields.read(place, owner, rest[1], rest.subspan(2), scratch);
   const auto value = rest.subspan(2);
   level.changes.push_back(
-      [line = Line{place, owner, rest[1], {value.begin(), value.end()}}](Level& l) {
+      [line = ProfileLine{place, owner, rest[1], {value.begin(), value.end()}}](Level& l) {
         LevelFields().read(line.place, line.owner, line.name, line.rest, l);
       });
 }
@@ -68,7 +69,7 @@ void SoftwareText::apply(std::vector<Level>& levels) const {
     const auto at = levels_.find(level.name);
     if (at == levels_.end()) continue;
     for (const auto& change : at->second.changes) change(level);
-    at->second.utilization.join(level);
+    at->second.utilization.store(level);
   }
 }
 

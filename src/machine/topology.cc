@@ -12,7 +12,7 @@ namespace tandem::machine {
 
 namespace {
 
-Hash hash_of(Hash seed, double value) { return hash_combine(seed, std::bit_cast<Hash>(value)); }
+Hash hash_number(Hash seed, double value) { return hash_combine(seed, std::bit_cast<Hash>(value)); }
 
 struct Send {
   std::int32_t from;
@@ -20,8 +20,8 @@ struct Send {
 };
 
 // Returns the sends to the member at `rank` of a group.
-std::vector<Send> sends_to(Pattern pattern, const std::vector<std::int32_t>& group,
-                           std::size_t rank) {
+std::vector<Send> list_sends_to(Pattern pattern, const std::vector<std::int32_t>& group,
+                                std::size_t rank) {
   const auto n = group.size();
   const double part = 1.0 / static_cast<double>(n - 1);
   switch (pattern) {
@@ -45,7 +45,7 @@ std::vector<Send> sends_to(Pattern pattern, const std::vector<std::int32_t>& gro
 }
 
 // Load of both directions of one link, or of a bundle that traffic fills evenly.
-struct Load {
+struct LinkLoad {
   double there = 0, back = 0;
   [[nodiscard]] double fullest(bool half_duplex) const {
     return half_duplex ? there + back : std::max(there, back);
@@ -63,17 +63,17 @@ class FatTree : public Network {
         latency_(latency),
         half_duplex_(half_duplex) {}
 
-  using Network::passage;
-  [[nodiscard]] Passage passage(Pattern pattern, const UnitGroups& groups) const override {
-    Tally tally{std::vector<Load>(static_cast<std::size_t>(units_)),
-                std::vector<Load>(static_cast<std::size_t>((units_ + leaf_ - 1) / leaf_)),
+  using Network::compute_cost;
+  [[nodiscard]] PatternCost compute_cost(Pattern pattern, const UnitGroups& groups) const override {
+    Tally tally{std::vector<LinkLoad>(static_cast<std::size_t>(units_)),
+                std::vector<LinkLoad>(static_cast<std::size_t>((units_ + leaf_ - 1) / leaf_)),
                 {}};
     for (const auto& group : groups) {
       if (group.size() == 1) continue;
       if (pattern == Pattern::kAllToAll) {
-        all_to_all(group, tally);
+        add_all_to_all(group, tally);
       } else {
-        one_by_one(pattern, group, tally);
+        add_sends(pattern, group, tally);
       }
     }
     double load = 0;
@@ -86,30 +86,31 @@ class FatTree : public Network {
 
   [[nodiscard]] Hash hash() const override {
     Hash h = 1;
-    for (const double v : {static_cast<double>(leaf_), uplink_, latency_.value}) h = hash_of(h, v);
+    for (const double v : {static_cast<double>(leaf_), uplink_, latency_.value})
+      h = hash_number(h, v);
     return hash_combine(h, half_duplex_ ? 1 : 0);
   }
 
  private:
   struct Tally {
-    std::vector<Load> unit, leaf;
+    std::vector<LinkLoad> unit, leaf;
     Seconds latency;
   };
 
-  [[nodiscard]] std::size_t leaf_of(std::int32_t unit) const {
+  [[nodiscard]] std::size_t get_leaf(std::int32_t unit) const {
     return static_cast<std::size_t>(unit / leaf_);
   }
 
-  void one_by_one(Pattern pattern, const std::vector<std::int32_t>& group, Tally& tally) const {
+  void add_sends(Pattern pattern, const std::vector<std::int32_t>& group, Tally& tally) const {
     for (std::size_t rank = 0; rank < group.size(); ++rank) {
       const auto to = group[rank];
-      for (const auto& [from, part] : sends_to(pattern, group, rank)) {
+      for (const auto& [from, part] : list_sends_to(pattern, group, rank)) {
         tally.unit[static_cast<std::size_t>(from)].there += part;
         tally.unit[static_cast<std::size_t>(to)].back += part;
-        const bool crosses = leaf_of(from) != leaf_of(to);
+        const bool crosses = get_leaf(from) != get_leaf(to);
         if (crosses) {
-          tally.leaf[leaf_of(from)].there += part;
-          tally.leaf[leaf_of(to)].back += part;
+          tally.leaf[get_leaf(from)].there += part;
+          tally.leaf[get_leaf(to)].back += part;
         }
         tally.latency = std::max(tally.latency, latency_ * (crosses ? 2 : 1));
       }
@@ -117,10 +118,10 @@ class FatTree : public Network {
   }
 
   // Adds an all-to-all. A group's members in one leaf are equivalent.
-  void all_to_all(const std::vector<std::int32_t>& group, Tally& tally) const {
+  void add_all_to_all(const std::vector<std::int32_t>& group, Tally& tally) const {
     const auto others = static_cast<double>(group.size() - 1);
     std::map<std::size_t, double> members;
-    for (const auto unit : group) ++members[leaf_of(unit)];
+    for (const auto unit : group) ++members[get_leaf(unit)];
     for (const auto unit : group) tally.unit[static_cast<std::size_t>(unit)] = {1, 1};
     for (const auto& [leaf, inside] : members) {
       const double outside = (others + 1 - inside) / others;  // fraction of a member's sends
@@ -158,21 +159,23 @@ class Linked : public Network {
     }
     for (const auto& route : routes) {
       auto& path = routes_[{route.front(), route.back()}];
-      for (std::size_t i = 1; i < route.size(); ++i) path.push_back(arc(route[i - 1], route[i]));
+      for (std::size_t i = 1; i < route.size(); ++i)
+        path.push_back(find_arc(route[i - 1], route[i]));
     }
-    for (std::int32_t unit = 0; unit < units; ++unit) ways_.push_back(ways_to(unit));
+    for (std::int32_t unit = 0; unit < units; ++unit)
+      shortest_paths_.push_back(find_shortest_paths(unit));
   }
 
-  using Network::passage;
-  [[nodiscard]] Passage passage(Pattern pattern, const UnitGroups& groups) const override {
-    std::vector<Load> loads(links_.size());
+  using Network::compute_cost;
+  [[nodiscard]] PatternCost compute_cost(Pattern pattern, const UnitGroups& groups) const override {
+    std::vector<LinkLoad> loads(links_.size());
     Seconds latency;
     for (const auto& group : groups) {
       if (group.size() == 1) continue;
       for (std::size_t rank = 0; rank < group.size(); ++rank) {
-        const auto sends = sends_to(pattern, group, rank);
+        const auto sends = list_sends_to(pattern, group, rank);
         if (sends.empty()) continue;
-        const auto waited = add(group[rank], sends, loads);
+        const auto waited = add_traffic(group[rank], sends, loads);
         // In an all-to-all, a unit's sends follow each other; otherwise they are one step.
         const auto sum = std::accumulate(waited.begin(), waited.end(), Seconds{});
         latency = std::max(latency, pattern == Pattern::kAllToAll
@@ -184,11 +187,12 @@ class Linked : public Network {
     for (std::size_t i = 0; i < links_.size(); ++i) {
       load = std::max(load, loads[i].fullest(links_[i].half_duplex) / links_[i].capacity);
     }
-    if (packed_ && pattern == Pattern::kRing) load = std::min(load, load_of_packed(groups, load));
+    if (packed_ && pattern == Pattern::kRing)
+      load = std::min(load, compute_packed_load(groups, load));
     return {load, latency};
   }
 
-  [[nodiscard]] std::shared_ptr<const Network> part(
+  [[nodiscard]] std::shared_ptr<const Network> make_subnetwork(
       std::span<const std::int32_t> units) const override {
     if (!routes_.empty() || static_cast<std::int64_t>(arcs_.size()) != units_) return nullptr;
     const auto number = [&](std::int32_t unit) {
@@ -201,8 +205,8 @@ class Linked : public Network {
       link.b = number(link.b);
       if (link.a < count && link.b < count) kept.push_back(link);
     }
-    if (unreached(count, 0, kept)) return nullptr;
-    return linked(count, 0, std::move(kept), {}, packed_);
+    if (find_unreached_unit(count, 0, kept)) return nullptr;
+    return make_linked_network(count, 0, std::move(kept), {}, packed_);
   }
 
   [[nodiscard]] Hash hash() const override {
@@ -210,7 +214,7 @@ class Linked : public Network {
     for (const auto& l : links_) {
       for (const double v : {static_cast<double>(l.a), static_cast<double>(l.b), l.capacity,
                              l.latency.value, l.half_duplex ? 1.0 : 0.0}) {
-        h = hash_of(h, v);
+        h = hash_number(h, v);
       }
     }
     for (const auto& [ends, path] : routes_) {
@@ -222,36 +226,36 @@ class Linked : public Network {
 
  private:
   // Returns the load of packed rings, or `otherwise` if a group has none. Groups share no links.
-  [[nodiscard]] double load_of_packed(const UnitGroups& groups, double otherwise) const {
+  [[nodiscard]] double compute_packed_load(const UnitGroups& groups, double otherwise) const {
     double out = 0;
     for (const auto& group : groups) {
       if (group.size() == 1) continue;
-      out = std::max(out, packed_rings_load(group, links_).value_or(otherwise));
+      out = std::max(out, compute_packed_rings_load(group, links_).value_or(otherwise));
     }
     return out;
   }
 
-  [[nodiscard]] Arc arc(std::int32_t from, std::int32_t to) const {
+  [[nodiscard]] Arc find_arc(std::int32_t from, std::int32_t to) const {
     for (const auto& a : arcs_[static_cast<std::size_t>(from)]) {
       if (a.to == to) return a;
     }
     CHECK(false, from, to);
   }
 
-  static void put(std::vector<Load>& loads, const Arc& arc, double part) {
+  static void add_load(std::vector<LinkLoad>& loads, const Arc& arc, double part) {
     (arc.there ? loads[arc.link].there : loads[arc.link].back) += part;
   }
 
   // The shortest paths to one unit, by number of links.
-  struct Ways {
+  struct ShortestPaths {
     std::vector<std::int32_t> distance;  // distance of every point, in links
     std::vector<std::int32_t> order;     // points in order of distance
     std::vector<Seconds> latency;        // latency of the slowest shortest path from every point
   };
 
-  [[nodiscard]] Ways ways_to(std::int32_t unit) const {
+  [[nodiscard]] ShortestPaths find_shortest_paths(std::int32_t unit) const {
     const auto n = arcs_.size();
-    Ways out{std::vector<std::int32_t>(n, -1), {unit}, std::vector<Seconds>(n)};
+    ShortestPaths out{std::vector<std::int32_t>(n, -1), {unit}, std::vector<Seconds>(n)};
     out.distance[static_cast<std::size_t>(unit)] = 0;
     for (std::size_t i = 0; i < out.order.size(); ++i) {
       const auto at = static_cast<std::size_t>(out.order[i]);
@@ -270,7 +274,7 @@ class Linked : public Network {
   }
 
   template <class Visit>
-  void visit_nearer(const Ways& ways, std::size_t at, Visit&& visit) const {
+  void visit_nearer(const ShortestPaths& ways, std::size_t at, Visit&& visit) const {
     for (const auto& a : arcs_[at]) {
       const auto distance = ways.distance[static_cast<std::size_t>(a.to)];
       if (distance >= 0 && distance == ways.distance[at] - 1) visit(a);
@@ -278,9 +282,9 @@ class Linked : public Network {
   }
 
   // Adds the load of these sends to unit `to`. Returns the latency of each send.
-  std::vector<Seconds> add(std::int32_t to, const std::vector<Send>& sends,
-                           std::vector<Load>& loads) const {
-    const auto& ways = ways_[static_cast<std::size_t>(to)];
+  std::vector<Seconds> add_traffic(std::int32_t to, const std::vector<Send>& sends,
+                                   std::vector<LinkLoad>& loads) const {
+    const auto& ways = shortest_paths_[static_cast<std::size_t>(to)];
     std::vector<double> waiting(arcs_.size());  // traffic that each point must pass on
     std::vector<Seconds> out;
     for (const auto& send : sends) {
@@ -292,7 +296,7 @@ class Linked : public Network {
       }
       Seconds sum;
       for (const auto& step : route->second) {
-        put(loads, step, send.part);
+        add_load(loads, step, send.part);
         sum += links_[step.link].latency;
       }
       out.push_back(sum);
@@ -306,7 +310,7 @@ class Linked : public Network {
       visit_nearer(ways, at, [&](const Arc& a) { capacity += links_[a.link].capacity; });
       visit_nearer(ways, at, [&](const Arc& a) {
         const double part = waiting[at] * (links_[a.link].capacity / capacity);
-        put(loads, a, part);
+        add_load(loads, a, part);
         waiting[static_cast<std::size_t>(a.to)] += part;
       });
     }
@@ -317,13 +321,13 @@ class Linked : public Network {
   bool packed_;
   std::vector<std::vector<Arc>> arcs_;  // by the point they leave
   std::vector<Link> links_;
-  std::vector<Ways> ways_;  // by unit
+  std::vector<ShortestPaths> shortest_paths_;  // by unit
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Arc>> routes_;
 };
 
 }  // namespace
 
-UnitGroups unit_groups(std::span<const std::int64_t> digits, std::uint32_t mask) {
+UnitGroups make_unit_groups(std::span<const std::int64_t> digits, std::uint32_t mask) {
   std::int64_t units = 1;
   std::int64_t size = 1;
   for (std::size_t i = 0; i < digits.size(); ++i) {
@@ -346,22 +350,22 @@ UnitGroups unit_groups(std::span<const std::int64_t> digits, std::uint32_t mask)
   return out;
 }
 
-Passage Network::passage(Pattern pattern, std::span<const std::int64_t> digits,
-                         std::uint32_t mask) const {
+PatternCost Network::compute_cost(Pattern pattern, std::span<const std::int64_t> digits,
+                                  std::uint32_t mask) const {
   const std::scoped_lock lock(mutex_);
   const auto [at, is_new] = known_.try_emplace({pattern, mask});
-  if (is_new) at->second = passage(pattern, unit_groups(digits, mask));
+  if (is_new) at->second = compute_cost(pattern, make_unit_groups(digits, mask));
   return at->second;
 }
 
-std::shared_ptr<const Network> fat_tree(std::int64_t units, std::int64_t leaf,
-                                        double oversubscription, Seconds latency,
-                                        bool half_duplex) {
+std::shared_ptr<const Network> make_fat_tree(std::int64_t units, std::int64_t leaf,
+                                             double oversubscription, Seconds latency,
+                                             bool half_duplex) {
   return std::make_shared<FatTree>(units, leaf, oversubscription, latency, half_duplex);
 }
 
-std::shared_ptr<const Network> torus(std::span<const std::int64_t> extents, Seconds latency,
-                                     bool half_duplex) {
+std::shared_ptr<const Network> make_torus(std::span<const std::int64_t> extents, Seconds latency,
+                                          bool half_duplex) {
   const auto units =
       std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
   std::vector<Network::Link> links;
@@ -377,17 +381,18 @@ std::shared_ptr<const Network> torus(std::span<const std::int64_t> extents, Seco
                        half_duplex});
     }
   }
-  return linked(units, 0, std::move(links), {});
+  return make_linked_network(units, 0, std::move(links), {});
 }
 
-std::shared_ptr<const Network> linked(std::int64_t units, std::int64_t switches,
-                                      std::vector<Network::Link> links,
-                                      const std::vector<Network::Route>& routes, bool packed) {
+std::shared_ptr<const Network> make_linked_network(std::int64_t units, std::int64_t switches,
+                                                   std::vector<Network::Link> links,
+                                                   const std::vector<Network::Route>& routes,
+                                                   bool packed) {
   return std::make_shared<Linked>(units, switches, std::move(links), routes, packed);
 }
 
-std::optional<std::int64_t> unreached(std::int64_t units, std::int64_t switches,
-                                      std::span<const Network::Link> links) {
+std::optional<std::int64_t> find_unreached_unit(std::int64_t units, std::int64_t switches,
+                                                std::span<const Network::Link> links) {
   std::vector<std::vector<std::int32_t>> beside(static_cast<std::size_t>(units + switches));
   for (const auto& link : links) {
     beside[static_cast<std::size_t>(link.a)].push_back(link.b);

@@ -32,16 +32,16 @@ enum class Pattern : std::uint8_t {
   kFromRoot,  // equal parts from the first unit to all others
 };
 
-struct Passage {
+struct PatternCost {
   double load = 1;  // load of the fullest link
   Seconds latency;  // latency of one step for the last receiver
 };
 
 // Units 0 ... n-1 divided into groups that communicate at the same time. A group is in the order of
 // the ring or chain. Members of a group share the mixed-radix digits (outermost first) that are not
-// in `mask`: unit_groups({2, 3}, 0b01) = {{0, 3}, {1, 4}, {2, 5}}.
+// in `mask`: make_unit_groups({2, 3}, 0b01) = {{0, 3}, {1, 4}, {2, 5}}.
 using UnitGroups = std::vector<std::vector<std::int32_t>>;
-UnitGroups unit_groups(std::span<const std::int64_t> digits, std::uint32_t mask);
+UnitGroups make_unit_groups(std::span<const std::int64_t> digits, std::uint32_t mask);
 
 class Network {
  public:
@@ -58,14 +58,16 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  // Returns the cost of the pattern if all groups of `mask` (as in unit_groups) run it together.
-  [[nodiscard]] Passage passage(Pattern pattern, std::span<const std::int64_t> digits,
-                                std::uint32_t mask) const;
-  [[nodiscard]] virtual Passage passage(Pattern pattern, const UnitGroups& groups) const = 0;
+  // Returns the cost of the pattern if all groups of `mask` (as in make_unit_groups) run it
+  // together.
+  [[nodiscard]] PatternCost compute_cost(Pattern pattern, std::span<const std::int64_t> digits,
+                                         std::uint32_t mask) const;
+  [[nodiscard]] virtual PatternCost compute_cost(Pattern pattern,
+                                                 const UnitGroups& groups) const = 0;
 
   // Returns the network of these units and the links between them. Returns null if they are not
   // connected without other units or if routes are given.
-  [[nodiscard]] virtual std::shared_ptr<const Network> part(
+  [[nodiscard]] virtual std::shared_ptr<const Network> make_subnetwork(
       std::span<const std::int32_t> units) const {
     (void)units;
     return nullptr;
@@ -81,7 +83,7 @@ class Network {
 
  private:
   mutable std::mutex mutex_;
-  mutable std::map<std::pair<Pattern, std::uint32_t>, Passage> known_;
+  mutable std::map<std::pair<Pattern, std::uint32_t>, PatternCost> known_;
 };
 
 // Largest number of units for topologies other than switches.
@@ -90,25 +92,26 @@ inline constexpr std::int64_t kMaxJoined = 1024;
 // Returns a fat tree: leaf switches of `leaf` units each under one core. The uplink of a leaf has
 // bandwidth leaf / oversubscription. `latency` is that of a send within a leaf; a send through the
 // core takes twice as long.
-std::shared_ptr<const Network> fat_tree(std::int64_t units, std::int64_t leaf,
-                                        double oversubscription, Seconds latency, bool half_duplex);
+std::shared_ptr<const Network> make_fat_tree(std::int64_t units, std::int64_t leaf,
+                                             double oversubscription, Seconds latency,
+                                             bool half_duplex);
 
 // Returns a torus of these extents; a ring has one extent. Units are numbered with the last extent
 // fastest. All links are equal and join neighbours.
-std::shared_ptr<const Network> torus(std::span<const std::int64_t> extents, Seconds latency,
-                                     bool half_duplex);
+std::shared_ptr<const Network> make_torus(std::span<const std::int64_t> extents, Seconds latency,
+                                          bool half_duplex);
 
 // Returns a network of arbitrary links. A route applies from its first to its last point; other
 // pairs take the paths with the fewest links. Every unit must be reachable (see unreached()), and
 // every step of a route must be a link. If `packed`, ring traffic is shared by rings over different
 // links (packed_rings.h).
-std::shared_ptr<const Network> linked(std::int64_t units, std::int64_t switches,
-                                      std::vector<Network::Link> links,
-                                      const std::vector<Network::Route>& routes,
-                                      bool packed = false);
+std::shared_ptr<const Network> make_linked_network(std::int64_t units, std::int64_t switches,
+                                                   std::vector<Network::Link> links,
+                                                   const std::vector<Network::Route>& routes,
+                                                   bool packed = false);
 
 // Returns a unit that is not reachable from unit 0, or nullopt.
-std::optional<std::int64_t> unreached(std::int64_t units, std::int64_t switches,
-                                      std::span<const Network::Link> links);
+std::optional<std::int64_t> find_unreached_unit(std::int64_t units, std::int64_t switches,
+                                                std::span<const Network::Link> links);
 
 }  // namespace tandem::machine

@@ -16,13 +16,13 @@ constexpr std::string_view kKinds =
     "switch, 'fat_tree 16 2:1' (16 units per leaf, uplinks with half of the bandwidth), ring, "
     "'torus 4x4', links, 'links packed'";
 
-std::optional<std::int64_t> positive(std::string_view text) {
+std::optional<std::int64_t> parse_positive(std::string_view text) {
   const auto value = parse_int(text);
   return value && *value >= 1 && *value <= kMaxDevices ? value : std::nullopt;
 }
 
 // Parses an oversubscription ratio: "2:1" -> 2.
-std::optional<double> ratio(std::string_view text) {
+std::optional<double> parse_ratio(std::string_view text) {
   if (!text.ends_with(":1")) return std::nullopt;
   const auto value = parse_double(text.substr(0, text.size() - 2));
   return value && *value >= 1 && *value <= 1e6 ? value : std::nullopt;
@@ -32,7 +32,7 @@ std::optional<double> ratio(std::string_view text) {
 std::vector<std::int64_t> parse_extents(std::string_view text) {
   std::vector<std::int64_t> out;
   for (const auto piece : split(text, 'x')) {
-    const auto extent = positive(piece);
+    const auto extent = parse_positive(piece);
     if (!extent) return {};
     out.push_back(*extent);
   }
@@ -51,7 +51,7 @@ class TopologyText::Points {
  public:
   explicit Points(const Level& level) : level_(level) {}
 
-  std::int32_t number(const Place& place, const std::string& text, const std::string& word) {
+  std::int32_t assign_number(const Place& place, const std::string& text, const std::string& word) {
     if (const auto unit = parse_int(word)) {
       if (*unit < 0 || *unit >= level_.count) {
         place.fail(fmt::format("{}: there is no unit {}", text, *unit),
@@ -87,33 +87,33 @@ void TopologyText::read(const Place& place, std::string_view keyword, Words rest
 void TopologyText::read_topology(const Place& place, Words rest) {
   if (place_.line != 0) place.fail("'topology' is given twice");
   place_ = place;
-  text_ = shown(rest);
+  text_ = format_words(rest);
   const auto kind = rest.empty() ? "" : rest[0];
   const auto is = [&](std::string_view name, std::size_t words) {
     return kind == name && rest.size() == words;
   };
   if (is("switch", 1)) return;
-  if (is("fat_tree", 3) && positive(rest[1]) && ratio(rest[2])) {
-    kind_ = Kind::kFatTree;
-    leaf_ = *positive(rest[1]);
-    oversubscription_ = *ratio(rest[2]);
+  if (is("fat_tree", 3) && parse_positive(rest[1]) && parse_ratio(rest[2])) {
+    kind_ = TopologyKind::kFatTree;
+    leaf_ = *parse_positive(rest[1]);
+    oversubscription_ = *parse_ratio(rest[2]);
   } else if (is("ring", 1)) {
-    kind_ = Kind::kRing;
+    kind_ = TopologyKind::kRing;
   } else if (is("torus", 2) && !parse_extents(rest[1]).empty()) {
-    kind_ = Kind::kTorus;
+    kind_ = TopologyKind::kTorus;
     extents_ = parse_extents(rest[1]);
   } else if (is("links", 1) || (is("links", 2) && rest[1] == "packed")) {
-    kind_ = Kind::kLinks;
+    kind_ = TopologyKind::kLinks;
     packed_ = rest.size() == 2;
   } else {
-    place.fail(fmt::format("{}: unknown topology", shown("topology", rest)),
+    place.fail(fmt::format("{}: unknown topology", format_field("topology", rest)),
                fmt::format("expected one of: {}", kKinds));
   }
 }
 
 void TopologyText::read_link(const Place& place, Words rest) {
-  const auto text = shown("link", rest);
-  Link link{place, text, "", "", {}, {}, false};
+  const auto text = format_field("link", rest);
+  LinkText link{place, text, "", "", {}, {}, false};
   if (!rest.empty() && rest.back() == "half") {
     link.half_duplex = true;
     rest = rest.first(rest.size() - 1);
@@ -138,7 +138,7 @@ void TopologyText::read_link(const Place& place, Words rest) {
 }
 
 void TopologyText::read_route(const Place& place, Words rest) {
-  const auto text = shown("route", rest);
+  const auto text = format_field("route", rest);
   if (rest.size() < 4 || rest[2] != "via" || !std::ranges::all_of(rest, is_name) ||
       !parse_int(rest[0]) || !parse_int(rest[1]) || parse_int(rest[0]) == parse_int(rest[1])) {
     place.fail(fmt::format("{}: expected two units and the points between them", text),
@@ -150,8 +150,8 @@ void TopologyText::read_route(const Place& place, Words rest) {
   routes_.push_back(std::move(route));
 }
 
-void TopologyText::join(const Place& level_place, Level& level) const {
-  if (kind_ != Kind::kLinks && !(links_.empty() && routes_.empty())) {
+void TopologyText::build_network(const Place& level_place, Level& level) const {
+  if (kind_ != TopologyKind::kLinks && !(links_.empty() && routes_.empty())) {
     const auto& place = links_.empty() ? routes_.front().place : links_.front().place;
     place.fail(fmt::format("level '{}': its topology is {}, not links", level.name, text_),
                "links and routes require a line 'topology links' in the level");
@@ -164,21 +164,21 @@ void TopologyText::join(const Place& level_place, Level& level) const {
     }
   };
   switch (kind_) {
-    case Kind::kSwitch:
+    case TopologyKind::kSwitch:
       // A full-duplex switch needs no network: every unit sends and receives at full speed.
       if (level.half_duplex) {
-        level.network = fat_tree(level.count, level.count, 1, level.latency, true);
+        level.network = make_fat_tree(level.count, level.count, 1, level.latency, true);
       }
       return;
-    case Kind::kFatTree:
+    case TopologyKind::kFatTree:
       level.network =
-          fat_tree(level.count, leaf_, oversubscription_, level.latency, level.half_duplex);
+          make_fat_tree(level.count, leaf_, oversubscription_, level.latency, level.half_duplex);
       return;
-    case Kind::kRing:
+    case TopologyKind::kRing:
       joined();
-      level.network = torus(std::array{level.count}, level.latency, level.half_duplex);
+      level.network = make_torus(std::array{level.count}, level.latency, level.half_duplex);
       return;
-    case Kind::kTorus: {
+    case TopologyKind::kTorus: {
       joined();
       double units = 1;  // a product of integers might overflow
       for (const auto extent : extents_) units *= static_cast<double>(extent);
@@ -187,24 +187,24 @@ void TopologyText::join(const Place& level_place, Level& level) const {
                                 units, level.name, level.count),
                     "the product of the extents must be the count of the level");
       }
-      level.network = torus(extents_, level.latency, level.half_duplex);
+      level.network = make_torus(extents_, level.latency, level.half_duplex);
       return;
     }
-    case Kind::kLinks:
+    case TopologyKind::kLinks:
       joined();
-      level.network = join_links(level_place, level);
+      level.network = build_linked_network(level_place, level);
       return;
   }
 }
 
-std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place,
-                                                        const Level& level) const {
+std::shared_ptr<const Network> TopologyText::build_linked_network(const Place& level_place,
+                                                                  const Level& level) const {
   Points points(level);
   std::vector<Network::Link> links;
   std::set<std::pair<std::int32_t, std::int32_t>> joined;
   for (const auto& link : links_) {
-    const auto a = points.number(link.place, link.text, link.a);
-    const auto b = points.number(link.place, link.text, link.b);
+    const auto a = points.assign_number(link.place, link.text, link.a);
+    const auto b = points.assign_number(link.place, link.text, link.b);
     if (!joined.emplace(std::min(a, b), std::max(a, b)).second) {
       link.place.fail(fmt::format("{}: {} and {} are already connected", link.text, link.a, link.b),
                       "for a double link, write one link with twice the bandwidth");
@@ -213,7 +213,7 @@ std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place
                      Seconds{link.latency.value_or(level.latency.value)},
                      link.half_duplex || level.half_duplex});
   }
-  if (const auto unit = unreached(level.count, points.switches(), links)) {
+  if (const auto unit = find_unreached_unit(level.count, points.switches(), links)) {
     level_place.fail(
         fmt::format("level '{}': no links lead from unit 0 to unit {}", level.name, *unit),
         "add the missing link");
@@ -223,7 +223,7 @@ std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place
   for (const auto& route : routes_) {
     Network::Route path;
     for (const auto& point : route.points) {
-      path.push_back(points.number(route.place, route.text, point));
+      path.push_back(points.assign_number(route.place, route.text, point));
       if (path.size() == 1) continue;
       const auto from = path[path.size() - 2];
       if (!joined.contains(std::minmax(from, path.back()))) {
@@ -242,7 +242,7 @@ std::shared_ptr<const Network> TopologyText::join_links(const Place& level_place
     all.push_back(path);
     if (!routes.contains({ends.second, ends.first})) all.emplace_back(path.rbegin(), path.rend());
   }
-  return linked(level.count, points.switches(), std::move(links), all, packed_);
+  return make_linked_network(level.count, points.switches(), std::move(links), all, packed_);
 }
 
 }  // namespace tandem::machine

@@ -23,11 +23,11 @@ class TopologyText {
 
   // Sets the network of `level`, whose count, bandwidth and latency must be known. Throws UserError
   // if they do not fit together.
-  void join(const Place& level_place, Level& level) const;
+  void build_network(const Place& level_place, Level& level) const;
 
  private:
-  enum class Kind { kSwitch, kFatTree, kRing, kTorus, kLinks };
-  struct Link {
+  enum class TopologyKind { kSwitch, kFatTree, kRing, kTorus, kLinks };
+  struct LinkText {
     Place place;
     std::string text;
     std::string a, b;
@@ -44,17 +44,17 @@ class TopologyText {
   void read_topology(const Place& place, Words rest);
   void read_link(const Place& place, Words rest);
   void read_route(const Place& place, Words rest);
-  [[nodiscard]] std::shared_ptr<const Network> join_links(const Place& level_place,
-                                                          const Level& level) const;
+  [[nodiscard]] std::shared_ptr<const Network> build_linked_network(const Place& level_place,
+                                                                    const Level& level) const;
 
   Place place_;  // place of `topology`; line 0 if there is none
-  Kind kind_ = Kind::kSwitch;
+  TopologyKind kind_ = TopologyKind::kSwitch;
   std::string text_ = "switch";
   std::int64_t leaf_ = 0;
   double oversubscription_ = 1;
   std::vector<std::int64_t> extents_;
   bool packed_ = false;  // whether the line is `links packed`
-  std::vector<Link> links_;
+  std::vector<LinkText> links_;
   std::vector<Route> routes_;
 };
 

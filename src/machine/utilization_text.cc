@@ -13,9 +13,9 @@ std::optional<Step> take_collective(const Place& place, Words& rest) {
   if (rest.size() < 2 || parse_double(rest[0])) return std::nullopt;
   const auto step = parse_collective(rest[0]);
   if (!step) {
-    place.fail(
-        fmt::format("{}: unknown collective '{}'", shown("utilization", rest), printable(rest[0])),
-        "expected all_reduce, all_gather, reduce_scatter, all_to_all, send, ...");
+    place.fail(fmt::format("{}: unknown collective '{}'", format_field("utilization", rest),
+                           to_printable(rest[0])),
+               "expected all_reduce, all_gather, reduce_scatter, all_to_all, send, ...");
   }
   rest = rest.subspan(1);
   return step;
@@ -23,12 +23,12 @@ std::optional<Step> take_collective(const Place& place, Words& rest) {
 
 }  // namespace
 
-Utilization UtilizationText::Lines::utilization() const {
+Utilization UtilizationText::Lines::make_utilization() const {
   return constant ? Utilization(*constant) : Utilization(points);
 }
 
 void UtilizationText::read(const Place& place, const std::string& owner, Words rest) {
-  const auto whole = shown("utilization", rest);
+  const auto whole = format_field("utilization", rest);
   auto& lines = lines_[take_collective(place, rest)];
   const bool sized = rest.size() > 1 && rest[1] == "at";
   const auto part =
@@ -50,16 +50,16 @@ void UtilizationText::read(const Place& place, const std::string& owner, Words r
     }
     if (!Utilization::may_follow(last, next)) {
       place.fail(fmt::format("{}: {} would take less time than {}", whole,
-                             bytes_text(next.size.value), bytes_text(last.size.value)),
+                             format_bytes(next.size.value), format_bytes(last.size.value)),
                  fmt::format("the smaller size reaches {:.3g}", last.part));
     }
   }
   lines.points.push_back(next);
 }
 
-void UtilizationText::join(Level& level) const {
+void UtilizationText::store(Level& level) const {
   for (const auto& [step, lines] : lines_) {
-    (step ? level.utilization_of_step[*step] : level.utilization) = lines.utilization();
+    (step ? level.utilization_of_step[*step] : level.utilization) = lines.make_utilization();
   }
 }
 

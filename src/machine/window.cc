@@ -8,11 +8,11 @@ namespace tandem::machine {
 
 namespace {
 
-Window shard_window(std::int64_t shard) { return {0, shard, shard}; }
+Window make_shard_window(std::int64_t shard) { return {0, shard, shard}; }
 
-Window window_of(const ops::IndexMap& map, const term::Dim& dim, std::int64_t degree) {
+Window make_window(const ops::IndexMap& map, const term::Dim& dim, std::int64_t degree) {
   const auto shard = dim.size / degree;
-  if (dim.exact || degree == 1) return shard_window(shard);
+  if (dim.exact || degree == 1) return make_shard_window(shard);
   Window out;
   auto first = dim.at.constant;
   auto last = dim.at.constant;
@@ -27,13 +27,13 @@ Window window_of(const ops::IndexMap& map, const term::Dim& dim, std::int64_t de
   out.first = first;
   out.size = last - first + 1;
   for (std::int64_t k = 0; k < degree; ++k) {
-    const auto range = range_of(out, k, dim.size);
+    const auto range = compute_range(out, k, dim.size);
     if (range.offset != k * shard || range.size != shard) return out;
   }
-  return shard_window(shard);
+  return make_shard_window(shard);
 }
 
-DigitMask digits_of(const Layout& layout, std::size_t dim) {
+DigitMask get_cut_digits(const Layout& layout, std::size_t dim) {
   return layout.digits(DigitRole::dim(dim));
 }
 
@@ -44,8 +44,9 @@ struct Reach {
   std::int64_t shards = 0;  // number of shards that contain it
 };
 
-Reach reach_of(const Window& window, std::int64_t rank, std::int64_t shard, std::int64_t extent) {
-  const auto range = range_of(window, rank, extent);
+Reach compute_reach(const Window& window, std::int64_t rank, std::int64_t shard,
+                    std::int64_t extent) {
+  const auto range = compute_range(window, rank, extent);
   if (range.size == 0) return {};
   const auto end = range.offset + range.size;
   const auto own = std::min(end, (rank + 1) * shard) - std::max(range.offset, rank * shard);
@@ -56,55 +57,55 @@ Reach reach_of(const Window& window, std::int64_t rank, std::int64_t shard, std:
 
 }  // namespace
 
-Range range_of(const Window& window, std::int64_t rank, std::int64_t extent) {
+IndexRange compute_range(const Window& window, std::int64_t rank, std::int64_t extent) {
   const auto at = window.first + rank * window.step;
   const auto begin = std::clamp(at, std::int64_t{0}, extent);
   return {begin, std::clamp(at + window.size, begin, extent) - begin};
 }
 
-std::vector<Window> windows_of(const ops::Signature& s, std::size_t input, const Layout& layout,
-                               const Digits& digits) {
+std::vector<Window> compute_windows(const ops::Signature& s, std::size_t input,
+                                    const Layout& layout, const Digits& digits) {
   const auto& dims = s.map.inputs[input];
   if (std::ranges::all_of(dims, &term::Dim::exact)) return {};
   std::vector<Window> out;
   bool differs = false;
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const auto degree = digits.group_size(digits_of(layout, d));
-    out.push_back(window_of(s.map, dims[d], degree));
-    differs = differs || out.back() != shard_window(dims[d].size / degree);
+    const auto degree = digits.group_size(get_cut_digits(layout, d));
+    out.push_back(make_window(s.map, dims[d], degree));
+    differs = differs || out.back() != make_shard_window(dims[d].size / degree);
   }
   if (!differs) out.clear();
   return out;
 }
 
-Shape largest_block(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
-                    const Digits& digits) {
+Shape compute_largest_block(const std::vector<Window>& windows, const Layout& layout,
+                            const Shape& sizes, const Digits& digits) {
   Shape out = sizes;
   for (std::size_t d = 0; d < windows.size(); ++d) {
     out[d] = 0;
-    for (std::int64_t k = 0; k < digits.group_size(digits_of(layout, d)); ++k) {
-      out[d] = std::max(out[d], range_of(windows[d], k, sizes[d]).size);
+    for (std::int64_t k = 0; k < digits.group_size(get_cut_digits(layout, d)); ++k) {
+      out[d] = std::max(out[d], compute_range(windows[d], k, sizes[d]).size);
     }
   }
   return out;
 }
 
-Halo halo_of(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
-             const Digits& digits) {
+Halo compute_halo(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
+                  const Digits& digits) {
   Halo out;
   Shape ranks = sizes;  // only dimensions with windows vary; in the others all ranks are equivalent
   Shape shard = sizes;
   for (std::size_t d = 0; d < windows.size(); ++d) {
-    const auto degree = digits.group_size(digits_of(layout, d));
+    const auto degree = digits.group_size(get_cut_digits(layout, d));
     shard[d] = sizes[d] / degree;
-    const bool is_cut = windows[d] != shard_window(shard[d]);
+    const bool is_cut = windows[d] != make_shard_window(shard[d]);
     ranks[d] = is_cut ? degree : 1;
-    if (is_cut) out.digits |= digits_of(layout, d);
+    if (is_cut) out.digits |= get_cut_digits(layout, d);
   }
   for_each_index(ranks, [&](const Shape& rank) {
     Reach all{1, 1, 1};
     for (std::size_t d = 0; d < windows.size(); ++d) {
-      const auto along = reach_of(windows[d], rank[d], shard[d], sizes[d]);
+      const auto along = compute_reach(windows[d], rank[d], shard[d], sizes[d]);
       all = {all.needs * along.needs, all.own * along.own, all.shards * along.shards};
     }
     out.most = std::max(out.most, all.needs - all.own);

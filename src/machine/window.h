@@ -23,16 +23,16 @@ struct Window {
   std::int64_t size = 0;
   bool operator==(const Window&) const = default;
 };
-Range range_of(const Window& window, std::int64_t rank, std::int64_t extent);
+IndexRange compute_range(const Window& window, std::int64_t rank, std::int64_t extent);
 
 // Returns one window per dimension of an operand with this layout, or an empty list if every device
 // needs just its shard. Summed factors count as whole, so a window may exceed what is read.
-std::vector<Window> windows_of(const ops::Signature& s, std::size_t input, const Layout& layout,
-                               const Digits& digits);
+std::vector<Window> compute_windows(const ops::Signature& s, std::size_t input,
+                                    const Layout& layout, const Digits& digits);
 
 // Returns the largest block that a device needs, clipped to the tensor.
-Shape largest_block(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
-                    const Digits& digits);
+Shape compute_largest_block(const std::vector<Window>& windows, const Layout& layout,
+                            const Shape& sizes, const Digits& digits);
 
 // Halo exchange: the elements that devices get to complete their windows, or return of the
 // gradients.
@@ -42,7 +42,7 @@ struct Halo {
   std::int64_t together = 0;  // number of elements that all devices of a group get
   std::int64_t messages = 0;  // largest number of devices that one device gets elements from
 };
-Halo halo_of(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
-             const Digits& digits);
+Halo compute_halo(const std::vector<Window>& windows, const Layout& layout, const Shape& sizes,
+                  const Digits& digits);
 
 }  // namespace tandem::machine

@@ -18,7 +18,7 @@ struct Bandwidths {
 // Returns the bandwidths of `system`. Across nodes, an all-reduce runs at the mean of the two
 // bandwidths, weighted by `intra_share`: a mean of rates, not of times. On one node, both places
 // are inside it.
-Bandwidths bandwidths(const System& system);
+Bandwidths compute_bandwidths(const System& system);
 
 // Parallelism of one kind of layer: the degrees of its strategy, and the bandwidths of the
 // collectives that it uses.
@@ -36,11 +36,11 @@ struct Sharing {
   BytesPerSecond gradient = {};      // all-reduce of DDP
   BytesPerSecond first_gather = {};  // all-gather over the first level
 };
-Sharing share(const Strategy& strategy, const Bandwidths& bandwidths);
+Sharing compute_sharing(const LayerStrategy& strategy, const Bandwidths& bandwidths);
 
 // Returns the place where level `level` of `levels` communicates: a single level across nodes, two
 // levels inside and across. Wraps around, as the public code does where it confuses the levels of
 // two strategies.
-int place(int level, int levels);
+int find_place(int level, int levels);
 
 }  // namespace tandem::madmax

@@ -14,11 +14,13 @@
 
 namespace tandem::madmax {
 
-Result evaluate(const Model& model, const System& system, const Task& task);
+IterationResult evaluate(const Model& model, const System& system, const TaskDescription& task);
 
 // Evaluates models with MLPs: embeddings, bottom MLP, optional transformer, top MLP.
-Result evaluate_recommendation(const Model& model, const System& system, const Task& task);
+IterationResult evaluate_recommendation(const Model& model, const System& system,
+                                        const TaskDescription& task);
 // Evaluates language and vision models: an embedding and equal blocks of attention and FFN.
-Result evaluate_transformer(const Model& model, const System& system, const Task& task);
+IterationResult evaluate_transformer(const Model& model, const System& system,
+                                     const TaskDescription& task);
 
 }  // namespace tandem::madmax

@@ -23,7 +23,8 @@ void expect_near(double value, double published, double tolerance) {
 
 // ---- The paper ----------------------------------------------------------------------------------
 
-Result train_dlrm(const Model& model, const Strategy& mlp, double batch, const System& system) {
+IterationResult train_dlrm(const Model& model, const LayerStrategy& mlp, double batch,
+                           const System& system) {
   return evaluate(model, system, recommendation_task(Purpose::kPretrain, mlp, batch, system));
 }
 
@@ -60,7 +61,7 @@ TEST(MadMax, TableOneLlama) {
 // Figure 9: throughput relative to FSDP.
 TEST(MadMax, FigureNineDlrmA) {
   const auto system = a100_system(128);
-  const auto throughput = [&](const Strategy& mlp) {
+  const auto throughput = [&](const LayerStrategy& mlp) {
     return train_dlrm(dlrm_a(), mlp, 65536, system).throughput();
   };
   const double fsdp = throughput(flat(Method::kShard, system));
@@ -75,7 +76,7 @@ TEST(MadMax, FigureEightExperts) {
   const auto system = a100_system(128);
   const auto model = with_experts(dlrm_a());
   const auto best_over_fsdp = [&](Purpose purpose) {
-    const auto throughput = [&](const Strategy& mlp) {
+    const auto throughput = [&](const LayerStrategy& mlp) {
       return evaluate(model, system, recommendation_task(purpose, mlp, 65536, system)).throughput();
     };
     const double fsdp = throughput(flat(Method::kShard, system));
@@ -91,7 +92,7 @@ TEST(MadMax, FigureEightExperts) {
 // Section 5: (TP, DDP) 1.34, DDP 1.68 without the memory limit, (DDP, TP) 0.18.
 TEST(MadMax, Gpt3OverFsdp) {
   const auto system = a100_system(2048);
-  const auto throughput = [&](const Strategy& strategy) {
+  const auto throughput = [&](const LayerStrategy& strategy) {
     return evaluate(gpt3(), system, language_task(gpt3(), strategy, 2048, system)).throughput();
   };
   const double fsdp = throughput(flat(Method::kShard, system));
@@ -136,18 +137,18 @@ TEST(MadMax, WithoutCommunicationNothingIsExposed) {
 
 // ---- The public code's output -------------------------------------------------------------------
 
-std::map<std::string, double> as_recorded(const Result& r) {
+std::map<std::string, double> as_recorded(const IterationResult& r) {
   const auto ms = [](Seconds time) { return time.value * 1e3; };
   const auto& t = r.totals;
   return {{"global_bs", r.global_batch},
           {"iter_ms", ms(r.iteration)},
           {"qps", r.throughput()},
-          {"gemm_ms", ms(t.of(Compute::kGemm))},
-          {"emb_ms", ms(t.of(Compute::kEmbedding))},
-          {"all2all_ms", ms(t.of(Collective::kAllToAll))},
-          {"allreduce_ms", ms(t.of(Collective::kAllReduce))},
-          {"allgather_ms", ms(t.of(Collective::kAllGather))},
-          {"reducescatter_ms", ms(t.of(Collective::kReduceScatter))},
+          {"gemm_ms", ms(t.get_time(Compute::kGemm))},
+          {"emb_ms", ms(t.get_time(Compute::kEmbedding))},
+          {"all2all_ms", ms(t.get_time(Collective::kAllToAll))},
+          {"allreduce_ms", ms(t.get_time(Collective::kAllReduce))},
+          {"allgather_ms", ms(t.get_time(Collective::kAllGather))},
+          {"reducescatter_ms", ms(t.get_time(Collective::kReduceScatter))},
           {"exposed_ms", ms(r.exposed())},
           {"exposed_pct", 100 * r.exposed_share()},
           {"overlapped_ms", ms(r.overlapped())},

@@ -17,13 +17,13 @@ namespace {
 
 // Returns a hint that names a field of the file that may be the missing one, misspelt; empty if
 // there is none.
-std::string like_it(const json& fields, const std::vector<std::string>& asked_for,
-                    std::string_view missing) {
+std::string suggest_misspelling(const json& fields, const std::vector<std::string>& asked_for,
+                                std::string_view missing) {
   std::vector<std::string> there;
   for (const auto& [key, value] : fields.items()) {
     if (std::ranges::find(asked_for, key) == asked_for.end()) there.push_back(key);
   }
-  const auto near = nearest(missing, there);
+  const auto near = find_nearest(missing, there);
   return near.empty() ? "" : fmt::format("is '{}' a misspelling of it?", near);
 }
 
@@ -39,7 +39,7 @@ void Fields::fail(const std::string& message, const std::string& hint) const {
 }
 
 void Fields::fail_value(std::string_view key, const json& value, std::string_view expected) const {
-  fail(fmt::format("'{}' is {} and must be {}", key, shown(value), expected));
+  fail(fmt::format("'{}' is {} and must be {}", key, describe_json(value), expected));
 }
 
 bool Fields::has(std::string_view key) {
@@ -48,7 +48,7 @@ bool Fields::has(std::string_view key) {
 }
 
 const json& Fields::at(std::string_view key) {
-  if (!has(key)) fail(fmt::format("'{}' is missing", key), like_it(json_, known_, key));
+  if (!has(key)) fail(fmt::format("'{}' is missing", key), suggest_misspelling(json_, known_, key));
   return json_.at(std::string(key));
 }
 
@@ -77,7 +77,7 @@ double Fields::share(std::string_view key) {
   return value.get<double>();
 }
 
-int Fields::whole(std::string_view key, const json& value, int least) const {
+int Fields::to_integer(std::string_view key, const json& value, int least) const {
   constexpr double kLargest = 1 << 20;
   const double number = value.is_number() ? value.get<double>() : -1;
   if (number < least || number > kLargest || number != std::floor(number)) {
@@ -86,7 +86,7 @@ int Fields::whole(std::string_view key, const json& value, int least) const {
   return static_cast<int>(number);
 }
 
-int Fields::count(std::string_view key, int least) { return whole(key, at(key), least); }
+int Fields::count(std::string_view key, int least) { return to_integer(key, at(key), least); }
 
 bool Fields::flag(std::string_view key) {
   if (!has(key)) return false;
@@ -114,7 +114,7 @@ std::vector<int> Fields::counts(std::string_view key) {
   const auto& value = at(key);
   if (!value.is_array()) fail_value(key, value, "a list of integers");
   std::vector<int> out;
-  for (const auto& element : value) out.push_back(whole(key, element, 1));
+  for (const auto& element : value) out.push_back(to_integer(key, element, 1));
   return out;
 }
 
@@ -125,7 +125,7 @@ void Fields::ignore(std::initializer_list<std::string_view> keys) {
 void Fields::finish() const {
   for (const auto& [key, value] : json_.items()) {
     if (std::ranges::find(known_, key) != known_.end()) continue;
-    const auto near = nearest(key, known_);
+    const auto near = find_nearest(key, known_);
     fail(fmt::format("the field '{}' is unknown", key),
          near.empty() ? "" : "did you mean '" + near + "'?");
   }

@@ -44,7 +44,7 @@ class Fields {
   [[nodiscard]] const nlohmann::json& at(std::string_view key);
   [[noreturn]] void fail_value(std::string_view key, const nlohmann::json& value,
                                std::string_view expected) const;
-  [[nodiscard]] int whole(std::string_view key, const nlohmann::json& value, int least) const;
+  [[nodiscard]] int to_integer(std::string_view key, const nlohmann::json& value, int least) const;
 
   nlohmann::json json_;
   std::string source_;

@@ -20,13 +20,13 @@ struct Named {
   Value value;
 };
 
-constexpr Named<Family> kFamilies[] = {
-    {"DLRM", Family::kDlrm},
-    {"DLRM_MoE", Family::kDlrmExperts},
-    {"DLRM_Transformer", Family::kDlrmTransformer},
-    {"LLM", Family::kLanguage},
-    {"LLM_MoE", Family::kLanguageExperts},
-    {"ViT", Family::kVision},
+constexpr Named<ModelFamily> kFamilies[] = {
+    {"DLRM", ModelFamily::kDlrm},
+    {"DLRM_MoE", ModelFamily::kDlrmExperts},
+    {"DLRM_Transformer", ModelFamily::kDlrmTransformer},
+    {"LLM", ModelFamily::kLanguage},
+    {"LLM_MoE", ModelFamily::kLanguageExperts},
+    {"ViT", ModelFamily::kVision},
 };
 constexpr Named<Purpose> kPurposes[] = {
     {"pretrain", Purpose::kPretrain},
@@ -40,8 +40,8 @@ constexpr Named<Method> kEmbeddingMethods[] = {{"ddp", Method::kReplicate},
 
 // Returns the value named `name` among `all`. Throws UserError if there is none.
 template <class Value>
-Value named(const Fields& fields, std::string_view key, const std::string& name,
-            std::span<const Named<Value>> all) {
+Value find_named(const Fields& fields, std::string_view key, const std::string& name,
+                 std::span<const Named<Value>> all) {
   std::vector<std::string> names;
   for (const auto& one : all) {
     if (one.name == name) return one.value;
@@ -71,11 +71,11 @@ void parse_patches(Fields& fields, Transformer& out) {
   out.rows = 3 * std::pow(patch, 2);
 }
 
-Transformer parse_transformer(Fields& fields, Family family) {
+Transformer parse_transformer(Fields& fields, ModelFamily family) {
   Transformer out{.blocks = fields.count("num_transformer_layers"),
                   .width = fields.number("attention_dim"),
                   .ffn_width = fields.number("transformer_fc_dim")};
-  if (family == Family::kVision) {
+  if (family == ModelFamily::kVision) {
     parse_patches(fields, out);
   } else {
     out.tokens = fields.number("transformer_seq_len");
@@ -94,7 +94,7 @@ void parse_experts(Fields& fields, Model& out) {
 }
 
 // Checks the limits of the public code: at most two levels, and FSDP only as the first.
-void check_order(const Fields& fields, const std::string& key, const Strategy& strategy) {
+void check_order(const Fields& fields, const std::string& key, const LayerStrategy& strategy) {
   const auto& [first, second] = strategy.level;
   if (strategy.levels < 2) return;
   if (second.method == Method::kShard) {
@@ -105,7 +105,7 @@ void check_order(const Fields& fields, const std::string& key, const Strategy& s
   }
 }
 
-void check_degrees(const Fields& fields, const std::string& key, const Strategy& strategy,
+void check_degrees(const Fields& fields, const std::string& key, const LayerStrategy& strategy,
                    const System& system) {
   const int per_node = system.devices_per_node();
   const int first = strategy.level[0].degree;
@@ -121,8 +121,8 @@ void check_degrees(const Fields& fields, const std::string& key, const Strategy&
   }
 }
 
-Strategy parse_strategy(Fields& fields, const std::string& layers, const System& system,
-                        std::span<const Named<Method>> methods) {
+LayerStrategy parse_strategy(Fields& fields, const std::string& layers, const System& system,
+                             std::span<const Named<Method>> methods) {
   const auto key = layers + "_parallel";
   const auto names = fields.texts(key);
   const auto degrees = fields.counts(key + "_degree");
@@ -133,10 +133,10 @@ Strategy parse_strategy(Fields& fields, const std::string& layers, const System&
     fields.fail(fmt::format("'{}_degree' has length {}, but the strategy has {} levels", key,
                             degrees.size(), names.size()));
   }
-  Strategy out;
+  LayerStrategy out;
   for (const auto& name : names) {
     auto& level = out.level[static_cast<std::size_t>(out.levels)];
-    level.method = named(fields, key, name, methods);
+    level.method = find_named(fields, key, name, methods);
     level.degree = degrees[static_cast<std::size_t>(out.levels)];
     ++out.levels;
   }
@@ -147,7 +147,7 @@ Strategy parse_strategy(Fields& fields, const std::string& layers, const System&
 
 // Reads what fine-tuning freezes. `min_frozen_layer` is the files' name of the number of blocks
 // whose gradients are synchronized.
-void parse_frozen(Fields& fields, const Model& model, Task& out) {
+void parse_frozen(Fields& fields, const Model& model, TaskDescription& out) {
   out.frozen = {.top = fields.flag("freeze_top_mlp"),
                 .bottom = fields.flag("freeze_bot_mlp"),
                 .embedding = fields.flag("freeze_emb"),
@@ -164,13 +164,13 @@ void parse_frozen(Fields& fields, const Model& model, Task& out) {
 
 }  // namespace
 
-bool is_recommendation(Family family) { return family <= Family::kDlrmTransformer; }
+bool is_recommendation(ModelFamily family) { return family <= ModelFamily::kDlrmTransformer; }
 
-bool has_experts(Family family) {
-  return family == Family::kDlrmExperts || family == Family::kLanguageExperts;
+bool has_experts(ModelFamily family) {
+  return family == ModelFamily::kDlrmExperts || family == ModelFamily::kLanguageExperts;
 }
 
-bool has_transformer(Family family) { return family >= Family::kDlrmTransformer; }
+bool has_transformer(ModelFamily family) { return family >= ModelFamily::kDlrmTransformer; }
 
 FlopsPerSecond System::speed(double value_bytes) const {
   const auto size = static_cast<unsigned>(value_bytes);
@@ -189,7 +189,7 @@ Model parse_model(std::string_view text, const std::string& source) {
                  "num_active_experts"});
   Model out;
   out.name = fields.has("name") ? fields.text("name") : source;
-  out.family = named<Family>(fields, "type", fields.text("type"), kFamilies);
+  out.family = find_named<ModelFamily>(fields, "type", fields.text("type"), kFamilies);
   const int bytes = fields.count("bytes_per_nonemb_param");
   if (bytes > 8 || !std::has_single_bit(static_cast<unsigned>(bytes))) {
     fields.fail(fmt::format("'bytes_per_nonemb_param' is {} and must be 1, 2, 4 or 8", bytes));
@@ -235,16 +235,16 @@ System parse_system(std::string_view text, const std::string& source) {
   return out;
 }
 
-Task parse_task(std::string_view text, const std::string& source, const Model& model,
-                const System& system) {
+TaskDescription parse_task(std::string_view text, const std::string& source, const Model& model,
+                           const System& system) {
   Fields fields(text, source);
   // A task file may have more fields than this model needs.
   fields.ignore({"name", "mlp_parallel", "mlp_parallel_degree", "local_mlp_bs",
                  "transformer_parallel", "transformer_parallel_degree", "local_transformer_bs",
                  "freeze_top_mlp", "freeze_bot_mlp", "freeze_emb", "freeze_transformer",
                  "min_frozen_layer"});
-  Task out;
-  out.purpose = named<Purpose>(fields, "type", fields.text("type"), kPurposes);
+  TaskDescription out;
+  out.purpose = find_named<Purpose>(fields, "type", fields.text("type"), kPurposes);
   out.embedding = parse_strategy(fields, "emb", system, kEmbeddingMethods);
   out.embedding_batch = fields.number("local_emb_bs");
   if (out.embedding.levels != 1) fields.fail("'emb_parallel' must have one level");

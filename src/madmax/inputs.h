@@ -17,7 +17,7 @@ namespace tandem::madmax {
 
 // Kinds of models. The order matters: first those with MLPs, and kDlrmTransformer before all others
 // with a transformer.
-enum class Family {
+enum class ModelFamily {
   kDlrm,             // embeddings, bottom MLP, top MLP
   kDlrmExperts,      // the top MLP's layers are mixtures of experts
   kDlrmTransformer,  // a transformer between the two MLPs
@@ -48,7 +48,7 @@ struct Transformer {
 
 struct Model {
   std::string name;
-  Family family = Family::kDlrm;
+  ModelFamily family = ModelFamily::kDlrm;
   double value_bytes = 0;  // per weight or activation
   double embedding_value_bytes = 0;
   Recommendation recommendation = {};  // for the three DLRM families
@@ -57,9 +57,9 @@ struct Model {
   double active_experts = 1;  // experts that a sample passes through
 };
 
-bool is_recommendation(Family family);
-bool has_experts(Family family);
-bool has_transformer(Family family);
+bool is_recommendation(ModelFamily family);
+bool has_experts(ModelFamily family);
+bool has_transformer(ModelFamily family);
 
 // ---- The system ---------------------------------------------------------------------------------
 
@@ -93,13 +93,13 @@ struct System {
 enum class Method { kReplicate, kShard, kTensor, kTables };
 
 // One method for all devices, or one inside nodes and then one across nodes.
-struct Strategy {
-  struct Level {
+struct LayerStrategy {
+  struct StrategyLevel {
     Method method = Method::kReplicate;
     int degree = 1;
   };
   int levels = 0;
-  std::array<Level, 2> level = {};
+  std::array<StrategyLevel, 2> level = {};
 };
 
 enum class Purpose { kPretrain, kFinetune, kInference };
@@ -112,11 +112,11 @@ struct Frozen {
   bool transformer = false;
 };
 
-struct Task {
+struct TaskDescription {
   Purpose purpose = Purpose::kPretrain;
-  Strategy mlp = {};
-  Strategy embedding = {};
-  Strategy transformer = {};
+  LayerStrategy mlp = {};
+  LayerStrategy embedding = {};
+  LayerStrategy transformer = {};
   // Samples per device; with tensor parallelism, per group of devices that share a sample.
   double mlp_batch = 0;
   double embedding_batch = 0;
@@ -129,7 +129,7 @@ struct Task {
 Model parse_model(std::string_view text, const std::string& source);
 System parse_system(std::string_view text, const std::string& source);
 // The task's degrees must match the system.
-Task parse_task(std::string_view text, const std::string& source, const Model& model,
-                const System& system);
+TaskDescription parse_task(std::string_view text, const std::string& source, const Model& model,
+                           const System& system);
 
 }  // namespace tandem::madmax

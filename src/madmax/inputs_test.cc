@@ -35,10 +35,10 @@ const Json kVisionTask = Json::parse(R"({"name": "t", "type": "finetune", "emb_p
 
 Model model(const Json& json) { return parse_model(json.dump(), "m.json"); }
 System system(const Json& json = kSystem) { return parse_system(json.dump(), "s.json"); }
-Task dlrm_task(const Json& json = kDlrmTask) {
+TaskDescription dlrm_task(const Json& json = kDlrmTask) {
   return parse_task(json.dump(), "t.json", model(kDlrm), system());
 }
-Task vision_task(const Json& json = kVisionTask) {
+TaskDescription vision_task(const Json& json = kVisionTask) {
   return parse_task(json.dump(), "t.json", model(kVision), system());
 }
 
@@ -54,7 +54,7 @@ Json with(Json json, const std::string& key, const Json& value) {
 
 TEST(Inputs, AreRead) {
   const auto dlrm = model(kDlrm);
-  EXPECT_EQ(dlrm.family, Family::kDlrmExperts);
+  EXPECT_EQ(dlrm.family, ModelFamily::kDlrmExperts);
   EXPECT_EQ(dlrm.recommendation.top_layers, 3);
   EXPECT_EQ(dlrm.active_experts, 2);
   const auto vision = model(kVision);

@@ -20,7 +20,7 @@ Iteration there_and_back(const Layer& layer, int synchronised = kLayers) {
 TEST(Iteration, ComputeAloneAddsUp) {
   const auto it = there_and_back({.compute = Seconds{2}});
   EXPECT_DOUBLE_EQ(it.end().value, kLayers * 2 * 3);
-  EXPECT_DOUBLE_EQ(it.totals().of(Compute::kGemm).value, it.end().value);
+  EXPECT_DOUBLE_EQ(it.totals().get_time(Compute::kGemm).value, it.end().value);
 }
 
 TEST(Iteration, GradientsHideBehindTheBackwardPass) {
@@ -47,7 +47,7 @@ TEST(Iteration, ActivationsAreWaitedFor) {
 TEST(Iteration, ExpertsExchangeBeforeAndAfter) {
   const auto it = there_and_back({.compute = Seconds{2}, .exchange = Seconds{3}});
   EXPECT_DOUBLE_EQ(it.end().value, kLayers * (2 * 3 + 2 * 2 * 3));
-  EXPECT_DOUBLE_EQ(it.totals().of(Collective::kAllToAll).value, kLayers * 2 * 2 * 3);
+  EXPECT_DOUBLE_EQ(it.totals().get_time(Collective::kAllToAll).value, kLayers * 2 * 2 * 3);
 }
 
 // After a layer, only the activation's communication delays the next one. A gradient that goes

@@ -5,14 +5,14 @@ namespace tandem::madmax {
 namespace {
 
 // Work of a layer for the local batch, before it is divided among devices.
-struct Work {
+struct LayerWork {
   Flops flops = {};       // forward
   Bytes weights = {};     // of all experts
   Bytes activation = {};  // its result
   Bytes exchange = {};    // between experts
 };
 
-Layer make_layer(const Work& work, const Sharing& sharing, FlopsPerSecond speed) {
+Layer make_layer(const LayerWork& work, const Sharing& sharing, FlopsPerSecond speed) {
   const bool has_tensor = sharing.tensor > 1;
   const auto slice = work.weights / sharing.tensor;
   Layer out = {};
@@ -39,9 +39,9 @@ Mlp make_mlp(MlpPart part, const Model& model, const System& system, const Shari
   const bool has_experts = part == MlpPart::kTop && model.experts > 1;
   const double values = sizes.width * sizes.width;
   const Bytes activation{batch * sizes.width * model.value_bytes};
-  Work work{.flops = Flops{2 * values * batch},
-            .weights = Bytes{values * model.value_bytes},
-            .activation = activation};
+  LayerWork work{.flops = Flops{2 * values * batch},
+                 .weights = Bytes{values * model.value_bytes},
+                 .activation = activation};
   if (has_experts) {
     work.flops = work.flops * model.active_experts;
     work.weights = work.weights * model.experts;
@@ -54,7 +54,8 @@ Mlp make_mlp(MlpPart part, const Model& model, const System& system, const Shari
   return out;
 }
 
-Blocks make_blocks(const Model& model, const System& system, const Sharing& sharing, double batch) {
+TransformerBlocks make_blocks(const Model& model, const System& system, const Sharing& sharing,
+                              double batch) {
   const auto& sizes = model.transformer;
   const auto speed = system.speed(model.value_bytes);
   const double tokens = batch * sizes.tokens;
@@ -64,7 +65,7 @@ Blocks make_blocks(const Model& model, const System& system, const Sharing& shar
   const auto flops = [&](double values) { return Flops{2 * values * tokens}; };
   const auto bytes = [&](double values) { return Bytes{values * model.value_bytes}; };
 
-  Work mixed{.flops = flops(ffn), .weights = bytes(ffn), .activation = activation};
+  LayerWork mixed{.flops = flops(ffn), .weights = bytes(ffn), .activation = activation};
   if (model.experts > 1) {
     mixed.flops = mixed.flops * model.active_experts;
     mixed.weights = mixed.weights * model.experts;
@@ -77,7 +78,7 @@ Blocks make_blocks(const Model& model, const System& system, const Sharing& shar
           .ffn = make_layer(mixed, sharing, speed)};
 }
 
-Embedding make_embedding(const Model& model, const System& system, const Task& task,
+Embedding make_embedding(const Model& model, const System& system, const TaskDescription& task,
                          const Bandwidths& bandwidths) {
   const auto& tables = model.recommendation;
   const auto& sequence = model.transformer;
@@ -103,9 +104,9 @@ Embedding make_embedding(const Model& model, const System& system, const Task& t
   return out;
 }
 
-Bytes weights_of(const Mlp& mlp) { return mlp.odd.weights * mlp.layers; }
+Bytes sum_weights(const Mlp& mlp) { return mlp.odd.weights * mlp.layers; }
 
-Bytes weights_of(const Blocks& blocks) {
+Bytes sum_weights(const TransformerBlocks& blocks) {
   return (blocks.attention.weights + blocks.ffn.weights) * blocks.count;
 }
 

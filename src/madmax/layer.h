@@ -30,12 +30,13 @@ enum class MlpPart { kBottom, kTop };  // only the top has experts
 Mlp make_mlp(MlpPart part, const Model& model, const System& system, const Sharing& sharing,
              double batch);
 
-struct Blocks {
+struct TransformerBlocks {
   int count = 0;
   Layer attention = {};
   Layer ffn = {};
 };
-Blocks make_blocks(const Model& model, const System& system, const Sharing& sharing, double batch);
+TransformerBlocks make_blocks(const Model& model, const System& system, const Sharing& sharing,
+                              double batch);
 
 // Embedding tables and the lookups of a batch.
 struct Embedding {
@@ -44,11 +45,11 @@ struct Embedding {
   Seconds gradient = {};  // replicated tables: all-reduce of as many bytes
   Bytes weights = {};
 };
-Embedding make_embedding(const Model& model, const System& system, const Task& task,
+Embedding make_embedding(const Model& model, const System& system, const TaskDescription& task,
                          const Bandwidths& bandwidths);
 
 // Return the weight bytes of a device in all layers of a kind.
-Bytes weights_of(const Mlp& mlp);
-Bytes weights_of(const Blocks& blocks);
+Bytes sum_weights(const Mlp& mlp);
+Bytes sum_weights(const TransformerBlocks& blocks);
 
 }  // namespace tandem::madmax

@@ -29,7 +29,7 @@ inline System a100_system(int devices) {
 
 inline Model dlrm_a() {
   return {.name = "DLRM-A",
-          .family = Family::kDlrm,
+          .family = ModelFamily::kDlrm,
           .value_bytes = 4,
           .embedding_value_bytes = 2,
           .recommendation = {.bottom_layers = 10,
@@ -56,7 +56,8 @@ inline Model dlrm_b() {
 
 // 16 experts, 2 of them active per sample.
 inline Model with_experts(Model model) {
-  model.family = model.family == Family::kDlrm ? Family::kDlrmExperts : Family::kLanguageExperts;
+  model.family = model.family == ModelFamily::kDlrm ? ModelFamily::kDlrmExperts
+                                                    : ModelFamily::kLanguageExperts;
   model.experts = 16;
   model.active_experts = 2;
   return model;
@@ -64,7 +65,7 @@ inline Model with_experts(Model model) {
 
 // 4 blocks of width 512 on 80 tokens as the interaction.
 inline Model with_transformer(Model model) {
-  model.family = Family::kDlrmTransformer;
+  model.family = ModelFamily::kDlrmTransformer;
   model.transformer = {.blocks = 4, .width = 512, .ffn_width = 2048, .tokens = 80};
   return model;
 }
@@ -72,7 +73,7 @@ inline Model with_transformer(Model model) {
 // A language model with a vocabulary of 50257 and sequences of 2048 tokens.
 inline Model language_model(int blocks, double width, double ffn_width, double tokens = 2048) {
   return {.name = "language",
-          .family = Family::kLanguage,
+          .family = ModelFamily::kLanguage,
           .value_bytes = 2,
           .embedding_value_bytes = 2,
           .transformer = {.blocks = blocks,
@@ -87,15 +88,16 @@ inline Model llama_65b() { return language_model(80, 8192, 21846); }
 inline Model llama2_70b(double tokens = 4096) { return language_model(80, 8192, 21846, tokens); }
 inline Model llm_moe() { return with_experts(language_model(120, 10704, 42816, 8192)); }
 
-inline Strategy flat(Method method, const System& system) {
+inline LayerStrategy flat(Method method, const System& system) {
   return {.levels = 1, .level = {{{method, system.devices}}}};
 }
-inline Strategy nested(Method inside, Method across, const System& system) {
+inline LayerStrategy nested(Method inside, Method across, const System& system) {
   return {.levels = 2, .level = {{{inside, system.devices_per_node()}, {across, system.nodes}}}};
 }
 
 // Returns the samples of a global batch per device, or per group with tensor parallelism.
-inline double local_batch(double global_batch, const Strategy& strategy, const System& system) {
+inline double local_batch(double global_batch, const LayerStrategy& strategy,
+                          const System& system) {
   double sharing = 1;
   for (const auto& level : strategy.level) {
     if (level.method == Method::kTensor) sharing *= level.degree;
@@ -104,8 +106,9 @@ inline double local_batch(double global_batch, const Strategy& strategy, const S
 }
 
 // `transformer` applies to models that have one.
-inline Task recommendation_task(Purpose purpose, const Strategy& mlp, double global_batch,
-                                const System& system, const Strategy& transformer = {}) {
+inline TaskDescription recommendation_task(Purpose purpose, const LayerStrategy& mlp,
+                                           double global_batch, const System& system,
+                                           const LayerStrategy& transformer = {}) {
   return {.purpose = purpose,
           .mlp = mlp,
           .embedding = flat(Method::kTables, system),
@@ -115,8 +118,8 @@ inline Task recommendation_task(Purpose purpose, const Strategy& mlp, double glo
           .transformer_batch = local_batch(global_batch, transformer, system)};
 }
 
-inline Task language_task(const Model& model, const Strategy& strategy, double global_batch,
-                          const System& system) {
+inline TaskDescription language_task(const Model& model, const LayerStrategy& strategy,
+                                     double global_batch, const System& system) {
   return {.embedding = flat(Method::kReplicate, system),
           .transformer = strategy,
           .embedding_batch = global_batch / system.devices,

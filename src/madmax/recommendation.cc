@@ -8,10 +8,10 @@ namespace tandem::madmax {
 
 namespace {
 
-struct Network {
+struct DlrmNetwork {
   Embedding embedding = {};
   Mlp bottom = {};
-  Blocks blocks = {};  // only for kDlrmTransformer
+  TransformerBlocks blocks = {};  // only for kDlrmTransformer
   Mlp top = {};
 };
 
@@ -19,9 +19,9 @@ struct Network {
 // all-reduces of the backward pass use the other part's number of levels: the top MLP's that of the
 // transformer, the FFN's that of the MLP. Attention does not wait for the FFN's all-reduce.
 void mix_up_levels(const Sharing& mlp, const Sharing& transformer, const Bandwidths& bandwidths,
-                   Network& network) {
+                   DlrmNetwork& network) {
   const auto rescale = [&](const Sharing& own, int levels, Layer& layer) {
-    const auto at = static_cast<std::size_t>(place(own.tensor_level, levels));
+    const auto at = static_cast<std::size_t>(find_place(own.tensor_level, levels));
     layer.activation_back = layer.activation * (own.activation / bandwidths.all_reduce[at]);
   };
   rescale(mlp, transformer.levels, network.top.even);
@@ -29,15 +29,15 @@ void mix_up_levels(const Sharing& mlp, const Sharing& transformer, const Bandwid
   network.blocks.ffn.activation_blocks = false;
 }
 
-Network make_network(const Model& model, const System& system, const Task& task,
-                     const Sharing& mlp) {
-  const auto speeds = bandwidths(system);
-  Network out{.embedding = make_embedding(model, system, task, speeds),
-              .bottom = make_mlp(MlpPart::kBottom, model, system, mlp, task.mlp_batch),
-              .blocks = {},
-              .top = make_mlp(MlpPart::kTop, model, system, mlp, task.mlp_batch)};
+DlrmNetwork make_network(const Model& model, const System& system, const TaskDescription& task,
+                         const Sharing& mlp) {
+  const auto speeds = compute_bandwidths(system);
+  DlrmNetwork out{.embedding = make_embedding(model, system, task, speeds),
+                  .bottom = make_mlp(MlpPart::kBottom, model, system, mlp, task.mlp_batch),
+                  .blocks = {},
+                  .top = make_mlp(MlpPart::kTop, model, system, mlp, task.mlp_batch)};
   if (has_transformer(model.family)) {
-    const auto transformer = share(task.transformer, speeds);
+    const auto transformer = compute_sharing(task.transformer, speeds);
     out.blocks = make_blocks(model, system, transformer, task.transformer_batch);
     mix_up_levels(mlp, transformer, speeds, out);
   }
@@ -55,7 +55,7 @@ void backward(const Mlp& mlp, bool synchronised, Iteration& iteration) {
   }
 }
 
-void forward(const Network& network, Iteration& iteration) {
+void forward(const DlrmNetwork& network, Iteration& iteration) {
   const auto& embedding = network.embedding;
   const auto looked_up = iteration.compute(Compute::kEmbedding, embedding.lookup);
   const auto exchanged =
@@ -71,7 +71,7 @@ void forward(const Network& network, Iteration& iteration) {
 
 // Runs the backward pass. Frozen lower layers are skipped; a frozen top MLP only does not
 // communicate its gradients.
-void backward(const Network& network, const Frozen& frozen, Iteration& iteration) {
+void backward(const DlrmNetwork& network, const Frozen& frozen, Iteration& iteration) {
   const auto& blocks = network.blocks;
   backward(network.top, !frozen.top, iteration);
   for (int i = 0; i < blocks.count && !frozen.transformer; ++i) {
@@ -91,8 +91,9 @@ void backward(const Network& network, const Frozen& frozen, Iteration& iteration
 
 }  // namespace
 
-Result evaluate_recommendation(const Model& model, const System& system, const Task& task) {
-  const auto mlp = share(task.mlp, bandwidths(system));
+IterationResult evaluate_recommendation(const Model& model, const System& system,
+                                        const TaskDescription& task) {
+  const auto mlp = compute_sharing(task.mlp, compute_bandwidths(system));
   const auto network = make_network(model, system, task, mlp);
   Iteration iteration;
   forward(network, iteration);
@@ -103,8 +104,8 @@ Result evaluate_recommendation(const Model& model, const System& system, const T
   return {.global_batch = task.mlp_batch * system.devices / mlp.tensor,
           .iteration = iteration.end(),
           .totals = iteration.totals(),
-          .weights = network.embedding.weights + weights_of(network.bottom) +
-                     weights_of(network.blocks) + weights_of(network.top)};
+          .weights = network.embedding.weights + sum_weights(network.bottom) +
+                     sum_weights(network.blocks) + sum_weights(network.top)};
 }
 
 }  // namespace tandem::madmax

@@ -16,13 +16,15 @@ struct Totals {
   std::array<Seconds, 2> compute = {};
   std::array<Seconds, 4> communication = {};
 
-  [[nodiscard]] Seconds of(Compute kind) const { return compute[static_cast<std::size_t>(kind)]; }
-  [[nodiscard]] Seconds of(Collective kind) const {
+  [[nodiscard]] Seconds get_time(Compute kind) const {
+    return compute[static_cast<std::size_t>(kind)];
+  }
+  [[nodiscard]] Seconds get_time(Collective kind) const {
     return communication[static_cast<std::size_t>(kind)];
   }
 };
 
-struct Result {
+struct IterationResult {
   double global_batch = 0;
   Seconds iteration = {};
   Totals totals = {};

@@ -7,7 +7,7 @@ namespace tandem::madmax {
 
 namespace {
 
-void forward(const Embedding& embedding, const Blocks& blocks, Iteration& iteration) {
+void forward(const Embedding& embedding, const TransformerBlocks& blocks, Iteration& iteration) {
   const auto looked_up = iteration.compute(Compute::kEmbedding, embedding.lookup);
   if (embedding.exchange > Seconds{}) {
     iteration.wait(iteration.communicate(Collective::kAllToAll, embedding.exchange, looked_up));
@@ -18,7 +18,7 @@ void forward(const Embedding& embedding, const Blocks& blocks, Iteration& iterat
   }
 }
 
-void backward(const Blocks& blocks, int synchronised, Iteration& iteration) {
+void backward(const TransformerBlocks& blocks, int synchronised, Iteration& iteration) {
   for (int i = blocks.count - 1; i >= 0; --i) {
     iteration.backward(blocks.ffn, iteration.gather(blocks.ffn), i < synchronised);
     iteration.backward(blocks.attention, iteration.gather(blocks.attention), i < synchronised);
@@ -28,7 +28,7 @@ void backward(const Blocks& blocks, int synchronised, Iteration& iteration) {
 // Runs the backward pass of vision models, which prefetch without a limit: a layer's weights are
 // gathered while the layer before it is computed. The first gather happens even if nothing is
 // sharded, as if the strategy's first level were FSDP.
-void backward_prefetching(const Blocks& blocks, const Sharing& sharing, int synchronised,
+void backward_prefetching(const TransformerBlocks& blocks, const Sharing& sharing, int synchronised,
                           Iteration& iteration) {
   const auto gather = [&](const Layer& layer) {
     return layer.gather > Seconds{} ? iteration.communicate(Collective::kAllGather, layer.gather)
@@ -56,16 +56,17 @@ void backward(const Embedding& embedding, Iteration& iteration) {
 
 }  // namespace
 
-Result evaluate_transformer(const Model& model, const System& system, const Task& task) {
-  const auto speeds = bandwidths(system);
-  const auto sharing = share(task.transformer, speeds);
+IterationResult evaluate_transformer(const Model& model, const System& system,
+                                     const TaskDescription& task) {
+  const auto speeds = compute_bandwidths(system);
+  const auto sharing = compute_sharing(task.transformer, speeds);
   const auto blocks = make_blocks(model, system, sharing, task.transformer_batch);
   const auto embedding = make_embedding(model, system, task, speeds);
   Iteration iteration;
   forward(embedding, blocks, iteration);
   if (task.purpose != Purpose::kInference) {
     iteration.barrier();
-    if (model.family == Family::kVision) {
+    if (model.family == ModelFamily::kVision) {
       backward_prefetching(blocks, sharing, task.trained_blocks, iteration);
     } else {
       backward(blocks, task.trained_blocks, iteration);
@@ -75,7 +76,7 @@ Result evaluate_transformer(const Model& model, const System& system, const Task
   return {.global_batch = task.transformer_batch * system.devices / sharing.tensor,
           .iteration = iteration.end(),
           .totals = iteration.totals(),
-          .weights = embedding.weights + weights_of(blocks)};
+          .weights = embedding.weights + sum_weights(blocks)};
 }
 
 }  // namespace tandem::madmax

@@ -15,13 +15,13 @@ namespace tandem::models {
 namespace {
 
 graph::Graph build_bert_artifact(const Settings& settings, std::int64_t batch, DType dtype) {
-  const auto attention = attention_options(settings);
+  const auto attention = read_attention_options(settings);
   const auto hidden = settings.size("hidden");
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
   auto x = b.input("x", {batch, settings.size("seq"), hidden});
   for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
-    const auto layer = b.in(fmt::format("l{}", i));
+    const auto layer = b.scope(fmt::format("l{}", i));
     x = layer.feed_forward(layer.attention(x, attention),
                            {.width = settings.size("ffn"), .activation = &ops::kRelu});
   }

@@ -13,15 +13,15 @@ namespace tandem::models {
 // --- Nodes --------------------------------------------------------------------------------------
 
 NodeId Block::input(std::string_view name, const Shape& shape) const {
-  return graph_->input(at(name), ParallelShape(shape), dtype_);
+  return graph_->input(make_name(name), ParallelShape(shape), dtype_);
 }
 
 NodeId Block::indices(std::string_view name, const Shape& shape, std::int64_t below) const {
-  return graph_->input(at(name), ParallelShape(shape), DType::kInt64, below);
+  return graph_->input(make_name(name), ParallelShape(shape), DType::kInt64, below);
 }
 
 NodeId Block::weight(std::string_view name, const Shape& shape) const {
-  return graph_->weight(at(name), ParallelShape(shape), dtype_);
+  return graph_->weight(make_name(name), ParallelShape(shape), dtype_);
 }
 
 NodeId Block::contract(NodeId lhs, NodeId rhs, std::string_view index, std::string_view name,
@@ -64,29 +64,29 @@ NodeId Block::mlp(NodeId x, const std::vector<std::int64_t>& widths, std::string
 }
 
 // Casts `x` to fp32 if the model's dtype is narrower.
-NodeId Block::widened(NodeId x, std::string_view name) const {
-  if (size_of(dtype_) >= size_of(DType::kFp32)) return x;
+NodeId Block::cast_to_fp32(NodeId x, std::string_view name) const {
+  if (get_element_size(dtype_) >= get_element_size(DType::kFp32)) return x;
   return add(ops::kCast, ops::Cast{DType::kFp32}, {x}, name);
 }
 
 // Casts `x` back to the model's dtype.
-NodeId Block::narrowed(NodeId x, std::string_view name) const {
+NodeId Block::cast_to_model_dtype(NodeId x, std::string_view name) const {
   if (graph_->node(x).type.dtype == dtype_) return x;
   return add(ops::kCast, ops::Cast{dtype_}, {x}, name);
 }
 
 NodeId Block::plain_rms_norm(NodeId x, NodeId scale, double eps, std::string_view name) const {
   const auto part = [&](std::string_view what) { return fmt::format("{}_{}", name, what); };
-  const auto wide = widened(x, part("wide"));
+  const auto wide = cast_to_fp32(x, part("wide"));
   const auto squares = add(ops::kSquare, {wide}, part("squares"));
   const auto last = static_cast<std::int64_t>(shape(x).rank()) - 1;
-  const ops::Reduction over_last{.axes = {last}, .keep = true};
+  const ops::Reduction over_last{.axes = {last}, .keep_dims = true};
   const auto mean = add(ops::kReduceMean, over_last, {squares}, part("mean"));
   const auto dtype = graph_->node(wide).type.dtype;
   const ops::Constant small{.shape = ParallelShape(Shape{1}), .dtype = dtype, .value = eps};
   const auto sum = add(ops::kAdd, {mean, add(ops::kConstant, small, {}, part("eps"))}, part("sum"));
   const auto normed = add(ops::kMul, {wide, add(ops::kRsqrt, {sum}, part("rate"))}, part("normed"));
-  return add(ops::kMul, {narrowed(normed, part("narrow")), scale}, name);
+  return add(ops::kMul, {cast_to_model_dtype(normed, part("narrow")), scale}, name);
 }
 
 NodeId Block::norm(NodeId x, const NormOptions& options, std::string_view name) const {
@@ -103,9 +103,9 @@ NodeId Block::norm(NodeId x, const NormOptions& options, std::string_view name) 
 
 // --- Transformers -------------------------------------------------------------------------------
 
-Block::Embedding Block::embedding(std::string_view name, const Shape& indices,
-                                  std::int64_t vocabulary, std::int64_t width,
-                                  std::int64_t padding) const {
+Block::EmbeddingNodes Block::embedding(std::string_view name, const Shape& indices,
+                                       std::int64_t vocabulary, std::int64_t width,
+                                       std::int64_t padding) const {
   const auto index = this->indices(name, indices, vocabulary);
   const auto table = weight(fmt::format("w_{}", name), {vocabulary + padding, width});
   return {add(ops::kEmbedding, {index, table}, fmt::format("{}_embedded", name)), table};
@@ -132,7 +132,7 @@ NodeId Block::project(NodeId x, std::int64_t heads, std::int64_t width, bool bia
 }
 
 // Returns the mean of the values, weighted by the softmax of the scores.
-NodeId Block::mix(NodeId q, NodeId k, NodeId v, const AttentionOptions& options) const {
+NodeId Block::attend(NodeId q, NodeId k, NodeId v, const AttentionOptions& options) const {
   const double scale = 1 / std::sqrt(static_cast<double>(width(q)));
   if (options.fused) {
     return add(ops::kAttention, ops::Attention{scale, options.causal}, {q, k, v}, "mixed");
@@ -141,10 +141,10 @@ NodeId Block::mix(NodeId q, NodeId k, NodeId v, const AttentionOptions& options)
   auto scores = contract(
       q, k, grouped ? "b (kv g) s d, b kv t d -> b (kv g) s t" : "b h s d, b h t d -> b h s t",
       "scores", scale);
-  if (options.wide) scores = widened(scores, "scores_wide");
+  if (options.wide) scores = cast_to_fp32(scores, "scores_wide");
   auto weights = add(ops::kSoftmax, ops::Softmax{.axis = -1, .causal = options.causal}, {scores},
                      "probabilities");
-  weights = narrowed(weights, "probabilities_narrow");
+  weights = cast_to_model_dtype(weights, "probabilities_narrow");
   if (options.dropout) weights = dropout(weights, "probabilities_dropped");
   return contract(
       weights, v,
@@ -171,7 +171,7 @@ NodeId Block::attention(NodeId query, NodeId key, NodeId value,
   const auto new_k = rotate(project(key, options.kv_heads, head, options.bias, "k"), "k_rotated");
   const auto k = with_cache(new_k, "k");
   const auto v = with_cache(project(value, options.kv_heads, head, options.bias, "v"), "v");
-  const auto mixed = mix(q, k, v, options);
+  const auto mixed = attend(q, k, v, options);
   const auto w = weight("w_o", {out_width, options.heads, head});
   const auto out = contract(mixed, w, "b h s d, o h d -> b s o", "attention_out");
   if (!options.bias) return out;
@@ -196,11 +196,11 @@ NodeId Block::feed_forward(NodeId x, const FeedForwardOptions& options) const {
 
 NodeId Block::dropout(NodeId x, std::string_view name) const {
   constexpr double kDropped = 0.1;
-  const auto origin = static_cast<std::int64_t>(hash_text(at(name)) >> 1U);
+  const auto origin = static_cast<std::int64_t>(hash_text(make_name(name)) >> 1U);
   return add(ops::kDropout, ops::Dropout{.p = kDropped, .origin = origin}, {x}, name);
 }
 
-Block::Dispatched Block::dispatch(NodeId x, const ExpertOptions& options) const {
+Block::DispatchedTokens Block::dispatch(NodeId x, const ExpertOptions& options) const {
   const auto logits = linear(x, options.experts, "router");
   const auto gates = add(ops::kTopKGate, ops::TopK{options.active}, {logits}, "gates");
   const double share = static_cast<double>(options.active) / static_cast<double>(options.experts);
@@ -277,8 +277,8 @@ NodeId Block::batch_norm(NodeId x, const ops::BatchNorm& options, std::string_vi
 
 // --- Losses -------------------------------------------------------------------------------------
 
-NodeId Block::target_of(NodeId logits) const {
-  if (const auto target = graph_->find(at("target"))) return *target;
+NodeId Block::find_or_add_target(NodeId logits) const {
+  if (const auto target = graph_->find(make_name("target"))) return *target;
   Shape positions;
   const auto sizes = shape(logits);
   for (std::size_t d = 0; d + 1 < sizes.rank(); ++d) positions.push_back(sizes[d]);
@@ -286,12 +286,12 @@ NodeId Block::target_of(NodeId logits) const {
 }
 
 NodeId Block::classification_loss(NodeId logits, std::string_view name) const {
-  return add(ops::kCrossEntropy, {logits, target_of(logits)}, name);
+  return add(ops::kCrossEntropy, {logits, find_or_add_target(logits)}, name);
 }
 
 NodeId Block::plain_classification_loss(NodeId logits) const {
-  const auto target = target_of(logits);
-  const auto wide = widened(logits, "loss_logits");
+  const auto target = find_or_add_target(logits);
+  const auto wide = cast_to_fp32(logits, "loss_logits");
   const auto logs = add(ops::kLogSoftmax, {wide}, "loss_logs");
   const auto right = add(ops::kPick, {logs, target}, "loss_right");
   return add(ops::kReduceMean, {add(ops::kNeg, {right}, "losses")}, "loss");
@@ -304,7 +304,7 @@ NodeId Block::regression_loss(NodeId prediction) const {
 
 // --- From hyperparameters -----------------------------------------------------------------------
 
-AttentionOptions attention_options(const Settings& settings) {
+AttentionOptions read_attention_options(const Settings& settings) {
   const auto hidden = settings.size("hidden");
   const auto heads = settings.size("heads");
   const auto kv_heads =
@@ -339,7 +339,7 @@ std::vector<Hyperparameter> expert_hyperparameters(std::int64_t experts, std::in
            "tokens of the busiest expert / tokens per expert on average; 1 is perfect balance"}};
 }
 
-ExpertOptions expert_options(const Settings& settings) {
+ExpertOptions read_expert_options(const Settings& settings) {
   const ExpertOptions out{.experts = settings.size("experts"),
                           .active = settings.size("active_experts"),
                           .imbalance = settings.real("imbalance")};

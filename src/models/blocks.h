@@ -58,7 +58,7 @@ struct FeedForwardOptions {
   bool bias = false;
 };
 
-// A mixture of experts: every token goes to `active` of `experts` feed-forward blocks.
+// A mixture of experts: every token goes to `active` of `add_experts` feed-forward blocks.
 struct ExpertOptions {
   std::int64_t experts = 1;
   std::int64_t active = 1;
@@ -93,10 +93,10 @@ class Block {
       : graph_(&graph), dtype_(dtype), prefix_(std::move(prefix)) {}
 
   // Returns an inner block: its nodes' names begin with this one's prefix and "name.".
-  [[nodiscard]] Block in(std::string_view name) const {
+  [[nodiscard]] Block scope(std::string_view name) const {
     return {*graph_, dtype_, fmt::format("{}{}.", prefix_, name)};
   }
-  [[nodiscard]] std::string at(std::string_view name) const {
+  [[nodiscard]] std::string make_name(std::string_view name) const {
     return fmt::format("{}{}", prefix_, name);
   }
   [[nodiscard]] const Shape& shape(NodeId id) const { return graph_->node(id).type.shape.sizes; }
@@ -109,12 +109,12 @@ class Block {
   [[nodiscard]] NodeId weight(std::string_view name, const Shape& shape) const;
   NodeId add(const ops::OpSpec& spec, std::initializer_list<NodeId> inputs,
              std::string_view name) const {
-    return graph_->add(spec, inputs, at(name));
+    return graph_->add(spec, inputs, make_name(name));
   }
   template <class Attributes>
   NodeId add(const ops::OpSpec& spec, Attributes attributes, std::span<const NodeId> inputs,
              std::string_view name) const {
-    return graph_->add(ops::make_op(spec, std::move(attributes)), inputs, at(name));
+    return graph_->add(ops::make_op(spec, std::move(attributes)), inputs, make_name(name));
   }
   template <class Attributes>
   NodeId add(const ops::OpSpec& spec, Attributes attributes, std::initializer_list<NodeId> inputs,
@@ -140,13 +140,13 @@ class Block {
   // Transformers, on [batch sequence width].
   // An embedding: rows of a table with `vocabulary` rows, for the input "tokens" [batch sequence].
   // The table may have `padding` more rows, which nothing looks up.
-  struct Embedding {
+  struct EmbeddingNodes {
     NodeId rows;
     NodeId table;
   };
-  [[nodiscard]] Embedding embedding(std::string_view name, const Shape& indices,
-                                    std::int64_t vocabulary, std::int64_t width,
-                                    std::int64_t padding = 0) const;
+  [[nodiscard]] EmbeddingNodes embedding(std::string_view name, const Shape& indices,
+                                         std::int64_t vocabulary, std::int64_t width,
+                                         std::int64_t padding = 0) const;
   // Adds rows of a learned position table of `positions` rows, starting at row `first`.
   [[nodiscard]] NodeId add_positions(NodeId x, std::int64_t positions,
                                      std::int64_t first = 0) const;
@@ -160,11 +160,11 @@ class Block {
                                           const ExpertOptions& options) const;
   // Tokens sent to experts, [experts batch sequence width], and their gates. The sequence dimension
   // is optional.
-  struct Dispatched {
+  struct DispatchedTokens {
     NodeId tokens;
     NodeId gates;
   };
-  [[nodiscard]] Dispatched dispatch(NodeId x, const ExpertOptions& options) const;
+  [[nodiscard]] DispatchedTokens dispatch(NodeId x, const ExpertOptions& options) const;
   // Multiplies with a separate matrix for every expert.
   NodeId expert_linear(NodeId x, std::int64_t width, std::string_view name) const;
   [[nodiscard]] NodeId transformer_layer(NodeId x, const TransformerOptions& options) const;
@@ -182,14 +182,14 @@ class Block {
   [[nodiscard]] NodeId regression_loss(NodeId prediction) const;
 
  private:
-  [[nodiscard]] NodeId widened(NodeId x, std::string_view name) const;
-  [[nodiscard]] NodeId narrowed(NodeId x, std::string_view name) const;
+  [[nodiscard]] NodeId cast_to_fp32(NodeId x, std::string_view name) const;
+  [[nodiscard]] NodeId cast_to_model_dtype(NodeId x, std::string_view name) const;
   [[nodiscard]] NodeId plain_rms_norm(NodeId x, NodeId scale, double eps,
                                       std::string_view name) const;
-  [[nodiscard]] NodeId target_of(NodeId logits) const;
+  [[nodiscard]] NodeId find_or_add_target(NodeId logits) const;
   NodeId project(NodeId x, std::int64_t heads, std::int64_t width, bool bias,
                  std::string_view name) const;
-  NodeId mix(NodeId q, NodeId k, NodeId v, const AttentionOptions& options) const;
+  NodeId attend(NodeId q, NodeId k, NodeId v, const AttentionOptions& options) const;
 
   graph::GraphBuilder* graph_;
   DType dtype_;
@@ -198,8 +198,8 @@ class Block {
 
 // Read options from the hyperparameters "heads", "kv_heads" (if there is one), "experts", ... They
 // throw UserError for impossible values: "hidden 8 is not a multiple of heads 3".
-AttentionOptions attention_options(const Settings& settings);
-ExpertOptions expert_options(const Settings& settings);
+AttentionOptions read_attention_options(const Settings& settings);
+ExpertOptions read_expert_options(const Settings& settings);
 std::vector<Hyperparameter> expert_hyperparameters(std::int64_t experts, std::int64_t active);
 // Fails if there are rotary positions and the heads' width is odd; they rotate pairs of elements.
 void check_rope(const Settings& settings, const AttentionOptions& options);

@@ -17,13 +17,13 @@ using graph::Graph;
 using graph::GraphBuilder;
 
 double loss(const Graph& graph) {
-  return graph::run_forward<double>(graph, graph::feed_values<double>(graph, 7, 0))
+  return graph::run_forward<double>(graph, graph::make_feed_values<double>(graph, 7, 0))
       .at(graph.outputs()[0].index())
       .data[0];
 }
 
 std::vector<double> output(const Graph& graph) {
-  return graph::run_forward<double>(graph, graph::feed_values<double>(graph, 7, 0))
+  return graph::run_forward<double>(graph, graph::make_feed_values<double>(graph, 7, 0))
       .at(graph.outputs()[0].index())
       .data;
 }
@@ -34,7 +34,7 @@ double model_loss(const std::string& text) {
 
 std::vector<double> source(const Graph& graph, std::string_view name) {
   for (auto id : graph.ids()) {
-    if (graph.node(id).name == name) return graph::feed_values<double>(graph, 7, 0)(id).data;
+    if (graph.node(id).name == name) return graph::make_feed_values<double>(graph, 7, 0)(id).data;
   }
   ADD_FAILURE() << "no node " << name;
   return {};
@@ -191,8 +191,9 @@ TEST(Blocks, NamesBeginWithThePrefix) {
   GraphBuilder builder("names");
   const Block b(builder, DType::kFp32);
   const auto x = b.input("x", {2, 4});
-  const auto y = b.in("stage2").in("block3").linear(x, 3, "fc", Bias::kApart);
-  const auto graph = builder.finish({b.in("head").mlp(y, {5, 2}, "fc", ops::kRelu, &ops::kTanh)});
+  const auto y = b.scope("stage2").scope("block3").linear(x, 3, "fc", Bias::kApart);
+  const auto graph =
+      builder.finish({b.scope("head").mlp(y, {5, 2}, "fc", ops::kRelu, &ops::kTanh)});
   std::string names;
   for (auto id : graph.ids()) names += graph.node(id).name + " ";
   EXPECT_EQ(names,

@@ -24,7 +24,7 @@ graph::Graph build_candle_uno(const Settings& settings, std::int64_t batch, DTyp
   const Block b(graph, dtype);
   std::vector<NodeId> features;
   for (std::int64_t t = 0; t < settings.size("towers"); ++t) {
-    const auto tower = b.in(fmt::format("tower{}", t + 1));
+    const auto tower = b.scope(fmt::format("tower{}", t + 1));
     const auto x = tower.input("x", {batch, widths[static_cast<std::size_t>(t) % widths.size()]});
     features.push_back(tower.mlp(x, layers("layers"), "dense", ops::kRelu, &ops::kRelu));
   }

@@ -11,7 +11,8 @@ namespace {
 // Returns the number of samples that are normalized together. Statistics over a whole large batch
 // would tie all devices together, and no framework does that. They are taken over the published
 // batch of one device, wherever those samples are now.
-std::int64_t norm_group(const Settings& settings, std::int64_t batch, std::int64_t device_batch) {
+std::int64_t find_norm_group(const Settings& settings, std::int64_t batch,
+                             std::int64_t device_batch) {
   const auto group = settings.size("bn_group", 0);
   if (group == 0) return batch % device_batch == 0 ? device_batch : 0;
   if (batch % group != 0) {
@@ -36,7 +37,7 @@ std::vector<Hyperparameter> convolutional_hyperparameters(const ConvolutionalDef
 Convolutions::Convolutions(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch,
                            DType dtype, double eps, std::int64_t device_batch)
     : block_(graph, dtype),
-      norm_{.eps = eps, .group = norm_group(settings, batch, device_batch)},
+      norm_{.eps = eps, .group = find_norm_group(settings, batch, device_batch)},
       batch_(batch),
       image_(settings.size("image")),
       classes_(settings.size("classes")) {}

@@ -27,9 +27,9 @@ class Convolutions {
   Convolutions(graph::GraphBuilder& graph, const Settings& settings, std::int64_t batch,
                DType dtype, double eps, std::int64_t device_batch);
 
-  [[nodiscard]] Convolutions in(std::string_view name) const {
+  [[nodiscard]] Convolutions scope(std::string_view name) const {
     auto out = *this;
-    out.block_ = block_.in(name);
+    out.block_ = block_.scope(name);
     return out;
   }
   [[nodiscard]] const Block& block() const { return block_; }

@@ -14,8 +14,8 @@ bool is_plain(const Settings& settings, const std::string& what) {
   return settings.has(what) && settings.choice(what, {"fused", "plain"}) == "plain";
 }
 
-TransformerOptions layer_options(const Decoder& decoder, const Settings& settings) {
-  TransformerOptions out{.attention = attention_options(settings),
+TransformerOptions read_layer_options(const Decoder& decoder, const Settings& settings) {
+  TransformerOptions out{.attention = read_attention_options(settings),
                          .feed_forward = {.width = settings.size("ffn"),
                                           .activation = decoder.activation,
                                           .gated = decoder.gated,
@@ -35,7 +35,7 @@ TransformerOptions layer_options(const Decoder& decoder, const Settings& setting
   }
   out.attention.rope_base = decoder.rope_base;
   check_rope(settings, out.attention);
-  if (settings.has("experts")) out.experts = expert_options(settings);
+  if (settings.has("experts")) out.experts = read_expert_options(settings);
   return out;
 }
 
@@ -49,7 +49,7 @@ graph::Graph finish_decoding(graph::GraphBuilder& graph, NodeId logits) {
 }
 
 // Returns the padding of `size` to a multiple of `unit`.
-std::int64_t padding_to(std::int64_t size, std::int64_t unit) {
+std::int64_t compute_padding(std::int64_t size, std::int64_t unit) {
   return (unit - size % unit) % unit;
 }
 
@@ -88,18 +88,18 @@ std::vector<Hyperparameter> decoder_hyperparameters(const DecoderSizes& s) {
 
 graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std::int64_t batch,
                            DType dtype) {
-  const auto layer = layer_options(decoder, settings);
+  const auto layer = read_layer_options(decoder, settings);
   const auto cache = layer.attention.cache;
   const auto seq = cache > 0 ? 1 : settings.size("seq");
   const auto vocab = settings.size("vocab");
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
-  const auto padding = padding_to(vocab, settings.size("vocab_pad"));
+  const auto padding = compute_padding(vocab, settings.size("vocab_pad"));
   const auto tokens = b.embedding("tokens", {batch, seq}, vocab, settings.size("hidden"), padding);
   auto x = tokens.rows;
   if (!decoder.rope_base) x = b.add_positions(x, std::max(decoder.context, cache + seq), cache);
   for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
-    x = b.in(fmt::format("l{}", i)).transformer_layer(x, layer);
+    x = b.scope(fmt::format("l{}", i)).transformer_layer(x, layer);
   }
   x = b.norm(x, layer.norm, "final_norm");
   auto logits = decoder.tied ? b.add(ops::kLinear, {x, tokens.table}, "logits")
@@ -113,7 +113,7 @@ graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std
                                                   : b.classification_loss(logits)});
 }
 
-Decoder llama_decoder(double rope_base, double eps) {
+Decoder make_llama_decoder(double rope_base, double eps) {
   return {.activation = &ops::kSilu,
           .gated = true,
           .norm = {NormKind::kRms, eps},

@@ -43,6 +43,6 @@ graph::Graph build_decoder(const Decoder& decoder, const Settings& settings, std
                            DType dtype);
 
 // Returns LLaMA's options: rotary positions, RMS norms, SwiGLU, no biases, an untied LM head.
-Decoder llama_decoder(double rope_base, double eps);
+Decoder make_llama_decoder(double rope_base, double eps);
 
 }  // namespace tandem::models

@@ -16,7 +16,7 @@ graph::Graph build_dlrm(const Settings& settings, std::int64_t batch, DType dtyp
   const auto dense = b.input("dense", {batch, settings.size("dense")});
   std::vector<NodeId> features = {b.mlp(dense, settings.sizes("bottom"), "bottom", ops::kRelu,
                                         artifact ? &ops::kRelu : nullptr)};
-  for (auto bag : embedding_bags(b, settings, batch, 1)) features.push_back(bag);
+  for (auto bag : add_embedding_bags(b, settings, batch, 1)) features.push_back(bag);
   const auto joined = b.concat(features, 1, "features");
   return graph.finish({b.regression_loss(b.mlp(joined, settings.sizes("top"), "top", ops::kRelu,
                                                artifact ? &ops::kSigmoid : nullptr))});

@@ -18,39 +18,43 @@
 namespace tandem::models {
 
 namespace {
-constexpr ProductionSizes kDlrmASizes = {
+constexpr ProductionDlrmSizes kDlrmASizes = {
     .tables = 4096, .rows = 2080000, .dim = 93, .bag = 15, .mlp_layers = 10, .mlp_width = 3994};
 }  // namespace
 
 const ModelSpec kDlrmA = {
     .name = "dlrm_a",
     .doc = "DLRM-A of MAD-Max (ISCA'24)",
-    .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kPlain),
+    .hyperparameters = production_dlrm_hyperparameters(kDlrmASizes, Interaction::kPlain),
     .batch = 65536,
     .train_batch = 64,
-    .build = [](const Settings& s, std::int64_t batch,
-                DType dtype) { return build_production(s, Interaction::kPlain, batch, dtype); },
+    .build =
+        [](const Settings& s, std::int64_t batch, DType dtype) {
+          return build_production_dlrm(s, Interaction::kPlain, batch, dtype);
+        },
 };
 
 const ModelSpec kDlrmAMoe = {
     .name = "dlrm_a_moe",
     .doc = "DLRM-A of MAD-Max (ISCA'24) with a mixture of 16 experts as its top MLP",
-    .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kExperts),
+    .hyperparameters = production_dlrm_hyperparameters(kDlrmASizes, Interaction::kExperts),
     .batch = 65536,
     .train_batch = 64,
-    .build = [](const Settings& s, std::int64_t batch,
-                DType dtype) { return build_production(s, Interaction::kExperts, batch, dtype); },
+    .build =
+        [](const Settings& s, std::int64_t batch, DType dtype) {
+          return build_production_dlrm(s, Interaction::kExperts, batch, dtype);
+        },
 };
 
 const ModelSpec kDlrmATransformer = {
     .name = "dlrm_a_transformer",
     .doc = "DLRM-A of MAD-Max (ISCA'24) with 4 transformer layers as its interaction",
-    .hyperparameters = production_hyperparameters(kDlrmASizes, Interaction::kTransformer),
+    .hyperparameters = production_dlrm_hyperparameters(kDlrmASizes, Interaction::kTransformer),
     .batch = 65536,
     .train_batch = 64,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {
-          return build_production(s, Interaction::kTransformer, batch, dtype);
+          return build_production_dlrm(s, Interaction::kTransformer, batch, dtype);
         },
 };
 

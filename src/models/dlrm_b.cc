@@ -6,39 +6,43 @@
 namespace tandem::models {
 
 namespace {
-constexpr ProductionSizes kDlrmBSizes = {
+constexpr ProductionDlrmSizes kDlrmBSizes = {
     .tables = 512, .rows = 7050000, .dim = 92, .bag = 70, .mlp_layers = 22, .mlp_width = 826};
 }  // namespace
 
 const ModelSpec kDlrmB = {
     .name = "dlrm_b",
     .doc = "DLRM-B of MAD-Max (ISCA'24)",
-    .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kPlain),
+    .hyperparameters = production_dlrm_hyperparameters(kDlrmBSizes, Interaction::kPlain),
     .batch = 262144,
     .train_batch = 64,
-    .build = [](const Settings& s, std::int64_t batch,
-                DType dtype) { return build_production(s, Interaction::kPlain, batch, dtype); },
+    .build =
+        [](const Settings& s, std::int64_t batch, DType dtype) {
+          return build_production_dlrm(s, Interaction::kPlain, batch, dtype);
+        },
 };
 
 const ModelSpec kDlrmBMoe = {
     .name = "dlrm_b_moe",
     .doc = "DLRM-B of MAD-Max (ISCA'24) with a mixture of 16 experts as its top MLP",
-    .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kExperts),
+    .hyperparameters = production_dlrm_hyperparameters(kDlrmBSizes, Interaction::kExperts),
     .batch = 262144,
     .train_batch = 64,
-    .build = [](const Settings& s, std::int64_t batch,
-                DType dtype) { return build_production(s, Interaction::kExperts, batch, dtype); },
+    .build =
+        [](const Settings& s, std::int64_t batch, DType dtype) {
+          return build_production_dlrm(s, Interaction::kExperts, batch, dtype);
+        },
 };
 
 const ModelSpec kDlrmBTransformer = {
     .name = "dlrm_b_transformer",
     .doc = "DLRM-B of MAD-Max (ISCA'24) with 4 transformer layers as its interaction",
-    .hyperparameters = production_hyperparameters(kDlrmBSizes, Interaction::kTransformer),
+    .hyperparameters = production_dlrm_hyperparameters(kDlrmBSizes, Interaction::kTransformer),
     .batch = 262144,
     .train_batch = 64,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {
-          return build_production(s, Interaction::kTransformer, batch, dtype);
+          return build_production_dlrm(s, Interaction::kTransformer, batch, dtype);
         },
 };
 

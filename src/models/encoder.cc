@@ -29,7 +29,7 @@ graph::Graph build_encoder(const Encoder& encoder, const Settings& settings, std
   const auto hidden = settings.size("hidden");
   const auto vocab = settings.size("vocab");
   TransformerOptions layer{
-      .attention = attention_options(settings),
+      .attention = read_attention_options(settings),
       .feed_forward = {.width = settings.size("ffn"), .activation = &activation, .bias = true},
       .norm = encoder.norm,
       .norm_first = false};
@@ -42,7 +42,7 @@ graph::Graph build_encoder(const Encoder& encoder, const Settings& settings, std
   const auto types = b.embedding("types", {batch, seq}, settings.size("types"), hidden);
   x = b.norm(b.add(ops::kAdd, {x, types.rows}, "types_sum"), encoder.norm, "embedding_norm");
   for (std::int64_t i = 0; i < settings.size("layers"); ++i) {
-    x = b.in(fmt::format("l{}", i)).transformer_layer(x, layer);
+    x = b.scope(fmt::format("l{}", i)).transformer_layer(x, layer);
   }
   const auto head = b.linear(x, hidden, "head", Bias::kInside);
   x = b.add(activation, {head}, fmt::format("head_{}", activation.name));

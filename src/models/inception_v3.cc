@@ -32,25 +32,26 @@ class Inception {
                                  aux ? ", which the auxiliary head needs" : ""));
     }
     auto x = stem(root_.image());
-    for (auto pooled : {32, 64, 64}) x = block_a(next(), x, pooled);
-    x = block_b(next(), x);
-    for (auto inner : {128, 160, 160, 192}) x = block_c(next(), x, inner);
+    for (auto pooled : {32, 64, 64}) x = block_a(next_block(), x, pooled);
+    x = block_b(next_block(), x);
+    for (auto inner : {128, 160, 160, 192}) x = block_c(next_block(), x, inner);
     const auto middle = x;
-    x = block_d(next(), x);
-    for (int i = 0; i < 2; ++i) x = block_e(next(), x);
+    x = block_d(next_block(), x);
+    for (int i = 0; i < 2; ++i) x = block_e(next_block(), x);
     const auto logits = root_.logits(x);
     if (!aux) return root_.block().classification_loss(logits);
     const auto& block = root_.block();
     const auto main = block.classification_loss(logits, "main_loss");
-    const auto side = block.classification_loss(auxiliary(root_.in("aux"), middle), "aux_loss");
+    const auto side =
+        block.classification_loss(auxiliary_head(root_.scope("aux"), middle), "aux_loss");
     const auto weighted =
-        block.add(ops::kScale, ops::Scale{kAuxiliaryWeight}, {side}, "aux_loss_weighted");
+        block.add(ops::kScale, ops::ScaleAttributes{kAuxiliaryWeight}, {side}, "aux_loss_weighted");
     return block.add(ops::kAdd, {main, weighted}, "loss");
   }
 
  private:
   // Returns the number of `published` filters scaled by the width.
-  [[nodiscard]] std::int64_t filters(std::int64_t published) const {
+  [[nodiscard]] std::int64_t scale_filters(std::int64_t published) const {
     if (published * width_ % kWidth != 0) {
       settings_.fail(fmt::format("width {} gives {} filters, not an integer ({} * width / {})",
                                  width_, static_cast<double>(published * width_) / kWidth,
@@ -59,21 +60,21 @@ class Inception {
     return published * width_ / kWidth;
   }
 
-  Convolutions next() { return root_.in(fmt::format("mixed{}", ++blocks_)); }
+  Convolutions next_block() { return root_.scope(fmt::format("mixed{}", ++blocks_)); }
 
   [[nodiscard]] NodeId conv(const Convolutions& c, NodeId x, std::int64_t published,
                             const ConvOptions& options, std::string_view name,
                             bool artifact_activates = false) const {
-    return artifact_ ? c.plain_conv(x, filters(published), options, name, artifact_activates)
-                     : c.conv(x, filters(published), options, name);
+    return artifact_ ? c.plain_conv(x, scale_filters(published), options, name, artifact_activates)
+                     : c.conv(x, scale_filters(published), options, name);
   }
 
   // Returns options of a convolution that keeps the image's size; a kernel may be square, a row or
   // a column.
-  static ConvOptions same(std::int64_t rows, std::int64_t columns) {
+  static ConvOptions same_padding(std::int64_t rows, std::int64_t columns) {
     return {.kernel = {rows, columns}, .padding = {rows / 2, columns / 2}};
   }
-  static ConvOptions valid(std::int64_t stride) {
+  static ConvOptions valid_padding(std::int64_t stride) {
     return {.kernel = {3, 3}, .stride = {stride, stride}};
   }
   static NodeId shrink(const Convolutions& c, NodeId x, std::string_view name) {
@@ -84,74 +85,74 @@ class Inception {
   }
 
   NodeId stem(NodeId x) {
-    const auto c = root_.in("stem");
-    x = conv(c, x, 32, valid(2), "conv1", true);
-    x = conv(c, x, 32, valid(1), "conv2", true);
-    x = conv(c, x, 64, same(3, 3), "conv3", true);
+    const auto c = root_.scope("stem");
+    x = conv(c, x, 32, valid_padding(2), "conv1", true);
+    x = conv(c, x, 32, valid_padding(1), "conv2", true);
+    x = conv(c, x, 64, same_padding(3, 3), "conv3", true);
     x = shrink(c, x, "pool1");
     x = conv(c, x, 80, {}, "conv4", true);
-    x = conv(c, x, 192, artifact_ ? same(3, 3) : valid(1), "conv5", true);
+    x = conv(c, x, 192, artifact_ ? same_padding(3, 3) : valid_padding(1), "conv5", true);
     return shrink(c, x, "pool2");
   }
 
   [[nodiscard]] NodeId block_a(const Convolutions& c, NodeId x, std::int64_t pooled) const {
     const auto one = conv(c, x, 64, {}, "one", true);
     auto five = conv(c, x, 48, {}, "five1", true);
-    five = conv(c, five, 64, same(5, 5), "five2", true);
+    five = conv(c, five, 64, same_padding(5, 5), "five2", true);
     auto three = conv(c, x, 64, {}, "three1", true);
-    three = conv(c, three, 96, same(3, 3), "three2", true);
-    three = conv(c, three, 96, same(3, 3), "three3", true);
+    three = conv(c, three, 96, same_padding(3, 3), "three2", true);
+    three = conv(c, three, 96, same_padding(3, 3), "three3", true);
     const auto pool = conv(c, smooth(c, x), pooled, {}, "pool_conv", true);
     return c.block().concat({one, five, three, pool}, 1, "concat");
   }
 
   [[nodiscard]] NodeId block_b(const Convolutions& c, NodeId x) const {
-    const auto three = conv(c, x, 384, valid(2), "three");
+    const auto three = conv(c, x, 384, valid_padding(2), "three");
     auto twice = conv(c, x, 64, {}, "twice1");
-    twice = conv(c, twice, 96, same(3, 3), "twice2");
-    twice = conv(c, twice, 96, valid(2), "twice3");
+    twice = conv(c, twice, 96, same_padding(3, 3), "twice2");
+    twice = conv(c, twice, 96, valid_padding(2), "twice3");
     return c.block().concat({three, twice, shrink(c, x, "pool")}, 1, "concat");
   }
 
   [[nodiscard]] NodeId block_c(const Convolutions& c, NodeId x, std::int64_t inner) const {
     const auto one = conv(c, x, 192, {}, "one");
     auto seven = conv(c, x, inner, {}, "seven1");
-    seven = conv(c, seven, inner, same(1, 7), "seven2");
-    seven = conv(c, seven, 192, same(7, 1), "seven3");
+    seven = conv(c, seven, inner, same_padding(1, 7), "seven2");
+    seven = conv(c, seven, 192, same_padding(7, 1), "seven3");
     auto twice = conv(c, x, inner, {}, "twice1");
-    twice = conv(c, twice, inner, same(7, 1), "twice2");
-    twice = conv(c, twice, inner, same(1, 7), "twice3");
-    twice = conv(c, twice, inner, same(7, 1), "twice4");
-    twice = conv(c, twice, 192, same(1, 7), "twice5");
+    twice = conv(c, twice, inner, same_padding(7, 1), "twice2");
+    twice = conv(c, twice, inner, same_padding(1, 7), "twice3");
+    twice = conv(c, twice, inner, same_padding(7, 1), "twice4");
+    twice = conv(c, twice, 192, same_padding(1, 7), "twice5");
     const auto pool = conv(c, smooth(c, x), 192, {}, "pool_conv");
     return c.block().concat({one, seven, twice, pool}, 1, "concat");
   }
 
   [[nodiscard]] NodeId block_d(const Convolutions& c, NodeId x) const {
     auto three = conv(c, x, 192, {}, "three1");
-    three = conv(c, three, 320, valid(2), "three2");
+    three = conv(c, three, 320, valid_padding(2), "three2");
     auto seven = conv(c, x, 192, {}, "seven1");
-    seven = conv(c, seven, 192, same(1, 7), "seven2");
-    seven = conv(c, seven, 192, same(7, 1), "seven3");
-    seven = conv(c, seven, 192, valid(2), "seven4");
+    seven = conv(c, seven, 192, same_padding(1, 7), "seven2");
+    seven = conv(c, seven, 192, same_padding(7, 1), "seven3");
+    seven = conv(c, seven, 192, valid_padding(2), "seven4");
     return c.block().concat({three, seven, shrink(c, x, "pool")}, 1, "concat");
   }
 
   [[nodiscard]] NodeId block_e(const Convolutions& c, NodeId x) const {
     const auto one = conv(c, x, 320, {}, "one");
     const auto three = conv(c, x, 384, {}, "three1");
-    const auto three_row = conv(c, three, 384, same(1, 3), "three_row");
-    const auto three_column = conv(c, three, 384, same(3, 1), "three_column");
+    const auto three_row = conv(c, three, 384, same_padding(1, 3), "three_row");
+    const auto three_column = conv(c, three, 384, same_padding(3, 1), "three_column");
     auto twice = conv(c, x, 448, {}, "twice1");
-    twice = conv(c, twice, 384, same(3, 3), "twice2");
-    const auto twice_row = conv(c, twice, 384, same(1, 3), "twice_row");
-    const auto twice_column = conv(c, twice, 384, same(3, 1), "twice_column");
+    twice = conv(c, twice, 384, same_padding(3, 3), "twice2");
+    const auto twice_row = conv(c, twice, 384, same_padding(1, 3), "twice_row");
+    const auto twice_column = conv(c, twice, 384, same_padding(3, 1), "twice_column");
     const auto pool = conv(c, smooth(c, x), 192, {}, "pool_conv");
     return c.block().concat({one, three_row, three_column, twice_row, twice_column, pool}, 1,
                             "concat");
   }
 
-  [[nodiscard]] NodeId auxiliary(const Convolutions& c, NodeId x) const {
+  [[nodiscard]] NodeId auxiliary_head(const Convolutions& c, NodeId x) const {
     x = c.average_pool(x, {.kernel = {5, 5}, .stride = {3, 3}}, "pool");
     x = conv(c, x, 128, {}, "conv1");
     x = conv(c, x, 768, {.kernel = {5, 5}}, "conv2");

@@ -14,7 +14,7 @@ using graph::Graph;
 using graph::NodeId;
 
 // Returns the first operand of the loss, or nullopt if the output is no loss.
-std::optional<NodeId> prediction_of(const Graph& model) {
+std::optional<NodeId> find_prediction(const Graph& model) {
   const auto output = model.outputs()[0];
   const auto& op = model.node(output).op;
   if (!op.is(ops::kCrossEntropy) && !op.is(ops::kMse)) return std::nullopt;
@@ -25,7 +25,7 @@ bool is_dropout(const Graph& model, NodeId id) { return model.node(id).op.is(ops
 
 // Returns the keys and values of causal attention. Attention is one operator, or three: scores,
 // their softmax, and the weighted mean of the values.
-std::vector<NodeId> cached(const Graph& model) {
+std::vector<NodeId> find_keys_and_values(const Graph& model) {
   std::vector<NodeId> out;
   const auto consumers = model.consumers();
   for (auto id : model.ids()) {
@@ -45,7 +45,7 @@ std::vector<NodeId> cached(const Graph& model) {
   return out;
 }
 
-std::vector<bool> needed_for(const Graph& model, const std::vector<NodeId>& outputs) {
+std::vector<bool> mark_needed_nodes(const Graph& model, const std::vector<NodeId>& outputs) {
   std::vector<bool> out(model.size());
   for (auto o : outputs) out[o.index()] = true;
   for (std::size_t n = model.size(); n-- > 0;) {
@@ -57,21 +57,21 @@ std::vector<bool> needed_for(const Graph& model, const std::vector<NodeId>& outp
 
 }  // namespace
 
-Graph for_inference(const Graph& model) {
-  const auto prediction = prediction_of(model);
+Graph convert_to_inference(const Graph& model) {
+  const auto prediction = find_prediction(model);
   if (!prediction) return model;
   std::vector<NodeId> outputs = {*prediction};
-  for (auto id : cached(model)) {
+  for (auto id : find_keys_and_values(model)) {
     if (std::ranges::find(outputs, id) == outputs.end()) outputs.push_back(id);
   }
-  const auto needed = needed_for(model, outputs);
+  const auto needed = mark_needed_nodes(model, outputs);
   graph::GraphBuilder builder(model.name());
   std::vector<NodeId> image(model.size());
   for (auto id : model.ids()) {
     if (!needed[id.index()]) continue;
     std::vector<NodeId> inputs;
     for (auto i : model.inputs(id)) inputs.push_back(image[i.index()]);
-    image[id.index()] = is_dropout(model, id) ? inputs[0] : builder.keep(model, id, inputs);
+    image[id.index()] = is_dropout(model, id) ? inputs[0] : builder.copy_node(model, id, inputs);
   }
   for (auto& o : outputs) o = image[o.index()];
   return builder.finish(std::move(outputs));

@@ -23,19 +23,19 @@ TEST(Inference, EndsAtThePredictionAndNeedsNoTarget) {
   for (const auto& [name, small] : small_models()) {
     SCOPED_TRACE(name);
     const auto model = build(name + ":" + small.settings, 4);
-    const auto inference = for_inference(model);
+    const auto inference = convert_to_inference(model);
     const auto prediction = model.inputs(model.outputs()[0])[0];
     EXPECT_EQ(inference.node(inference.outputs()[0]).name, model.node(prediction).name);
     EXPECT_EQ(count_parameters(inference), count_parameters(model));
     for (auto id : inference.ids()) EXPECT_NE(inference.node(id).name, "target");
-    EXPECT_EQ(for_inference(inference).size(), inference.size());
+    EXPECT_EQ(convert_to_inference(inference).size(), inference.size());
   }
 }
 
 TEST(Inference, DropsNothing) {
   const std::string sizes = "gpt2:layers=2,hidden=8,heads=2,ffn=12,vocab=11,seq=5";
-  EXPECT_EQ(for_inference(build(sizes + ",dropout=true")).identity_hash(),
-            for_inference(build(sizes)).identity_hash());
+  EXPECT_EQ(convert_to_inference(build(sizes + ",dropout=true")).identity_hash(),
+            convert_to_inference(build(sizes)).identity_hash());
   EXPECT_EQ(build(sizes + ",cache=3,dropout=true").identity_hash(),
             build(sizes + ",cache=3").identity_hash());
 }
@@ -72,9 +72,10 @@ double difference(const Dense<double>& a, const Dense<double>& b) {
 void expect_decodes(const std::string& name, const std::string& settings) {
   SCOPED_TRACE(name + ":" + settings);
   constexpr std::int64_t kContext = 5;
-  const auto whole = for_inference(build(fmt::format("{}:{},seq={}", name, settings, kContext)));
+  const auto whole =
+      convert_to_inference(build(fmt::format("{}:{},seq={}", name, settings, kContext)));
   const auto step = build(fmt::format("{}:{},cache={}", name, settings, kContext - 1));
-  const auto feed = graph::feed_values<double>(whole);
+  const auto feed = graph::make_feed_values<double>(whole);
   const auto all = graph::run_forward<double>(whole, feed);
   ASSERT_EQ(whole.outputs().size(), step.outputs().size());
 

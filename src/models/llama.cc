@@ -10,7 +10,7 @@ namespace tandem::models {
 namespace {
 
 graph::Graph build_llama(const Settings& settings, std::int64_t batch, DType dtype) {
-  return build_decoder(llama_decoder(10000, 1e-5), settings, batch, dtype);
+  return build_decoder(make_llama_decoder(10000, 1e-5), settings, batch, dtype);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ const ModelSpec kMixtral8x7b = {
     .adam = true,
     .build =
         [](const Settings& s, std::int64_t batch, DType dtype) {
-          return build_decoder(llama_decoder(1000000, 1e-5), s, batch, dtype);
+          return build_decoder(make_llama_decoder(1000000, 1e-5), s, batch, dtype);
         },
 };
 

@@ -10,7 +10,7 @@ namespace tandem::models {
 
 namespace {
 
-NodeId tower(const Block& b, const Settings& settings, std::int64_t batch) {
+NodeId build_tower(const Block& b, const Settings& settings, std::int64_t batch) {
   const auto layers = settings.size("layers");
   auto x = b.input("x", {batch, settings.size("inputs")});
   for (std::int64_t layer = 1; layer <= layers; ++layer) {
@@ -27,10 +27,10 @@ graph::Graph build_mlp(const Settings& settings, std::int64_t batch, DType dtype
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
   if (!settings.is_artifact()) {
-    return graph.finish({b.regression_loss(tower(b, settings, batch))});
+    return graph.finish({b.regression_loss(build_tower(b, settings, batch))});
   }
-  const auto left = tower(b.in("tower1"), settings, batch);
-  const auto right = tower(b.in("tower2"), settings, batch);
+  const auto left = build_tower(b.scope("tower1"), settings, batch);
+  const auto right = build_tower(b.scope("tower2"), settings, batch);
   return graph.finish({b.classification_loss(b.add(ops::kAdd, {left, right}, "logits"))});
 }
 

@@ -17,8 +17,8 @@ constexpr std::int64_t kMostSizes = 100'000;  // limit of one list
 // quick.
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 20U;
 
-UserError bad_value(const std::string& model, std::string_view key, std::string_view value,
-                    const std::string& expected) {
+UserError make_value_error(const std::string& model, std::string_view key, std::string_view value,
+                           const std::string& expected) {
   return {"model", model, fmt::format("'{}' cannot be '{}'", key, value), "expected " + expected};
 }
 }  // namespace
@@ -38,10 +38,10 @@ const std::string& Settings::text(std::string_view key) const {
 std::int64_t Settings::size(std::string_view key, std::int64_t least) const {
   const auto value = parse_int(text(key));
   if (!value || *value < least || *value > kLargestSize) {
-    throw bad_value(model_, key, text(key), fmt::format("an integer of at least {}", least));
+    throw make_value_error(model_, key, text(key), fmt::format("an integer of at least {}", least));
   }
   if (key == "layers" && *value > kMostLayers) {
-    throw bad_value(model_, key, text(key), fmt::format("at most {} layers", kMostLayers));
+    throw make_value_error(model_, key, text(key), fmt::format("at most {} layers", kMostLayers));
   }
   return *value;
 }
@@ -49,7 +49,7 @@ std::int64_t Settings::size(std::string_view key, std::int64_t least) const {
 double Settings::real(std::string_view key) const {
   const auto value = parse_double(text(key));
   if (!value || !(*value > 0) || *value > 1e9) {
-    throw bad_value(model_, key, text(key), "a number above 0");
+    throw make_value_error(model_, key, text(key), "a number above 0");
   }
   return *value;
 }
@@ -58,7 +58,7 @@ const std::string& Settings::choice(std::string_view key,
                                     std::initializer_list<std::string_view> allowed) const {
   const auto& value = text(key);
   if (std::ranges::find(allowed, value) == allowed.end()) {
-    throw bad_value(model_, key, value, fmt::format("{}", fmt::join(allowed, " or ")));
+    throw make_value_error(model_, key, value, fmt::format("{}", fmt::join(allowed, " or ")));
   }
   return value;
 }
@@ -78,7 +78,7 @@ std::vector<std::int64_t> Settings::sizes(std::string_view key) const {
     const auto value = parse_int(times == std::string_view::npos ? part : part.substr(times + 1));
     if (!value || *value < 1 || *value > kLargestSize || !count || *count < 1 ||
         *count > kMostSizes) {
-      throw bad_value(model_, key, text(key), "sizes like 512-256-64");
+      throw make_value_error(model_, key, text(key), "sizes like 512-256-64");
     }
     out.insert(out.end(), static_cast<std::size_t>(*count), *value);
   }
@@ -126,7 +126,7 @@ auto find_model(std::string_view name) {
 
 bool is_built_in(std::string_view name) { return find_model(name) != all_models().end(); }
 
-Model parse_model(std::string_view text) {
+ConfiguredModel parse_model(std::string_view text) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
   const auto all = all_models();
@@ -134,7 +134,7 @@ Model parse_model(std::string_view text) {
   if (at == all.end()) {
     std::vector<std::string> names;
     for (const auto* spec : all) names.push_back(spec->name);
-    const auto near = nearest(name, names);
+    const auto near = find_nearest(name, names);
     throw UserError("model", std::string(name), "unknown model",
                     near.empty() ? "`tandem models` lists the models"
                                  : fmt::format("did you mean '{}'?", near));
@@ -145,8 +145,8 @@ Model parse_model(std::string_view text) {
                     colon == std::string_view::npos ? "" : text.substr(colon + 1));
 }
 
-Model make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
-                 std::string_view overrides) {
+ConfiguredModel make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
+                           std::string_view overrides) {
   Settings settings(spec->name, spec->hyperparameters);
   for (auto part : split(overrides, ',')) {
     const auto equals = part.find('=');
@@ -167,12 +167,12 @@ std::int64_t count_parameters(const graph::Graph& graph) {
   return total;
 }
 
-Bytes weights_bytes(const graph::Graph& graph) {
+Bytes count_weight_bytes(const graph::Graph& graph) {
   Bytes total;
   for (auto id : graph.ids()) {
     const auto& type = graph.node(id).type;
     if (!is_weight(graph.node(id))) continue;
-    total += static_cast<double>(type.shape.sizes.count()) * size_of(type.dtype);
+    total += static_cast<double>(type.shape.sizes.count()) * get_element_size(type.dtype);
   }
   return total;
 }
@@ -183,7 +183,7 @@ Flops count_forward_flops(const graph::Graph& graph) {
     if (graph.node(id).op.role() != ops::Role::kCompute) continue;
     double density = graph.node(id).type.density;
     for (auto i : graph.inputs(id)) density = std::min(density, graph.node(i).type.density);
-    total += density * signature_of(graph, id).flops;
+    total += density * get_node_signature(graph, id).flops;
   }
   return total;
 }

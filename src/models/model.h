@@ -100,7 +100,7 @@ extern const ModelSpec kXdl;
 // Returns all built-in models in alphabetical order.
 std::span<const ModelSpec* const> all_models();
 
-struct Model {
+struct ConfiguredModel {
   std::shared_ptr<const ModelSpec> spec;  // built in, or read from a file
   std::string text;                       // "mlp:layers=4"
   Settings settings;
@@ -113,16 +113,16 @@ struct Model {
 bool is_built_in(std::string_view name);
 // Parses "mlp" or "mlp:layers=4,hidden=256". Throws UserError for unknown names or keys, with the
 // known ones.
-Model parse_model(std::string_view text);
+ConfiguredModel parse_model(std::string_view text);
 // Returns a model that is not built in, with overrides such as "layers=4,hidden=256"; `text` is its
 // name.
-Model make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
-                 std::string_view overrides);
+ConfiguredModel make_model(std::shared_ptr<const ModelSpec> spec, std::string text,
+                           std::string_view overrides);
 
 // Returns the number of elements of all weights.
 std::int64_t count_parameters(const graph::Graph& graph);
 // Returns the bytes of all weights, each stored once.
-Bytes weights_bytes(const graph::Graph& graph);
+Bytes count_weight_bytes(const graph::Graph& graph);
 // Returns the operations of one forward pass.
 Flops count_forward_flops(const graph::Graph& graph);
 

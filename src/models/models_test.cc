@@ -43,7 +43,7 @@ TEST(Models, BertLargeParameters) {
   const std::int64_t head = h * h + h + 2 * h + 30522;
   EXPECT_EQ(parameters("bert_large"), embedding + 24 * layer + head);
   EXPECT_EQ(parameters("bert_large:layers=1"), embedding + layer + head);
-  EXPECT_EQ(weights_bytes(parse_model("bert_large").build(8, DType::kBf16)).value,
+  EXPECT_EQ(count_weight_bytes(parse_model("bert_large").build(8, DType::kBf16)).value,
             2.0 * static_cast<double>(embedding + 24 * layer + head));
   // Head count and sequence length change nothing, up to the 512 positions that are learned.
   EXPECT_EQ(parameters("bert_large:layers=1,heads=8,seq=64"), embedding + layer + head);
@@ -137,8 +137,8 @@ TEST(Models, BatchNormGroups) {
 TEST(Models, AVocabularyIsPaddedWithRowsThatNobodySees) {
   using term::Field;
   const auto step = [](const Graph& g) {
-    const auto values = graph::run_forward(g, graph::feed_values<Field>(g, 7));
-    auto gradients = graph::run_backward(g, values, graph::loss_seed<Field>(g));
+    const auto values = graph::run_forward(g, graph::make_feed_values<Field>(g, 7));
+    auto gradients = graph::run_backward(g, values, graph::make_loss_gradient<Field>(g));
     return std::pair(values[g.outputs()[0].index()], std::move(gradients));
   };
   for (const auto* name : {"gpt2", "llama3_8b"}) {  // with tied and untied LM head
@@ -271,10 +271,10 @@ TEST(Models, EveryWeightHasAGradient) {
       SCOPED_TRACE(name + " " + variant);
       const auto graph = build(small(name) + (has_variant ? ",variant=" + variant : ""), 4);
       const auto values =
-          graph::run_forward<double>(graph, graph::feed_values<double>(graph, 1, 0));
+          graph::run_forward<double>(graph, graph::make_feed_values<double>(graph, 1, 0));
       EXPECT_TRUE(std::isfinite(values[graph.outputs()[0].index()].data[0]));
       const auto gradients =
-          graph::run_backward<double>(graph, values, graph::loss_seed<double>(graph));
+          graph::run_backward<double>(graph, values, graph::make_loss_gradient<double>(graph));
       for (auto id : graph.ids()) {
         if (!is_weight(graph.node(id))) continue;
         const auto& g = gradients[id.index()].data;

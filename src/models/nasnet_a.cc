@@ -28,7 +28,7 @@ struct History {
 
 // Returns padding for a window that halves the image, so that it is centred on every second
 // element.
-ops::Sizes halving(std::int64_t size, std::int64_t kernel) {
+ops::Sizes compute_halving_padding(std::int64_t size, std::int64_t kernel) {
   const auto before = kernel / 2 - (size % 2 == 0 ? 1 : 0);
   return {before, before, kernel / 2, kernel / 2};
 }
@@ -49,16 +49,16 @@ class Nasnet {
                         "stem", false);
     // The first cell reads its input twice, because there is nothing before it.
     History seen = {x, x};
-    seen = {reduction_cell(root_.in("stem_cell1"), {x, x}, width / 4, true), x};
-    seen = {reduction_cell(root_.in("stem_cell2"), seen, width / 2, false), seen.last};
+    seen = {reduction_cell(root_.scope("stem_cell1"), {x, x}, width / 4, true), x};
+    seen = {reduction_cell(root_.scope("stem_cell2"), seen, width / 2, false), seen.last};
     for (std::int64_t stage = 0; stage < 3; ++stage) {
       const auto filters = width << stage;
       if (stage > 0) {
-        const auto c = root_.in(fmt::format("reduction{}", stage));
+        const auto c = root_.scope(fmt::format("reduction{}", stage));
         seen.last = reduction_cell(c, seen, filters, false);
       }
       for (std::int64_t i = 0; i < settings_.size("cells"); ++i) {
-        const auto c = root_.in(fmt::format("stage{}.cell{}", stage + 1, i + 1));
+        const auto c = root_.scope(fmt::format("stage{}.cell{}", stage + 1, i + 1));
         seen = {normal_cell(c, seen, filters), seen.last};
       }
     }
@@ -74,7 +74,7 @@ class Nasnet {
     return c.conv(x, filters, {}, name, false);
   }
 
-  // Brings the earlier result `x` to the image size of `like` and to `filters` channels.
+  // Brings the earlier result `x` to the image size of `like` and to `scale_filters` channels.
   static NodeId adjust(const Convolutions& c, NodeId x, NodeId like, std::int64_t filters) {
     const auto& b = c.block();
     if (c.rows(x) == c.rows(like)) {
@@ -92,14 +92,14 @@ class Nasnet {
     return c.norm(b.concat({even, odd}, 1, "before_concat"), "before_norm");
   }
 
-  static NodeId separable(const Convolutions& c, NodeId x, std::int64_t filters,
-                          std::int64_t kernel, std::int64_t stride) {
+  static NodeId separable_conv(const Convolutions& c, NodeId x, std::int64_t filters,
+                               std::int64_t kernel, std::int64_t stride) {
     for (std::int64_t i = 1; i <= 2; ++i) {
       ConvOptions depthwise{
           .kernel = {kernel, kernel}, .padding = {kernel / 2, kernel / 2}, .groups = c.channels(x)};
       if (i == 1 && stride == 2) {
         depthwise.stride = {2, 2};
-        depthwise.padding = halving(c.rows(x), kernel);
+        depthwise.padding = compute_halving_padding(c.rows(x), kernel);
       }
       x = c.relu(x, fmt::format("relu{}", i));
       x = c.block().conv(x, c.channels(x), depthwise, fmt::format("depthwise{}", i));
@@ -108,7 +108,7 @@ class Nasnet {
     return x;
   }
 
-  static NodeId average(const Convolutions& c, NodeId x, std::string_view name) {
+  static NodeId average_pool(const Convolutions& c, NodeId x, std::string_view name) {
     return c.average_pool(
         x, {.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .count_padding = false}, name);
   }
@@ -116,15 +116,15 @@ class Nasnet {
   static NodeId normal_cell(const Convolutions& c, const History& seen, std::int64_t filters) {
     const auto p = adjust(c, seen.before, seen.last, filters);
     const auto h = squeeze(c, seen.last, filters, "now");
-    const auto x1 = c.sum(
-        {separable(c.in("left1"), h, filters, 5, 1), separable(c.in("right1"), p, filters, 3, 1)},
-        "sum1");
-    const auto x2 = c.sum(
-        {separable(c.in("left2"), p, filters, 5, 1), separable(c.in("right2"), p, filters, 3, 1)},
-        "sum2");
-    const auto x3 = c.sum({average(c, h, "left3"), p}, "sum3");
-    const auto x4 = c.sum({average(c, p, "left4"), average(c, p, "right4")}, "sum4");
-    const auto x5 = c.sum({separable(c.in("left5"), h, filters, 3, 1), h}, "sum5");
+    const auto x1 = c.sum({separable_conv(c.scope("left1"), h, filters, 5, 1),
+                           separable_conv(c.scope("right1"), p, filters, 3, 1)},
+                          "sum1");
+    const auto x2 = c.sum({separable_conv(c.scope("left2"), p, filters, 5, 1),
+                           separable_conv(c.scope("right2"), p, filters, 3, 1)},
+                          "sum2");
+    const auto x3 = c.sum({average_pool(c, h, "left3"), p}, "sum3");
+    const auto x4 = c.sum({average_pool(c, p, "left4"), average_pool(c, p, "right4")}, "sum4");
+    const auto x5 = c.sum({separable_conv(c.scope("left5"), h, filters, 3, 1), h}, "sum5");
     return c.block().concat({p, x1, x2, x3, x4, x5}, 1, "concat");
   }
 
@@ -132,17 +132,21 @@ class Nasnet {
                                bool first) {
     const auto p = first ? seen.before : adjust(c, seen.before, seen.last, filters);
     const auto h = squeeze(c, seen.last, filters, "now");
-    const ops::Pool2d half{.kernel = {3, 3}, .stride = {2, 2}, .padding = halving(c.rows(h), 3)};
-    const auto x1 = c.sum(
-        {separable(c.in("left1"), h, filters, 5, 2), separable(c.in("right1"), p, filters, 7, 2)},
-        "sum1");
+    const ops::Pool2d half{
+        .kernel = {3, 3}, .stride = {2, 2}, .padding = compute_halving_padding(c.rows(h), 3)};
+    const auto x1 = c.sum({separable_conv(c.scope("left1"), h, filters, 5, 2),
+                           separable_conv(c.scope("right1"), p, filters, 7, 2)},
+                          "sum1");
     const auto x2 =
-        c.sum({c.max_pool(h, half, "left2"), separable(c.in("right2"), p, filters, 7, 2)}, "sum2");
+        c.sum({c.max_pool(h, half, "left2"), separable_conv(c.scope("right2"), p, filters, 7, 2)},
+              "sum2");
     const auto x3 = c.sum(
-        {c.average_pool(h, half, "left3"), separable(c.in("right3"), p, filters, 5, 2)}, "sum3");
-    const auto x4 = c.sum({x2, average(c, x1, "left4")}, "sum4");
+        {c.average_pool(h, half, "left3"), separable_conv(c.scope("right3"), p, filters, 5, 2)},
+        "sum3");
+    const auto x4 = c.sum({x2, average_pool(c, x1, "left4")}, "sum4");
     const auto x5 =
-        c.sum({separable(c.in("left5"), x1, filters, 3, 1), c.max_pool(h, half, "right5")}, "sum5");
+        c.sum({separable_conv(c.scope("left5"), x1, filters, 3, 1), c.max_pool(h, half, "right5")},
+              "sum5");
     return c.block().concat({x2, x3, x4, x5}, 1, "concat");
   }
 

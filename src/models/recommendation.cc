@@ -7,8 +7,8 @@
 
 namespace tandem::models {
 
-std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
-                                   std::int64_t beside) {
+std::vector<NodeId> add_embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
+                                       std::int64_t beside) {
   std::vector<NodeId> out;
   const auto rows = settings.size("rows");
   const auto tables = settings.size("tables");
@@ -28,27 +28,27 @@ namespace {
 
 constexpr NormOptions kProductionNorm = {};
 
-class Production {
+class ProductionDlrm {
  public:
-  Production(graph::GraphBuilder& graph, const Settings& settings, Interaction interaction,
-             std::int64_t batch, DType dtype)
+  ProductionDlrm(graph::GraphBuilder& graph, const Settings& settings, Interaction interaction,
+                 std::int64_t batch, DType dtype)
       : b_(graph, dtype), settings_(settings), interaction_(interaction), batch_(batch) {}
 
   NodeId run() {
     const auto dense = b_.input("dense", {batch_, settings_.size("dense")});
     const auto bottom = b_.mlp(dense, settings_.sizes("bottom"), "bottom", ops::kRelu, &ops::kRelu);
-    auto sparse = mean_of_tables();
-    if (interaction_ == Interaction::kTransformer) sparse = transformer(sparse);
+    auto sparse = add_table_mean();
+    if (interaction_ == Interaction::kTransformer) sparse = add_transformer(sparse);
     const auto features = b_.concat({bottom, sparse}, 1, "features");
     const auto top = interaction_ == Interaction::kExperts
-                         ? experts(features)
+                         ? add_experts(features)
                          : b_.mlp(features, settings_.sizes("top"), "top", ops::kRelu, &ops::kRelu);
     return b_.regression_loss(b_.linear(top, 1, "click"));
   }
 
  private:
   // Returns [batch dim]. The norm is over all tables' rows of a sample.
-  NodeId mean_of_tables() {
+  NodeId add_table_mean() {
     const auto tables = settings_.size("tables");
     const auto rows = settings_.size("rows");
     const auto dim = settings_.size("dim");
@@ -62,23 +62,23 @@ class Production {
   }
 
   // Returns [batch hidden], the mean of the tokens that leave the transformer.
-  NodeId transformer(NodeId x) {
+  NodeId add_transformer(NodeId x) {
     const auto seq = settings_.size("seq");
     const auto hidden = settings_.size("hidden");
     const TransformerOptions layer{
-        .attention = attention_options(settings_),
+        .attention = read_attention_options(settings_),
         .feed_forward = {.width = settings_.size("ffn"), .activation = &ops::kRelu},
         .norm = kProductionNorm};
     x = b_.reshape(b_.linear(x, seq * hidden, "to_tokens"), {batch_, seq, hidden}, "tokens");
     for (std::int64_t i = 0; i < settings_.size("layers"); ++i) {
-      x = b_.in(fmt::format("l{}", i)).transformer_layer(x, layer);
+      x = b_.scope(fmt::format("l{}", i)).transformer_layer(x, layer);
     }
     return b_.add(ops::kReduceMean, ops::Reduction{.axes = {1}}, {x}, "mixed_tokens");
   }
 
   // Adds the mixture of experts; every expert is a top MLP.
-  NodeId experts(NodeId x) {
-    auto [y, gates] = b_.dispatch(x, expert_options(settings_));
+  NodeId add_experts(NodeId x) {
+    auto [y, gates] = b_.dispatch(x, read_expert_options(settings_));
     std::int64_t layer = 0;
     for (auto next : settings_.sizes("top")) {
       y = b_.expert_linear(y, next, fmt::format("top{}", ++layer));
@@ -95,8 +95,8 @@ class Production {
 
 }  // namespace
 
-std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& s,
-                                                       Interaction interaction) {
+std::vector<Hyperparameter> production_dlrm_hyperparameters(const ProductionDlrmSizes& s,
+                                                            Interaction interaction) {
   const auto text = [](std::int64_t v) { return fmt::format("{}", v); };
   const auto mlp = fmt::format("{}x{}", s.mlp_layers, s.mlp_width);
   std::vector<Hyperparameter> out = {{"tables", text(s.tables), "embedding tables"},
@@ -121,10 +121,10 @@ std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& s,
   return out;
 }
 
-graph::Graph build_production(const Settings& settings, Interaction interaction, std::int64_t batch,
-                              DType dtype) {
+graph::Graph build_production_dlrm(const Settings& settings, Interaction interaction,
+                                   std::int64_t batch, DType dtype) {
   graph::GraphBuilder graph(settings.model());
-  return graph.finish({Production(graph, settings, interaction, batch, dtype).run()});
+  return graph.finish({ProductionDlrm(graph, settings, interaction, batch, dtype).run()});
 }
 
 }  // namespace tandem::models

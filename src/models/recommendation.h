@@ -13,20 +13,20 @@ namespace tandem::models {
 // Adds for each of `tables` an input ("index0", ...), its embedding table and the sum of the rows
 // it names. `beside` is the number of other tensors that the caller concatenates with them; it
 // limits the number of tables.
-std::vector<NodeId> embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
-                                   std::int64_t beside);
+std::vector<NodeId> add_embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
+                                       std::int64_t beside);
 
 // Sizes of the recommenders of MAD-Max (ISCA'24, table 2) and their variants.
-struct ProductionSizes {
+struct ProductionDlrmSizes {
   std::int64_t tables, rows, dim, bag;
   std::int64_t mlp_layers, mlp_width;
 };
 
 enum class Interaction : std::uint8_t { kPlain, kTransformer, kExperts };
 
-std::vector<Hyperparameter> production_hyperparameters(const ProductionSizes& sizes,
-                                                       Interaction interaction);
-graph::Graph build_production(const Settings& settings, Interaction interaction, std::int64_t batch,
-                              DType dtype);
+std::vector<Hyperparameter> production_dlrm_hyperparameters(const ProductionDlrmSizes& sizes,
+                                                            Interaction interaction);
+graph::Graph build_production_dlrm(const Settings& settings, Interaction interaction,
+                                   std::int64_t batch, DType dtype);
 
 }  // namespace tandem::models

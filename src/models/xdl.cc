@@ -12,7 +12,7 @@ graph::Graph build_xdl(const Settings& settings, std::int64_t batch, DType dtype
   (void)settings.is_artifact();  // rejects other variants
   graph::GraphBuilder graph(settings.model());
   const Block b(graph, dtype);
-  const auto joined = b.concat(embedding_bags(b, settings, batch, 0), 1, "features");
+  const auto joined = b.concat(add_embedding_bags(b, settings, batch, 0), 1, "features");
   const auto out = b.mlp(joined, settings.sizes("top"), "top", ops::kRelu, &ops::kSigmoid);
   return graph.finish({b.regression_loss(out)});
 }

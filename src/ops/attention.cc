@@ -26,7 +26,7 @@ Term meaning(const Attention& a, std::span<const Shape>) {
     const auto e = term::exp(scores - term::max_over("t", scores));
     return term::sum("t", e / term::sum("t", e) * term::input(2));
   }
-  const auto seen = term::less(term::index_of("t"), term::index_of("s") + term::constant(1));
+  const auto seen = term::less(term::index_along("t"), term::index_along("s") + term::constant(1));
   const auto e = seen * term::exp(seen * (scores - term::max_over("t", scores, seen)));
   return term::sum("t", e / term::sum("t", e) * term::input(2));
 }
@@ -41,11 +41,11 @@ Flops flops(const Attention& a, std::span<const Shape> in) {
 }
 
 Bytes bytes(const Attention&, std::span<const TensorType> in) {
-  const auto q = in[0].shape.shard();
-  const auto v = in[2].shape.shard();
+  const auto q = in[0].shape.shard_shape();
+  const auto v = in[2].shape.shard_shape();
   const double result = static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(v[3]);
   return in[0].shard_bytes() + in[1].shard_bytes() + in[2].shard_bytes() +
-         result * size_of(in[0].dtype);
+         result * get_element_size(in[0].dtype);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ const OpSpec kAttention = define_op<Attention>({
     .kernel = "attention",
     .onnx = {"Attention"},
     .pace = Pace::kAttention,
-    .backward_again = 0.5,  // the scores, one of five matmuls (arXiv:2307.08691, section 3)
+    .backward_recompute = 0.5,  // the scores, one of five matmuls (arXiv:2307.08691, section 3)
     .index_text = index_text,
     .meaning = meaning,
     .flops = flops,

@@ -35,8 +35,9 @@ struct Input {
   DType dtype = DType::kFp32;
   std::int64_t below = 0;  // exclusive upper bound of integer indices; 0 for real values
   bool operator==(const Input&) const = default;
-  static constexpr auto fields = std::tuple{
-      Field{"shape", &Input::shape}, Field{"dtype", &Input::dtype}, Field{"below", &Input::below}};
+  static constexpr auto fields =
+      std::tuple{AttributeField{"shape", &Input::shape}, AttributeField{"dtype", &Input::dtype},
+                 AttributeField{"below", &Input::below}};
 };
 
 // Attributes of weight, a parameter. `shape` includes its layout; a frozen weight is not trained.
@@ -46,8 +47,8 @@ struct Weight {
   bool frozen = false;
   bool operator==(const Weight&) const = default;
   static constexpr auto fields =
-      std::tuple{Field{"shape", &Weight::shape}, Field{"dtype", &Weight::dtype},
-                 Field{"frozen", &Weight::frozen}};
+      std::tuple{AttributeField{"shape", &Weight::shape}, AttributeField{"dtype", &Weight::dtype},
+                 AttributeField{"frozen", &Weight::frozen}};
 };
 
 // Attributes of constant, a tensor that is the same every step. `kind` is "fill" (every element is
@@ -60,24 +61,24 @@ struct Constant {
   double value = 0;
   std::int64_t axis = 0;
   bool operator==(const Constant&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"shape", &Constant::shape}, Field{"dtype", &Constant::dtype},
-                 Field{"kind", &Constant::kind}, Field{"value", &Constant::value},
-                 Field{"axis", &Constant::axis}};
+  static constexpr auto fields = std::tuple{
+      AttributeField{"shape", &Constant::shape}, AttributeField{"dtype", &Constant::dtype},
+      AttributeField{"kind", &Constant::kind}, AttributeField{"value", &Constant::value},
+      AttributeField{"axis", &Constant::axis}};
 };
 
-struct Linear {
+struct LinearAttributes {
   Activation act = Activation::kNone;
-  bool operator==(const Linear&) const = default;
-  static constexpr auto fields = std::tuple{Field{"act", &Linear::act}};
+  bool operator==(const LinearAttributes&) const = default;
+  static constexpr auto fields = std::tuple{AttributeField{"act", &LinearAttributes::act}};
 };
 
 struct Contract {
   std::string index;  // for example "b s i, h d i -> b h s d"
   double scale = 1;
   bool operator==(const Contract&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"index", &Contract::index}, Field{"scale", &Contract::scale}};
+  static constexpr auto fields = std::tuple{AttributeField{"index", &Contract::index},
+                                            AttributeField{"scale", &Contract::scale}};
 };
 
 // Attributes of conv2d. `stride` and `dilation` are {rows, columns}. `padding` is {rows, columns}
@@ -89,10 +90,10 @@ struct Conv2d {
   std::int64_t groups = 1;
   Activation act = Activation::kNone;
   bool operator==(const Conv2d&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"stride", &Conv2d::stride}, Field{"padding", &Conv2d::padding},
-                 Field{"dilation", &Conv2d::dilation}, Field{"groups", &Conv2d::groups},
-                 Field{"act", &Conv2d::act}};
+  static constexpr auto fields = std::tuple{
+      AttributeField{"stride", &Conv2d::stride}, AttributeField{"padding", &Conv2d::padding},
+      AttributeField{"dilation", &Conv2d::dilation}, AttributeField{"groups", &Conv2d::groups},
+      AttributeField{"act", &Conv2d::act}};
 };
 
 // Attributes of max_pool2d and avg_pool2d. `ceil` rounds the size of the result up. With
@@ -104,10 +105,10 @@ struct Pool2d {
   bool ceil = false;
   bool count_padding = true;
   bool operator==(const Pool2d&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"kernel", &Pool2d::kernel}, Field{"stride", &Pool2d::stride},
-                 Field{"padding", &Pool2d::padding}, Field{"ceil", &Pool2d::ceil},
-                 Field{"count_padding", &Pool2d::count_padding}};
+  static constexpr auto fields = std::tuple{
+      AttributeField{"kernel", &Pool2d::kernel}, AttributeField{"stride", &Pool2d::stride},
+      AttributeField{"padding", &Pool2d::padding}, AttributeField{"ceil", &Pool2d::ceil},
+      AttributeField{"count_padding", &Pool2d::count_padding}};
 };
 
 // Attributes of batch_norm and batch_moments. Each group of `group` samples is normalised
@@ -116,15 +117,15 @@ struct BatchNorm {
   double eps = 1e-5;
   std::int64_t group = 0;
   bool operator==(const BatchNorm&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"eps", &BatchNorm::eps}, Field{"group", &BatchNorm::group}};
+  static constexpr auto fields = std::tuple{AttributeField{"eps", &BatchNorm::eps},
+                                            AttributeField{"group", &BatchNorm::group}};
 };
 
 // Attributes of layer_norm, rms_norm and batch_normalize.
 struct Norm {
   double eps = 1e-5;
   bool operator==(const Norm&) const = default;
-  static constexpr auto fields = std::tuple{Field{"eps", &Norm::eps}};
+  static constexpr auto fields = std::tuple{AttributeField{"eps", &Norm::eps}};
 };
 
 // Attributes of softmax. With `causal`, element t of row s counts only if t <= s. The rows are the
@@ -133,16 +134,16 @@ struct Softmax {
   std::int64_t axis = -1;
   bool causal = false;
   bool operator==(const Softmax&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"axis", &Softmax::axis}, Field{"causal", &Softmax::causal}};
+  static constexpr auto fields = std::tuple{AttributeField{"axis", &Softmax::axis},
+                                            AttributeField{"causal", &Softmax::causal}};
 };
 
 struct Attention {
   double scale = 1;
   bool causal = false;
   bool operator==(const Attention&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"scale", &Attention::scale}, Field{"causal", &Attention::causal}};
+  static constexpr auto fields = std::tuple{AttributeField{"scale", &Attention::scale},
+                                            AttributeField{"causal", &Attention::causal}};
 };
 
 enum class BagMode : std::uint8_t { kSum, kMean };
@@ -154,14 +155,14 @@ inline bool parse_attribute(std::string_view text, BagMode& out) {
 struct EmbeddingBag {
   BagMode mode = BagMode::kSum;
   bool operator==(const EmbeddingBag&) const = default;
-  static constexpr auto fields = std::tuple{Field{"mode", &EmbeddingBag::mode}};
+  static constexpr auto fields = std::tuple{AttributeField{"mode", &EmbeddingBag::mode}};
 };
 
 // Attributes of top_k_gate.
 struct TopK {
   std::int64_t k = 1;
   bool operator==(const TopK&) const = default;
-  static constexpr auto fields = std::tuple{Field{"k", &TopK::k}};
+  static constexpr auto fields = std::tuple{AttributeField{"k", &TopK::k}};
 };
 
 // Attributes of moe_dispatch. `density` is the fraction of the tokens that each expert gets: k /
@@ -169,24 +170,25 @@ struct TopK {
 struct Dispatch {
   double density = 1;
   bool operator==(const Dispatch&) const = default;
-  static constexpr auto fields = std::tuple{Field{"density", &Dispatch::density}};
+  static constexpr auto fields = std::tuple{AttributeField{"density", &Dispatch::density}};
 };
 
 // Attributes of concat and append.
 struct Concat {
   std::int64_t axis = 0;
   bool operator==(const Concat&) const = default;
-  static constexpr auto fields = std::tuple{Field{"axis", &Concat::axis}};
+  static constexpr auto fields = std::tuple{AttributeField{"axis", &Concat::axis}};
 };
 
 // Attributes of split, which returns part number `part` of `parts` equal parts.
-struct Split {
+struct SplitAttributes {
   std::int64_t axis = 0;
   std::int64_t parts = 1;
   std::int64_t part = 0;
-  bool operator==(const Split&) const = default;
-  static constexpr auto fields = std::tuple{
-      Field{"axis", &Split::axis}, Field{"parts", &Split::parts}, Field{"part", &Split::part}};
+  bool operator==(const SplitAttributes&) const = default;
+  static constexpr auto fields = std::tuple{AttributeField{"axis", &SplitAttributes::axis},
+                                            AttributeField{"parts", &SplitAttributes::parts},
+                                            AttributeField{"part", &SplitAttributes::part}};
 };
 
 struct Slice {
@@ -194,8 +196,9 @@ struct Slice {
   std::int64_t begin = 0;
   std::int64_t size = 1;
   bool operator==(const Slice&) const = default;
-  static constexpr auto fields = std::tuple{
-      Field{"axis", &Slice::axis}, Field{"begin", &Slice::begin}, Field{"size", &Slice::size}};
+  static constexpr auto fields =
+      std::tuple{AttributeField{"axis", &Slice::axis}, AttributeField{"begin", &Slice::begin},
+                 AttributeField{"size", &Slice::size}};
 };
 
 // Attributes of pad, which adds zeros `before` and `after` the input along `axis`.
@@ -204,15 +207,16 @@ struct Pad {
   std::int64_t before = 0;
   std::int64_t after = 0;
   bool operator==(const Pad&) const = default;
-  static constexpr auto fields = std::tuple{
-      Field{"axis", &Pad::axis}, Field{"before", &Pad::before}, Field{"after", &Pad::after}};
+  static constexpr auto fields =
+      std::tuple{AttributeField{"axis", &Pad::axis}, AttributeField{"before", &Pad::before},
+                 AttributeField{"after", &Pad::after}};
 };
 
 // Attributes of reshape and expand.
 struct Reshape {
   Sizes shape = {};
   bool operator==(const Reshape&) const = default;
-  static constexpr auto fields = std::tuple{Field{"shape", &Reshape::shape}};
+  static constexpr auto fields = std::tuple{AttributeField{"shape", &Reshape::shape}};
 };
 
 // Attributes of flatten. The dimensions before `axis` become one dimension, and the remaining ones
@@ -220,24 +224,24 @@ struct Reshape {
 struct Flatten {
   std::int64_t axis = 1;
   bool operator==(const Flatten&) const = default;
-  static constexpr auto fields = std::tuple{Field{"axis", &Flatten::axis}};
+  static constexpr auto fields = std::tuple{AttributeField{"axis", &Flatten::axis}};
 };
 
 // Attributes of transpose. Dimension d of the result is dimension perm[d] of the input.
 struct Transpose {
   Sizes perm = {};
   bool operator==(const Transpose&) const = default;
-  static constexpr auto fields = std::tuple{Field{"perm", &Transpose::perm}};
+  static constexpr auto fields = std::tuple{AttributeField{"perm", &Transpose::perm}};
 };
 
-// Attributes of reduce_sum, reduce_mean and reduce_max. `keep` retains the reduced dimensions with
-// size 1.
+// Attributes of reduce_sum, reduce_mean and reduce_max. `keep_dims` retains the reduced dimensions
+// with size 1.
 struct Reduction {
   Sizes axes = {};
-  bool keep = false;
+  bool keep_dims = false;
   bool operator==(const Reduction&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"axes", &Reduction::axes}, Field{"keep", &Reduction::keep}};
+  static constexpr auto fields = std::tuple{AttributeField{"axes", &Reduction::axes},
+                                            AttributeField{"keep", &Reduction::keep_dims}};
 };
 
 // Attributes of dropout. `origin` distinguishes this node's random numbers from those of other
@@ -247,33 +251,34 @@ struct Dropout {
   std::int64_t origin = 0;
   bool operator==(const Dropout&) const = default;
   static constexpr auto fields =
-      std::tuple{Field{"p", &Dropout::p}, Field{"origin", &Dropout::origin}};
+      std::tuple{AttributeField{"p", &Dropout::p}, AttributeField{"origin", &Dropout::origin}};
 };
 
 struct Cast {
   DType to = DType::kFp32;
   bool operator==(const Cast&) const = default;
-  static constexpr auto fields = std::tuple{Field{"to", &Cast::to}};
+  static constexpr auto fields = std::tuple{AttributeField{"to", &Cast::to}};
 };
 
-struct Scale {
+struct ScaleAttributes {
   double factor = 1;
-  bool operator==(const Scale&) const = default;
-  static constexpr auto fields = std::tuple{Field{"factor", &Scale::factor}};
+  bool operator==(const ScaleAttributes&) const = default;
+  static constexpr auto fields = std::tuple{AttributeField{"factor", &ScaleAttributes::factor}};
 };
 
-// Attributes of leaky_relu.
+// Attributes of convert_leaky_relu.
 struct Slope {
   double slope = 0.01;
   bool operator==(const Slope&) const = default;
-  static constexpr auto fields = std::tuple{Field{"slope", &Slope::slope}};
+  static constexpr auto fields = std::tuple{AttributeField{"slope", &Slope::slope}};
 };
 
 struct Clip {
   double min = 0;
   double max = 1;
   bool operator==(const Clip&) const = default;
-  static constexpr auto fields = std::tuple{Field{"min", &Clip::min}, Field{"max", &Clip::max}};
+  static constexpr auto fields =
+      std::tuple{AttributeField{"min", &Clip::min}, AttributeField{"max", &Clip::max}};
 };
 
 // Attributes of rope. The angles are position x base^(-2i / width). `first` is the position of the
@@ -283,7 +288,7 @@ struct Rope {
   std::int64_t first = 0;
   bool operator==(const Rope&) const = default;
   static constexpr auto fields =
-      std::tuple{Field{"base", &Rope::base}, Field{"first", &Rope::first}};
+      std::tuple{AttributeField{"base", &Rope::base}, AttributeField{"first", &Rope::first}};
 };
 
 // Attributes of partition and combine.
@@ -291,15 +296,15 @@ struct DimDegree {
   std::int64_t dim = 0;
   std::int64_t degree = 1;
   bool operator==(const DimDegree&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"dim", &DimDegree::dim}, Field{"degree", &DimDegree::degree}};
+  static constexpr auto fields = std::tuple{AttributeField{"dim", &DimDegree::dim},
+                                            AttributeField{"degree", &DimDegree::degree}};
 };
 
 // Attributes of replicate, reduce and unreplicate.
 struct Degree {
   std::int64_t degree = 1;
   bool operator==(const Degree&) const = default;
-  static constexpr auto fields = std::tuple{Field{"degree", &Degree::degree}};
+  static constexpr auto fields = std::tuple{AttributeField{"degree", &Degree::degree}};
 };
 
 }  // namespace tandem::ops

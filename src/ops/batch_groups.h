@@ -16,15 +16,15 @@ struct BatchGroups {
 
 // Returns the groups of input 0, which is [samples, channels, ...], with `group` samples each; a
 // `group` of 0 means the whole batch. Throws UserError if `group` does not divide the batch.
-inline BatchGroups batch_groups(std::int64_t group, std::span<const Shape> in) {
+inline BatchGroups make_batch_groups(std::int64_t group, std::span<const Shape> in) {
   check_rank(in, 0, 2, 5);
   const auto samples = in[0][0];
-  check_between("group", group, 0, samples);
+  check_range("group", group, 0, samples);
   const auto size = group == 0 ? samples : group;
   if (samples % size != 0) {
     reject(fmt::format("the group size {} does not divide the batch of {}", group, samples));
   }
-  BatchGroups out{size, samples / size, space_names(in[0].rank() - 2), "g"};
+  BatchGroups out{size, samples / size, make_space_names(in[0].rank() - 2), "g"};
   for (const auto& name : out.space) out.over += " " + name;
   return out;
 }

@@ -11,16 +11,18 @@ namespace {
 
 std::string moments_index(const BatchNorm& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
-  const auto groups = batch_groups(a.group, in);
+  const auto groups = make_batch_groups(a.group, in);
   std::string space;
   for (const auto& name : groups.space) space += " " + name;
   return fmt::format("(n:{} g) c{} -> n c m:2", groups.count, space);
 }
 
 Term moments_meaning(const BatchNorm& a, std::span<const Shape> in) {
-  const auto over = batch_groups(a.group, in).over;
+  const auto over = make_batch_groups(a.group, in).over;
   const auto x = term::input(0);
-  const auto moment = [](double m) { return term::equal(term::index_of("m"), term::constant(m)); };
+  const auto moment = [](double m) {
+    return term::equal(term::index_along("m"), term::constant(m));
+  };
   return term::sum(over, moment(0) * x + moment(1) * (x * x)) / term::extent(over);
 }
 

@@ -13,7 +13,7 @@ namespace {
 std::string index_text(const BatchNorm& a, std::span<const Shape> in) {
   check_inputs(in, 3, 3);
   check_eps(a.eps);
-  const auto groups = batch_groups(a.group, in);
+  const auto groups = make_batch_groups(a.group, in);
   std::string space;
   for (const auto& name : groups.space) space += " !" + name;
   const auto sample = a.group == 0 ? "!g" : fmt::format("(n !g:{})", groups.size);
@@ -21,7 +21,7 @@ std::string index_text(const BatchNorm& a, std::span<const Shape> in) {
 }
 
 Term meaning(const BatchNorm& a, std::span<const Shape> in) {
-  const auto over = batch_groups(a.group, in).over;
+  const auto over = make_batch_groups(a.group, in).over;
   const auto x = term::input(0);
   const auto centred = x - term::sum(over, x) / term::extent(over);
   const auto variance = term::sum(over, centred * centred) / term::extent(over);

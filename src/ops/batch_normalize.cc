@@ -22,7 +22,7 @@ std::string batch_normalize_index(const Norm& a, std::span<const Shape> in) {
                        in[0][0]));
   }
   std::string space;
-  for (const auto& name : space_names(in[0].rank() - 2)) space += " " + name;
+  for (const auto& name : make_space_names(in[0].rank() - 2)) space += " " + name;
   return fmt::format("(n g) c{}, n c !m, c, c -> (n g) c{}", space, space);
 }
 

@@ -12,11 +12,11 @@ std::string broadcast_index(std::span<const Shape> in) {
   check_inputs(in, 2, 2);
   const auto rank = std::max(in[0].rank(), in[1].rank());
   return fmt::format("{}, {} -> {}", join(broadcast_dims(in[0], in[1]), " "),
-                     join(broadcast_dims(in[1], in[0]), " "), join(dim_names(rank), " "));
+                     join(broadcast_dims(in[1], in[0]), " "), join(make_dim_names(rank), " "));
 }
 
-OpSpec binary(const std::string& name, const std::string& formula, std::string onnx,
-              Term (*f)(const Term&, const Term&)) {
+OpSpec define_binary(const std::string& name, const std::string& formula, std::string onnx,
+                     Term (*f)(const Term&, const Term&)) {
   return define_op<NoAttributes>({
       .name = name,
       .doc = fmt::format("out = {}, elementwise; dimensions of size 1 are broadcast", formula),
@@ -32,22 +32,22 @@ OpSpec binary(const std::string& name, const std::string& formula, std::string o
 }  // namespace
 
 const OpSpec kAdd =
-    binary("add", "a + b", "Add", [](const Term& a, const Term& b) { return a + b; });
+    define_binary("add", "a + b", "Add", [](const Term& a, const Term& b) { return a + b; });
 const OpSpec kDiv =
-    binary("div", "a / b", "Div", [](const Term& a, const Term& b) { return a / b; });
-const OpSpec kMax = binary("max", "max(a, b)", "Max", [](const Term& a, const Term& b) {
+    define_binary("div", "a / b", "Div", [](const Term& a, const Term& b) { return a / b; });
+const OpSpec kMax = define_binary("max", "max(a, b)", "Max", [](const Term& a, const Term& b) {
   return term::where(term::less(a, b), b, a);
 });
-const OpSpec kMin = binary("min", "min(a, b)", "Min", [](const Term& a, const Term& b) {
+const OpSpec kMin = define_binary("min", "min(a, b)", "Min", [](const Term& a, const Term& b) {
   return term::where(term::less(b, a), b, a);
 });
 const OpSpec kMul =
-    binary("mul", "a * b", "Mul", [](const Term& a, const Term& b) { return a * b; });
+    define_binary("mul", "a * b", "Mul", [](const Term& a, const Term& b) { return a * b; });
 const OpSpec kPrelu =
-    binary("prelu", "a where a > 0, else a * b", "PRelu", [](const Term& a, const Term& b) {
+    define_binary("prelu", "a where a > 0, else a * b", "PRelu", [](const Term& a, const Term& b) {
       return term::where(term::less(term::constant(0), a), a, a * b);
     });
 const OpSpec kSub =
-    binary("sub", "a - b", "Sub", [](const Term& a, const Term& b) { return a - b; });
+    define_binary("sub", "a - b", "Sub", [](const Term& a, const Term& b) { return a - b; });
 
 }  // namespace tandem::ops

@@ -12,7 +12,7 @@ namespace tandem::ops {
 namespace {
 
 // Returns the factors of one tensor, with `axis_name` at the axis: "a0 c1 a2".
-std::string dims(std::size_t axis, std::size_t rank, const std::string& axis_name) {
+std::string format_factors(std::size_t axis, std::size_t rank, const std::string& axis_name) {
   std::vector<std::string> names;
   for (std::size_t d = 0; d < rank; ++d) {
     names.push_back(d == axis ? axis_name : fmt::format("a{}", d));
@@ -20,7 +20,7 @@ std::string dims(std::size_t axis, std::size_t rank, const std::string& axis_nam
   return join(names, " ");
 }
 
-std::size_t axis_of(const Concat& a, std::span<const Shape> in) {
+std::size_t check_concat_axis(const Concat& a, std::span<const Shape> in) {
   if (in.empty()) throw UserError("graph", "", "concat requires at least one input");
   const auto rank = in[0].rank();
   if (a.axis < 0 || static_cast<std::size_t>(a.axis) >= rank) {
@@ -31,15 +31,16 @@ std::size_t axis_of(const Concat& a, std::span<const Shape> in) {
 }
 
 std::string index_text(const Concat& a, std::span<const Shape> in) {
-  const auto axis = axis_of(a, in);
+  const auto axis = check_concat_axis(a, in);
   const auto rank = in[0].rank();
   std::vector<std::string> sides;
   std::int64_t before = 0;
   for (const auto& shape : in) {
-    sides.push_back(dims(axis, rank, fmt::format("c-{}", before)));
+    sides.push_back(format_factors(axis, rank, fmt::format("c-{}", before)));
     if (shape.rank() == rank) before += shape[axis];
   }
-  return fmt::format("{} -> {}", join(sides, ", "), dims(axis, rank, fmt::format("c:{}", before)));
+  return fmt::format("{} -> {}", join(sides, ", "),
+                     format_factors(axis, rank, fmt::format("c:{}", before)));
 }
 
 Term meaning(const Concat&, std::span<const Shape> in) {
@@ -53,7 +54,9 @@ std::string append_index_text(const Concat& a, std::span<const Shape> in) {
   return index_text(a, in);
 }
 
-Bytes added_bytes(const Concat&, std::span<const TensorType> in) { return 2 * in[1].shard_bytes(); }
+Bytes count_appended_bytes(const Concat&, std::span<const TensorType> in) {
+  return 2 * in[1].shard_bytes();
+}
 
 }  // namespace
 
@@ -65,7 +68,7 @@ const OpSpec kAppend = define_op<Concat>({
     .kernel = "concat",
     .index_text = append_index_text,
     .meaning = meaning,
-    .bytes = added_bytes,
+    .bytes = count_appended_bytes,
 });
 
 const OpSpec kConcat = define_op<Concat>({

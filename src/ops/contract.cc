@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostInputs = 8;
 
 // Returns the name of a factor in index text: "g" -> "g", "g:4" -> "g".
-std::string_view factor_name(std::string_view written) {
+std::string_view get_factor_name(std::string_view written) {
   return written.substr(0, written.find(':'));
 }
 
@@ -23,10 +23,10 @@ bool has_size(std::string_view written) { return written.find(':') != std::strin
 
 // Splits a tensor's index text into the factors of each dimension: "(kv g) s" -> {{kv, g}, {s}}.
 // The parentheses must match.
-std::vector<std::vector<std::string_view>> dims_of(std::string_view tensor) {
+std::vector<std::vector<std::string_view>> split_dims(std::string_view tensor) {
   std::vector<std::vector<std::string_view>> out;
   bool inside = false;
-  for (auto word : words(tensor)) {
+  for (auto word : split_words(tensor)) {
     const bool opens = word.starts_with('(');
     const bool closes = word.ends_with(')');
     if (opens) word.remove_prefix(1);
@@ -43,23 +43,23 @@ struct Sides {
   std::string_view output;
 };
 
-Sides sides_of(std::string_view index) {
+Sides split_sides(std::string_view index) {
   const auto arrow = index.find("->");
   return {split(index.substr(0, arrow), ','), index.substr(arrow + 2)};
 }
 
 // Returns the factors of the inputs that the output lacks: "b s i, h d i -> b h s d" -> "i".
-std::string contracted(const std::string& index) {
-  const auto sides = sides_of(index);
+std::string find_contracted_factors(const std::string& index) {
+  const auto sides = split_sides(index);
   std::set<std::string_view> kept;
-  for (const auto& dim : dims_of(sides.output)) {
-    for (auto f : dim) kept.insert(factor_name(f));
+  for (const auto& dim : split_dims(sides.output)) {
+    for (auto f : dim) kept.insert(get_factor_name(f));
   }
   std::set<std::string_view> out;
   for (auto side : sides.inputs) {
-    for (const auto& dim : dims_of(side)) {
+    for (const auto& dim : split_dims(side)) {
       for (auto f : dim) {
-        if (!kept.contains(factor_name(f))) out.insert(factor_name(f));
+        if (!kept.contains(get_factor_name(f))) out.insert(get_factor_name(f));
       }
     }
   }
@@ -72,18 +72,18 @@ class Checker {
   Checker(const std::string& index, std::span<const Shape> in) : index_(index), shapes_(in) {}
 
   void run() {
-    if (index_.find("->") == std::string::npos) bad("has no '->'");
-    const auto sides = sides_of(index_);
+    if (index_.find("->") == std::string::npos) fail("has no '->'");
+    const auto sides = split_sides(index_);
     if (sides.inputs.empty() || sides.inputs.size() > kMostInputs) {
-      bad(fmt::format("has {} inputs, but may have 1 to {}", sides.inputs.size(), kMostInputs));
+      fail(fmt::format("has {} inputs, but may have 1 to {}", sides.inputs.size(), kMostInputs));
     }
-    for (auto side : sides.inputs) read(side, false);
-    read(sides.output, true);
+    for (auto side : sides.inputs) read_side(side, false);
+    read_side(sides.output, true);
     find_sizes(sides);
   }
 
  private:
-  [[noreturn]] void bad(const std::string& why) const {
+  [[noreturn]] void fail(const std::string& why) const {
     reject(fmt::format("contract: index \"{}\": {}", index_, why),
            "write it like index=\"b s i, h d i -> b h s d\"");
   }
@@ -98,41 +98,41 @@ class Checker {
           opens ? (i == 0 ? ' ' : side[i - 1]) : (i + 1 == side.size() ? ' ' : side[i + 1]);
       const char within = opens ? (i + 1 == side.size() ? ' ' : side[i + 1]) : side[i - 1];
       if (opens == inside || beyond != ' ' || within == ' ') {
-        bad("write a dimension of several factors like (a b)");
+        fail("write a dimension of several factors like (a b)");
       }
       inside = opens;
     }
-    if (inside) bad("write a dimension of several factors like (a b)");
+    if (inside) fail("write a dimension of several factors like (a b)");
   }
 
   void check_factor(std::string_view written) const {
-    const auto name = factor_name(written);
+    const auto name = get_factor_name(written);
     constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
     if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") != std::string_view::npos ||
         name.empty() || kLetters.find(name[0]) == std::string_view::npos) {
-      bad(fmt::format("'{}' is not a valid factor name", written));
+      fail(fmt::format("'{}' is not a valid factor name", written));
     }
-    if (has_size(written) && size_of(written) < 1) {
-      bad(fmt::format("'{}' does not give a size of at least 1", written));
+    if (has_size(written) && parse_size(written) < 1) {
+      fail(fmt::format("'{}' does not give a size of at least 1", written));
     }
   }
 
   // Returns the size in "g:4", or 0 if it is not a valid size.
-  static std::int64_t size_of(std::string_view written) {
-    const auto size = parse_int(written.substr(factor_name(written).size() + 1)).value_or(0);
+  static std::int64_t parse_size(std::string_view written) {
+    const auto size = parse_int(written.substr(get_factor_name(written).size() + 1)).value_or(0);
     return size <= kLargestSize ? size : 0;
   }
 
-  void read(std::string_view side, bool output) {
+  void read_side(std::string_view side, bool output) {
     check_parentheses(side);
     std::set<std::string_view> here;
-    for (const auto& dim : dims_of(side)) {
+    for (const auto& dim : split_dims(side)) {
       for (auto written : dim) {
         check_factor(written);
-        const auto name = factor_name(written);
-        if (!here.insert(name).second) bad(fmt::format("'{}' appears twice in one tensor", name));
-        if (output && !known_.contains(name)) bad(fmt::format("'{}' is in no input", name));
-        if (has_size(written)) sizes_.emplace(name, size_of(written));
+        const auto name = get_factor_name(written);
+        if (!here.insert(name).second) fail(fmt::format("'{}' appears twice in one tensor", name));
+        if (output && !known_.contains(name)) fail(fmt::format("'{}' is in no input", name));
+        if (has_size(written)) sizes_.emplace(name, parse_size(written));
       }
     }
     known_.merge(here);
@@ -144,31 +144,31 @@ class Checker {
     for (bool changed = true; changed;) {
       changed = false;
       for (std::size_t i = 0; i < sides.inputs.size(); ++i) {
-        const auto dims = dims_of(sides.inputs[i]);
+        const auto dims = split_dims(sides.inputs[i]);
         for (std::size_t d = 0; d < dims.size(); ++d) {
           const bool exists = i < shapes_.size() && d < shapes_[i].rank();
-          changed = say_size(dims[d], exists ? shapes_[i][d] : 1) || changed;
+          changed = infer_size(dims[d], exists ? shapes_[i][d] : 1) || changed;
         }
       }
     }
     for (auto name : known_) {
-      if (!sizes_.contains(name)) bad(fmt::format("the size of '{}' is unknown", name));
+      if (!sizes_.contains(name)) fail(fmt::format("the size of '{}' is unknown", name));
     }
     for (auto side : sides.inputs) {
-      for (const auto& dim : dims_of(side)) check_product(dim);
+      for (const auto& dim : split_dims(side)) check_dim_size(dim);
     }
-    for (const auto& dim : dims_of(sides.output)) check_product(dim);
+    for (const auto& dim : split_dims(sides.output)) check_dim_size(dim);
   }
 
   // Sets the size of the only unknown factor of `dim`, which has `size` elements. Returns whether
   // it did.
-  bool say_size(const std::vector<std::string_view>& dim, std::int64_t size) {
+  bool infer_size(const std::vector<std::string_view>& dim, std::int64_t size) {
     std::string_view unknown;
     for (auto written : dim) {
-      if (const auto at = sizes_.find(factor_name(written)); at != sizes_.end()) {
+      if (const auto at = sizes_.find(get_factor_name(written)); at != sizes_.end()) {
         size = std::max(size / at->second, std::int64_t{1});
       } else if (unknown.empty()) {
-        unknown = factor_name(written);
+        unknown = get_factor_name(written);
       } else {
         return false;
       }
@@ -177,10 +177,10 @@ class Checker {
   }
 
   // Rejects a dimension with more than kLargestSize elements.
-  void check_product(const std::vector<std::string_view>& dim) const {
+  void check_dim_size(const std::vector<std::string_view>& dim) const {
     double size = 1;
-    for (auto written : dim) size *= static_cast<double>(sizes_.at(factor_name(written)));
-    if (size > static_cast<double>(kLargestSize)) bad("a dimension has more than 2^50 elements");
+    for (auto written : dim) size *= static_cast<double>(sizes_.at(get_factor_name(written)));
+    if (size > static_cast<double>(kLargestSize)) fail("a dimension has more than 2^50 elements");
   }
 
   const std::string& index_;
@@ -192,7 +192,7 @@ class Checker {
 Term meaning(const Contract& a, std::span<const Shape> in) {
   Term product = term::input(0);
   for (std::size_t i = 1; i < in.size(); ++i) product = product * term::input(i);
-  const auto over = contracted(a.index);
+  const auto over = find_contracted_factors(a.index);
   const auto total = over.empty() ? product : term::sum(over, product);
   return a.scale == 1 ? total : term::constant(a.scale) * total;
 }

@@ -11,16 +11,16 @@ namespace tandem::ops {
 
 namespace {
 
-bool do_channels_fit(std::int64_t groups, const Shape& x, const Shape& weight) {
+bool check_channels(std::int64_t groups, const Shape& x, const Shape& weight) {
   if (groups < 1 || x[1] % groups != 0 || weight[0] % groups != 0) {
-    return misfit([&] {
+    return report_misfit([&] {
       return fmt::format(
           "groups {} must divide the {} channels of the image and the {} channels of the result",
           groups, x[1], weight[0]);
     });
   }
   if (weight[1] == x[1] / groups) return true;
-  return misfit(
+  return report_misfit(
       [&] {
         return fmt::format("the weight takes {} channels, but a group of the image has {}",
                            weight[1], x[1] / groups);
@@ -31,18 +31,18 @@ bool do_channels_fit(std::int64_t groups, const Shape& x, const Shape& weight) {
 std::string index_text(const Conv2d& a, std::span<const Shape> in) {
   check_inputs(in, 2, 3);
   for (std::size_t i = 0; i < 2; ++i) check_rank(in, i, 4, 4);
-  if (!do_channels_fit(a.groups, in[0], in[1])) return {};
-  const auto [rows, columns] = windows_of({.image = in[0],
-                                           .kernel = {in[1][2], in[1][3]},
-                                           .stride = a.stride,
-                                           .padding = a.padding,
-                                           .dilation = a.dilation});
+  if (!check_channels(a.groups, in[0], in[1])) return {};
+  const auto [rows, columns] = make_windows({.image = in[0],
+                                             .kernel = {in[1][2], in[1][3]},
+                                             .stride = a.stride,
+                                             .padding = a.padding,
+                                             .dilation = a.dilation});
   if (!rows.fits() || !columns.fits()) return {};
   const std::string c = a.groups == 1 ? "c" : fmt::format("(g:{} c)", a.groups);
   const std::string k = a.groups == 1 ? "k" : "(g k)";
-  return fmt::format("b {} {} {}, {} c r s{} -> b {} y:{} x:{}", c, rows.read("y", "r"),
-                     columns.read("x", "s"), k, in.size() == 3 ? ", " + k : "", k, rows.count,
-                     columns.count);
+  return fmt::format("b {} {} {}, {} c r s{} -> b {} y:{} x:{}", c, rows.format_index("y", "r"),
+                     columns.format_index("x", "s"), k, in.size() == 3 ? ", " + k : "", k,
+                     rows.count, columns.count);
 }
 
 }  // namespace

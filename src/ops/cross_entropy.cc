@@ -18,7 +18,7 @@ const OpSpec kCrossEntropy = define_op<NoAttributes>({
           const auto maximum = term::max_over("v", x);
           const auto total =
               term::apply(term::Function::kLog, term::sum("v", term::exp(x - maximum)));
-          const auto hit = term::equal(term::input(1), term::index_of("v"));
+          const auto hit = term::equal(term::input(1), term::index_along("v"));
           const auto loss = total + maximum - term::sum("v", hit * x);
           return term::sum("...", loss) / term::extent("...");
         },

@@ -12,7 +12,7 @@ const OpSpec kDropout = define_op<Dropout>({
     .index = "... -> ...",
     .kernel = "dropout",
     .onnx = {"Dropout"},
-    .keeps_mask = true,
+    .saves_mask = true,
     .index_text = [](const Dropout& a, std::span<const Shape>) -> std::string {
       if (!(a.p >= 0 && a.p < 1)) reject(fmt::format("p is {}, but must be in [0, 1)", a.p));
       return "... -> ...";

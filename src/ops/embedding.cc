@@ -6,7 +6,7 @@ namespace tandem::ops {
 
 namespace {
 
-double looked_up(std::int64_t indices, const Shape& table) {
+double count_looked_up_elements(std::int64_t indices, const Shape& table) {
   return static_cast<double>(indices) * static_cast<double>(table[1]);
 }
 
@@ -23,16 +23,19 @@ const OpSpec kEmbedding = define_op<NoAttributes>({
     .pace = Pace::kLookup,
     .meaning =
         [](const auto&, std::span<const Shape>) {
-          const auto hit = term::equal(term::input(0), term::index_of("v"));
+          const auto hit = term::equal(term::input(0), term::index_along("v"));
           return term::sum("v", hit * term::input(1));
         },
     // The kernel reads and writes only the rows that the indices name.
-    .flops = [](const auto&,
-                std::span<const Shape> in) { return Flops{looked_up(in[0].count(), in[1])}; },
+    .flops =
+        [](const auto&, std::span<const Shape> in) {
+          return Flops{count_looked_up_elements(in[0].count(), in[1])};
+        },
     .bytes =
         [](const auto&, std::span<const TensorType> in) {
-          const auto rows = looked_up(in[0].shape.shard().count(), in[1].shape.shard());
-          return in[0].shard_bytes() + 2 * rows * size_of(in[1].dtype);
+          const auto rows = count_looked_up_elements(in[0].shape.shard_shape().count(),
+                                                     in[1].shape.shard_shape());
+          return in[0].shard_bytes() + 2 * rows * get_element_size(in[1].dtype);
         },
 });
 

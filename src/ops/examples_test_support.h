@@ -194,8 +194,8 @@ std::vector<term::Operand<T>> operands(const std::vector<Dense<T>>& values) {
 
 template <class T>
 Dense<T> forward(const Example& e, const std::vector<Dense<T>>& inputs) {
-  const auto& s = signature(make(e), e.inputs);
-  return term::Evaluation<T>(s.meaning, whole_ranges(s.map), operands(inputs))
+  const auto& s = get_signature(make(e), e.inputs);
+  return term::Evaluation<T>(s.meaning, make_full_ranges(s.map), operands(inputs))
       .forward(s.map.output);
 }
 

@@ -16,7 +16,7 @@ std::string index_text(const Reshape& a, std::span<const Shape> in) {
                        Shape::kMaxRank));
   }
   const auto fresh = a.shape.size() - from.rank();
-  const auto names = dim_names(a.shape.size());
+  const auto names = make_dim_names(a.shape.size());
   Names read;
   Names made;
   for (std::size_t d = 0; d < a.shape.size(); ++d) {

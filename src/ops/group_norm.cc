@@ -13,8 +13,8 @@ struct GroupNorm {
   std::int64_t groups = 1;
   double eps = 1e-5;
   bool operator==(const GroupNorm&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"groups", &GroupNorm::groups}, Field{"eps", &GroupNorm::eps}};
+  static constexpr auto fields = std::tuple{AttributeField{"groups", &GroupNorm::groups},
+                                            AttributeField{"eps", &GroupNorm::eps}};
 };
 
 std::string index_text(const GroupNorm& a, std::span<const Shape> in) {
@@ -26,12 +26,12 @@ std::string index_text(const GroupNorm& a, std::span<const Shape> in) {
   }
   const auto channels = fmt::format("(g:{} !c)", a.groups);
   std::string space;
-  for (const auto& name : space_names(in[0].rank() - 2)) space += " !" + name;
+  for (const auto& name : make_space_names(in[0].rank() - 2)) space += " !" + name;
   return fmt::format("b {0}{1}, {0}, {0} -> b (g c){1}", channels, space);
 }
 
 Term meaning(const GroupNorm& a, std::span<const Shape> in) {
-  const auto over = join(space_names(in[0].rank() - 2), " ") + " c";
+  const auto over = join(make_space_names(in[0].rank() - 2), " ") + " c";
   const auto x = term::input(0);
   const auto centred = x - term::sum(over, x) / term::extent(over);
   const auto variance = term::sum(over, centred * centred) / term::extent(over);

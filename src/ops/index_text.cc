@@ -12,13 +12,13 @@ namespace tandem::ops {
 
 thread_local bool Trial::is_on_ = false;
 
-Names dim_names(std::size_t rank) {
+Names make_dim_names(std::size_t rank) {
   Names out;
   for (std::size_t d = 0; d < rank; ++d) out.push_back(fmt::format("d{}", d));
   return out;
 }
 
-Names space_names(std::size_t count) {
+Names make_space_names(std::size_t count) {
   const Names all = {"d", "h", "w"};
   CHECK(count <= all.size());
   return {all.end() - static_cast<std::ptrdiff_t>(count), all.end()};
@@ -26,7 +26,7 @@ Names space_names(std::size_t count) {
 
 Names broadcast_dims(const Shape& own, const Shape& other) {
   const auto rank = std::max(own.rank(), other.rank());
-  const auto names = dim_names(rank);
+  const auto names = make_dim_names(rank);
   Names out;
   for (std::size_t d = 0; d < own.rank(); ++d) {
     const auto at = rank - own.rank() + d;
@@ -61,8 +61,7 @@ void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least,
   reject_ranks(fmt::format("input {} has {} dimensions, but must have {}", input, rank, needs));
 }
 
-void check_between(std::string_view what, std::int64_t value, std::int64_t least,
-                   std::int64_t most) {
+void check_range(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value >= least && value <= most) return;
   reject(fmt::format("{} {} is not in {}..{}", what, value, least, most));
 }
@@ -81,7 +80,7 @@ void check_eps(double eps) {
   if (!std::isfinite(eps) || eps < 0) reject(fmt::format("eps is {}, but must be 0 or more", eps));
 }
 
-std::size_t checked_axis(std::int64_t axis, std::size_t rank) {
+std::size_t normalize_axis(std::int64_t axis, std::size_t rank) {
   const auto size = static_cast<std::int64_t>(rank);
   if (axis < -size || axis >= size) {
     reject_ranks(fmt::format("axis {} is out of range for a tensor of rank {}", axis, rank));

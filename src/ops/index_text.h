@@ -17,10 +17,10 @@ namespace tandem::ops {
 using Names = std::vector<std::string>;
 
 // Returns the names d0, d1, ... that `...` gives to `rank` dimensions.
-Names dim_names(std::size_t rank);
+Names make_dim_names(std::size_t rank);
 
 // Returns the names of the `count` dimensions after the channels: {}, {w}, {h, w} or {d, h, w}.
-Names space_names(std::size_t count);
+Names make_space_names(std::size_t count);
 
 // Returns the names of `own`'s dimensions, broadcast against `other` from the last dimension on, as
 // in numpy. A dimension of size 1 that is stretched is read at index 0. [1, 4] with [2, 3, 4] ->
@@ -42,8 +42,7 @@ void check_inputs(std::span<const Shape> in, std::size_t least, std::size_t most
 void check_rank(std::span<const Shape> in, std::size_t input, std::size_t least, std::size_t most);
 // Throws UserError unless `value` is in least..most: "group -1 is not in 0..4". The bounds may
 // depend on the operands' sizes.
-void check_between(std::string_view what, std::int64_t value, std::int64_t least,
-                   std::int64_t most);
+void check_range(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most);
 // Throws RankError unless `value` is in least..most. The bounds depend only on the attributes.
 void check_attribute(std::string_view what, std::int64_t value, std::int64_t least,
                      std::int64_t most);
@@ -53,6 +52,6 @@ void check_eps(double eps);
 
 // Returns `axis` counted from the front; -1 is the last axis. Throws RankError if it is out of
 // range.
-std::size_t checked_axis(std::int64_t axis, std::size_t rank);
+std::size_t normalize_axis(std::int64_t axis, std::size_t rank);
 
 }  // namespace tandem::ops

@@ -16,7 +16,7 @@ namespace tandem::ops {
 
 namespace {
 
-TensorType joined(const NoAttributes& /*none*/, std::span<const TensorType> in) {
+TensorType infer_join_type(const NoAttributes& /*none*/, std::span<const TensorType> in) {
   if (in.size() < 2) {
     throw UserError("graph", "", fmt::format("takes at least 2 inputs, but has {}", in.size()));
   }
@@ -49,7 +49,7 @@ const OpSpec kJoin = define_op(OpDefinition<NoAttributes>{
     .doc = "out = one tensor whose partial sums are the inputs, each on devices of its own",
     .index = "..., ... -> ...",
     .role = Role::kJoin,
-    .type = joined,
+    .type = infer_join_type,
 });
 
 }  // namespace tandem::ops

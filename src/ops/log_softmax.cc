@@ -10,7 +10,7 @@ namespace {
 struct LogSoftmax {
   std::int64_t axis = -1;
   bool operator==(const LogSoftmax&) const = default;
-  static constexpr auto fields = std::tuple{Field{"axis", &LogSoftmax::axis}};
+  static constexpr auto fields = std::tuple{AttributeField{"axis", &LogSoftmax::axis}};
 };
 
 }  // namespace
@@ -24,8 +24,8 @@ const OpSpec kLogSoftmax = define_op<LogSoftmax>({
     .index_text =
         [](const LogSoftmax& a, std::span<const Shape> in) {
           check_inputs(in, 1, 1);
-          auto dims = dim_names(in[0].rank());
-          dims[checked_axis(a.axis, in[0].rank())] = "!c";
+          auto dims = make_dim_names(in[0].rank());
+          dims[normalize_axis(a.axis, in[0].rank())] = "!c";
           return fmt::format("{} -> {}", join(dims, " "), join(dims, " "));
         },
     .meaning =

@@ -13,13 +13,14 @@ struct Lrn {
   double beta = 0.75;
   double bias = 1;
   bool operator==(const Lrn&) const = default;
-  static constexpr auto fields = std::tuple{Field{"size", &Lrn::size}, Field{"alpha", &Lrn::alpha},
-                                            Field{"beta", &Lrn::beta}, Field{"bias", &Lrn::bias}};
+  static constexpr auto fields =
+      std::tuple{AttributeField{"size", &Lrn::size}, AttributeField{"alpha", &Lrn::alpha},
+                 AttributeField{"beta", &Lrn::beta}, AttributeField{"bias", &Lrn::bias}};
 };
 
 constexpr std::int64_t kMostChannels = 1 << 20;
 
-std::string space(const Shape& x) {
+std::string format_space(const Shape& x) {
   std::string out;
   for (std::size_t d = 2; d < x.rank(); ++d) out += fmt::format(" d{}", d);
   return out;
@@ -28,15 +29,16 @@ std::string space(const Shape& x) {
 std::string index_text(const Lrn& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   check_rank(in, 0, 2, Shape::kMaxRank);
-  check_between("size", a.size, 1, kMostChannels);
+  check_range("size", a.size, 1, kMostChannels);
   check_finite("alpha", a.alpha);
   check_finite("beta", a.beta);
   check_finite("bias", a.bias);
-  return fmt::format("b !c{} -> b c{} | r:{}", space(in[0]), space(in[0]), a.size);
+  return fmt::format("b !c{} -> b c{} | r:{}", format_space(in[0]), format_space(in[0]), a.size);
 }
 
 Term meaning(const Lrn& a, std::span<const Shape> in) {
-  const auto around = term::input_at(0, fmt::format("b c+r-{}{}", (a.size - 1) / 2, space(in[0])));
+  const auto around =
+      term::input_at(0, fmt::format("b c+r-{}{}", (a.size - 1) / 2, format_space(in[0])));
   const auto squares = term::sum("r", around * around);
   const auto base =
       term::constant(a.bias) + term::constant(a.alpha / static_cast<double>(a.size)) * squares;

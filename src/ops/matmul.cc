@@ -6,16 +6,18 @@ namespace tandem::ops {
 
 namespace {
 
-Shape leading(const Shape& shape) { return Shape(std::span(shape.begin(), shape.rank() - 2)); }
+Shape get_leading_dims(const Shape& shape) {
+  return Shape(std::span(shape.begin(), shape.rank() - 2));
+}
 
 std::string matmul_index(const NoAttributes&, std::span<const Shape> in) {
   check_inputs(in, 2, 2);
   for (std::size_t i = 0; i < 2; ++i) check_rank(in, i, 2, Shape::kMaxRank);
-  const auto a = leading(in[0]);
-  const auto b = leading(in[1]);
+  const auto a = get_leading_dims(in[0]);
+  const auto b = get_leading_dims(in[1]);
   auto lhs = broadcast_dims(a, b);
   auto rhs = broadcast_dims(b, a);
-  auto out = dim_names(std::max(a.rank(), b.rank()));
+  auto out = make_dim_names(std::max(a.rank(), b.rank()));
   lhs.insert(lhs.end(), {"m", "k"});
   rhs.insert(rhs.end(), {"k", "n"});
   out.insert(out.end(), {"m", "n"});

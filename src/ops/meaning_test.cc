@@ -225,9 +225,9 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
     if (e.op == "row_max") continue;  // by definition a constant in the backward pass
     SCOPED_TRACE(name_of(e));
     auto in = random_inputs<double>(e, random);
-    const auto s = signature(make(e), e.inputs);
+    const auto s = get_signature(make(e), e.inputs);
     // The scalar is the dot product of weights and output.
-    Dense<double> weights(term::shape_of(s.map.output));
+    Dense<double> weights(term::to_shape(s.map.output));
     for (auto& w : weights.data) w = random_value<double>(random);
     const auto scalar = [&] {
       double total = 0;
@@ -239,7 +239,7 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
     for (const auto& shape : e.inputs) grads.emplace_back(shape);
     std::vector<Dense<double>*> wanted;
     for (auto& g : grads) wanted.push_back(&g);
-    Evaluation<double>(s.meaning, whole_ranges(s.map), operands(in))
+    Evaluation<double>(s.meaning, make_full_ranges(s.map), operands(in))
         .backward(s.map.output, weights, wanted);
     constexpr double kStep = 1e-5;
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -295,7 +295,7 @@ TEST(Operators, ErrorsAreWordedForTheUser) {
   };
   for (const auto& c : cases) {
     try {
-      signature(make(c.example), c.example.inputs);
+      get_signature(make(c.example), c.example.inputs);
       ADD_FAILURE() << c.example.op << " was accepted";
     } catch (const UserError& e) {
       EXPECT_EQ(std::string_view(e.what()), c.what);
@@ -308,7 +308,7 @@ TEST(Operators, AnOuterProductOfTooManyDimensionsIsTheUsersError) {
                      {{"index", "\"a b c d e, f g h i -> a b c d e f g h i\""}},
                      {{1, 1, 1, 1, 1}, {1, 1, 1, 1}}};
   try {
-    signature(make(e), e.inputs);
+    get_signature(make(e), e.inputs);
     FAIL() << "accepted";
   } catch (const UserError& error) {
     EXPECT_EQ(error.message, "the result has 9 dimensions and can have 8");

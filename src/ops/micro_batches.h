@@ -14,8 +14,8 @@ struct MicroBatches {
   std::int64_t dim = 0;
   std::int64_t count = 1;
   bool operator==(const MicroBatches&) const = default;
-  static constexpr auto fields =
-      std::tuple{Field{"dim", &MicroBatches::dim}, Field{"count", &MicroBatches::count}};
+  static constexpr auto fields = std::tuple{AttributeField{"dim", &MicroBatches::dim},
+                                            AttributeField{"count", &MicroBatches::count}};
 };
 
 extern const OpSpec kBatch;

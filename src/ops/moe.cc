@@ -11,7 +11,7 @@ namespace tandem::ops {
 namespace {
 
 // Returns the factors of the tokens, for a tensor with one more dimension.
-std::string token_dims(const Shape& shape) { return shape.rank() == 2 ? "b" : "b s"; }
+std::string format_token_dims(const Shape& shape) { return shape.rank() == 2 ? "b" : "b s"; }
 
 std::string dispatch_index(const Dispatch& a, std::span<const Shape> in) {
   check_inputs(in, 2, 2);
@@ -19,14 +19,14 @@ std::string dispatch_index(const Dispatch& a, std::span<const Shape> in) {
   if (!(a.density > 0 && a.density <= 1)) {
     reject(fmt::format("density is {}, but must be more than 0 and at most 1", a.density));
   }
-  const auto tokens = token_dims(in[0]);
+  const auto tokens = format_token_dims(in[0]);
   return fmt::format("{} i, {} e -> e {} i", tokens, tokens, tokens);
 }
 
 std::string combine_index(const NoAttributes&, std::span<const Shape> in) {
   check_inputs(in, 2, 2);
   check_rank(in, 0, 2, 3);
-  const auto tokens = token_dims(in[0]);
+  const auto tokens = format_token_dims(in[0]);
   return fmt::format("{} e, e {} o -> {} o", tokens, tokens, tokens);
 }
 

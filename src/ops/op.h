@@ -56,14 +56,14 @@ struct OpSpec {
   std::optional<std::size_t> row_sparse_operand = {};
   // Matrix operand whose gradient is one matmul. The kernel may subtract it from the weight during
   // that matmul.
-  std::optional<std::size_t> product_operand = {};
+  std::optional<std::size_t> matmul_operand = {};
   Pace pace = Pace::kDerived;
   // Extra work of the backward pass beyond the gradients, relative to the forward pass. A kernel
   // that stores no intermediate result has to recompute it.
-  double backward_again = 0;
+  double backward_recompute = 0;
 
   // Whether the operator saves one byte per element for backward, a mask of the retained elements.
-  bool keeps_mask = false;
+  bool saves_mask = false;
 
   // The members below are filled in by define_op from the typed definition.
   AttributeList attributes;  // all attributes with their defaults
@@ -111,13 +111,13 @@ class Op {
 
  private:
   friend Op intern(const OpSpec& spec, AnyAttributes attributes);
-  struct Instance {
+  struct OpInstance {
     const OpSpec* spec;
     AnyAttributes attributes;
     std::string text;
     Hash hash;
   };
-  const Instance* instance_ = nullptr;
+  const OpInstance* instance_ = nullptr;
 };
 
 // Returns the unique Op of this spec with these attributes. Thread-safe.
@@ -163,10 +163,10 @@ struct OpDefinition {
   Role role = Role::kCompute;
   term::InputMask index_inputs = 0;
   std::optional<std::size_t> row_sparse_operand = {};
-  std::optional<std::size_t> product_operand = {};
+  std::optional<std::size_t> matmul_operand = {};
   Pace pace = Pace::kDerived;
-  double backward_again = 0;
-  bool keeps_mask = false;
+  double backward_recompute = 0;
+  bool saves_mask = false;
   Says<std::string(const Attributes&, std::span<const Shape>)> index_text = {};
   Says<Term(const Attributes&, std::span<const Shape>)> meaning = {};
   Says<Term()> gradient_from_result = {};
@@ -213,12 +213,12 @@ OpSpec define_op(OpDefinition<Attributes> d) {
   spec.role = d.role;
   spec.index_inputs = d.index_inputs;
   spec.row_sparse_operand = d.row_sparse_operand;
-  spec.product_operand = d.product_operand;
+  spec.matmul_operand = d.matmul_operand;
   spec.pace = d.pace;
-  spec.backward_again = d.backward_again;
-  spec.keeps_mask = d.keeps_mask;
+  spec.backward_recompute = d.backward_recompute;
+  spec.saves_mask = d.saves_mask;
   spec.gradient_from_result = d.gradient_from_result;
-  spec.attributes = field_values(Attributes{});
+  spec.attributes = list_field_values(Attributes{});
   spec.attributes_type = &kAttributesType<Attributes>;
   spec.parse = [name = d.name](const AttributeList& list) {
     return parse_attributes<Attributes>(name, list);

@@ -250,7 +250,7 @@ TEST(EveryOperator, ErrorsSayWhatDoesNotFit) {
   };
   for (const auto& c : cases) {
     try {
-      signature(make(c.use), c.use.inputs);
+      get_signature(make(c.use), c.use.inputs);
       ADD_FAILURE() << text_of(c.use) << " was accepted";
     } catch (const UserError& e) {
       EXPECT_EQ(std::string_view(e.what()), c.what) << text_of(c.use);

@@ -27,10 +27,10 @@ Values run(const std::string& op, const std::vector<std::string>& attributes,
     use.inputs.push_back(in.shape);
     dense.emplace_back(in.shape, in.values);
   }
-  const auto& s = signature(make(use), use.inputs);
+  const auto& s = get_signature(make(use), use.inputs);
   std::vector<term::Operand<double>> operands;
   for (const auto& d : dense) operands.emplace_back(d);
-  return term::Evaluation<double>(s.meaning, whole_ranges(s.map), operands)
+  return term::Evaluation<double>(s.meaning, make_full_ranges(s.map), operands)
       .forward(s.map.output)
       .data;
 }
@@ -272,7 +272,9 @@ TEST(Values, DropoutKeepsAShareAndScalesIt) {
 // --- Costs that are not the meaning's ----------------------------------------------------------
 
 TEST(Cost, StatedWhereTheMeaningCountsWrongly) {
-  const auto flops = [](const Use& use) { return signature(make(use), use.inputs).flops.value; };
+  const auto flops = [](const Use& use) {
+    return get_signature(make(use), use.inputs).flops.value;
+  };
   const std::vector<Shape> qkv = {{2, 4, 8, 16}, {2, 2, 8, 16}, {2, 2, 8, 16}};
   const double scores = 2 * 4 * 8 * 8;
   EXPECT_DOUBLE_EQ(flops({"attention", {}, qkv}), scores * (2 * 32 + 5));
@@ -321,7 +323,7 @@ TEST(Constants, Elements) {
   for (const auto& c : cases) {
     Values out;
     for (std::int64_t i = 0; i < c.constant.shape.sizes.count(); ++i) {
-      out.push_back(constant_element(c.constant, i));
+      out.push_back(compute_constant_element(c.constant, i));
     }
     EXPECT_EQ(out, c.out) << fields_text(c.constant);
   }

@@ -360,8 +360,8 @@ TEST(Operators, IndexTextShapeAndLegalPartitionings) {
     SCOPED_TRACE(text_of(row.use));
     const auto op = make(row.use);
     EXPECT_EQ(op.spec().index_text(op.raw(), row.use.inputs), row.index);
-    const auto& s = signature(op, row.use.inputs);
-    EXPECT_EQ(to_text(term::shape_of(s.map.output)), row.result);
+    const auto& s = get_signature(op, row.use.inputs);
+    EXPECT_EQ(to_text(term::to_shape(s.map.output)), row.result);
     EXPECT_EQ(uses_text(s), row.uses);
   }
 }

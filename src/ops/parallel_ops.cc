@@ -29,8 +29,9 @@ void check_degree(const MicroBatches& a) { check_degree("count", a.count); }
 void check_degree(const auto& a) { check_degree("degree", a.degree); }
 
 template <class Attributes>
-OpDefinition<Attributes> parallel(const std::string& name, const std::string& doc,
-                                  ParallelShape (*change)(const Attributes&, ParallelShape)) {
+OpDefinition<Attributes> define_parallel(const std::string& name, const std::string& doc,
+                                         ParallelShape (*change)(const Attributes&,
+                                                                 ParallelShape)) {
   return {
       .name = name,
       .doc = doc,
@@ -57,12 +58,12 @@ void check_dim(const DimDegree& a, const ParallelShape& shape) {
 ParallelShape partition(const DimDegree& a, ParallelShape shape) {
   check_dim(a, shape);
   const auto d = static_cast<std::size_t>(a.dim);
-  const auto shard = shape.shard()[d];
+  const auto shard = shape.shard_shape()[d];
   if (shard % a.degree != 0) {
     throw UserError("graph", "",
                     fmt::format("dim {} has {} elements per shard, which degree {} does not divide",
                                 a.dim, shard, a.degree),
-                    nearest_degree_hint(shard, a.degree));
+                    make_nearest_degree_hint(shard, a.degree));
   }
   shape.degrees[d] *= a.degree;
   return shape;
@@ -86,7 +87,7 @@ ParallelShape replicate(const Degree& a, ParallelShape shape) {
 }
 
 // Returns `count` / `degree`, the number of replicas or partial sums that remain.
-std::int64_t remove(std::int64_t count, std::int64_t degree, std::string_view what) {
+std::int64_t divide_count(std::int64_t count, std::int64_t degree, std::string_view what) {
   if (count % degree == 0) return count / degree;
   throw UserError(
       "graph", "",
@@ -94,13 +95,13 @@ std::int64_t remove(std::int64_t count, std::int64_t degree, std::string_view wh
 }
 
 ParallelShape reduce(const Degree& a, ParallelShape shape) {
-  shape.partial = remove(shape.partial, a.degree, "partial sums");
+  shape.partial = divide_count(shape.partial, a.degree, "partial sums");
   if (shape.partial == 1) shape.monoid = Monoid::kSum;
   return shape;
 }
 
 ParallelShape unreplicate(const Degree& a, ParallelShape shape) {
-  shape.replicas = remove(shape.replicas, a.degree, "replicas");
+  shape.replicas = divide_count(shape.replicas, a.degree, "replicas");
   return shape;
 }
 
@@ -116,21 +117,22 @@ ParallelShape send(const NoAttributes& /*none*/, ParallelShape shape) { return s
 
 }  // namespace
 
-const OpSpec kBatch =
-    define_op(parallel<MicroBatches>("batch", "combines `count` micro-batches along `dim`", batch));
-const OpSpec kPipeline = define_op(parallel<MicroBatches>(
+const OpSpec kBatch = define_op(
+    define_parallel<MicroBatches>("batch", "combines `count` micro-batches along `dim`", batch));
+const OpSpec kPipeline = define_op(define_parallel<MicroBatches>(
     "pipeline", "splits along `dim` into `count` micro-batches, processed one after another",
     pipeline));
-const OpSpec kPartition = define_op(parallel<DimDegree>(
+const OpSpec kPartition = define_op(define_parallel<DimDegree>(
     "partition", "splits every shard into `degree` shards along `dim`", partition));
-const OpSpec kCombine = define_op(
-    parallel<DimDegree>("combine", "combines `degree` neighbouring shards along `dim`", combine));
+const OpSpec kCombine = define_op(define_parallel<DimDegree>(
+    "combine", "combines `degree` neighbouring shards along `dim`", combine));
 const OpSpec kReplicate =
-    define_op(parallel<Degree>("replicate", "replicates on `degree` devices", replicate));
-const OpSpec kReduce = define_op(parallel<Degree>("reduce", "sums `degree` partial sums", reduce));
+    define_op(define_parallel<Degree>("replicate", "replicates on `degree` devices", replicate));
+const OpSpec kReduce =
+    define_op(define_parallel<Degree>("reduce", "sums `degree` partial sums", reduce));
 const OpSpec kSend =
-    define_op(parallel<NoAttributes>("send", "moves the shards to other devices", send));
-const OpSpec kUnreplicate =
-    define_op(parallel<Degree>("unreplicate", "keeps the first of `degree` replicas", unreplicate));
+    define_op(define_parallel<NoAttributes>("send", "moves the shards to other devices", send));
+const OpSpec kUnreplicate = define_op(
+    define_parallel<Degree>("unreplicate", "keeps the first of `degree` replicas", unreplicate));
 
 }  // namespace tandem::ops

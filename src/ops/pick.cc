@@ -11,7 +11,7 @@ const OpSpec kPick = define_op<NoAttributes>({
     .index_inputs = 0b10,
     .meaning =
         [](const auto&, std::span<const Shape>) {
-          const auto hit = term::equal(term::input(1), term::index_of("v"));
+          const auto hit = term::equal(term::input(1), term::index_along("v"));
           return term::sum("v", hit * term::input(0));
         },
     // The kernel reads one element of each row.
@@ -19,8 +19,8 @@ const OpSpec kPick = define_op<NoAttributes>({
                 std::span<const Shape> in) { return Flops{static_cast<double>(in[1].count())}; },
     .bytes =
         [](const auto&, std::span<const TensorType> in) {
-          const auto rows = static_cast<double>(in[1].shape.shard().count());
-          return in[1].shard_bytes() + 2 * rows * size_of(in[0].dtype);
+          const auto rows = static_cast<double>(in[1].shape.shard_shape().count());
+          return in[1].shard_bytes() + 2 * rows * get_element_size(in[0].dtype);
         },
 });
 

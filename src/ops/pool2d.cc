@@ -11,8 +11,8 @@ namespace {
 using term::constant;
 using term::input;
 
-std::array<Windows, 2> pool_windows(const Pool2d& a, const Shape& x) {
-  const auto out = windows_of(
+std::array<Windows, 2> make_pool_windows(const Pool2d& a, const Shape& x) {
+  const auto out = make_windows(
       {.image = x, .kernel = a.kernel, .stride = a.stride, .padding = a.padding, .ceil = a.ceil});
   for (const auto& w : out) {
     // With smaller padding, every window contains an element of the image.
@@ -27,15 +27,15 @@ std::array<Windows, 2> pool_windows(const Pool2d& a, const Shape& x) {
 std::string pool_index(const Pool2d& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   check_rank(in, 0, 4, 4);
-  const auto [rows, columns] = pool_windows(a, in[0]);
+  const auto [rows, columns] = make_pool_windows(a, in[0]);
   if (!rows.fits() || !columns.fits()) return {};
-  return fmt::format("b c {} {} -> b c y:{} x:{} | r:{} s:{}", rows.read("y", "r"),
-                     columns.read("x", "s"), rows.count, columns.count, rows.kernel,
+  return fmt::format("b c {} {} -> b c y:{} x:{} | r:{} s:{}", rows.format_index("y", "r"),
+                     columns.format_index("x", "s"), rows.count, columns.count, rows.kernel,
                      columns.kernel);
 }
 
-OpSpec pool(const std::string& name, const std::string& doc, const std::string& onnx,
-            Term (*meaning)(const Pool2d&, std::span<const Shape>)) {
+OpSpec define_pool(const std::string& name, const std::string& doc, const std::string& onnx,
+                   Term (*meaning)(const Pool2d&, std::span<const Shape>)) {
   return define_op<Pool2d>({
       .name = name,
       .doc = doc,
@@ -49,31 +49,33 @@ OpSpec pool(const std::string& name, const std::string& doc, const std::string& 
 
 // Returns a term that is 1 if the element of the window is in the image or its padding, and 0
 // beyond.
-Term in_padding(const Windows& w, const std::string& window, const std::string& element) {
+Term make_padding_mask(const Windows& w, const std::string& window, const std::string& element) {
   if (!w.overhangs()) return constant(1);
-  const auto at =
-      constant(static_cast<double>(w.stride)) * term::index_of(window) + term::index_of(element);
+  const auto at = constant(static_cast<double>(w.stride)) * term::index_along(window) +
+                  term::index_along(element);
   return term::less(at, constant(static_cast<double>(w.image + w.before + w.after)));
 }
 
 Term average(const Pool2d& a, std::span<const Shape> in) {
   const auto total = term::sum("r s", input(0));
   if (!a.count_padding) return total / term::sum("r s", term::inside(0));
-  const auto [rows, columns] = pool_windows(a, in[0]);
+  const auto [rows, columns] = make_pool_windows(a, in[0]);
   if (!rows.overhangs() && !columns.overhangs()) return total / term::extent("r s");
-  return total / term::sum("r s", in_padding(rows, "y", "r") * in_padding(columns, "x", "s"));
+  return total /
+         term::sum("r s", make_padding_mask(rows, "y", "r") * make_padding_mask(columns, "x", "s"));
 }
 
 }  // namespace
 
-const OpSpec kAvgPool2d =
-    pool("avg_pool2d", "average of each window; padding counts as zeros unless count_padding=false",
-         "AveragePool", average);
+const OpSpec kAvgPool2d = define_pool(
+    "avg_pool2d", "average of each window; padding counts as zeros unless count_padding=false",
+    "AveragePool", average);
 
-const OpSpec kMaxPool2d = pool("max_pool2d", "maximum of each window; padding does not count",
-                               "MaxPool", [](const Pool2d&, std::span<const Shape>) {
-                                 return term::pick_max("r s", input(0), term::inside(0));
-                               });
+const OpSpec kMaxPool2d =
+    define_pool("max_pool2d", "maximum of each window; padding does not count", "MaxPool",
+                [](const Pool2d&, std::span<const Shape>) {
+                  return term::pick_max("r s", input(0), term::inside(0));
+                });
 
 const OpSpec kGlobalAvgPool = define_op<NoAttributes>({
     .name = "global_avg_pool",

@@ -13,12 +13,12 @@ namespace {
 struct Power {
   double exponent = 2;
   bool operator==(const Power&) const = default;
-  static constexpr auto fields = std::tuple{Field{"exponent", &Power::exponent}};
+  static constexpr auto fields = std::tuple{AttributeField{"exponent", &Power::exponent}};
 };
 
 constexpr double kMostFactors = 16;
 
-Term power(const Term& x, double exponent) {
+Term expand_power(const Term& x, double exponent) {
   const double whole = std::floor(exponent);
   const double rest = exponent - whole;
   if (exponent > kMostFactors || (rest != 0 && rest != 0.5)) {
@@ -31,7 +31,8 @@ Term power(const Term& x, double exponent) {
 
 Term meaning(const Power& a, std::span<const Shape>) {
   const auto x = term::input(0);
-  return a.exponent < 0 ? term::constant(1) / power(x, -a.exponent) : power(x, a.exponent);
+  return a.exponent < 0 ? term::constant(1) / expand_power(x, -a.exponent)
+                        : expand_power(x, a.exponent);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ const OpSpec& find_op(std::string_view name) {
   }
   std::vector<std::string> names;
   for (const auto* spec : all_ops()) names.push_back(spec->name);
-  const auto near = nearest(name, names);
+  const auto near = find_nearest(name, names);
   throw UserError(
       "graph", "", fmt::format("unknown operator '{}'", name),
       near.empty() ? "`tandem ops` lists the operators" : fmt::format("did you mean '{}'?", near));

@@ -12,14 +12,14 @@ namespace {
 
 // Returns the number of elements behind each boundary of a shape, from the last dimension on: [2,
 // 3, 4] -> {1, 4, 12, 24}.
-std::vector<std::int64_t> boundaries(const Shape& shape) {
+std::vector<std::int64_t> list_boundaries(const Shape& shape) {
   std::vector<std::int64_t> out = {1};
   for (std::size_t d = shape.rank(); d-- > 0;) out.push_back(out.back() * shape[d]);
   return out;
 }
 
 // A factor that both shapes share.
-struct Piece {
+struct ReshapePiece {
   std::string name;
   std::int64_t size = 1;
   std::int64_t behind = 1;  // number of elements behind the piece
@@ -27,13 +27,13 @@ struct Piece {
 
 // Returns the pieces of both shapes, the major one first. Returns nullopt in a trial if they do not
 // fit.
-std::optional<std::vector<Piece>> common_pieces(const Shape& from, const Shape& to) {
-  auto cuts = boundaries(from);
-  const auto others = boundaries(to);
+std::optional<std::vector<ReshapePiece>> find_common_pieces(const Shape& from, const Shape& to) {
+  auto cuts = list_boundaries(from);
+  const auto others = list_boundaries(to);
   cuts.insert(cuts.end(), others.begin(), others.end());
   std::ranges::sort(cuts);
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::vector<Piece> out;
+  std::vector<ReshapePiece> out;
   for (std::size_t i = cuts.size() - 1; i > 0; --i) {
     if (cuts[i] % cuts[i - 1] != 0) {
       if (Trial::is_on()) return std::nullopt;
@@ -49,7 +49,8 @@ std::optional<std::vector<Piece>> common_pieces(const Shape& from, const Shape& 
 
 // Returns the index text of `shape`: "(a:2 b) c". With `with_sizes`, it includes the sizes that the
 // shape's dimensions do not determine.
-std::string dims_text(const Shape& shape, const std::vector<Piece>& pieces, bool with_sizes) {
+std::string format_dims(const Shape& shape, const std::vector<ReshapePiece>& pieces,
+                        bool with_sizes) {
   Names out;
   std::int64_t behind = shape.count();
   for (auto size : shape) {
@@ -71,14 +72,14 @@ std::string dims_text(const Shape& shape, const std::vector<Piece>& pieces, bool
 }
 
 std::string regroup(const Shape& from, const Shape& to) {
-  const auto pieces = common_pieces(from, to);
+  const auto pieces = find_common_pieces(from, to);
   if (!pieces) return {};
-  return fmt::format("{} -> {}", dims_text(from, *pieces, true), dims_text(to, *pieces, false));
+  return fmt::format("{} -> {}", format_dims(from, *pieces, true), format_dims(to, *pieces, false));
 }
 
 // Returns `sizes` with a -1 replaced by the remaining size of `from`. Returns nullopt in a trial if
 // that does not fit.
-std::optional<Shape> wanted_shape(const Sizes& sizes, const Shape& from) {
+std::optional<Shape> resolve_shape(const Sizes& sizes, const Shape& from) {
   const auto count = from.count();
   const auto bad = [&](const std::string& why) {
     reject(fmt::format("shape {} {}", tandem::attribute_text(sizes), why));
@@ -106,7 +107,7 @@ std::optional<Shape> wanted_shape(const Sizes& sizes, const Shape& from) {
 
 std::string flatten_index(const Flatten& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
-  check_between("axis", a.axis, 0, static_cast<std::int64_t>(in[0].rank()));
+  check_range("axis", a.axis, 0, static_cast<std::int64_t>(in[0].rank()));
   Shape to = {1, 1};
   for (std::size_t d = 0; d < in[0].rank(); ++d) {
     to[static_cast<std::int64_t>(d) < a.axis ? 0 : 1] *= in[0][d];
@@ -125,7 +126,7 @@ const OpSpec kReshape = define_op<Reshape>({
     .index_text =
         [](const Reshape& a, std::span<const Shape> in) {
           check_inputs(in, 1, 1);
-          const auto to = wanted_shape(a.shape, in[0]);
+          const auto to = resolve_shape(a.shape, in[0]);
           return to ? regroup(in[0], *to) : std::string();
         },
     .meaning = [](const auto&, std::span<const Shape>) { return term::input(0); },

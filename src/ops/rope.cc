@@ -25,11 +25,11 @@ std::string index_text(const Rope& a, std::span<const Shape> in) {
 Term meaning(const Rope& a, std::span<const Shape> in) {
   const auto half = in[0][in[0].rank() - 1] / 2;
   const auto rate = term::constant(-std::log(a.base) / static_cast<double>(half));
-  const auto row = term::index_of("s");
+  const auto row = term::index_along("s");
   const auto position = a.first == 0 ? row : row + term::constant(static_cast<double>(a.first));
-  const auto angle = position * term::exp(rate * term::index_of("i"));
+  const auto angle = position * term::exp(rate * term::index_along("i"));
   const auto other = term::input_at(0, fmt::format("... s i-{}two+{}", half, half));
-  const auto sign = term::constant(2) * term::index_of("two") - term::constant(1);
+  const auto sign = term::constant(2) * term::index_along("two") - term::constant(1);
   return term::input(0) * term::apply(term::Function::kCos, angle) +
          sign * other * term::apply(term::Function::kSin, angle);
 }

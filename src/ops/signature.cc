@@ -16,25 +16,25 @@ namespace {
 // factors cannot have one.
 bool is_carried(const IndexMap& map, FactorId f) {
   for (std::size_t i = 0; i < map.inputs.size(); ++i) {
-    if (map.input_dim(i, f) >= 0) return true;
+    if (map.find_input_dim(i, f) >= 0) return true;
   }
   return false;
 }
 
 bool is_read_in_windows(const IndexMap& map, FactorId f) {
   for (std::size_t i = 0; i < map.inputs.size(); ++i) {
-    const int d = map.input_dim(i, f);
+    const int d = map.find_input_dim(i, f);
     if (d >= 0 && !map.inputs[i][static_cast<std::size_t>(d)].exact) return true;
   }
   return false;
 }
 
-FactorUse use_of(const IndexMap& map, const term::BoundTerm& meaning, FactorId f) {
+FactorUse classify_factor(const IndexMap& map, const term::BoundTerm& meaning, FactorId f) {
   if (map.factors[f].whole || !is_carried(map, f)) return FactorUse::kWhole;
-  if (map.output_dim(f) >= 0) {
+  if (map.find_output_dim(f) >= 0) {
     return is_read_in_windows(map, f) ? FactorUse::kWindowed : FactorUse::kParallel;
   }
-  return term::sums_in_parts(meaning, f) || term::maximum_in_parts(meaning, f)
+  return term::can_shard_sum(meaning, f) || term::can_shard_maximum(meaning, f)
              ? FactorUse::kReducing
              : FactorUse::kWhole;
 }
@@ -42,7 +42,7 @@ FactorUse use_of(const IndexMap& map, const term::BoundTerm& meaning, FactorId f
 // Returns the minimal sets of operands in which the operator is jointly linear: first single
 // operands, then larger sets. For more than four operands it tries only single ones and all of
 // them, since concat may have hundreds.
-std::vector<InputMask> partial_inputs(const term::BoundTerm& meaning, std::size_t inputs) {
+std::vector<InputMask> find_partial_inputs(const term::BoundTerm& meaning, std::size_t inputs) {
   std::vector<InputMask> candidates;
   if (inputs <= 4) {
     for (InputMask mask = 1; mask < (InputMask{1} << inputs); ++mask) candidates.push_back(mask);
@@ -59,7 +59,7 @@ std::vector<InputMask> partial_inputs(const term::BoundTerm& meaning, std::size_
   return out;
 }
 
-term::FactorMask factors_of(const term::Dims& dims) {
+term::FactorMask collect_factors(const term::Dims& dims) {
   term::FactorMask out = 0;
   for (const auto& dim : dims) {
     for (const auto& part : dim.at.parts) out |= term::bit(part.factor);
@@ -69,15 +69,15 @@ term::FactorMask factors_of(const term::Dims& dims) {
 
 // Returns the contraction of the two operands that have factors which the output lacks. Returns
 // nullopt if there are not two of them, or if the output lacks rows or columns.
-std::optional<Contraction> contraction_of(const IndexMap& map) {
-  const auto output = factors_of(map.output);
+std::optional<Contraction> find_contraction(const IndexMap& map) {
+  const auto output = collect_factors(map.output);
   std::vector<std::size_t> multiplied;
   for (std::size_t i = 0; i < map.inputs.size(); ++i) {
-    if ((factors_of(map.inputs[i]) & ~output) != 0) multiplied.push_back(i);
+    if ((collect_factors(map.inputs[i]) & ~output) != 0) multiplied.push_back(i);
   }
   if (multiplied.size() != 2) return std::nullopt;
-  const auto lhs = factors_of(map.inputs[multiplied[0]]);
-  const auto rhs = factors_of(map.inputs[multiplied[1]]);
+  const auto lhs = collect_factors(map.inputs[multiplied[0]]);
+  const auto rhs = collect_factors(map.inputs[multiplied[1]]);
   const Contraction out{.lhs = multiplied[0],
                         .rhs = multiplied[1],
                         .rows = output & lhs & ~rhs,
@@ -87,7 +87,7 @@ std::optional<Contraction> contraction_of(const IndexMap& map) {
   return out.rows != 0 && out.columns != 0 ? std::optional(out) : std::nullopt;
 }
 
-bool is_at(const term::Affine& a, const term::Affine& b) {
+bool is_same_index(const term::Affine& a, const term::Affine& b) {
   return a.constant == b.constant &&
          std::ranges::equal(a.parts, b.parts, [](const auto& x, const auto& y) {
            return x.factor == y.factor && x.coefficient == y.coefficient;
@@ -95,7 +95,7 @@ bool is_at(const term::Affine& a, const term::Affine& b) {
 }
 
 bool reads_at(const std::vector<term::Affine>& at, const term::Dims& dims) {
-  return std::ranges::equal(at, dims, is_at, {}, &term::Dim::at);
+  return std::ranges::equal(at, dims, is_same_index, {}, &term::Dim::at);
 }
 
 bool is_elementwise(const IndexMap& map, const term::BoundTerm& meaning) {
@@ -104,10 +104,10 @@ bool is_elementwise(const IndexMap& map, const term::BoundTerm& meaning) {
     return node.kind == Kind::kSum || node.kind == Kind::kMax ||
            (node.kind == Kind::kInput && !reads_at(node.at, map.inputs[node.input]));
   });
-  const auto size = term::shape_of(map.output).count();
+  const auto size = term::to_shape(map.output).count();
   return !sums && std::ranges::all_of(map.inputs, [&](const term::Dims& dims) {
-    return term::shape_of(dims).count() < size ||
-           std::ranges::equal(dims, map.output, is_at, &term::Dim::at, &term::Dim::at);
+    return term::to_shape(dims).count() < size ||
+           std::ranges::equal(dims, map.output, is_same_index, &term::Dim::at, &term::Dim::at);
   });
 }
 
@@ -124,15 +124,15 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
   CHECK(op.role() == Role::kCompute, op.name());
   Signature out;
   out.map = term::resolve_index(op.spec().index_text(op.raw(), inputs), inputs);
-  check_count(term::shape_of(out.map.output));
+  check_count(term::to_shape(out.map.output));
   out.meaning = term::bind(op.spec().meaning(op.raw(), inputs), out.map);
   for (FactorId f = 0; f < out.map.factors.size(); ++f) {
-    out.use.push_back(use_of(out.map, out.meaning, f));
-    if (term::maximum_in_parts(out.meaning, f)) out.monoid = Monoid::kMax;
+    out.use.push_back(classify_factor(out.map, out.meaning, f));
+    if (term::can_shard_maximum(out.meaning, f)) out.monoid = Monoid::kMax;
   }
-  out.backward_reads = term::backward_reads(out.meaning);
-  out.added_inputs = term::added_inputs(out.meaning);
-  if (!op.spec().flops(op.raw(), inputs)) out.contraction = contraction_of(out.map);
+  out.backward_reads = term::find_saved_inputs(out.meaning);
+  out.added_inputs = term::find_added_inputs(out.meaning);
+  if (!op.spec().flops(op.raw(), inputs)) out.contraction = find_contraction(out.map);
   out.elementwise = is_elementwise(out.map, out.meaning);
   // If an operator's file defines no gradient, the function holds an empty `Says`.
   const auto& from_result = op.spec().gradient_from_result;
@@ -144,13 +144,13 @@ Signature make_signature(const Op& op, std::span<const Shape> inputs) {
     map.output = out.map.inputs[0];
     out.gradient_from_result = term::bind(from_result(), map);
   }
-  out.partial_inputs = partial_inputs(out.meaning, inputs.size());
+  out.partial_inputs = find_partial_inputs(out.meaning, inputs.size());
   out.flops =
       op.spec().flops(op.raw(), inputs).value_or(term::count_operations(out.meaning, out.map));
   return out;
 }
 
-struct Key {
+struct SignatureKey {
   Op op;
   std::vector<Shape> inputs;
 };
@@ -159,7 +159,7 @@ struct KeyView {
   const Op& op;
   std::span<const Shape> inputs;
   KeyView(const Op& o, std::span<const Shape> i) : op(o), inputs(i) {}
-  KeyView(const Key& key)
+  KeyView(const SignatureKey& key)
       : op(key.op), inputs(key.inputs) {}  // NOLINT(google-explicit-constructor)
 };
 
@@ -170,7 +170,7 @@ struct KeyEqual {
   }
 };
 
-struct KeyHash {
+struct SignatureKeyHash {
   using is_transparent = void;
   std::size_t operator()(const KeyView& key) const {
     Hash h = key.op.hash();
@@ -184,16 +184,18 @@ struct KeyHash {
 
 }  // namespace
 
-const Signature& signature(const Op& op, std::span<const Shape> inputs) {
+const Signature& get_signature(const Op& op, std::span<const Shape> inputs) {
   static std::mutex mutex;
-  static std::unordered_map<Key, std::unique_ptr<const Signature>, KeyHash, KeyEqual> table;
+  static std::unordered_map<SignatureKey, std::unique_ptr<const Signature>, SignatureKeyHash,
+                            KeyEqual>
+      table;
   {
     const std::scoped_lock lock(mutex);
     if (const auto at = table.find(KeyView(op, inputs)); at != table.end()) return *at->second;
   }
   auto made = std::make_unique<const Signature>(make_signature(op, inputs));
   const std::scoped_lock lock(mutex);
-  Key key{op, {inputs.begin(), inputs.end()}};
+  SignatureKey key{op, {inputs.begin(), inputs.end()}};
   return *table.try_emplace(std::move(key), std::move(made)).first->second;
 }
 

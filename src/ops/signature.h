@@ -10,7 +10,7 @@
 #include "ops/op.h"
 #include "term/bound_term.h"
 #include "term/index_map.h"
-#include "term/structure.h"
+#include "term/term_analysis.h"
 
 namespace tandem::ops {
 
@@ -58,6 +58,6 @@ struct Signature {
 // Returns the signature of the compute operator `op` for operands of these sizes. Throws UserError
 // without a location if the operands do not fit. The signature is computed once for each operator
 // and operand sizes, and cached. Thread-safe.
-const Signature& signature(const Op& op, std::span<const Shape> inputs);
+const Signature& get_signature(const Op& op, std::span<const Shape> inputs);
 
 }  // namespace tandem::ops

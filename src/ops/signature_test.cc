@@ -68,7 +68,7 @@ TEST(Signature, FactorUsesAndPartialInputs) {
       {{"softmax", {}, {{2, 4}}}, "d0:parallel c:whole |"},
   };
   for (const auto& c : cases) {
-    EXPECT_EQ(describe(signature(make(c.example), c.example.inputs)), c.signature)
+    EXPECT_EQ(describe(get_signature(make(c.example), c.example.inputs)), c.signature)
         << name_of(c.example);
   }
 }
@@ -106,7 +106,7 @@ bool is_linear_whenever_tried(const Example& e, InputMask set, std::mt19937_64& 
 TEST(Signature, LinearityClaimsHoldInTheField) {
   std::mt19937_64 random(3);
   for (const auto& e : examples()) {
-    const auto& s = signature(make(e), e.inputs);
+    const auto& s = get_signature(make(e), e.inputs);
     InputMask covered = 0;
     for (const auto set : s.partial_inputs) {
       covered |= set;
@@ -130,9 +130,9 @@ TEST(Signature, LinearityClaimsHoldInTheField) {
 TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
   std::mt19937_64 random(6);
   for (const auto& e : examples()) {
-    const auto& s = signature(make(e), e.inputs);
+    const auto& s = get_signature(make(e), e.inputs);
     const auto in = random_inputs<Field>(e, random);
-    Dense<Field> seed(term::shape_of(s.map.output));
+    Dense<Field> seed(term::to_shape(s.map.output));
     for (auto& v : seed.data) v = Field(random());
     const auto gradients = [&](const std::vector<Dense<Field>>& at, InputMask wanted) {
       std::vector<Dense<Field>> grads;
@@ -141,7 +141,7 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
       for (std::size_t i = 0; i < grads.size(); ++i) {
         into.push_back((wanted >> i & 1U) != 0 ? &grads[i] : nullptr);
       }
-      Evaluation<Field>(s.meaning, whole_ranges(s.map), operands(at))
+      Evaluation<Field>(s.meaning, make_full_ranges(s.map), operands(at))
           .backward(s.map.output, seed, into);
       return grads;
     };
@@ -152,7 +152,7 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
     // If only the order of values matters, one change may have no effect, so the test tries
     // several.
     for (const auto wanted : masks) {
-      const auto reads = term::backward_reads(s.meaning, wanted);
+      const auto reads = term::find_saved_inputs(s.meaning, wanted);
       for (std::size_t i = 0; i < in.size(); ++i) {
         bool matters = false;
         for (int trial = 0; trial < 10 && !matters; ++trial) {
@@ -173,17 +173,17 @@ TEST(Signature, GradientsFromResultsAreThoseFromOperands) {
   std::mt19937_64 random(7);
   int found = 0;
   for (const auto& e : examples()) {
-    const auto& s = signature(make(e), e.inputs);
+    const auto& s = get_signature(make(e), e.inputs);
     if (!s.gradient_from_result) continue;
     ++found;
     const auto in = random_inputs<Field>(e, random);
-    Dense<Field> seed(term::shape_of(s.map.output));
+    Dense<Field> seed(term::to_shape(s.map.output));
     for (auto& v : seed.data) v = Field(random());
     Dense<Field> expected(e.inputs[0]);
-    Evaluation<Field>(s.meaning, whole_ranges(s.map), operands(in))
+    Evaluation<Field>(s.meaning, make_full_ranges(s.map), operands(in))
         .backward(s.map.output, seed, {&expected});
     const std::vector<Dense<Field>> read = {forward(e, in), seed};
-    EXPECT_EQ(Evaluation<Field>(*s.gradient_from_result, whole_ranges(s.map), operands(read))
+    EXPECT_EQ(Evaluation<Field>(*s.gradient_from_result, make_full_ranges(s.map), operands(read))
                   .forward(s.map.inputs[0]),
               expected)
         << name_of(e);
@@ -197,7 +197,7 @@ Dense<Field> block(const Dense<Field>& value, const term::Box& box) {
   std::size_t n = 0;
   for_each_index(box.size, [&](Shape at) {
     for (std::size_t d = 0; d < at.rank(); ++d) at[d] += box.offset[d];
-    out.data[n++] = value.data[static_cast<std::size_t>(flat_index(value.shape, at))];
+    out.data[n++] = value.data[static_cast<std::size_t>(compute_flat_index(value.shape, at))];
   });
   return out;
 }
@@ -214,15 +214,15 @@ bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<
   const auto whole = forward(e, in);
   const auto size = s.map.factors[f].size;
   const auto parts = smallest_divisor(size);
-  const bool shows = s.map.output_dim(f) >= 0;
+  const bool shows = s.map.find_output_dim(f) >= 0;
   Dense<Field> total;
   for (std::int64_t part = 0; part < parts; ++part) {
-    auto ranges = whole_ranges(s.map);
+    auto ranges = make_full_ranges(s.map);
     ranges[f] = {size / parts, size, part * (size / parts)};
     std::vector<Dense<Field>> blocks;
     std::vector<term::Box> boxes;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      boxes.push_back(term::box_of(s.map.inputs[i], ranges));
+      boxes.push_back(term::compute_box(s.map.inputs[i], ranges));
       blocks.push_back(block(in[i], boxes[i]));
     }
     std::vector<term::Operand<Field>> read;
@@ -230,7 +230,7 @@ bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<
       read.emplace_back(blocks[i], boxes[i].offset, in[i].shape);
     }
     const auto out = Evaluation<Field>(s.meaning, ranges, read).forward(s.map.output);
-    if (shows && out != block(whole, term::box_of(s.map.output, ranges))) return false;
+    if (shows && out != block(whole, term::compute_box(s.map.output, ranges))) return false;
     if (part == 0) total = out;
     for (std::size_t j = 0; part > 0 && j < total.data.size() && !shows; ++j) {
       auto& into = total.data[j];
@@ -287,7 +287,7 @@ bool is_read_elsewhere(const Signature& s, FactorId f) {
 TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
   std::mt19937_64 random(4);
   for (const auto& e : examples()) {
-    const auto& s = signature(make(e), e.inputs);
+    const auto& s = get_signature(make(e), e.inputs);
     const auto in = random_inputs<Field>(e, random);
     for (FactorId f = 0; f < s.use.size(); ++f) {
       if (s.map.factors[f].size == 1 || !stands_alone(s, f)) continue;
@@ -305,11 +305,11 @@ TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
   std::set<std::string> elementwise;
   std::set<std::string> adding;
   for (const auto& e : examples()) {
-    const auto& s = signature(make(e), e.inputs);
+    const auto& s = get_signature(make(e), e.inputs);
     if (!s.elementwise) continue;
     elementwise.insert(e.op);
     const auto in = random_inputs<Field>(e, random);
-    const auto size = term::shape_of(s.map.output);
+    const auto size = term::to_shape(s.map.output);
     Dense<Field> seed(size);
     for (auto& v : seed.data) v = Field(random());
     std::vector<Dense<Field>> grads;
@@ -322,7 +322,7 @@ TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
       for (auto& g : grads) std::ranges::fill(g.data, Field(0));
       std::vector<Dense<Field>*> wanted;
       for (auto& g : grads) wanted.push_back(&g);
-      Evaluation<Field>(s.meaning, whole_ranges(s.map), operands(in))
+      Evaluation<Field>(s.meaning, make_full_ranges(s.map), operands(in))
           .backward(s.map.output, *given, wanted);
       for (std::size_t i = 0; i < grads.size(); ++i) {
         if (e.inputs[i] != size) continue;
@@ -351,7 +351,7 @@ TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
 TEST(Signature, ContractionsCountThePointsOfAProduct) {
   std::set<std::string> products;
   for (const auto& e : examples()) {
-    const auto& s = signature(make(e), e.inputs);
+    const auto& s = get_signature(make(e), e.inputs);
     if (!s.contraction) continue;
     products.insert(e.op);
     const auto points = [&](term::FactorMask mask) {
@@ -363,7 +363,7 @@ TEST(Signature, ContractionsCountThePointsOfAProduct) {
     };
     const auto& c = *s.contraction;
     const double results = points(c.rows) * points(c.columns) * points(c.batch);
-    EXPECT_EQ(results, static_cast<double>(term::shape_of(s.map.output).count())) << name_of(e);
+    EXPECT_EQ(results, static_cast<double>(term::to_shape(s.map.output).count())) << name_of(e);
     EXPECT_LE(2 * results * points(c.depth), s.flops.value) << name_of(e);
   }
   for (const auto* op : {"linear", "matmul", "batch_matmul", "contract", "conv2d"}) {

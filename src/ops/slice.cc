@@ -11,7 +11,8 @@ namespace tandem::ops {
 namespace {
 
 // Returns the index text of `size` elements, the first at `begin` of the input: "a0 c+4 -> a0 c:8".
-std::string shifted(std::size_t axis, std::size_t rank, std::int64_t begin, std::int64_t size) {
+std::string format_shifted_index(std::size_t axis, std::size_t rank, std::int64_t begin,
+                                 std::int64_t size) {
   Names from;
   for (std::size_t d = 0; d < rank; ++d) from.push_back(fmt::format("a{}", d));
   Names to = from;
@@ -20,45 +21,45 @@ std::string shifted(std::size_t axis, std::size_t rank, std::int64_t begin, std:
   return fmt::format("{} -> {}", join(from, " "), join(to, " "));
 }
 
-std::string split_index(const Split& a, std::span<const Shape> in) {
+std::string split_index(const SplitAttributes& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
-  const auto axis = checked_axis(a.axis, in[0].rank());
+  const auto axis = normalize_axis(a.axis, in[0].rank());
   if (a.parts < 1 || in[0][axis] % a.parts != 0) {
-    return misfit([&] {
+    return report_misfit([&] {
       return fmt::format("dim {} is {}, which is not divisible into {} equal parts", axis,
                          in[0][axis], a.parts);
     });
   }
   check_attribute("part", a.part, 0, a.parts - 1);
   const auto size = in[0][axis] / a.parts;
-  return shifted(axis, in[0].rank(), a.part * size, size);
+  return format_shifted_index(axis, in[0].rank(), a.part * size, size);
 }
 
 std::string slice_index(const Slice& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
-  const auto axis = checked_axis(a.axis, in[0].rank());
+  const auto axis = normalize_axis(a.axis, in[0].rank());
   const auto all = in[0][axis];
   if (a.begin < 0 || a.size < 1 || a.begin > all || a.size > all - a.begin) {
-    return misfit([&] {
+    return report_misfit([&] {
       return fmt::format("dim {} is {}, too small for {} elements from {}", axis, all, a.size,
                          a.begin);
     });
   }
-  return shifted(axis, in[0].rank(), a.begin, a.size);
+  return format_shifted_index(axis, in[0].rank(), a.begin, a.size);
 }
 
 std::string pad_index(const Pad& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
-  const auto axis = checked_axis(a.axis, in[0].rank());
+  const auto axis = normalize_axis(a.axis, in[0].rank());
   check_attribute("before", a.before, 0, kLargestSize);
   check_attribute("after", a.after, 0, kLargestSize);
-  return shifted(axis, in[0].rank(), -a.before, a.before + in[0][axis] + a.after);
+  return format_shifted_index(axis, in[0].rank(), -a.before, a.before + in[0][axis] + a.after);
 }
 
 template <class Attributes>
-OpSpec shift(const std::string& name, const std::string& doc, const std::string& index,
-             const std::string& onnx,
-             std::string (*index_text)(const Attributes&, std::span<const Shape>)) {
+OpSpec define_shift(const std::string& name, const std::string& doc, const std::string& index,
+                    const std::string& onnx,
+                    std::string (*index_text)(const Attributes&, std::span<const Shape>)) {
   return define_op<Attributes>({
       .name = name,
       .doc = doc,
@@ -72,13 +73,14 @@ OpSpec shift(const std::string& name, const std::string& doc, const std::string&
 
 }  // namespace
 
-const OpSpec kPad = shift<Pad>("pad", "pads the input with `before` and `after` zeros along `axis`",
-                               "a c-1 -> a c", "Pad", pad_index);
+const OpSpec kPad =
+    define_shift<Pad>("pad", "pads the input with `before` and `after` zeros along `axis`",
+                      "a c-1 -> a c", "Pad", pad_index);
 const OpSpec kSlice =
-    shift<Slice>("slice", "out = `size` elements along `axis`, starting at `begin`", "a c+4 -> a c",
-                 "Slice", slice_index);
-const OpSpec kSplit =
-    shift<Split>("split", "out = part number `part` of `parts` equal parts along `axis`",
-                 "a c+4 -> a c", "Split", split_index);
+    define_shift<Slice>("slice", "out = `size` elements along `axis`, starting at `begin`",
+                        "a c+4 -> a c", "Slice", slice_index);
+const OpSpec kSplit = define_shift<SplitAttributes>(
+    "split", "out = part number `part` of `parts` equal parts along `axis`", "a c+4 -> a c",
+    "Split", split_index);
 
 }  // namespace tandem::ops

@@ -10,7 +10,7 @@ namespace {
 std::string index_text(const Softmax& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   const auto rank = in[0].rank();
-  const auto axis = checked_axis(a.axis, rank);
+  const auto axis = normalize_axis(a.axis, rank);
   if (a.causal) {
     if (rank < 2 || axis + 1 != rank) {
       reject(fmt::format("causal=true does not allow axis {} of a tensor of rank {}", a.axis, rank),
@@ -19,7 +19,7 @@ std::string index_text(const Softmax& a, std::span<const Shape> in) {
     return "... s !c -> ... s !c";
   }
   if (axis + 1 == rank) return "... !c -> ... !c";
-  auto dims = dim_names(rank);
+  auto dims = make_dim_names(rank);
   dims[axis] = "!c";
   return fmt::format("{} -> {}", join(dims, " "), join(dims, " "));
 }
@@ -30,7 +30,7 @@ Term meaning(const Softmax& a, std::span<const Shape>) {
     const auto e = term::exp(x - term::max_over("c", x));
     return e / term::sum("c", e);
   }
-  const auto seen = term::less(term::index_of("c"), term::index_of("s") + term::constant(1));
+  const auto seen = term::less(term::index_along("c"), term::index_along("s") + term::constant(1));
   // The exponent is masked too, because masked elements may exceed the maximum of the others.
   const auto e = seen * term::exp(seen * (x - term::max_over("c", x, seen)));
   return e / term::sum("c", e);

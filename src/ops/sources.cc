@@ -18,12 +18,12 @@ void check_degrees(const ParallelShape& shape) {
     if (shape.sizes[d] % shape.degrees[d] == 0) continue;
     reject(fmt::format("dim {} is {}, which degree {} does not divide", d, shape.sizes[d],
                        shape.degrees[d]),
-           nearest_degree_hint(shape.sizes[d], shape.degrees[d]));
+           make_nearest_degree_hint(shape.sizes[d], shape.degrees[d]));
   }
 }
 
 template <class Attributes>
-OpDefinition<Attributes> source(const std::string& name, const std::string& doc) {
+OpDefinition<Attributes> define_source(const std::string& name, const std::string& doc) {
   return {
       .name = name,
       .doc = doc,
@@ -37,14 +37,14 @@ OpDefinition<Attributes> source(const std::string& name, const std::string& doc)
   };
 }
 
-TensorType constant_type(const Constant& a, std::span<const TensorType>) {
+TensorType infer_constant_type(const Constant& a, std::span<const TensorType>) {
   check_degrees(a.shape);
   const auto rank = a.shape.rank();
   if (a.kind != "fill" && a.kind != "iota" && a.kind != "eye") {
     reject(fmt::format("unknown kind \"{}\" of constant", a.kind),
            "expected \"fill\", \"iota\" or \"eye\"");
   }
-  if (a.kind == "iota") checked_axis(a.axis, rank);
+  if (a.kind == "iota") normalize_axis(a.axis, rank);
   if (a.kind == "eye" && rank < 2) {
     reject(fmt::format("kind \"eye\" requires at least 2 dimensions, but has {}", rank));
   }
@@ -65,12 +65,12 @@ const OpSpec kConstant = define_op<Constant>({
     .index = "-> (given by the attribute `shape`)",
     .onnx = {"Constant", "ConstantOfShape", "EyeLike"},
     .role = Role::kSource,
-    .type = constant_type,
+    .type = infer_constant_type,
 });
 const OpSpec kInput =
-    define_op(source<Input>("input", "a tensor that the data set provides in every step"));
+    define_op(define_source<Input>("input", "a tensor that the data set provides in every step"));
 const OpSpec kWeight =
-    define_op(source<Weight>("weight", "a trained tensor, unless it is `frozen`"));
+    define_op(define_source<Weight>("weight", "a trained tensor, unless it is `frozen`"));
 
 Op with_shape(const Op& source, const ParallelShape& shape) {
   const auto changed = [&](auto attributes) {
@@ -82,7 +82,7 @@ Op with_shape(const Op& source, const ParallelShape& shape) {
   return source.is(kWeight) ? changed(source.get<Weight>()) : changed(source.get<Input>());
 }
 
-double constant_element(const Constant& a, std::int64_t index) {
+double compute_constant_element(const Constant& a, std::int64_t index) {
   if (a.kind == "fill") return a.value;
   const Shape& sizes = a.shape.sizes;
   const auto rank = sizes.rank();
@@ -90,7 +90,7 @@ double constant_element(const Constant& a, std::int64_t index) {
     const auto columns = sizes[rank - 1];
     return index / columns % sizes[rank - 2] == index % columns ? a.value : 0;
   }
-  const auto axis = checked_axis(a.axis, rank);
+  const auto axis = normalize_axis(a.axis, rank);
   std::int64_t behind = 1;
   for (std::size_t d = axis + 1; d < rank; ++d) behind *= sizes[d];
   return a.value * static_cast<double>(index / behind % sizes[axis]);

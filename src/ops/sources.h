@@ -12,6 +12,6 @@ namespace tandem::ops {
 Op with_shape(const Op& source, const ParallelShape& shape);
 
 // Returns the element of the constant `a` at the global row-major index `index`.
-double constant_element(const Constant& a, std::int64_t index);
+double compute_constant_element(const Constant& a, std::int64_t index);
 
 }  // namespace tandem::ops

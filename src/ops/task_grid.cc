@@ -35,19 +35,19 @@ void for_each_lacking(const Signature& s, const Dims& dims, Visit&& visit) {
   }
 }
 
-std::int64_t degree_of(const TaskGrid& grid, const term::Dim& dim) {
+std::int64_t compute_degree(const TaskGrid& grid, const term::Dim& dim) {
   std::int64_t degree = 1;
   for (auto f : dim.carriers) degree *= grid.degrees[f];
   return degree;
 }
 
-ParallelShape shape_of(const TaskGrid& grid, const Dims& dims) {
-  ParallelShape out(term::shape_of(dims));
-  for (std::size_t d = 0; d < dims.size(); ++d) out.degrees[d] = degree_of(grid, dims[d]);
+ParallelShape compute_shape(const TaskGrid& grid, const Dims& dims) {
+  ParallelShape out(term::to_shape(dims));
+  for (std::size_t d = 0; d < dims.size(); ++d) out.degrees[d] = compute_degree(grid, dims[d]);
   return out;
 }
 
-Shape coordinates(const TaskGrid& grid, const Dims& dims, const TaskPosition& at) {
+Shape compute_coordinates(const TaskGrid& grid, const Dims& dims, const TaskPosition& at) {
   Shape out;
   for (const auto& dim : dims) {
     MixedRadix coordinate;
@@ -57,13 +57,13 @@ Shape coordinates(const TaskGrid& grid, const Dims& dims, const TaskPosition& at
   return out;
 }
 
-std::int64_t lacking_degree(const Signature& s, const TaskGrid& grid, const Dims& dims) {
+std::int64_t compute_lacking_degree(const Signature& s, const TaskGrid& grid, const Dims& dims) {
   std::int64_t n = 1;
   for_each_lacking(s, dims, [&](FactorId f) { n *= grid.degrees[f]; });
   return n;
 }
 
-std::string names_of(const Signature& s, const term::Dim& dim) {
+std::string join_factor_names(const Signature& s, const term::Dim& dim) {
   std::vector<std::string> out;
   for (auto f : dim.carriers) out.push_back(s.map.factors[f].name);
   return join(out, " ");
@@ -98,33 +98,33 @@ class DegreeReader {
       const auto size = dim.exact ? s_.map.factors[f].size : left;
       const auto take = size % left == 0 ? left : size;
       if (left % take != 0) break;
-      if (!agree(f, take, input)) return false;
+      if (!set_or_check_degree(f, take, input)) return false;
       left /= take;
     }
     if (left == 1) return true;
     if (dim.carriers.empty()) {
-      return misfit(
+      return report_misfit(
           [&] {
             return fmt::format("dim {} of input {} must not be sharded, but has degree {}", d,
                                input, degree);
           },
           "insert a combine before it");
     }
-    return misfit(
+    return report_misfit(
         [&] {
           return fmt::format(
               "dim {} of input {} has degree {}, which does not fit its factors ({})", d, input,
-              degree, names_of(s_, dim));
+              degree, join_factor_names(s_, dim));
         },
         "the degree must use up one factor before it divides the next");
   }
 
-  bool agree(FactorId f, std::int64_t degree, std::size_t input) {
+  bool set_or_check_degree(FactorId f, std::int64_t degree, std::size_t input) {
     if (degrees_[f] == 0) {
       degrees_[f] = degree;
       seen_[f] = input;
     } else if (degrees_[f] != degree) {
-      return misfit([&] {
+      return report_misfit([&] {
         return fmt::format("factor '{}' has degree {} in input {}, but {} in input {}",
                            s_.map.factors[f].name, degrees_[f], seen_[f], degree, input);
       });
@@ -138,11 +138,12 @@ class DegreeReader {
       const auto& factor = s_.map.factors[f];
       tasks *= static_cast<double>(degrees_[f]);
       if (tasks > 0x1p30) {
-        return misfit([] { return "the degrees of its factors need more than 2^30 devices"; });
+        return report_misfit(
+            [] { return "the degrees of its factors need more than 2^30 devices"; });
       }
       if (degrees_[f] == 1) continue;
       if (s_.use[f] == FactorUse::kWhole) {
-        return misfit(
+        return report_misfit(
             [&] {
               return fmt::format("factor '{}' must not be sharded, but has degree {}", factor.name,
                                  degrees_[f]);
@@ -150,12 +151,12 @@ class DegreeReader {
             "insert a combine before it");
       }
       if (factor.size % degrees_[f] != 0) {
-        return misfit(
+        return report_misfit(
             [&] {
               return fmt::format("factor '{}' is {}, which degree {} does not divide", factor.name,
                                  factor.size, degrees_[f]);
             },
-            Trial::is_on() ? "" : nearest_degree_hint(factor.size, degrees_[f]));
+            Trial::is_on() ? "" : make_nearest_degree_hint(factor.size, degrees_[f]));
       }
     }
     return true;
@@ -169,7 +170,7 @@ class DegreeReader {
         const auto f = dim.carriers[c];
         const auto& major = s_.map.factors[before];
         if (degrees_[f] == 1 || degrees_[before] == major.size) continue;
-        return misfit([&] {
+        return report_misfit([&] {
           return fmt::format(
               "factor '{}' has degree {}, but '{}', which precedes it in the result, has only {} "
               "of {}",
@@ -191,7 +192,7 @@ bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, Ta
     const auto partial = inputs[i].partial;
     if (partial == 1) continue;
     if (inputs[i].monoid == Monoid::kMax) {
-      return misfit(
+      return report_misfit(
           [&] {
             return fmt::format("a partial maximum (of {}) cannot pass through input {}", partial,
                                i);
@@ -199,7 +200,7 @@ bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, Ta
           "insert a reduce before it");
     }
     if (grid.through_inputs != 0 && grid.through != partial) {
-      return misfit([&] {
+      return report_misfit([&] {
         return fmt::format("{} partial sums in input {} conflict with {} in an earlier input",
                            partial, i, grid.through);
       });
@@ -211,7 +212,7 @@ bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, Ta
   if (std::ranges::find(s.partial_inputs, grid.through_inputs) == s.partial_inputs.end()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!carries(grid, i)) continue;
-      return misfit(
+      return report_misfit(
           [&] {
             return fmt::format("a partial sum (of {}) cannot pass through input {}", grid.through,
                                i);
@@ -226,11 +227,11 @@ bool read_partials(const Signature& s, std::span<const ParallelShape> inputs, Ta
 bool read_replicas(const Signature& s, std::span<const ParallelShape> inputs, TaskGrid& grid) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto needed =
-        lacking_degree(s, grid, s.map.inputs[i]) * (carries(grid, i) ? 1 : grid.through);
+        compute_lacking_degree(s, grid, s.map.inputs[i]) * (carries(grid, i) ? 1 : grid.through);
     const auto has = inputs[i].replicas;
     const auto redundant = has / needed;
     if (has % needed != 0) {
-      return misfit(
+      return report_misfit(
           [&] {
             return fmt::format("input {} has {} replicas, but needs a multiple of {}", i, has,
                                needed);
@@ -238,7 +239,7 @@ bool read_replicas(const Signature& s, std::span<const ParallelShape> inputs, Ta
           "replicate it over the factors that it lacks");
     }
     if (i > 0 && redundant != grid.replicas) {
-      return misfit([&] {
+      return report_misfit([&] {
         return fmt::format("input {} implies {} redundant replicas, but input 0 implies {}", i,
                            redundant, grid.replicas);
       });
@@ -262,17 +263,17 @@ std::int64_t TaskGrid::tasks() const {
   return n;
 }
 
-ParallelShape input_shape(const Signature& s, const TaskGrid& grid, std::size_t input) {
+ParallelShape compute_input_shape(const Signature& s, const TaskGrid& grid, std::size_t input) {
   const auto& dims = s.map.inputs[input];
-  ParallelShape out = shape_of(grid, dims);
-  out.replicas = lacking_degree(s, grid, dims) * grid.replicas;
+  ParallelShape out = compute_shape(grid, dims);
+  out.replicas = compute_lacking_degree(s, grid, dims) * grid.replicas;
   (carries(grid, input) ? out.partial : out.replicas) *= grid.through;
   return out;
 }
 
-ParallelShape output_shape(const Signature& s, const TaskGrid& grid) {
-  ParallelShape out = shape_of(grid, s.map.output);
-  out.partial = lacking_degree(s, grid, s.map.output) * grid.through;
+ParallelShape compute_output_shape(const Signature& s, const TaskGrid& grid) {
+  ParallelShape out = compute_shape(grid, s.map.output);
+  out.partial = compute_lacking_degree(s, grid, s.map.output) * grid.through;
   out.replicas = grid.replicas;
   if (out.partial > 1) out.monoid = s.monoid;
   return out;
@@ -284,13 +285,13 @@ TaskGrid infer_grid(const Signature& s, std::span<const ParallelShape> inputs) {
   return grid;
 }
 
-std::optional<TaskGrid> tried_grid(const Signature& s, std::span<const ParallelShape> inputs) {
+std::optional<TaskGrid> try_infer_grid(const Signature& s, std::span<const ParallelShape> inputs) {
   const Trial trial;
   TaskGrid grid;
   return read_grid(s, inputs, grid) ? std::optional(std::move(grid)) : std::nullopt;
 }
 
-TaskPosition position_of(const TaskGrid& grid, std::int64_t task) {
+TaskPosition compute_position(const TaskGrid& grid, std::int64_t task) {
   TaskPosition at;
   at.replica = task % grid.replicas;
   task /= grid.replicas;
@@ -304,8 +305,8 @@ TaskPosition position_of(const TaskGrid& grid, std::int64_t task) {
   return at;
 }
 
-std::vector<term::FactorRange> ranges_of(const Signature& s, const TaskGrid& grid,
-                                         const TaskPosition& at) {
+std::vector<term::FactorRange> compute_task_ranges(const Signature& s, const TaskGrid& grid,
+                                                   const TaskPosition& at) {
   std::vector<term::FactorRange> out;
   for (std::size_t f = 0; f < grid.degrees.size(); ++f) {
     const auto size = s.map.factors[f].size;
@@ -315,26 +316,27 @@ std::vector<term::FactorRange> ranges_of(const Signature& s, const TaskGrid& gri
   return out;
 }
 
-ShardIndex input_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at,
-                       std::size_t input) {
+ShardIndex find_input_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at,
+                            std::size_t input) {
   const auto& dims = s.map.inputs[input];
   MixedRadix replica;
   for_each_lacking(s, dims, [&](FactorId f) { replica.append(at.factors[f], grid.degrees[f]); });
   if (!carries(grid, input)) replica.append(at.through, grid.through);
   replica.append(at.replica, grid.replicas);
-  return {coordinates(grid, dims, at), replica.value, carries(grid, input) ? at.through : 0};
+  return {compute_coordinates(grid, dims, at), replica.value,
+          carries(grid, input) ? at.through : 0};
 }
 
-ShardIndex output_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at) {
+ShardIndex find_output_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at) {
   MixedRadix partial;
   for_each_lacking(s, s.map.output,
                    [&](FactorId f) { partial.append(at.factors[f], grid.degrees[f]); });
   partial.append(at.through, grid.through);
-  return {coordinates(grid, s.map.output, at), at.replica, partial.value};
+  return {compute_coordinates(grid, s.map.output, at), at.replica, partial.value};
 }
 
-term::Box shard_box(const ParallelShape& shape, const Shape& coordinates) {
-  term::Box box{shape.shard(), shape.shard()};
+term::Box compute_shard_box(const ParallelShape& shape, const Shape& coordinates) {
+  term::Box box{shape.shard_shape(), shape.shard_shape()};
   for (std::size_t d = 0; d < shape.rank(); ++d) box.offset[d] *= coordinates[d];
   return box;
 }

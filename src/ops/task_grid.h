@@ -38,16 +38,16 @@ struct TaskGrid {
 };
 
 // Returns the type that operand number `input` must have.
-ParallelShape input_shape(const Signature& s, const TaskGrid& grid, std::size_t input);
+ParallelShape compute_input_shape(const Signature& s, const TaskGrid& grid, std::size_t input);
 // Returns the type of the output.
-ParallelShape output_shape(const Signature& s, const TaskGrid& grid);
+ParallelShape compute_output_shape(const Signature& s, const TaskGrid& grid);
 
 // Returns the grid that operands of these types imply. Throws UserError without a location if there
 // is none; the error names the factor and both values.
 TaskGrid infer_grid(const Signature& s, std::span<const ParallelShape> inputs);
 // Returns the grid, or nullopt without a reason if there is none. It serves callers that try
 // thousands of operand types.
-std::optional<TaskGrid> tried_grid(const Signature& s, std::span<const ParallelShape> inputs);
+std::optional<TaskGrid> try_infer_grid(const Signature& s, std::span<const ParallelShape> inputs);
 
 // The coordinates of a task along every axis of the grid.
 struct TaskPosition {
@@ -56,11 +56,11 @@ struct TaskPosition {
   std::int64_t replica = 0;
 };
 // Returns the coordinates of task number `task`.
-TaskPosition position_of(const TaskGrid& grid, std::int64_t task);
+TaskPosition compute_position(const TaskGrid& grid, std::int64_t task);
 
 // Returns the range of every factor that the task at `at` works on.
-std::vector<term::FactorRange> ranges_of(const Signature& s, const TaskGrid& grid,
-                                         const TaskPosition& at);
+std::vector<term::FactorRange> compute_task_ranges(const Signature& s, const TaskGrid& grid,
+                                                   const TaskPosition& at);
 
 // A shard of a parallel tensor, by its coordinates.
 struct ShardIndex {
@@ -70,12 +70,12 @@ struct ShardIndex {
   bool operator==(const ShardIndex&) const = default;
 };
 // Returns the coordinates of the shard of operand `input` that the task at `at` reads.
-ShardIndex input_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at,
-                       std::size_t input);
+ShardIndex find_input_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at,
+                            std::size_t input);
 // Returns the coordinates of the output shard that the task at `at` computes.
-ShardIndex output_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at);
+ShardIndex find_output_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at);
 
-// Returns the box that the shard at `coordinates` occupies in its tensor.
-term::Box shard_box(const ParallelShape& shape, const Shape& coordinates);
+// Returns the box that the shard at `compute_coordinates` occupies in its tensor.
+term::Box compute_shard_box(const ParallelShape& shape, const Shape& coordinates);
 
 }  // namespace tandem::ops

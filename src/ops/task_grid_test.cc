@@ -18,7 +18,7 @@ ParallelShape shape(std::string_view text) {
 Signature signature_of(const Op& op, const std::vector<ParallelShape>& inputs) {
   std::vector<Shape> sizes;
   for (const auto& in : inputs) sizes.push_back(in.sizes);
-  return signature(op, sizes);
+  return get_signature(op, sizes);
 }
 
 struct Case {
@@ -36,8 +36,9 @@ std::string run(const Case& c) {
   const auto s = signature_of(parse_op(find_op(c.op), c.attributes), inputs);
   try {
     const auto grid = infer_grid(s, inputs);
-    for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(input_shape(s, grid, i), inputs[i]);
-    return to_text(output_shape(s, grid));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      EXPECT_EQ(compute_input_shape(s, grid, i), inputs[i]);
+    return to_text(compute_output_shape(s, grid));
   } catch (const UserError& e) {
     return e.what();
   }
@@ -243,12 +244,12 @@ TEST(TaskGrid, EveryTaskNamesTheShardsItReads) {
   const auto grid = infer_grid(s, inputs);
   ASSERT_EQ(grid.tasks(), 6);
   for (std::int64_t task = 0; task < 6; ++task) {
-    const auto at = position_of(grid, task);
+    const auto at = compute_position(grid, task);
     const auto b = task / 3;
     const auto n = task % 3;
-    EXPECT_EQ(input_shard(s, grid, at, 0), (ShardIndex{{b, 0}, n, 0})) << task;
-    EXPECT_EQ(input_shard(s, grid, at, 1), (ShardIndex{{n, 0}, b, 0})) << task;
-    EXPECT_EQ(output_shard(s, grid, at), (ShardIndex{{b, n}, 0, 0})) << task;
+    EXPECT_EQ(find_input_shard(s, grid, at, 0), (ShardIndex{{b, 0}, n, 0})) << task;
+    EXPECT_EQ(find_input_shard(s, grid, at, 1), (ShardIndex{{n, 0}, b, 0})) << task;
+    EXPECT_EQ(find_output_shard(s, grid, at), (ShardIndex{{b, n}, 0, 0})) << task;
   }
 }
 
@@ -259,13 +260,15 @@ TEST(TaskGrid, CoordinatesAreMixedRadixInTheDocumentedOrder) {
   const auto grid = infer_grid(s, inputs);
   ASSERT_EQ(grid.tasks(), 12);
   for (std::int64_t task = 0; task < 12; ++task) {
-    const auto at = position_of(grid, task);
+    const auto at = compute_position(grid, task);
     const auto k = task / 6;
     const auto through = task / 2 % 3;
     const auto replica = task % 2;
-    EXPECT_EQ(input_shard(s, grid, at, 0), (ShardIndex{{0, k}, replica, through})) << task;
-    EXPECT_EQ(input_shard(s, grid, at, 1), (ShardIndex{{0, k}, through * 2 + replica, 0})) << task;
-    EXPECT_EQ(output_shard(s, grid, at), (ShardIndex{{0, 0}, replica, k * 3 + through})) << task;
+    EXPECT_EQ(find_input_shard(s, grid, at, 0), (ShardIndex{{0, k}, replica, through})) << task;
+    EXPECT_EQ(find_input_shard(s, grid, at, 1), (ShardIndex{{0, k}, through * 2 + replica, 0}))
+        << task;
+    EXPECT_EQ(find_output_shard(s, grid, at), (ShardIndex{{0, 0}, replica, k * 3 + through}))
+        << task;
   }
 }
 

@@ -12,14 +12,14 @@ std::string index_text(const TopK& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
   check_rank(in, 0, 1, Shape::kMaxRank);
   const auto experts = in[0][in[0].rank() - 1];
-  check_between("k", a.k, 1, experts);
+  check_range("k", a.k, 1, experts);
   return fmt::format("... !e -> ... !e | f:{}", experts);
 }
 
 Term meaning(const TopK& a, std::span<const Shape>) {
   const auto x = term::input(0);
   const auto other = term::input_at(0, "... f");
-  const auto first = term::less(term::index_of("f"), term::index_of("e"));
+  const auto first = term::less(term::index_along("f"), term::index_along("e"));
   const auto rank = term::sum("f", term::less(x, other) + term::equal(other, x) * first);
   const auto chosen = term::less(rank, term::constant(static_cast<double>(a.k)));
   const auto weight = chosen * term::exp(x - term::max_over("e", x));

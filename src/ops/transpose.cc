@@ -9,7 +9,7 @@ namespace {
 
 std::string index_text(const Transpose& a, std::span<const Shape> in) {
   check_inputs(in, 1, 1);
-  const auto names = dim_names(in[0].rank());
+  const auto names = make_dim_names(in[0].rank());
   Sizes sorted = a.perm;
   std::ranges::sort(sorted);
   bool good = sorted.size() == names.size();

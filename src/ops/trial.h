@@ -33,7 +33,7 @@ struct Misfit {
 
 // Throws UserError with the message why(), as reject does. Within a Trial, returns Misfit instead.
 template <class Why>
-[[nodiscard]] Misfit misfit(Why&& why, std::string hint = "") {
+[[nodiscard]] Misfit report_misfit(Why&& why, std::string hint = "") {
   if (!Trial::is_on()) reject(std::forward<Why>(why)(), std::move(hint));
   return {};
 }

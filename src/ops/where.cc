@@ -9,7 +9,7 @@ namespace {
 
 // Returns the broadcast shape of the other two operands. If they do not fit, resolve_index reports
 // it.
-Shape matched(const Shape& a, const Shape& b) {
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
   Shape out = a.rank() < b.rank() ? b : a;
   const Shape& shorter = a.rank() < b.rank() ? a : b;
   for (std::size_t d = 0; d < shorter.rank(); ++d) {
@@ -24,11 +24,11 @@ std::string index_text(const NoAttributes&, std::span<const Shape> in) {
   Names sides;
   std::size_t rank = 0;
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto others = matched(in[(i + 1) % 3], in[(i + 2) % 3]);
+    const auto others = broadcast_shapes(in[(i + 1) % 3], in[(i + 2) % 3]);
     sides.push_back(join(broadcast_dims(in[i], others), " "));
     rank = std::max(rank, in[i].rank());
   }
-  return fmt::format("{} -> {}", join(sides, ", "), join(dim_names(rank), " "));
+  return fmt::format("{} -> {}", join(sides, ", "), join(make_dim_names(rank), " "));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::int64_t count_windows(const Windows& w, bool ceil) {
 
 }  // namespace
 
-std::string Windows::read(std::string_view window, std::string_view element) const {
+std::string Windows::format_index(std::string_view window, std::string_view element) const {
   const auto times = [](std::int64_t n) { return n == 1 ? "" : fmt::format("{}", n); };
   return fmt::format("{}{}+{}{}{}", times(stride), window, times(dilation), element,
                      before == 0 ? "" : fmt::format("-{}", before));
@@ -45,7 +45,7 @@ bool Windows::overhangs() const {
   return (count - 1) * stride + dilation * (kernel - 1) >= image + before + after;
 }
 
-std::array<Windows, 2> windows_of(const WindowAttributes& a) {
+std::array<Windows, 2> make_windows(const WindowAttributes& a) {
   check_numbers("kernel", a.kernel, false, 1);
   check_numbers("stride", a.stride, false, 1);
   check_numbers("dilation", a.dilation, false, 1);

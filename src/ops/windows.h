@@ -21,12 +21,12 @@ struct Windows {
   std::int64_t after = 0;   // padding after the last element
   std::int64_t count = 0;   // number of windows, which is the size of the result
 
-  // Returns whether a window fits. It returns false only within a Trial; otherwise windows_of
+  // Returns whether a window fits. It returns false only within a Trial; otherwise make_windows
   // throws.
   [[nodiscard]] bool fits() const { return count > 0; }
   // Returns the index text of an element, given the factors that count the windows and the elements
   // of a window: ("y", "r") -> "2y+r-1".
-  [[nodiscard]] std::string read(std::string_view window, std::string_view element) const;
+  [[nodiscard]] std::string format_index(std::string_view window, std::string_view element) const;
   // Returns whether the last window reaches beyond the padding, which happens only if the result's
   // size is rounded up.
   [[nodiscard]] bool overhangs() const;
@@ -45,6 +45,6 @@ struct WindowAttributes {
 
 // Returns the windows along the rows and along the columns. If no window fits, throws UserError, or
 // returns a `count` of 0 within a Trial (ops/trial.h).
-std::array<Windows, 2> windows_of(const WindowAttributes& a);
+std::array<Windows, 2> make_windows(const WindowAttributes& a);
 
 }  // namespace tandem::ops

@@ -33,12 +33,12 @@ bool are_inverse(const ChainLink& split, const ChainLink& merge) {
 }
 
 // Returns whether two links differ only in their degrees.
-bool are_alike(const ChainLink& a, const ChainLink& b) {
+bool are_fusable(const ChainLink& a, const ChainLink& b) {
   return a.kind == b.kind && a.dim == b.dim;
 }
 
 // Returns the link's position in the normal form.
-std::int64_t rank_of(const ChainLink& link) {
+std::int64_t get_normal_position(const ChainLink& link) {
   constexpr std::int64_t kDims = 100;
   if (link.kind == &ops::kReduce) return -2;
   if (link.kind == &ops::kUnreplicate) return -1;
@@ -47,7 +47,7 @@ std::int64_t rank_of(const ChainLink& link) {
 }
 
 // Returns the name of the reversed rule.
-std::string reversed(const std::string& rule) {
+std::string reverse_rule_name(const std::string& rule) {
   constexpr std::string_view kReversed = "-reversed";
   if (rule.ends_with(kReversed)) return rule.substr(0, rule.size() - kReversed.size());
   return rule + std::string(kReversed);
@@ -55,7 +55,7 @@ std::string reversed(const std::string& rule) {
 
 // Returns the name of the rule that swaps two links, where `inner` is applied first. Returns
 // nullopt if there is none.
-std::optional<std::string> swap_rule(const ChainLink& inner, const ChainLink& outer) {
+std::optional<std::string> find_swap_rule(const ChainLink& inner, const ChainLink& outer) {
   static const std::map<std::pair<Kind, Kind>, std::string> rules = {
       {{&ops::kReplicate, &ops::kPartition}, "swap-partition-replicate"},
       {{&ops::kReduce, &ops::kCombine}, "swap-combine-reduce"},
@@ -74,10 +74,12 @@ std::optional<std::string> swap_rule(const ChainLink& inner, const ChainLink& ou
   }
   if (const auto at = rules.find({inner.kind, outer.kind}); at != rules.end()) return at->second;
   const auto at = rules.find({outer.kind, inner.kind});
-  return at == rules.end() ? std::nullopt : std::optional(reversed(at->second));
+  return at == rules.end() ? std::nullopt : std::optional(reverse_rule_name(at->second));
 }
 
-std::string fuse_rule(const ChainLink& link) { return fmt::format("fuse-{}s", link.kind->name); }
+std::string make_fuse_rule_name(const ChainLink& link) {
+  return fmt::format("fuse-{}s", link.kind->name);
+}
 
 // Turns a chain into its normal form and records the rule steps in both directions.
 class Normalizer {
@@ -99,7 +101,7 @@ class Normalizer {
 
  private:
   // Records a step and its inverse.
-  void note(RuleStep forwards, RuleStep backwards) {
+  void record_step(RuleStep forwards, RuleStep backwards) {
     forwards_.push_back(std::move(forwards));
     backwards_.push_back(std::move(backwards));
   }
@@ -112,7 +114,7 @@ class Normalizer {
         ++i;
         continue;
       }
-      note({"send-anywhere", i + 1}, {"send-anywhere-reversed", i});
+      record_step({"send-anywhere", i + 1}, {"send-anywhere-reversed", i});
       chain_.erase(at(i));
     }
   }
@@ -120,18 +122,19 @@ class Normalizer {
   // Fuses two equal kinds of links into one: partition 0 by 2, partition 0 by 3 -> partition 0 by
   // 6.
   void fuse(std::size_t i) {
-    const auto rule = fuse_rule(chain_[i]);
-    note({rule, i + 2}, {reversed(rule), i + 1, {chain_[i].degree, chain_[i + 1].degree}});
+    const auto rule = make_fuse_rule_name(chain_[i]);
+    record_step({rule, i + 2},
+                {reverse_rule_name(rule), i + 1, {chain_[i].degree, chain_[i + 1].degree}});
     chain_[i].degree *= chain_[i + 1].degree;
     chain_.erase(at(i + 1));
   }
 
   // Splits a link into two, the inner one of degree `inner`.
   void split(std::size_t i, std::int64_t inner) {
-    const auto rule = fuse_rule(chain_[i]);
+    const auto rule = make_fuse_rule_name(chain_[i]);
     auto outer = chain_[i];
     outer.degree /= inner;
-    note({reversed(rule), i + 1, {inner, outer.degree}}, {rule, i + 2});
+    record_step({reverse_rule_name(rule), i + 1, {inner, outer.degree}}, {rule, i + 2});
     chain_[i].degree = inner;
     chain_.insert(at(i + 1), outer);
   }
@@ -140,10 +143,10 @@ class Normalizer {
   bool swap(std::size_t i) {
     const auto& inner = chain_[i];
     const auto& outer = chain_[i + 1];
-    const auto rule = swap_rule(inner, outer);
+    const auto rule = find_swap_rule(inner, outer);
     if (!rule) return false;
-    const auto back = inner.kind == outer.kind ? *rule : reversed(*rule);
-    note({*rule, i + 2}, {back, i + 2});
+    const auto back = inner.kind == outer.kind ? *rule : reverse_rule_name(*rule);
+    record_step({*rule, i + 2}, {back, i + 2});
     std::swap(chain_[i], chain_[i + 1]);
     return true;
   }
@@ -155,7 +158,7 @@ class Normalizer {
     std::vector<std::int64_t> choices;
     if (inner.dim >= 0) choices.push_back(inner.dim);
     choices.push_back(inner.degree);
-    note({rule, i + 2}, {reversed(rule), i, choices});
+    record_step({rule, i + 2}, {reverse_rule_name(rule), i, choices});
     chain_.erase(at(i), at(i + 2));
   }
 
@@ -177,11 +180,11 @@ class Normalizer {
     for (std::size_t i = 0; i + 1 < chain_.size();) {
       const auto& inner = chain_[i];
       const auto& outer = chain_[i + 1];
-      if (are_alike(inner, outer)) {
+      if (are_fusable(inner, outer)) {
         fuse(i);
       } else if (are_inverse(inner, outer)) {
         if (!cancel_common(i)) return false;
-      } else if (rank_of(inner) > rank_of(outer)) {
+      } else if (get_normal_position(inner) > get_normal_position(outer)) {
         if (!swap(i)) return false;
       } else {
         ++i;
@@ -213,7 +216,7 @@ class Normalizer {
   RuleSteps backwards_;  // in the order of the forward steps
 };
 
-ops::Op op_of(const ChainLink& link) {
+ops::Op make_link_op(const ChainLink& link) {
   if (link.kind == &ops::kSend) return ops::make_op(*link.kind, ops::NoAttributes{});
   if (link.kind == &ops::kPipeline || link.kind == &ops::kBatch) {
     return ops::make_op(*link.kind, ops::MicroBatches{link.dim, link.degree});
@@ -223,7 +226,7 @@ ops::Op op_of(const ChainLink& link) {
 }
 
 // Returns the nodes of a chain's graph: the input, then one node for each link.
-std::vector<graph::NodeId> nodes_of(const graph::Graph& graph) {
+std::vector<graph::NodeId> list_nodes(const graph::Graph& graph) {
   std::vector<graph::NodeId> out = {graph.outputs()[0]};
   while (graph.node(out.back()).op.role() == ops::Role::kParallel) {
     out.push_back(graph.inputs(out.back())[0]);
@@ -233,16 +236,16 @@ std::vector<graph::NodeId> nodes_of(const graph::Graph& graph) {
 }
 
 // Returns a graph that applies `chain` to an input of type `type`.
-graph::Graph graph_of(const TensorType& type, const Chain& chain) {
+graph::Graph make_chain_graph(const TensorType& type, const Chain& chain) {
   graph::GraphBuilder builder("way");
   auto now = builder.input("tensor", type.shape, type.dtype, is_integer(type.dtype) ? 2 : 0);
-  for (const auto& link : chain) now = builder.add(op_of(link), {now}, "");
+  for (const auto& link : chain) now = builder.add(make_link_op(link), {now}, "");
   return builder.finish({now});
 }
 
 }  // namespace
 
-ChainLink link_of(const ops::Op& op) {
+ChainLink to_chain_link(const ops::Op& op) {
   if (op.is(ops::kPartition) || op.is(ops::kCombine)) {
     const auto& how = op.get<ops::DimDegree>();
     return {&op.spec(), how.dim, how.degree};
@@ -265,7 +268,7 @@ std::string to_text(const Chain& chain) {
   return out.empty() ? "nothing" : join(out, ", ");
 }
 
-Chain merging(const ParallelShape& shape) {
+Chain make_merging_chain(const ParallelShape& shape) {
   Chain out;
   if (shape.partial > 1) out.push_back({&ops::kReduce, -1, shape.partial});
   if (shape.replicas > 1) out.push_back({&ops::kUnreplicate, -1, shape.replicas});
@@ -276,7 +279,7 @@ Chain merging(const ParallelShape& shape) {
   return out;
 }
 
-std::optional<Chain> splitting(const ParallelShape& shape) {
+std::optional<Chain> make_splitting_chain(const ParallelShape& shape) {
   if (shape.partial > 1) return std::nullopt;
   Chain out;
   for (std::size_t d = 0; d < shape.rank(); ++d) {
@@ -287,7 +290,7 @@ std::optional<Chain> splitting(const ParallelShape& shape) {
   return out;
 }
 
-std::optional<RuleSteps> steps_between(const Chain& from, const Chain& to) {
+std::optional<RuleSteps> find_chain_steps(const Chain& from, const Chain& to) {
   if (from == to) return RuleSteps{};
   Normalizer a(from);
   Normalizer b(to);
@@ -299,20 +302,21 @@ std::optional<RuleSteps> steps_between(const Chain& from, const Chain& to) {
 }
 
 Chain replay(const TensorType& type, const Chain& chain, const RuleSteps& steps) {
-  auto graph = graph_of(type, chain);
+  auto graph = make_chain_graph(type, chain);
   for (const auto& step : steps) {
-    const auto nodes = nodes_of(graph);
+    const auto nodes = list_nodes(graph);
     if (step.at >= nodes.size()) {
       throw UserError("derivation", step.rule,
                       fmt::format("expected at least {} operators before this step", step.at));
     }
-    const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+    const auto hashes = graph::hash_nodes(graph, graph::HashKind::kIdentity);
     graph = rewrite::apply_step(graph, {step.rule, {hashes[nodes[step.at].index()]}, step.choices},
-                                usable_rule);
+                                find_usable_rule);
   }
   Chain out;
-  const auto nodes = nodes_of(graph);
-  for (std::size_t i = 1; i < nodes.size(); ++i) out.push_back(link_of(graph.node(nodes[i]).op));
+  const auto nodes = list_nodes(graph);
+  for (std::size_t i = 1; i < nodes.size(); ++i)
+    out.push_back(to_chain_link(graph.node(nodes[i]).op));
   return out;
 }
 

@@ -26,19 +26,19 @@ struct ChainLink {
 using Chain = std::vector<ChainLink>;
 
 // Returns the chain link for a parallelization operator.
-ChainLink link_of(const ops::Op& op);
+ChainLink to_chain_link(const ops::Op& op);
 // Returns a chain as text: "reduce 2, partition 0 by 2".
 std::string to_text(const Chain& chain);
 
 // Returns the chain that makes a tensor of this shape whole.
-Chain merging(const ParallelShape& shape);
+Chain make_merging_chain(const ParallelShape& shape);
 // Returns the chain that gives a whole tensor this shape. Returns nullopt for partial sums, because
 // no operator makes them from a whole tensor.
-std::optional<Chain> splitting(const ParallelShape& shape);
+std::optional<Chain> make_splitting_chain(const ParallelShape& shape);
 
 // Returns rule steps that turn `from` into `to`. Returns nullopt if the chains differ in effect or
 // if the rules do not suffice.
-std::optional<RuleSteps> steps_between(const Chain& from, const Chain& to);
+std::optional<RuleSteps> find_chain_steps(const Chain& from, const Chain& to);
 
 // Returns the chain that `steps` make of `chain`, applied to a tensor of type `type`. Throws
 // UserError("derivation") if a step does not apply, or if its rule is not a shipped and proved one.

@@ -13,7 +13,7 @@
 #include "graph/text.h"
 #include "machine/machine.h"
 #include "plan/micro_batches.h"
-#include "plan/parallelization.h"
+#include "plan/parallelization_derivation.h"
 
 namespace tandem::plan {
 
@@ -28,12 +28,12 @@ constexpr int kVersionWithPipelines = 3;
 constexpr int kOldestVersion = 2;
 constexpr int kLargestVersion = 1'000'000;
 
-std::string hex(Hash h) { return fmt::format("{:016x}", h); }
+std::string to_hex(Hash h) { return fmt::format("{:016x}", h); }
 
 // Reads keys of a JSON object and reports errors with the file and the key.
-class Reader {
+class PlanReader {
  public:
-  Reader(const Json& json, const std::string& source) : json_(json), source_(source) {}
+  PlanReader(const Json& json, const std::string& source) : json_(json), source_(source) {}
 
   template <class T>
   T get(const char* key) const {
@@ -53,6 +53,8 @@ class Reader {
 
   // Throws UserError for a key of an object in the plan that is not in `known`. Otherwise a
   // misspelt optional key would be taken for a missing one.
+  [[nodiscard]] bool has(const char* key) const { return json_.contains(key); }
+
   void check_keys(const Json& object, const std::string& within,
                   std::initializer_list<std::string_view> known) const {
     if (!object.is_object()) return;  // the reader of this key reports it
@@ -74,7 +76,7 @@ class Reader {
 
 using Texts = std::unordered_map<std::string, std::string>;
 
-[[noreturn]] void refuse_other_layouts(const Reader& reader, const Texts& texts,
+[[noreturn]] void refuse_other_layouts(const PlanReader& reader, const Texts& texts,
                                        const graph::Graph& pcg) {
   std::set<std::string> others;
   for (const auto& [name, text] : texts) others.insert(name);
@@ -82,7 +84,7 @@ using Texts = std::unordered_map<std::string, std::string>;
   reader.fail("layouts", fmt::format("names %{}, which the graph does not have", *others.begin()));
 }
 
-std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Graph& pcg) {
+std::vector<machine::Layout> read_layouts(const PlanReader& reader, const graph::Graph& pcg) {
   const auto texts = reader.get<Texts>("layouts");
   std::vector<machine::Layout> out;
   for (auto id : pcg.ids()) {
@@ -98,7 +100,7 @@ std::vector<machine::Layout> read_layouts(const Reader& reader, const graph::Gra
   return out;
 }
 
-std::int64_t read_count(const Reader& reader, const Json& json, const char* key,
+std::int64_t read_count(const PlanReader& reader, const Json& json, const char* key,
                         std::int64_t least = 1) {
   const auto at = json.find(key);
   constexpr std::int64_t kLargest = std::int64_t{1} << 40U;
@@ -110,7 +112,7 @@ std::int64_t read_count(const Reader& reader, const Json& json, const char* key,
 }
 
 // Returns the digits whose places are the pipeline's ranks: "-ss--".
-std::string ranks_text(machine::DigitMask ranks, std::size_t digits) {
+std::string format_ranks(machine::DigitMask ranks, std::size_t digits) {
   std::string out(digits, '-');
   for (std::size_t i = 0; i < digits; ++i) {
     if ((ranks >> i & 1U) != 0) out[i] = 's';
@@ -118,11 +120,11 @@ std::string ranks_text(machine::DigitMask ranks, std::size_t digits) {
   return out;
 }
 
-Json schedule_json(const Schedule& s, std::size_t digits) {
+Json schedule_to_json(const Schedule& s, std::size_t digits) {
   return {{"order", name(s.order)},
           {"micro_batches", s.micro_batches},
           {"stages", s.stages},
-          {"ranks", ranks_text(s.digits, digits)},
+          {"ranks", format_ranks(s.digits, digits)},
           {"reduce_each", s.reduce_each},
           {"whole_gradients", s.whole_gradients},
           {"master", s.precision.master ? "fp32" : "none"},
@@ -132,7 +134,7 @@ Json schedule_json(const Schedule& s, std::size_t digits) {
           {"ring", s.ring}};
 }
 
-Schedule read_schedule(const Reader& reader) {
+Schedule read_schedule(const PlanReader& reader) {
   const auto json = reader.get<Json>("schedule");
   if (!json.is_object()) reader.fail("schedule", "has the wrong type");
   Schedule out;
@@ -192,7 +194,7 @@ Schedule read_schedule(const Reader& reader) {
   return out;
 }
 
-void check_stages(const Reader& reader, const MappedGraph& mapped) {
+void check_stages(const PlanReader& reader, const MappedGraph& mapped) {
   std::vector<bool> is_used(static_cast<std::size_t>(mapped.schedule.stages));
   for (const auto stage : mapped.stage) is_used[stage] = true;
   const auto idle = std::ranges::find(is_used, false);
@@ -202,7 +204,7 @@ void check_stages(const Reader& reader, const MappedGraph& mapped) {
 }
 
 // Checks that some input has a dimension of the batch's size.
-void check_batch(const Reader& reader, const Plan& plan) {
+void check_batch(const PlanReader& reader, const Plan& plan) {
   std::optional<std::int64_t> first;
   for (auto id : plan.mapped.pcg.ids()) {
     const auto& node = plan.mapped.pcg.node(id);
@@ -218,7 +220,7 @@ void check_batch(const Reader& reader, const Plan& plan) {
 }
 
 // Reads the stages and the recomputed nodes, which the file lists by name.
-void read_stages_and_remade(const Reader& reader, MappedGraph& mapped) {
+void read_stages_and_recomputed(const PlanReader& reader, MappedGraph& mapped) {
   std::unordered_map<std::string, std::size_t> index;
   for (auto id : mapped.pcg.ids()) index[mapped.pcg.node(id).name] = id.index();
   const auto find = [&](const char* key, const std::string& name) {
@@ -228,21 +230,26 @@ void read_stages_and_remade(const Reader& reader, MappedGraph& mapped) {
     return at->second;
   };
   mapped.stage.assign(mapped.pcg.size(), 0);
-  mapped.remake.assign(mapped.pcg.size(), false);
+  mapped.recompute.assign(mapped.pcg.size(), false);
   for (const auto& [name, stage] : reader.get<std::unordered_map<std::string, Json>>("stages")) {
     const bool known = stage.is_number_integer() && stage >= 0 && stage < mapped.schedule.stages;
     if (!known) reader.fail("stages", fmt::format("gives %{} a stage that does not exist", name));
     mapped.stage[find("stages", name)] = stage.get<std::uint16_t>();
   }
   check_stages(reader, mapped);
-  for (const auto& name : reader.get<std::vector<std::string>>("remake")) {
-    const auto at = find("remake", name);
-    if (mapped.remake[at]) reader.fail("remake", fmt::format("names %{} twice", name));
-    mapped.remake[at] = true;
+  // Older files say "remake".
+  const char* recompute = reader.has("remake") ? "remake" : "recompute";
+  if (reader.has("remake") && reader.has("recompute")) {
+    reader.fail("remake", "is the older name of 'recompute', which is there, too");
+  }
+  for (const auto& name : reader.get<std::vector<std::string>>(recompute)) {
+    const auto at = find(recompute, name);
+    if (mapped.recompute[at]) reader.fail(recompute, fmt::format("names %{} twice", name));
+    mapped.recompute[at] = true;
   }
 }
 
-void read_prediction(const Reader& reader, Plan& plan) {
+void read_prediction(const PlanReader& reader, Plan& plan) {
   const auto predicted = reader.get<std::unordered_map<std::string, double>>("predicted");
   const auto value = [&](const char* key) {
     const auto at = predicted.find(key);
@@ -263,7 +270,7 @@ Json parse_object(std::string_view text, const std::string& source) {
 }
 
 // Reads all but the mapped graph and the prediction.
-Plan read_origin(const Reader& reader, const Json& json) {
+Plan read_origin(const PlanReader& reader, const Json& json) {
   if (const int version = reader.get<int>("tandem_plan");
       version < kOldestVersion || version > kVersion) {
     reader.fail("tandem_plan", fmt::format("is {}, but this program reads versions {} to {}",
@@ -283,10 +290,10 @@ Plan read_origin(const Reader& reader, const Json& json) {
   return plan;
 }
 
-void check_keys(const Reader& reader, const Json& json) {
+void check_keys(const PlanReader& reader, const Json& json) {
   reader.check_keys(json, "",
                     {"tandem_plan", "model", "machine", "strategy", "batch", "optimizer", "dtype",
-                     "graph", "layouts", "schedule", "stages", "remake", "derivation",
+                     "graph", "layouts", "schedule", "stages", "recompute", "remake", "derivation",
                      "parallelization", "rules", "hashes", "predicted"});
   const auto part = [&](const char* key) { return json.value(key, Json()); };
   reader.check_keys(part("schedule"), "schedule.",
@@ -297,19 +304,19 @@ void check_keys(const Reader& reader, const Json& json) {
   reader.check_keys(part("predicted"), "predicted.", {"iteration_s", "memory_bytes"});
 }
 
-Json derived_json(const std::vector<Derived>& all) {
+Json derived_to_json(const std::vector<Derived>& all) {
   Json out = Json::array();
   for (const auto& derived : all) {
     Json steps = Json::array();
     for (const auto& step : derived.steps) steps.push_back(to_text(step));
     Json one{{"at", derived.places}, {"steps", steps}};
-    if (derived.copies > 1) one["copies"] = derived.copies;
+    if (derived.replicas > 1) one["copies"] = derived.replicas;
     out.push_back(one);
   }
   return out;
 }
 
-std::vector<Derived> read_derived(const Reader& reader, const Json& within, const char* key) {
+std::vector<Derived> read_derived(const PlanReader& reader, const Json& within, const char* key) {
   std::vector<Derived> out;
   const auto name = fmt::format("parallelization.{}", key);
   try {
@@ -320,7 +327,7 @@ std::vector<Derived> read_derived(const Reader& reader, const Json& within, cons
       for (const auto& step : one.at("steps").get<std::vector<std::string>>()) {
         derived.steps.push_back(parse_rule_step(step));
       }
-      if (one.contains("copies")) derived.copies = read_count(reader, one, "copies");
+      if (one.contains("copies")) derived.replicas = read_count(reader, one, "copies");
       out.push_back(std::move(derived));
     }
   } catch (const Json::exception&) {
@@ -332,10 +339,10 @@ std::vector<Derived> read_derived(const Reader& reader, const Json& within, cons
   return out;
 }
 
-Parallelization read_parallelization(const Reader& reader) {
+Parallelization read_parallelization(const PlanReader& reader) {
   const auto json = reader.get<Json>("parallelization");
   Parallelization out{.cuts = read_derived(reader, json, "cuts"),
-                      .ways = read_derived(reader, json, "ways")};
+                      .paths = read_derived(reader, json, "ways")};
   try {
     out.without = json.at("without").get<std::vector<std::string>>();
   } catch (const Json::exception&) {
@@ -345,7 +352,7 @@ Parallelization read_parallelization(const Reader& reader) {
 }
 
 // Reads the derivation and its rules. They are absent if the model's graph is not rewritten.
-void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
+void read_derivation(const PlanReader& reader, const Json& json, Plan& plan) {
   const auto version = reader.get<int>("tandem_plan");
   if (version == kVersion) plan.parallelization = read_parallelization(reader);
   if (version >= kVersionWithPipelines) plan.pipeline_steps.emplace();
@@ -372,28 +379,28 @@ void read_derivation(const Reader& reader, const Json& json, Plan& plan) {
 
 std::string to_json(const Plan& plan) {
   Json layouts = Json::object();
-  const auto written = with_pipeline_nodes(plan.mapped);
+  const auto written = add_pipeline_nodes(plan.mapped);
   const auto& pcg = written.pcg;
   const auto erased = erase_parallelism(pcg);
   Json stages = Json::object();
-  Json remake = Json::array();
+  Json recompute = Json::array();
   for (auto id : pcg.ids()) {
     const auto& name = pcg.node(id).name;
     layouts[name] = to_text(written.layouts[id.index()]);
     if (const auto stage = written.stage[id.index()]; stage != 0) stages[name] = stage;
-    if (written.remake[id.index()]) remake.push_back(name);
+    if (written.recompute[id.index()]) recompute.push_back(name);
   }
   const auto digits = plan.mapped.layouts.empty() ? 0 : plan.mapped.layouts[0].count();
   Json derivation = Json::array();
   for (const auto& step : plan.derivation) derivation.push_back(to_text(step));
-  const auto cut = micro_batched(plan.mapped);
-  for (const auto& step : pipeline_steps(erased, cut)) derivation.push_back(to_text(step));
+  const auto cut = find_micro_batched(plan.mapped);
+  for (const auto& step : make_pipeline_steps(erased, cut)) derivation.push_back(to_text(step));
   auto rules = plan.rules;
   if (!cut.empty() && std::ranges::find(rules, pipeline_rule()) == rules.end()) {
     rules.push_back(pipeline_rule());
   }
   const auto machine = machine::load_machine(plan.machine);
-  const auto parallel = parallelization_of(plan.mapped, digits_of(plan, machine));
+  const auto parallel = find_parallelization(plan.mapped, make_digits(plan, machine));
   const Json out = {
       {"tandem_plan", kVersion},
       {"model", plan.model},
@@ -404,16 +411,17 @@ std::string to_json(const Plan& plan) {
       {"dtype", name(plan.dtype)},
       {"graph", to_text(pcg)},
       {"layouts", layouts},
-      {"schedule", schedule_json(plan.mapped.schedule, digits)},
+      {"schedule", schedule_to_json(plan.mapped.schedule, digits)},
       {"stages", stages},
-      {"remake", remake},
+      {"recompute", recompute},
       {"derivation", derivation},
       {"parallelization",
-       {{"cuts", derived_json(parallel.cuts)},
-        {"ways", derived_json(parallel.ways)},
+       {{"cuts", derived_to_json(parallel.cuts)},
+        {"ways", derived_to_json(parallel.paths)},
         {"without", parallel.without}}},
       {"rules", rules},
-      {"hashes", {{"graph", hex(erased.identity_hash())}, {"machine", hex(hash_of(machine))}}},
+      {"hashes",
+       {{"graph", to_hex(erased.identity_hash())}, {"machine", to_hex(hash_machine(machine))}}},
       {"predicted",
        {{"iteration_s", plan.iteration.value},
         {"memory_bytes", static_cast<std::int64_t>(plan.memory.value)}}},
@@ -423,7 +431,7 @@ std::string to_json(const Plan& plan) {
 
 Plan parse_origin(std::string_view text, const std::string& source) {
   const auto json = parse_object(text, source);
-  return read_origin(Reader(json, source), json);
+  return read_origin(PlanReader(json, source), json);
 }
 
 bool is_plan(std::string_view text) {
@@ -432,16 +440,16 @@ bool is_plan(std::string_view text) {
 
 Plan parse_plan(std::string_view text, const std::string& source) {
   const auto json = parse_object(text, source);
-  const Reader reader(json, source);
+  const PlanReader reader(json, source);
   Plan plan = read_origin(reader, json);
   check_keys(reader, json);
   plan.mapped.pcg = graph::parse_graph(reader.get<std::string>("graph"), source + ":graph");
   plan.mapped.layouts = read_layouts(reader, plan.mapped.pcg);
   plan.mapped.schedule = read_schedule(reader);
-  read_stages_and_remade(reader, plan.mapped);
+  read_stages_and_recomputed(reader, plan.mapped);
   if (reader.get<int>("tandem_plan") >= kVersionWithPipelines) {
     try {
-      plan.mapped = without_pipeline_nodes(plan.mapped);
+      plan.mapped = remove_pipeline_nodes(plan.mapped);
     } catch (const UserError& e) {
       throw UserError(e.kind, source + ": " + e.where, e.message, e.hint);
     }
@@ -451,7 +459,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   const auto hashes = reader.get<Texts>("hashes");
   const auto hash = hashes.find("graph");
   if (hash == hashes.end() ||
-      hash->second != hex(erase_parallelism(plan.mapped.pcg).identity_hash())) {
+      hash->second != to_hex(erase_parallelism(plan.mapped.pcg).identity_hash())) {
     reader.fail("hashes", "does not have the hash of the graph of this plan");
   }
   for (auto id : plan.mapped.pcg.ids()) {
@@ -463,7 +471,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
   }
   read_prediction(reader, plan);
   try {
-    check_mapped(plan.mapped, digits_of(plan, machine::load_machine(plan.machine)));
+    check_mapped(plan.mapped, make_digits(plan, machine::load_machine(plan.machine)));
   } catch (const UserError& e) {
     throw UserError(e.kind, source + ": " + e.where, e.message, e.hint);
   }

@@ -27,7 +27,7 @@ constexpr std::string_view kStep = "batch-of-pipeline-reversed";
 }
 
 // Returns how an input is split into micro-batches, or nullopt if the node is not split.
-std::optional<MicroBatches> cut_of(const MappedGraph& mapped, NodeId id) {
+std::optional<MicroBatches> find_split(const MappedGraph& mapped, NodeId id) {
   if (mapped.schedule.micro_batches == 1) return std::nullopt;
   if (mapped.pcg.node(id).op.role() != ops::Role::kSource) return std::nullopt;
   const auto role = mapped.layouts[id.index()][0];
@@ -43,15 +43,15 @@ class Rewriter {
 
   NodeId add(const ops::Op& op, std::span<const NodeId> inputs, const std::string& name,
              NodeId like, const machine::Layout& layout) {
-    note(like, layout);
+    record_mapping(like, layout);
     return builder_.add(op, inputs, name);
   }
 
-  void keep(NodeId id) {
+  void copy_node(NodeId id) {
     std::vector<NodeId> inputs;
     for (auto i : from_.pcg.inputs(id)) inputs.push_back(image_[i.index()]);
-    note(id, from_.layouts[id.index()]);
-    image_[id.index()] = builder_.keep(from_.pcg, id, inputs);
+    record_mapping(id, from_.layouts[id.index()]);
+    image_[id.index()] = builder_.copy_node(from_.pcg, id, inputs);
   }
 
   NodeId& image(NodeId id) { return image_[id.index()]; }
@@ -65,10 +65,10 @@ class Rewriter {
   }
 
  private:
-  void note(NodeId like, const machine::Layout& layout) {
+  void record_mapping(NodeId like, const machine::Layout& layout) {
     out_.layouts.push_back(layout);
     out_.stage.push_back(from_.stage[like.index()]);
-    out_.remake.push_back(from_.remake[like.index()]);
+    out_.recompute.push_back(from_.recompute[like.index()]);
   }
 
   const MappedGraph& from_;
@@ -78,12 +78,12 @@ class Rewriter {
 };
 
 // Returns `shape` before the split into micro-batches.
-ParallelShape without(ParallelShape shape, const MicroBatches& cut) {
+ParallelShape undo_split(ParallelShape shape, const MicroBatches& cut) {
   shape.degrees[static_cast<std::size_t>(cut.dim)] /= cut.count;
   return shape;
 }
 
-std::string unused_name(std::string name, const graph::Graph& graph) {
+std::string make_unused_name(std::string name, const graph::Graph& graph) {
   const auto taken = [&] {
     return std::ranges::any_of(graph.ids(), [&](NodeId id) { return graph.node(id).name == name; });
   };
@@ -93,7 +93,7 @@ std::string unused_name(std::string name, const graph::Graph& graph) {
 
 // Returns the source that a pipeline node splits. Throws UserError if they do not agree with the
 // schedule and the layouts.
-NodeId checked_source(const MappedGraph& written, NodeId id) {
+NodeId find_split_source(const MappedGraph& written, NodeId id) {
   const auto& node = written.pcg.node(id);
   const auto source = written.pcg.inputs(id)[0];
   const auto& cut = node.op.get<MicroBatches>();
@@ -125,8 +125,8 @@ NodeId checked_source(const MappedGraph& written, NodeId id) {
 }
 
 // Returns the graph with batch(pipeline(x)) behind every node whose hash is `place`.
-graph::Graph with_pair(const graph::Graph& graph, Hash place, const MicroBatches& cut) {
-  const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+graph::Graph insert_pair(const graph::Graph& graph, Hash place, const MicroBatches& cut) {
+  const auto hashes = graph::hash_nodes(graph, graph::HashKind::kIdentity);
   graph::GraphBuilder builder(graph.name());
   std::vector<NodeId> image(graph.size());
   std::optional<NodeId> pair;
@@ -135,15 +135,15 @@ graph::Graph with_pair(const graph::Graph& graph, Hash place, const MicroBatches
     for (auto i : graph.inputs(id)) inputs.push_back(image[i.index()]);
     auto& made = image[id.index()];
     if (hashes[id.index()] != place) {
-      made = builder.keep(graph, id, inputs);
+      made = builder.copy_node(graph, id, inputs);
       continue;
     }
     if (!pair) {
-      made = builder.keep(graph, id, inputs);
-      const auto name = unused_name(graph.node(id).name + ".pipeline", graph);
+      made = builder.copy_node(graph, id, inputs);
+      const auto name = make_unused_name(graph.node(id).name + ".pipeline", graph);
       const auto parts = builder.add(ops::make_op(ops::kPipeline, cut), {made}, name);
       pair = builder.add(ops::make_op(ops::kBatch, cut), {parts},
-                         unused_name(graph.node(id).name + ".batch", graph));
+                         make_unused_name(graph.node(id).name + ".batch", graph));
     }
     made = *pair;
   }
@@ -154,15 +154,15 @@ graph::Graph with_pair(const graph::Graph& graph, Hash place, const MicroBatches
 
 }  // namespace
 
-MicroBatched micro_batched(const MappedGraph& mapped) {
+MicroBatched find_micro_batched(const MappedGraph& mapped) {
   MicroBatched out;
   for (auto id : mapped.pcg.ids()) {
-    if (const auto cut = cut_of(mapped, id)) out.emplace(mapped.pcg.node(id).name, *cut);
+    if (const auto cut = find_split(mapped, id)) out.emplace(mapped.pcg.node(id).name, *cut);
   }
   return out;
 }
 
-MicroBatched micro_batched(const graph::Graph& graph) {
+MicroBatched find_micro_batched(const graph::Graph& graph) {
   MicroBatched out;
   for (auto id : graph.ids()) {
     const auto& op = graph.node(id).op;
@@ -173,34 +173,34 @@ MicroBatched micro_batched(const graph::Graph& graph) {
   return out;
 }
 
-MappedGraph with_pipeline_nodes(const MappedGraph& mapped) {
+MappedGraph add_pipeline_nodes(const MappedGraph& mapped) {
   Rewriter out(mapped);
   for (auto id : mapped.pcg.ids()) {
-    const auto cut = cut_of(mapped, id);
+    const auto cut = find_split(mapped, id);
     if (!cut) {
-      out.keep(id);
+      out.copy_node(id);
       continue;
     }
     const auto& node = mapped.pcg.node(id);
     auto layout = mapped.layouts[id.index()];
     layout.set(0, DigitRole::kIdle);
-    const auto source = out.add(ops::with_shape(node.op, without(node.type.shape, *cut)), {},
+    const auto source = out.add(ops::with_shape(node.op, undo_split(node.type.shape, *cut)), {},
                                 node.name, id, layout);
-    out.image(id) =
-        out.add(ops::make_op(ops::kPipeline, *cut), std::span(&source, 1),
-                unused_name(node.name + ".pipeline", mapped.pcg), id, mapped.layouts[id.index()]);
+    out.image(id) = out.add(ops::make_op(ops::kPipeline, *cut), std::span(&source, 1),
+                            make_unused_name(node.name + ".pipeline", mapped.pcg), id,
+                            mapped.layouts[id.index()]);
   }
   return out.finish();
 }
 
-MappedGraph without_pipeline_nodes(const MappedGraph& written) {
+MappedGraph remove_pipeline_nodes(const MappedGraph& written) {
   const auto& pcg = written.pcg;
   std::vector<std::optional<NodeId>> cut_by(pcg.size());
   for (auto id : pcg.ids()) {
     if (pcg.node(id).op.is(ops::kBatch))
       refuse(pcg.node(id), "is a batch node, which plans must not have: their layouts imply it");
     if (!pcg.node(id).op.is(ops::kPipeline)) continue;
-    auto& by = cut_by[checked_source(written, id).index()];
+    auto& by = cut_by[find_split_source(written, id).index()];
     if (by) refuse(pcg.node(id), fmt::format("splits the same tensor as %{}", pcg.node(*by).name));
     by = id;
   }
@@ -218,10 +218,10 @@ MappedGraph without_pipeline_nodes(const MappedGraph& written) {
     } else if (const auto by = cut_by[id.index()]) {
       out.image(id) = out.add(ops::with_shape(node.op, pcg.node(*by).type.shape), {}, node.name, id,
                               written.layouts[by->index()]);
-    } else if (cut_of(written, id)) {
+    } else if (find_split(written, id)) {
       refuse(node, "is read by micro-batch, but has no pipeline node");
     } else {
-      out.keep(id);
+      out.copy_node(id);
     }
   }
   for (auto o : pcg.outputs()) {
@@ -230,19 +230,19 @@ MappedGraph without_pipeline_nodes(const MappedGraph& written) {
   return out.finish();
 }
 
-rewrite::Derivation pipeline_steps(const graph::Graph& model, const MicroBatched& cut) {
+rewrite::Derivation make_pipeline_steps(const graph::Graph& model, const MicroBatched& cut) {
   rewrite::Derivation out;
   std::set<Hash> done;
   auto now = model;
   for (const auto& [name, how] : cut) {
-    const auto hashes = graph::node_hashes(now, graph::HashKind::kIdentity);
+    const auto hashes = graph::hash_nodes(now, graph::HashKind::kIdentity);
     const auto ids = now.ids();
     const auto at = std::ranges::find_if(
         ids, [&, &name = name](NodeId id) { return now.node(id).name == name; });
     CHECK(at != ids.end(), name);
     const auto place = hashes[(*at).index()];
     if (!done.insert(place).second) continue;
-    auto next = with_pair(now, place, how);
+    auto next = insert_pair(now, place, how);
     out.push_back({std::string(kStep),
                    {place},
                    {how.dim, how.count},
@@ -253,7 +253,7 @@ rewrite::Derivation pipeline_steps(const graph::Graph& model, const MicroBatched
   return out;
 }
 
-bool is_pipeline_step(const rewrite::Step& step) { return step.rule == kStep; }
+bool is_pipeline_step(const rewrite::DerivationStep& step) { return step.rule == kStep; }
 
 const std::string& pipeline_rule() {
   static const std::string text = [] {

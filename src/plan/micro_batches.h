@@ -21,21 +21,21 @@ namespace tandem::plan {
 // Sources that are read one micro-batch at a time, by name, and how they are split.
 using MicroBatched = std::map<std::string, ops::MicroBatches>;
 // Returns the split sources of a mapped graph.
-MicroBatched micro_batched(const MappedGraph& mapped);
+MicroBatched find_micro_batched(const MappedGraph& mapped);
 // Returns the split sources of a graph with pipeline nodes; only pipeline nodes on sources count.
-MicroBatched micro_batched(const graph::Graph& graph);
+MicroBatched find_micro_batched(const graph::Graph& graph);
 
 // Returns `mapped` with a pipeline node behind every split source.
-MappedGraph with_pipeline_nodes(const MappedGraph& mapped);
-// The inverse of with_pipeline_nodes. Throws UserError if a pipeline node is missing, or does not
+MappedGraph add_pipeline_nodes(const MappedGraph& mapped);
+// The inverse of add_pipeline_nodes. Throws UserError if a pipeline node is missing, or does not
 // agree with the schedule or the layouts.
-MappedGraph without_pipeline_nodes(const MappedGraph& written);
+MappedGraph remove_pipeline_nodes(const MappedGraph& written);
 
-// Returns the steps that insert batch(pipeline(x)) behind all inputs in `cut`, by the rule
-// batch-of-pipeline applied in reverse. `model` is the graph that the plan makes parallel.
-rewrite::Derivation pipeline_steps(const graph::Graph& model, const MicroBatched& cut);
+// Returns the steps that insert batch(pipeline(x)) behind all inputs in `find_operator_steps`, by
+// the rule batch-of-pipeline applied in reverse. `model` is the graph that the plan makes parallel.
+rewrite::Derivation make_pipeline_steps(const graph::Graph& model, const MicroBatched& cut);
 // Returns whether `step` is one of those.
-bool is_pipeline_step(const rewrite::Step& step);
+bool is_pipeline_step(const rewrite::DerivationStep& step);
 // Returns the rule batch-of-pipeline as text.
 const std::string& pipeline_rule();
 

@@ -16,7 +16,7 @@ namespace {
 const Schedule kSchedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
 
 MappedGraph pipelined(const graph::Graph& model, std::uint64_t seed) {
-  const auto digits = digits_of({2, 2}, 4);
+  const auto digits = make_digits({2, 2}, 4);
   return parallelize(model, digits, Chooser(model, digits, seed, kSchedule).run(), kSchedule);
 }
 
@@ -24,31 +24,31 @@ TEST(MicroBatches, OfRandomPlansComeBackAsTheyWere) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     if (seed % 3 == 1) continue;  // attention's batch is too small for four micro-batches
     const auto mapped = pipelined(random_model(16, seed), seed);
-    const auto written = with_pipeline_nodes(mapped);
+    const auto written = add_pipeline_nodes(mapped);
     SCOPED_TRACE(graph::to_text(written.pcg));
-    const auto cut = micro_batched(mapped);
+    const auto cut = find_micro_batched(mapped);
     EXPECT_FALSE(cut.empty());
     EXPECT_EQ(written.pcg.size(), mapped.pcg.size() + cut.size());
     EXPECT_EQ(erase_parallelism(written.pcg).identity_hash(),
               erase_parallelism(mapped.pcg).identity_hash());
-    const auto back = without_pipeline_nodes(written);
+    const auto back = remove_pipeline_nodes(written);
     EXPECT_EQ(graph::to_text(back.pcg), graph::to_text(mapped.pcg));
     EXPECT_EQ(back.layouts, mapped.layouts);
     EXPECT_EQ(back.stage, mapped.stage);
-    EXPECT_EQ(back.remake, mapped.remake);
+    EXPECT_EQ(back.recompute, mapped.recompute);
   }
 }
 
 TEST(MicroBatches, AreDerivedByTheShippedRule) {
   const auto model = random_model(16, 0);
-  const auto cut = micro_batched(pipelined(model, 0));
-  const auto steps = pipeline_steps(model, cut);
+  const auto cut = find_micro_batched(pipelined(model, 0));
+  const auto steps = make_pipeline_steps(model, cut);
   ASSERT_EQ(steps.size(), cut.size());
   const auto rules = rewrite::parse_rules(pipeline_rule(), "rules");
-  const auto derived = rewrite::replay(model, steps, rewrite::rules_by_name(rules));
+  const auto derived = rewrite::replay(model, steps, rewrite::make_rule_finder(rules));
   EXPECT_EQ(derived.identity_hash(), steps.back().after);
-  EXPECT_EQ(micro_batched(derived).size(), cut.size());
-  for (const auto& [name, how] : micro_batched(derived)) EXPECT_EQ(how, cut.at(name)) << name;
+  EXPECT_EQ(find_micro_batched(derived).size(), cut.size());
+  for (const auto& [name, how] : find_micro_batched(derived)) EXPECT_EQ(how, cut.at(name)) << name;
   EXPECT_EQ(erase_parallelism(derived).identity_hash(), model.identity_hash());
   for (const auto& step : steps) EXPECT_TRUE(is_pipeline_step(step));
 }
@@ -72,9 +72,9 @@ std::string complaint(const std::string& from, const std::string& to, std::int64
     written.layouts.push_back(*machine::parse_layout(layout));
   }
   written.stage.resize(written.pcg.size());
-  written.remake.resize(written.pcg.size());
+  written.recompute.resize(written.pcg.size());
   try {
-    without_pipeline_nodes(written);
+    remove_pipeline_nodes(written);
     return "";
   } catch (const UserError& error) {
     return error.where + ": " + error.message;

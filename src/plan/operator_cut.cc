@@ -24,10 +24,10 @@ using rewrite::Rule;
 using rewrite::Slot;
 
 // Returns the rules that partition one operator of this kind, with choices.
-const std::vector<Rule>& cutting_rules(const ops::OpSpec& spec) {
+const std::vector<Rule>& find_cutting_rules(const ops::OpSpec& spec) {
   static const auto all = [] {
     std::map<const ops::OpSpec*, std::vector<Rule>> out;
-    for (auto& rule : rewrite::usable_rules()) {
+    for (auto& rule : rewrite::list_usable_rules()) {
       if (rule.choices.empty() || rule.source.outputs.size() != 1) continue;
       if (rule.source.operator_count() != 1) continue;
       out[rule.source.nodes[rule.source.outputs[0]].spec].push_back(std::move(rule));
@@ -41,7 +41,7 @@ const std::vector<Rule>& cutting_rules(const ops::OpSpec& spec) {
 
 // Returns the uses that need a rule, each of them once. A factor that precedes another one in some
 // dimension comes first.
-std::vector<DigitUse> cutting_uses(const NodeLayout& layout, const Digits& digits) {
+std::vector<DigitUse> list_cutting_uses(const NodeLayout& layout, const Digits& digits) {
   std::vector<DigitUse> out;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     const auto use = layout.uses[i];
@@ -51,7 +51,7 @@ std::vector<DigitUse> cutting_uses(const NodeLayout& layout, const Digits& digit
   return out;
 }
 
-std::int64_t degree_of(const NodeLayout& layout, const Digits& digits, DigitUse use) {
+std::int64_t compute_degree(const NodeLayout& layout, const Digits& digits, DigitUse use) {
   std::int64_t out = 1;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if (layout.uses[i] == use) out *= digits[i].size;
@@ -60,7 +60,7 @@ std::int64_t degree_of(const NodeLayout& layout, const Digits& digits, DigitUse 
 }
 
 // Returns a graph of the operator alone, on whole operands.
-graph::Graph alone(const graph::Graph& pcg, NodeId id) {
+graph::Graph isolate_operator(const graph::Graph& pcg, NodeId id) {
   graph::GraphBuilder builder("alone");
   std::vector<NodeId> inputs;
   for (auto i : pcg.inputs(id)) {
@@ -76,17 +76,17 @@ graph::Graph alone(const graph::Graph& pcg, NodeId id) {
 class Cutter {
  public:
   Cutter(const graph::Graph& pcg, NodeId id, const Digits& digits)
-      : op_(pcg.node(id).op), signature_(signature_of(pcg, id)), digits_(digits) {
+      : op_(pcg.node(id).op), signature_(get_node_signature(pcg, id)), digits_(digits) {
     for (auto i : pcg.inputs(id)) sizes_.push_back(pcg.node(i).type.shape.sizes);
   }
 
   std::optional<RuleSteps> run(const graph::Graph& graph, const NodeLayout& layout) {
-    const auto uses = cutting_uses(layout, digits_);
+    const auto uses = list_cutting_uses(layout, digits_);
     std::vector<std::int64_t> degrees;
     degrees.reserve(uses.size());
-    for (auto use : uses) degrees.push_back(degree_of(layout, digits_, use));
-    const rewrite::RuleSet set(cutting_rules(op_.spec()), dictionary_, {.degrees = degrees});
-    auto draft = Draft::of(graph, dictionary_);
+    for (auto use : uses) degrees.push_back(compute_degree(layout, digits_, use));
+    const rewrite::RuleSet set(find_cutting_rules(op_.spec()), dictionary_, {.degrees = degrees});
+    auto draft = Draft::from_graph(graph, dictionary_);
     RuleSteps out;
     NodeLayout now;
     for (auto use : uses) {
@@ -103,7 +103,7 @@ class Cutter {
   }
 
  private:
-  [[nodiscard]] Slot slot_in(const Draft& draft) const {
+  [[nodiscard]] Slot find_operator_slot(const Draft& draft) const {
     const auto is_it = [&](Slot slot) {
       return dictionary_.op(draft.node(slot).op).role() == ops::Role::kCompute;
     };
@@ -114,12 +114,12 @@ class Cutter {
   std::optional<rewrite::Match> cut(Draft& draft, const NodeLayout& layout,
                                     const rewrite::RuleSet& rules) const {
     std::vector<rewrite::Match> matches;
-    rules.match_single(draft, slot_in(draft), matches);
+    rules.match_single(draft, find_operator_slot(draft), matches);
     std::ranges::sort(matches);
     std::vector<Slot> changed;
     for (const auto& match : matches) {
       auto next = rules.apply(draft, match, changed);
-      if (!next || !is_cut_so(*next, layout)) continue;
+      if (!next || !has_operand_shapes(*next, layout)) continue;
       draft = std::move(*next);
       return match;
     }
@@ -127,13 +127,13 @@ class Cutter {
   }
 
   // Returns whether the operator in `draft` has the operand shapes of `layout`.
-  [[nodiscard]] bool is_cut_so(const Draft& draft, const NodeLayout& layout) const {
-    const auto slot = slot_in(draft);
+  [[nodiscard]] bool has_operand_shapes(const Draft& draft, const NodeLayout& layout) const {
+    const auto slot = find_operator_slot(draft);
     if (dictionary_.op(draft.node(slot).op) != op_) return false;
     const auto inputs = draft.inputs(slot);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto wanted =
-          parallel_shape(input_layout(signature_, layout, digits_.count(), i), sizes_[i], digits_);
+      const auto wanted = compute_parallel_shape(
+          compute_input_layout(signature_, layout, digits_.count(), i), sizes_[i], digits_);
       if (dictionary_.type(draft.node(inputs[i]).type).shape != wanted) return false;
     }
     return true;
@@ -153,10 +153,10 @@ NodeId operator_in(const graph::Graph& graph) {
 }
 
 // Returns the chain from the nearest compute or source node up to `top`, innermost first.
-Chain chain_below(const graph::Graph& graph, NodeId top) {
+Chain collect_chain(const graph::Graph& graph, NodeId top) {
   Chain out;
   for (; graph.node(top).op.role() == ops::Role::kParallel; top = graph.inputs(top)[0]) {
-    out.push_back(link_of(graph.node(top).op));
+    out.push_back(to_chain_link(graph.node(top).op));
   }
   std::ranges::reverse(out);
   return out;
@@ -165,20 +165,20 @@ Chain chain_below(const graph::Graph& graph, NodeId top) {
 }  // namespace
 
 bool is_cut(const NodeLayout& layout, const Digits& digits) {
-  return !cutting_uses(layout, digits).empty();
+  return !list_cutting_uses(layout, digits).empty();
 }
 
-std::optional<RuleSteps> cutting_steps(const graph::Graph& pcg, NodeId id, const NodeLayout& layout,
-                                       const Digits& digits) {
-  return Cutter(pcg, id, digits).run(alone(pcg, id), layout);
+std::optional<RuleSteps> find_cutting_steps(const graph::Graph& pcg, NodeId id,
+                                            const NodeLayout& layout, const Digits& digits) {
+  return Cutter(pcg, id, digits).run(isolate_operator(pcg, id), layout);
 }
 
 OperatorCut replay_cut(const graph::Graph& pcg, NodeId id, const RuleSteps& steps) {
-  auto graph = alone(pcg, id);
+  auto graph = isolate_operator(pcg, id);
   for (const auto& step : steps) {
-    const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+    const auto hashes = graph::hash_nodes(graph, graph::HashKind::kIdentity);
     const auto place = hashes[operator_in(graph).index()];
-    graph = rewrite::apply_step(graph, {step.rule, {place}, step.choices}, usable_rule);
+    graph = rewrite::apply_step(graph, {step.rule, {place}, step.choices}, find_usable_rule);
   }
   const auto at = operator_in(graph);
   if (graph.node(at).op != pcg.node(id).op || graph.inputs(at).size() != pcg.inputs(id).size()) {
@@ -186,10 +186,10 @@ OperatorCut replay_cut(const graph::Graph& pcg, NodeId id, const RuleSteps& step
   }
   OperatorCut out;
   out.result = graph.node(at).type.shape;
-  out.merge = chain_below(graph, graph.outputs()[0]);
+  out.merge = collect_chain(graph, graph.outputs()[0]);
   for (auto operand : graph.inputs(at)) {
     out.operands.push_back(graph.node(operand).type.shape);
-    out.splits.push_back(chain_below(graph, operand));
+    out.splits.push_back(collect_chain(graph, operand));
   }
   return out;
 }

@@ -25,9 +25,9 @@ bool is_cut(const machine::NodeLayout& layout, const machine::Digits& digits);
 
 // Returns the steps that partition node `id` as `layout` does, by shipped and proved rules. Returns
 // nullopt if there are none.
-std::optional<RuleSteps> cutting_steps(const graph::Graph& pcg, graph::NodeId id,
-                                       const machine::NodeLayout& layout,
-                                       const machine::Digits& digits);
+std::optional<RuleSteps> find_cutting_steps(const graph::Graph& pcg, graph::NodeId id,
+                                            const machine::NodeLayout& layout,
+                                            const machine::Digits& digits);
 
 // Returns the result of applying `steps` to node `id`. Throws UserError("derivation") if one does
 // not apply.

@@ -42,11 +42,11 @@ class Parallelizer {
 
  private:
   NodeId add(const ops::Op& op, std::span<const NodeId> inputs, const std::string& name,
-             const Layout& layout, std::uint16_t stage, bool remake) {
+             const Layout& layout, std::uint16_t stage, bool recompute) {
     out_.layouts.push_back(layout);
     out_.stage.push_back(stage);
-    out_.remake.push_back(remake);
-    gather_again_.push_back(false);
+    out_.recompute.push_back(recompute);
+    regather_.push_back(false);
     return builder_.add(op, inputs, name);
   }
 
@@ -54,26 +54,28 @@ class Parallelizer {
     const auto& node = model_.node(id);
     const auto& choice = choices_[id.index()];
     const auto& layout = choice.source;
-    const auto shape = parallel_shape(layout, node.type.shape.sizes, digits_);
+    const auto shape = compute_parallel_shape(layout, node.type.shape.sizes, digits_);
     CHECK(shape.has_value(), node.name, to_text(layout));
-    auto& op = sources_[hash_combine(node.op.hash(), type_hash({*shape}))];
+    auto& op = sources_[hash_combine(node.op.hash(), hash_type({*shape}))];
     if (!op) op = ops::with_shape(node.op, *shape);
-    return add(*op, {}, node.name, layout, choice.stage, choice.remake);
+    return add(*op, {}, node.name, layout, choice.stage, choice.recompute);
   }
 
   NodeId add_operator(NodeId id) {
     const auto& node = model_.node(id);
-    const auto& s = signature_of(model_, id);
+    const auto& s = get_node_signature(model_, id);
     const auto& choice = choices_[id.index()];
     const auto& uses = choice.node;
     std::vector<NodeId> inputs;
     for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
       const auto producer = image_[model_.inputs(id)[i].index()];
-      inputs.push_back(bring(producer, input_layout(s, uses, digits_.count(), i), choice.stage));
+      inputs.push_back(
+          bring(producer, compute_input_layout(s, uses, digits_.count(), i), choice.stage));
     }
-    const auto made = add(node.op, inputs, node.name, output_layout(s, uses, digits_.count()),
-                          choice.stage, choice.remake);
-    gather_again_[made.index()] = choice.gather_again;
+    const auto made =
+        add(node.op, inputs, node.name, compute_output_layout(s, uses, digits_.count()),
+            choice.stage, choice.recompute);
+    regather_[made.index()] = choice.regather;
     return made;
   }
 
@@ -88,8 +90,8 @@ class Parallelizer {
     stage_ = out_.stage[producer.index()];
     const auto steps = reshard(has, wanted);
     const auto gathers = [](const ReshardStep& step) { return step.kind == Step::kAllGather; };
-    remake_ = out_.remake[producer.index()] ||
-              (gather_again_[producer.index()] && std::ranges::all_of(steps, gathers));
+    recompute_ = out_.recompute[producer.index()] ||
+                 (regather_[producer.index()] && std::ranges::all_of(steps, gathers));
     for (const auto& step : steps) {
       if (step.kind == Step::kSend) stage_ = stage;
       now = add_step(now, step);
@@ -111,36 +113,36 @@ class Parallelizer {
       between.set(i, step.after[i].is_idle() ? step.after[i] : DigitRole::kIdle);
     }
     if (from.is_dim()) {
-      now = add_parallel(of_dim(ops::kCombine, from, degree), now, between);
+      now = add_parallel(make_dim_op(ops::kCombine, from, degree), now, between);
     } else if (from == DigitRole::kPartial) {
-      now = add_parallel(of_degree(ops::kReduce, degree), now, between);
+      now = add_parallel(make_degree_op(ops::kReduce, degree), now, between);
     } else if (from == DigitRole::kReplica) {
-      now = add_parallel(of_degree(ops::kUnreplicate, degree), now, between);
+      now = add_parallel(make_degree_op(ops::kUnreplicate, degree), now, between);
     }
     if (to.is_dim()) {
-      now = add_parallel(of_dim(ops::kPartition, to, degree), now, step.after);
+      now = add_parallel(make_dim_op(ops::kPartition, to, degree), now, step.after);
     } else if (from.is_idle() && to.is_idle()) {
       now = add_parallel(ops::make_op(ops::kSend, ops::NoAttributes{}), now, step.after);
     } else if (to == DigitRole::kReplica) {
-      now = add_parallel(of_degree(ops::kReplicate, degree), now, step.after);
+      now = add_parallel(make_degree_op(ops::kReplicate, degree), now, step.after);
     }
     return now;
   }
 
-  ops::Op of_dim(const ops::OpSpec& spec, DigitRole role, std::int64_t degree) {
+  ops::Op make_dim_op(const ops::OpSpec& spec, DigitRole role, std::int64_t degree) {
     const auto dim = static_cast<std::int64_t>(role.dim());
     auto& op = parallel_[{&spec, dim, degree}];
     if (!op) op = ops::make_op(spec, ops::DimDegree{dim, degree});
     return *op;
   }
-  ops::Op of_degree(const ops::OpSpec& spec, std::int64_t degree) {
+  ops::Op make_degree_op(const ops::OpSpec& spec, std::int64_t degree) {
     auto& op = parallel_[{&spec, -1, degree}];
     if (!op) op = ops::make_op(spec, ops::Degree{degree});
     return *op;
   }
 
   NodeId add_parallel(const ops::Op& op, NodeId input, const Layout& layout) {
-    return add(op, std::span(&input, 1), "", layout, stage_, remake_);
+    return add(op, std::span(&input, 1), "", layout, stage_, recompute_);
   }
 
   const graph::Graph& model_;
@@ -149,8 +151,8 @@ class Parallelizer {
   graph::GraphBuilder builder_;
   MappedGraph out_;
   std::uint16_t stage_ = 0;  // stage of the parallelization operators that are being added
-  bool remake_ = false;
-  std::vector<bool> gather_again_;  // by node of the PCG, from its choice
+  bool recompute_ = false;
+  std::vector<bool> regather_;  // by node of the PCG, from its choice
   std::vector<NodeId> image_;
   std::map<std::pair<NodeId, Layout>, NodeId> brought_;
   // Cached operators, by their attributes, because interning one prints it.

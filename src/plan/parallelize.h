@@ -15,8 +15,8 @@ struct Choice {
   machine::NodeLayout node;  // for operators
   machine::Layout source;    // for sources (input, weight, constant)
   std::uint16_t stage = 0;   // pipeline stage
-  bool remake = false;  // see MappedGraph; for a source: applies to the tensors gathered from it
-  bool gather_again = false;  // for an operator: applies to the tensors gathered from its result
+  bool recompute = false;  // see MappedGraph; for a source: applies to the tensors gathered from it
+  bool regather = false;   // for an operator: applies to the tensors gathered from its result
   bool operator==(const Choice&) const = default;
 };
 

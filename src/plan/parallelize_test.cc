@@ -29,11 +29,13 @@ std::string layout_text(const Layout& layout) { return machine::to_text(layout);
 // --- The properties ------------------------------------------------------------------------------
 
 void expect_same_training_step(const Graph& model, const Graph& pcg, std::uint64_t seed) {
-  const auto serial = graph::run_forward<Field>(model, graph::feed_values<Field>(model, seed));
-  const auto expected = graph::run_backward<Field>(model, serial, graph::loss_seed<Field>(model));
-  const auto sharded = graph::run_sharded_forward<Field>(pcg, graph::feed_values<Field>(pcg, seed));
-  const auto actual =
-      graph::run_sharded_backward<Field>(pcg, sharded, graph::sharded_loss_seed<Field>(pcg));
+  const auto serial = graph::run_forward<Field>(model, graph::make_feed_values<Field>(model, seed));
+  const auto expected =
+      graph::run_backward<Field>(model, serial, graph::make_loss_gradient<Field>(model));
+  const auto sharded =
+      graph::run_sharded_forward<Field>(pcg, graph::make_feed_values<Field>(pcg, seed));
+  const auto actual = graph::run_sharded_backward<Field>(
+      pcg, sharded, graph::make_sharded_loss_gradient<Field>(pcg));
   const auto loss = [](const Graph& g) { return g.outputs()[0].index(); };
   bool agree = false;
   EXPECT_EQ(assemble(sharded[loss(pcg)], &agree), serial[loss(model)]);
@@ -54,7 +56,7 @@ TEST(Parallelize, RandomChoicesOfRandomModelsAreTheModel) {
   unsigned through = 0;
   std::map<std::string, unsigned> made;
   for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{2, 2}, {2, 3}, {2, 2, 2}}) {
-    const auto digits = digits_of(sizes);
+    const auto digits = make_digits(sizes);
     int number = 0;
     for (const Model make : {random_mlp, random_attention, random_tables}) {
       for (std::uint64_t seed = 0; seed < 60; seed += kFewer) {
@@ -101,7 +103,7 @@ std::vector<Choice> choices(DigitUse linear, DigitUse relu, std::string_view x,
 }
 
 TEST(Parallelize, DataParallelInsertsOnlyTheWeightsReplicas) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto mapped = parallelize(one_linear(), digits,
                                   choices(DigitUse::factor(0), DigitUse::factor(0), "0", "."));
   EXPECT_EQ(to_text(mapped.pcg), R"(graph g
@@ -119,7 +121,7 @@ return %a, %b
 }
 
 TEST(Parallelize, ATensorTwoOperatorsWantAlikeIsBroughtOnce) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto mapped =
       parallelize(one_linear(), digits, choices(DigitUse::factor(1), DigitUse::kReplica, "1", "1"));
   EXPECT_EQ(to_text(mapped.pcg), R"(graph g
@@ -135,7 +137,7 @@ return %a, %b
 }
 
 TEST(CheckMapped, SaysWhatDoesNotFit) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto good = parallelize(one_linear(), digits,
                                 choices(DigitUse::factor(0), DigitUse::factor(0), "0", "r"));
   const auto error = [&](std::size_t node, std::string_view layout) -> std::string {
@@ -157,7 +159,7 @@ TEST(CheckMapped, SaysWhatDoesNotFit) {
 
 // The types agree but the devices do not: one digit partitions x's rows, another one the result's.
 TEST(CheckMapped, DigitsMustAgreeAcrossAnOperator) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   auto all = choices(DigitUse::factor(0), DigitUse::factor(0), "0r", "rr");
   for (std::size_t i = 2; i < 5; ++i) all[i].node.uses[1] = DigitUse::kReplica;
   auto mapped = parallelize(one_linear(), digits, all);

@@ -24,7 +24,7 @@ void check_layout(const graph::Node& node, const Layout& layout, const Digits& d
     fail(node, fmt::format("layout '{}' has {} digits, but the machine has {}", to_text(layout),
                            layout.count(), digits.count()));
   }
-  const auto shape = parallel_shape(layout, node.type.shape.sizes, digits);
+  const auto shape = compute_parallel_shape(layout, node.type.shape.sizes, digits);
   if (!shape || *shape != node.type.shape) {
     fail(node, fmt::format("layout '{}' does not match the type {}", to_text(layout),
                            to_text(node.type.shape)));
@@ -44,9 +44,9 @@ void check_layout(const graph::Node& node, const Layout& layout, const Digits& d
 void check_operands(const MappedGraph& mapped, graph::NodeId id, const Digits& digits) {
   std::vector<Layout> layouts;
   for (auto i : mapped.pcg.inputs(id)) layouts.push_back(mapped.layouts[i.index()]);
-  const auto& s = signature_of(mapped.pcg, id);
+  const auto& s = get_node_signature(mapped.pcg, id);
   const auto uses = infer_node_layout(s, layouts, digits);
-  if (!uses || output_layout(s, *uses, digits.count()) != mapped.layouts[id.index()]) {
+  if (!uses || compute_output_layout(s, *uses, digits.count()) != mapped.layouts[id.index()]) {
     fail(mapped.pcg.node(id), "the layouts of its operands and its result are inconsistent");
   }
 }
@@ -125,7 +125,7 @@ void check_stage(const MappedGraph& mapped, graph::NodeId id, const Digits& digi
     fail(node,
          fmt::format("layout '{}' does not belong to a single pipeline stage", to_text(layout)));
   }
-  if (rank_of_place(layout, s.digits, digits) != stage % digits.group_size(s.digits)) {
+  if (compute_place_rank(layout, s.digits, digits) != stage % digits.group_size(s.digits)) {
     fail(node, fmt::format("is in stage {}, but its layout '{}' belongs to another stage", stage,
                            to_text(layout)));
   }

@@ -11,7 +11,7 @@
 #include "machine/layout.h"
 #include "plan/precision.h"
 #include "plan/rule_step.h"
-#include "rewrite/step.h"
+#include "rewrite/derivation_step.h"
 
 namespace tandem::plan {
 
@@ -21,12 +21,13 @@ std::string_view name(Optimizer o);
 std::optional<Optimizer> parse_optimizer(std::string_view text);
 // Returns the number of optimizer state tensors of a weight: a velocity or Adam's two moments, and
 // a master copy. They have the weight's shape and the type Precision::state.
-inline std::size_t states(Optimizer o, const Precision& precision, DType weight) {
+inline std::size_t count_states(Optimizer o, const Precision& precision, DType weight) {
   return static_cast<std::size_t>(o) + (precision.has_master(weight) ? 1 : 0);
 }
 // Returns the bytes of that state per element of the weight.
 inline Bytes state_bytes(Optimizer o, const Precision& precision, DType weight) {
-  return static_cast<double>(states(o, precision, weight)) * size_of(precision.state(weight));
+  return static_cast<double>(count_states(o, precision, weight)) *
+         get_element_size(precision.state(weight));
 }
 
 // Momentum: velocity = kVelocityKept * velocity + gradient; weight -= rate * velocity.
@@ -83,7 +84,7 @@ struct MappedGraph {
   std::vector<machine::Layout> layouts;
   std::vector<std::uint16_t> stage;  // pipeline stage
   // Whether the backward pass recomputes the node's activation, or regathers the gathered weight.
-  std::vector<bool> remake;
+  std::vector<bool> recompute;
   Schedule schedule;
 };
 
@@ -106,8 +107,8 @@ struct Plan {
   // Further steps of a plan file's derivation, which insert the pipeline nodes
   // (plan/micro_batches.h). Nullopt if the plan is not from a file with such steps.
   std::optional<rewrite::Derivation> pipeline_steps = {};
-  // Steps that make the graph parallel (plan/parallelization.h). Nullopt if the plan is not from a
-  // file with such steps.
+  // Steps that make the graph parallel (plan/parallelization_derivation.h). Nullopt if the plan is
+  // not from a file with such steps.
   std::optional<Parallelization> parallelization = {};
 
   // Predictions of the simulator.
@@ -116,7 +117,7 @@ struct Plan {
 };
 
 // Returns the digits that the plan's layouts refer to, on its machine.
-inline machine::Digits digits_of(const Plan& plan, const machine::Machine& machine) {
+inline machine::Digits make_digits(const Plan& plan, const machine::Machine& machine) {
   return machine::Digits(machine, plan.mapped.schedule.micro_batches);
 }
 

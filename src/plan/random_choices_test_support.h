@@ -25,8 +25,8 @@ inline machine::Machine machine_of(const std::vector<std::int64_t>& counts) {
   for (auto count : counts) out.levels.emplace_back().count = count;
   return out;
 }
-inline machine::Digits digits_of(const std::vector<std::int64_t>& counts,
-                                 std::int64_t micro_batches = 1) {
+inline machine::Digits make_digits(const std::vector<std::int64_t>& counts,
+                                   std::int64_t micro_batches = 1) {
   return machine::Digits(machine_of(counts), micro_batches);
 }
 
@@ -46,7 +46,8 @@ inline graph::Graph random_mlp(std::int64_t n, std::mt19937_64& random) {
         h = b.add(ops::kLinear, {h, w});
         break;
       case 1:
-        h = b.add(ops::make_op(ops::kLinear, ops::Linear{ops::Activation::kRelu}), {h, w});
+        h = b.add(ops::make_op(ops::kLinear, ops::LinearAttributes{ops::Activation::kRelu}),
+                  {h, w});
         break;
       default:
         h = b.add(ops::kLinear, {h, w, b.weight(fmt::format("b{}", l), {out}, DType::kFp32)});
@@ -178,7 +179,7 @@ class Chooser {
       const bool source = model_.node(id).op.role() == ops::Role::kSource;
       choices_.push_back(source ? choose_source(id) : choose_compute(id));
       choices_.back().stage = stage_[id.index()];
-      choices_.back().remake = schedule_.micro_batches > 1 && chance(0.4);
+      choices_.back().recompute = schedule_.micro_batches > 1 && chance(0.4);
     }
     return choices_;
   }
@@ -259,10 +260,10 @@ class Chooser {
   Choice choose_compute(graph::NodeId id) {
     std::vector<Shape> shapes;
     for (const auto& t : model_.input_types(id)) shapes.push_back(t.shape.sizes);
-    const auto& s = ops::signature(model_.node(id).op, shapes);
+    const auto& s = ops::get_signature(model_.node(id).op, shapes);
     std::vector<std::int64_t> left;
     for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
-      left.push_back(machine::divisible_size(s, f));
+      left.push_back(machine::compute_divisible_size(s, f));
     }
     // Partial sums pass through one set of operands only.
     const auto set = s.partial_inputs.empty() ? 0 : random_() % s.partial_inputs.size();
@@ -289,7 +290,7 @@ class Chooser {
       out.node.uses[i] = pick(uses);
       if (out.node.uses[i].is_factor()) left[out.node.uses[i].factor()] /= digits_[i].size;
     }
-    layouts_[id.index()] = output_layout(s, out.node, digits_.count());
+    layouts_[id.index()] = compute_output_layout(s, out.node, digits_.count());
     return out;
   }
 
@@ -338,11 +339,11 @@ inline std::vector<Choice> named_choices(const graph::Graph& model, const machin
     if (node.op.role() == ops::Role::kSource) continue;
     std::vector<Shape> shapes;
     for (const auto& t : model.input_types(id)) shapes.push_back(t.shape.sizes);
-    const auto& s = ops::signature(node.op, shapes);
+    const auto& s = ops::get_signature(node.op, shapes);
     auto& uses = out[id.index()].node.uses;
     std::fill_n(uses.begin(), digits.count(), machine::DigitUse::kReplica);
     if (const auto at = words_of.find(node.name); at != words_of.end()) {
-      const auto list = words(at->second);
+      const auto list = split_words(at->second);
       CHECK(list.size() == digits.count(), node.name);
       for (std::size_t i = 0; i < list.size(); ++i) {
         if (list[i] == "*") continue;
@@ -356,7 +357,7 @@ inline std::vector<Choice> named_choices(const graph::Graph& model, const machin
       const auto source = model.inputs(id)[i].index();
       if (placed[source]) continue;
       placed[source] = true;
-      out[source].source = input_layout(s, out[id.index()].node, digits.count(), i);
+      out[source].source = compute_input_layout(s, out[id.index()].node, digits.count(), i);
     }
   }
   return out;

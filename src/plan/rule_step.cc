@@ -27,7 +27,7 @@ std::string to_text(const RuleStep& step) {
 }
 
 RuleStep parse_rule_step(std::string_view text) {
-  const auto w = words(text);
+  const auto w = split_words(text);
   if (w.empty()) fail(text);
   RuleStep out{std::string(w[0])};
   std::size_t next = 1;
@@ -51,8 +51,8 @@ RuleStep parse_rule_step(std::string_view text) {
   return out;
 }
 
-const rewrite::Rule* usable_rule(const std::string& name) {
-  static const auto rules = rewrite::usable_rules();
+const rewrite::Rule* find_usable_rule(const std::string& name) {
+  static const auto rules = rewrite::list_usable_rules();
   static const auto by_name = [] {
     std::unordered_map<std::string, const rewrite::Rule*> out;
     for (const auto& rule : rules) out.emplace(rule.name, &rule);

@@ -28,16 +28,16 @@ struct Derived {
   RuleSteps steps;
   // Number of devices that redundantly compute the same, in addition to the partitioning by
   // `steps`.
-  std::int64_t copies = 1;
+  std::int64_t replicas = 1;
   // Names of operators, or operands of operators: "linear2:0"
   std::vector<std::string> places = {};
   bool operator==(const Derived&) const = default;
 };
 
-// The steps that make a plan parallel (plan/parallelization.h).
+// The steps that make a plan parallel (plan/parallelization_derivation.h).
 struct Parallelization {
-  std::vector<Derived> cuts = {};  // steps that partition operators
-  std::vector<Derived> ways = {};  // steps on the paths to operators
+  std::vector<Derived> cuts = {};   // steps that partition operators
+  std::vector<Derived> paths = {};  // steps on the paths to operators
   // Places that no steps lead to.
   std::vector<std::string> without = {};
   bool operator==(const Parallelization&) const = default;
@@ -49,6 +49,6 @@ RuleStep parse_rule_step(std::string_view text);
 
 // Returns the shipped and proved rule called `name`, with the condition of its proof. Returns null
 // if there is none.
-const rewrite::Rule* usable_rule(const std::string& name);
+const rewrite::Rule* find_usable_rule(const std::string& name);
 
 }  // namespace tandem::plan

@@ -8,14 +8,14 @@ namespace tandem::predict {
 
 using lower::TaskKind;
 
-std::string_view kind_of(const lower::Program& program, const lower::Task& task) {
+std::string_view get_task_kind(const lower::Program& program, const lower::Task& task) {
   if (task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive) return "send_recv";
   if (task.kind == TaskKind::kMove) return machine::name(task.step.kind);
   const bool looks_up = program.pcg.node(task.node).op.spec().row_sparse_operand.has_value();
   return looks_up ? "embedding" : "compute";
 }
 
-std::string_view reported_kind(std::string_view kind) {
+std::string_view to_reported_kind(std::string_view kind) {
   const auto at = std::ranges::find(kReportedKinds, kind);
   return at == kReportedKinds.end() ? "send_recv" : *at;
 }
@@ -38,7 +38,7 @@ class Sweep {
   }
 
   std::vector<Share> run() {
-    std::ranges::sort(events_, {}, [](const Event& e) { return std::pair(e.at, e.begins); });
+    std::ranges::sort(events_, {}, [](const SweepEvent& e) { return std::pair(e.at, e.begins); });
     Seconds before;
     for (const auto& event : events_) {
       expose(event.at - before);
@@ -47,7 +47,7 @@ class Sweep {
       (shares_[event.share].is_compute() ? computing_ : communicating_) += event.begins ? 1 : -1;
     }
     const auto rank = [](const Share& s) {
-      const auto at = std::ranges::find(kReportedKinds, reported_kind(s.kind));
+      const auto at = std::ranges::find(kReportedKinds, to_reported_kind(s.kind));
       return std::tuple(at, s.kind, s.digits);
     };
     std::ranges::stable_sort(shares_, {}, rank);
@@ -57,10 +57,10 @@ class Sweep {
  private:
   void add(const Span& span) {
     const auto& task = program_.tasks[span.task];
-    const auto share = share_of(task);
+    const auto share = find_or_add_share(task);
     auto& sums = shares_[share];
     ++sums.count;
-    if (communicates(task)) sums.bytes += moved_bytes(program_, task);
+    if (communicates(task)) sums.bytes += count_moved_bytes(program_, task);
     sums.serialized += span.end - span.start;
     // A span that continues into the next iteration also continues from the last one.
     if (span.end > iteration_) {
@@ -71,8 +71,8 @@ class Sweep {
     }
   }
 
-  std::size_t share_of(const lower::Task& task) {
-    const auto kind = kind_of(program_, task);
+  std::size_t find_or_add_share(const lower::Task& task) {
+    const auto kind = get_task_kind(program_, task);
     const auto digits = communicates(task) ? task.step.digits : 0;
     const auto [at, fresh] = known_.try_emplace({std::string(kind), digits}, shares_.size());
     if (fresh) {
@@ -92,7 +92,7 @@ class Sweep {
     events_.push_back({end, false, share});
   }
 
-  // Adds `time` to the exposed time of the active shares.
+  // Adds `reshard_time` to the exposed time of the active shares.
   void expose(Seconds time) {
     if (time <= Seconds{} || (computing_ > 0) == (communicating_ > 0)) return;
     const int together = computing_ + communicating_;
@@ -101,7 +101,7 @@ class Sweep {
     }
   }
 
-  struct Event {
+  struct SweepEvent {
     Seconds at;
     bool begins = false;  // ends sort before begins at the same time
     std::size_t share = 0;
@@ -111,7 +111,7 @@ class Sweep {
   std::vector<Share> shares_;
   std::vector<int> active_;  // by share: number of active spans
   std::map<std::pair<std::string, machine::DigitMask>, std::size_t> known_;
-  std::vector<Event> events_;
+  std::vector<SweepEvent> events_;
   int computing_ = 0;
   int communicating_ = 0;
 };

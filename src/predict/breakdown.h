@@ -18,10 +18,10 @@ inline constexpr std::array<std::string_view, 7> kReportedKinds = {
 
 // Returns the kind of `task`: "compute", "embedding" (operators that look up rows of an embedding
 // table), "send_recv", or the name of its reshard step.
-std::string_view kind_of(const lower::Program& program, const lower::Task& task);
+std::string_view get_task_kind(const lower::Program& program, const lower::Task& task);
 // Returns the entry of kReportedKinds that `kind` counts as. Rooted collectives, shifts and halos
 // have no entry of their own and count as "send_recv".
-std::string_view reported_kind(std::string_view kind);
+std::string_view to_reported_kind(std::string_view kind);
 // Returns whether `task` moves data between devices.
 bool communicates(const lower::Task& task);
 

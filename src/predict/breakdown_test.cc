@@ -27,15 +27,15 @@ machine::Machine ordinary_machine(const std::vector<std::int64_t>& counts) {
 }
 
 Program random_program(const std::vector<std::int64_t>& counts, std::uint64_t seed) {
-  const auto digits = plan::digits_of(counts);
+  const auto digits = plan::make_digits(counts);
   const auto model = plan::random_model(digits.devices(), seed);
   const auto choices = plan::random_choices(model, digits, seed);
   return lower::lower(plan::parallelize(model, digits, choices), digits, plan::Optimizer::kSgd);
 }
 
 bool has_kind(const Program& program, std::string_view kind) {
-  return std::ranges::any_of(program.tasks,
-                             [&](const auto& task) { return kind_of(program, task) == kind; });
+  return std::ranges::any_of(
+      program.tasks, [&](const auto& task) { return get_task_kind(program, task) == kind; });
 }
 
 // Returns a program that has tasks of these kinds.
@@ -49,7 +49,7 @@ Program program_with(const std::vector<std::string_view>& kinds) {
 
 std::uint32_t task_of_kind(const Program& program, std::string_view kind) {
   for (std::uint32_t t = 0; t < program.tasks.size(); ++t) {
-    if (kind_of(program, program.tasks[t]) == kind) return t;
+    if (get_task_kind(program, program.tasks[t]) == kind) return t;
   }
   ADD_FAILURE() << "no task of kind " << kind;
   return 0;
@@ -83,7 +83,7 @@ TEST(Breakdown, SharesWhatIsExposedTogether) {
   EXPECT_EQ(shares[1].exposed, Seconds{1 + 0.5});
   EXPECT_EQ(shares[1].overlapped(), Seconds{2.5});
   EXPECT_EQ(shares[1].digits, program.tasks[gather].step.digits);
-  EXPECT_EQ(shares[1].bytes, moved_bytes(program, program.tasks[gather]));
+  EXPECT_EQ(shares[1].bytes, count_moved_bytes(program, program.tasks[gather]));
   EXPECT_EQ(shares[2].kind, "reduce_scatter");
   EXPECT_EQ(shares[2].exposed, Seconds{0.5 + 2});
 }

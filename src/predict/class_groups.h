@@ -23,35 +23,35 @@ class ClassGroups {
   // Returns the first device of class `number`, which represents the class.
   [[nodiscard]] std::int64_t device(std::size_t number) const { return devices_[number]; }
   // Returns the original numbers of the classes that were joined into class `number`.
-  [[nodiscard]] const std::vector<std::uint32_t>& told(std::size_t number) const {
-    return told_[number];
+  [[nodiscard]] const std::vector<std::uint32_t>& joined_classes(std::size_t number) const {
+    return joined_classes_[number];
   }
   // Returns the class of `device`.
-  [[nodiscard]] std::size_t class_of(std::int64_t device) const {
+  [[nodiscard]] std::size_t get_class(std::int64_t device) const {
     return classes_[static_cast<std::size_t>(device)];
   }
   // Returns the class of the member with rank `rank` in the group over `mask` that contains the
   // device of class `number`. The result is the same for all micro-batches.
-  [[nodiscard]] std::size_t member(std::size_t number, machine::DigitMask mask,
-                                   std::int64_t rank) const {
-    return class_of(digits_.member(device(number), mask, rank) % digits_.devices());
+  [[nodiscard]] std::size_t get_member_class(std::size_t number, machine::DigitMask mask,
+                                             std::int64_t rank) const {
+    return get_class(digits_.member(device(number), mask, rank) % digits_.devices());
   }
   // Returns, sorted, the classes with a device in the group over `mask` of class `number`,
   // including `number` itself.
-  const std::vector<std::uint32_t>& of(std::size_t number, machine::DigitMask mask);
+  const std::vector<std::uint32_t>& get_group(std::size_t number, machine::DigitMask mask);
 
  private:
   struct Grouping {
     std::vector<std::size_t> group_of;  // by class
     std::vector<std::vector<std::uint32_t>> groups;
   };
-  [[nodiscard]] Grouping made(machine::DigitMask mask) const;
+  [[nodiscard]] Grouping make_grouping(machine::DigitMask mask) const;
 
   const machine::Digits& digits_;
   machine::DigitMask class_digits_;
-  std::vector<std::int64_t> devices_;             // by class
-  std::vector<std::vector<std::uint32_t>> told_;  // by class
-  std::vector<std::uint32_t> classes_;            // by device
+  std::vector<std::int64_t> devices_;                       // by class
+  std::vector<std::vector<std::uint32_t>> joined_classes_;  // by class
+  std::vector<std::uint32_t> classes_;                      // by device
   std::map<machine::DigitMask, Grouping> groupings_;
 };
 

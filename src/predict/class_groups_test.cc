@@ -18,7 +18,7 @@ TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
     ClassGroups groups(digits, told);
     ASSERT_EQ(static_cast<std::int64_t>(groups.count()), digits.group_size(told));
     for (std::int64_t device = 0; device < digits.devices(); ++device) {
-      EXPECT_EQ(static_cast<std::int64_t>(groups.class_of(device)),
+      EXPECT_EQ(static_cast<std::int64_t>(groups.get_class(device)),
                 digits.rank_in_group(device, told));
     }
     for (std::size_t c = 0; c < groups.count(); ++c) {
@@ -26,11 +26,12 @@ TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
         if ((mask & ~digits.space()) != 0) continue;
         std::vector<std::uint32_t> expected;
         for (auto device : digits.group(groups.device(c), mask & told)) {
-          expected.push_back(static_cast<std::uint32_t>(groups.class_of(device)));
+          expected.push_back(static_cast<std::uint32_t>(groups.get_class(device)));
         }
-        EXPECT_EQ(groups.of(c, mask), expected);
+        EXPECT_EQ(groups.get_group(c, mask), expected);
         const auto members = digits.group(groups.device(c), mask);
-        EXPECT_EQ(groups.member(c, mask, std::ssize(members) - 1), groups.class_of(members.back()));
+        EXPECT_EQ(groups.get_member_class(c, mask, std::ssize(members) - 1),
+                  groups.get_class(members.back()));
       }
     }
   }
@@ -46,13 +47,13 @@ TEST(ClassGroups, OfClassesThatAreJoinedHaveEachOnce) {
   EXPECT_EQ(groups.device(0), 0);
   EXPECT_EQ(groups.device(1), 1);
   EXPECT_EQ(groups.device(2), 7);
-  EXPECT_EQ(groups.told(0), (std::vector<std::uint32_t>{0, 6}));
-  EXPECT_EQ(groups.told(2), (std::vector<std::uint32_t>{7, 8, 9, 10, 11}));
-  EXPECT_EQ(groups.class_of(6), 0U);
-  EXPECT_EQ(groups.class_of(11), 2U);
-  EXPECT_EQ(groups.of(2, digits.all()), (std::vector<std::uint32_t>{0, 1, 2}));
-  EXPECT_EQ(groups.of(0, 0), (std::vector<std::uint32_t>{0}));
-  EXPECT_EQ(groups.member(2, digits.all(), 6), 0U);
+  EXPECT_EQ(groups.joined_classes(0), (std::vector<std::uint32_t>{0, 6}));
+  EXPECT_EQ(groups.joined_classes(2), (std::vector<std::uint32_t>{7, 8, 9, 10, 11}));
+  EXPECT_EQ(groups.get_class(6), 0U);
+  EXPECT_EQ(groups.get_class(11), 2U);
+  EXPECT_EQ(groups.get_group(2, digits.all()), (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(groups.get_group(0, 0), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(groups.get_member_class(2, digits.all(), 6), 0U);
 }
 
 }  // namespace

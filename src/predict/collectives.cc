@@ -27,7 +27,7 @@ struct LevelSpan {
 
   // Returns the bandwidth that messages of this size reach.
   [[nodiscard]] BytesPerSecond bandwidth(Bytes message) const {
-    return rated * level.utilization_in(kind).at(message);
+    return rated * level.get_utilization(kind).at(message);
   }
   // Returns the bandwidth of one device if only one device per group and unit sends. The other
   // devices of a unit belong to other groups, which run the same collective at the same time.
@@ -37,8 +37,8 @@ struct LevelSpan {
 };
 
 // Returns the load and latency of one step on level `l`. The load is relative to a switch.
-machine::Passage passage(const Machine& machine, const Digits& digits, machine::DigitMask group,
-                         Pattern pattern, std::size_t l) {
+machine::PatternCost compute_passage(const Machine& machine, const Digits& digits,
+                                     machine::DigitMask group, Pattern pattern, std::size_t l) {
   const auto& level = machine.levels[l];
   if (level.network == nullptr) return {1, level.latency};
   std::vector<std::int64_t> sizes;  // sizes of the level's digits
@@ -48,7 +48,7 @@ machine::Passage passage(const Machine& machine, const Digits& digits, machine::
     mask |= (group >> i & 1U) << sizes.size();
     sizes.push_back(digits[i].size);
   }
-  return level.network->passage(pattern, sizes, mask);
+  return level.network->compute_cost(pattern, sizes, mask);
 }
 
 // Calls visit(span) for each level that the group spans, innermost first.
@@ -60,7 +60,7 @@ void for_each_span(const Machine& machine, const Digits& digits, machine::DigitM
     const auto size = static_cast<double>(digits.group_size(group, l));
     if (size == 1) continue;
     const auto& level = machine.levels[l];
-    const auto [load, latency] = passage(machine, digits, group, pattern, l);
+    const auto [load, latency] = compute_passage(machine, digits, group, pattern, l);
     visit(LevelSpan{size, inside, machine.bandwidth_per_device(l) / load, latency, level, kind});
     inside *= size;
   }
@@ -83,7 +83,7 @@ class Levels {
 
 // Returns the time of a reduce-scatter: a ring on each level over the bytes that the levels inside
 // have left. An all-gather is the same in reverse.
-Seconds ring_pass(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
+Seconds ring_time(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
                   Bytes bytes) {
   Levels levels;
   for_each_span(machine, digits, group, kind, Pattern::kRing, [&](const LevelSpan& s) {
@@ -103,7 +103,7 @@ bool has_tree(const Machine& machine, const LevelSpan& s) {
   return s.level.trees && &s.level != &machine.levels.back() && s.size > 2;
 }
 
-Seconds tree_pass(const Machine& machine, const Digits& digits, machine::DigitMask group,
+Seconds tree_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   Bytes bytes) {
   Levels levels;
   const auto kind = Step::kAllReduce;
@@ -127,17 +127,17 @@ bool may_use_trees(const Machine& machine, const Digits& digits, machine::DigitM
 }
 
 // Returns the time of reduce-scatter plus all-gather, by rings or trees, whichever is faster.
-Seconds all_reduce(const Machine& machine, const Digits& digits, machine::DigitMask group,
-                   Bytes bytes) {
-  const auto ring = ring_pass(machine, digits, Step::kAllReduce, group, bytes);
+Seconds all_reduce_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                        Bytes bytes) {
+  const auto ring = ring_time(machine, digits, Step::kAllReduce, group, bytes);
   if (!may_use_trees(machine, digits, group)) return 2 * ring;
-  return 2 * std::min(ring, tree_pass(machine, digits, group, bytes));
+  return 2 * std::min(ring, tree_time(machine, digits, group, bytes));
 }
 
 // Returns the time of an all-to-all. Each byte crosses only the outermost level at which sender and
 // receiver differ.
-Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitMask group,
-                   Bytes bytes) {
+Seconds all_to_all_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                        Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Levels levels;
   for_each_span(machine, digits, group, Step::kAllToAll, Pattern::kAllToAll,
@@ -150,8 +150,8 @@ Seconds all_to_all(const Machine& machine, const Digits& digits, machine::DigitM
 
 // Returns the time of a broadcast: a pipelined chain on each level, with one device per unit that
 // forwards everything.
-Seconds chain(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
-              Bytes bytes) {
+Seconds chain_time(const Machine& machine, const Digits& digits, Step kind,
+                   machine::DigitMask group, Bytes bytes) {
   Levels levels;
   for_each_span(machine, digits, group, kind, Pattern::kChain, [&](const LevelSpan& s) {
     levels.add(bytes / s.lone_bandwidth(bytes), (s.size - 1) * s.latency);
@@ -161,8 +161,8 @@ Seconds chain(const Machine& machine, const Digits& digits, Step kind, machine::
 
 // Returns the time of a scatter: the root sends each other device its shard, all through the
 // outermost link.
-Seconds from_root(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group,
-                  Bytes bytes) {
+Seconds scatter_time(const Machine& machine, const Digits& digits, Step kind,
+                     machine::DigitMask group, Bytes bytes) {
   const auto n = static_cast<double>(digits.group_size(group));
   Seconds total;
   for_each_span(machine, digits, group, kind, Pattern::kFromRoot, [&](const LevelSpan& s) {
@@ -171,47 +171,48 @@ Seconds from_root(const Machine& machine, const Digits& digits, Step kind, machi
   return total;
 }
 
-struct Link {
+struct OutermostLink {
   BytesPerSecond bandwidth;
   Seconds latency;
 };
 
 // Returns the link of one device on the outermost level, if all devices send `bytes` bytes to one
 // other.
-Link outermost_link(const Machine& machine, const Digits& digits, Step kind,
-                    machine::DigitMask group, Bytes bytes) {
-  const auto l = outermost_level(digits, group);
-  const auto [load, latency] = passage(machine, digits, group, Pattern::kChain, l);
-  const auto utilization = machine.levels[l].utilization_in(kind).at(bytes);
+OutermostLink find_outermost_link(const Machine& machine, const Digits& digits, Step kind,
+                                  machine::DigitMask group, Bytes bytes) {
+  const auto l = find_outermost_level(digits, group);
+  const auto [load, latency] = compute_passage(machine, digits, group, Pattern::kChain, l);
+  const auto utilization = machine.levels[l].get_utilization(kind).at(bytes);
   return {machine.bandwidth_per_device(l) * utilization / load, latency};
 }
 
 // Returns the time of a send from each device of one place to its peer in the other, while all
 // other pairs do the same.
-Seconds send(const Machine& machine, const Digits& digits, machine::DigitMask group, Bytes bytes) {
-  const auto link = outermost_link(machine, digits, Step::kSend, group, bytes);
+Seconds peer_send_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
+                       Bytes bytes) {
+  const auto link = find_outermost_link(machine, digits, Step::kSend, group, bytes);
   return bytes / link.bandwidth + link.latency;
 }
 
-Seconds time_once_started(const Machine& machine, const Digits& digits, Step kind,
-                          machine::DigitMask group, Bytes bytes) {
+Seconds transfer_time(const Machine& machine, const Digits& digits, Step kind,
+                      machine::DigitMask group, Bytes bytes) {
   switch (kind) {
     case Step::kAllReduce:
-      return all_reduce(machine, digits, group, bytes);
+      return all_reduce_time(machine, digits, group, bytes);
     case Step::kReduceScatter:
     case Step::kAllGather:
-      return ring_pass(machine, digits, kind, group, bytes);
+      return ring_time(machine, digits, kind, group, bytes);
     case Step::kAllToAll:
-      return all_to_all(machine, digits, group, bytes);
+      return all_to_all_time(machine, digits, group, bytes);
     case Step::kReduce:
     case Step::kBroadcast:
-      return chain(machine, digits, kind, group, bytes);
+      return chain_time(machine, digits, kind, group, bytes);
     case Step::kGather:
     case Step::kScatter:
-      return from_root(machine, digits, kind, group, bytes);
+      return scatter_time(machine, digits, kind, group, bytes);
     case Step::kSend:
     case Step::kShift:
-      return send(machine, digits, group, bytes);
+      return peer_send_time(machine, digits, group, bytes);
     default:
       CHECK(is_local(kind));
       return Seconds{};
@@ -222,19 +223,19 @@ Seconds time_once_started(const Machine& machine, const Digits& digits, Step kin
 
 Seconds collective_time(const Machine& machine, const Digits& digits, Step kind,
                         machine::DigitMask group, Bytes bytes) {
-  const auto time = time_once_started(machine, digits, kind, group, bytes);
+  const auto time = transfer_time(machine, digits, kind, group, bytes);
   return is_local(kind) || digits.group_size(group) == 1 ? time : time + machine.device.collective;
 }
 
-Seconds carrying_time(const Machine& machine, const Digits& digits, Step kind,
-                      machine::DigitMask group, Bytes bytes) {
+Seconds bandwidth_time(const Machine& machine, const Digits& digits, Step kind,
+                       machine::DigitMask group, Bytes bytes) {
   return collective_time(machine, digits, kind, group, bytes) -
          collective_time(machine, digits, kind, group, Bytes{});
 }
 
 Seconds send_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   machine::DigitMask copies, Bytes bytes) {
-  const auto outermost = outermost_level(digits, group);
+  const auto outermost = find_outermost_level(digits, group);
   machine::DigitMask inside = 0;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if (digits[i].level > outermost && digits[i].level != machine::kTimeLevel)
@@ -252,7 +253,7 @@ Seconds send_time(const Machine& machine, const Digits& digits, machine::DigitMa
 Seconds halo_time(const Machine& machine, const Digits& digits, machine::DigitMask group,
                   Bytes bytes, std::int64_t messages) {
   if (messages == 0) return {};
-  const auto link = outermost_link(machine, digits, Step::kHalo, group, bytes);
+  const auto link = find_outermost_link(machine, digits, Step::kHalo, group, bytes);
   return bytes / link.bandwidth + static_cast<double>(messages) * link.latency +
          machine.device.collective;
 }
@@ -260,14 +261,14 @@ Seconds halo_time(const Machine& machine, const Digits& digits, machine::DigitMa
 bool is_affine(const Machine& machine, const Digits& digits, Step kind, machine::DigitMask group) {
   if (kind == Step::kAllReduce && may_use_trees(machine, digits, group)) return false;
   for (std::size_t l = 0; l < machine.levels.size(); ++l) {
-    if (digits.group_size(group, l) > 1 && !machine.levels[l].utilization_in(kind).is_constant()) {
+    if (digits.group_size(group, l) > 1 && !machine.levels[l].get_utilization(kind).is_constant()) {
       return false;
     }
   }
   return true;
 }
 
-std::size_t outermost_level(const Digits& digits, machine::DigitMask group) {
+std::size_t find_outermost_level(const Digits& digits, machine::DigitMask group) {
   CHECK((group & digits.all()) != 0, group);
   return digits[static_cast<std::size_t>(std::countr_zero(group))].level;
 }

@@ -23,8 +23,8 @@ Seconds collective_time(const machine::Machine& machine, const machine::Digits& 
 
 // Returns the part of collective_time that grows with `bytes`. The rest is a fixed cost, which not
 // every buffer in a shared collective pays.
-Seconds carrying_time(const machine::Machine& machine, const machine::Digits& digits,
-                      machine::Step kind, machine::DigitMask group, Bytes bytes);
+Seconds bandwidth_time(const machine::Machine& machine, const machine::Digits& digits,
+                       machine::Step kind, machine::DigitMask group, Bytes bytes);
 
 // Returns whether collective_time is latency + bytes x a constant. Returns false if a spanned
 // level's utilization is a curve, or if an all-reduce may use trees.
@@ -43,6 +43,6 @@ Seconds halo_time(const machine::Machine& machine, const machine::Digits& digits
                   machine::DigitMask group, Bytes bytes, std::int64_t messages);
 
 // Returns the outermost level that `group` spans. The collective runs on this level's stream.
-std::size_t outermost_level(const machine::Digits& digits, machine::DigitMask group);
+std::size_t find_outermost_level(const machine::Digits& digits, machine::DigitMask group);
 
 }  // namespace tandem::predict

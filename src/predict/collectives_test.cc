@@ -108,7 +108,7 @@ TEST(CollectiveTime, GroupsOfOneAndLocalStepsAreFree) {
   for (const auto kind : kCollectives) EXPECT_EQ(seconds(nested(), kind, 0, 1e9), 0);
   for (const auto kind : {Step::kSlice, Step::kDrop, Step::kMask, Step::kPad, Step::kZero}) {
     EXPECT_EQ(seconds(nested(), kind, kAll, 1e9), 0);
-    EXPECT_EQ(bytes_sent(Digits(nested()), kind, kAll, Bytes{1e9}), Bytes{0});
+    EXPECT_EQ(compute_bytes_sent(Digits(nested()), kind, kAll, Bytes{1e9}), Bytes{0});
   }
 }
 
@@ -128,7 +128,7 @@ TEST(CollectiveTime, GrowsWithBytes) {
 // A level's time is that of a switch, times the load of its fullest link.
 TEST(CollectiveTime, FollowsTheTopology) {
   auto ring = flat();
-  ring.levels[0].network = machine::torus(std::vector<std::int64_t>{4}, Seconds{1e-6}, false);
+  ring.levels[0].network = machine::make_torus(std::vector<std::int64_t>{4}, Seconds{1e-6}, false);
   // 4 MB at 5 GB/s per link: all-reduce in both directions; all-to-all with 4^2/8 of 3 parts.
   EXPECT_NEAR(seconds(ring, Step::kAllReduce, 0b11, 4e6), 2 * (0.3e-3 + 3e-6), 1e-12);
   EXPECT_NEAR(seconds(ring, Step::kAllToAll, 0b11, 4e6), 0.6e-3 * 2 / 3 + 3 * 4e-6 / 3, 1e-12);
@@ -138,13 +138,13 @@ TEST(CollectiveTime, FollowsTheTopology) {
 
   // Half duplex: a link either sends or receives.
   auto half = flat();
-  half.levels[0].network = machine::fat_tree(4, 4, 1, Seconds{1e-6}, true);
+  half.levels[0].network = machine::make_fat_tree(4, 4, 1, Seconds{1e-6}, true);
   EXPECT_NEAR(seconds(half, Step::kAllReduce, 0b11, 4e6), 2 * (1.2e-3 + 3e-6), 1e-12);
 
   // Only the level between the nodes is oversubscribed.
   auto tree = nested();
   tree.levels[0].count = 4;
-  tree.levels[0].network = machine::fat_tree(4, 2, 2, Seconds{1e-4}, false);
+  tree.levels[0].network = machine::make_fat_tree(4, 2, 2, Seconds{1e-4}, false);
   auto flat_nodes = tree;
   flat_nodes.levels[0].network = nullptr;
   const auto inside = 3e-6;  // latency of the steps inside; their bytes overlap
@@ -160,7 +160,7 @@ TEST(CollectiveTime, LinksToOneSwitchAreASwitch) {
   auto links = nested();
   std::vector<machine::Network::Link> star;
   for (std::int32_t unit = 0; unit < 4; ++unit) star.push_back({unit, 4, 1, Seconds{0.5e-6}});
-  links.levels[1].network = machine::linked(4, 1, star, {});
+  links.levels[1].network = machine::make_linked_network(4, 1, star, {});
   for (const auto kind : kCollectives) {
     for (machine::DigitMask group = 1; group <= kAll; ++group) {
       EXPECT_NEAR(seconds(links, kind, group, 8e6), seconds(nested(), kind, group, 8e6), 1e-12)
@@ -233,7 +233,7 @@ TEST(CarryingTime, IsWithoutStartAndLatency) {
   m.device.collective = Seconds{3e-5};
   const Digits d(m);
   for (const auto kind : kCollectives) {
-    const auto carrying = carrying_time(m, d, kind, d.all(), Bytes{8e9});
+    const auto carrying = bandwidth_time(m, d, kind, d.all(), Bytes{8e9});
     EXPECT_NEAR(carrying.value + seconds(m, kind, d.all(), 0), seconds(m, kind, d.all(), 8e9),
                 1e-9);
     m.levels[0].latency = m.levels[1].latency = m.device.collective = Seconds{};
@@ -245,10 +245,10 @@ TEST(CarryingTime, IsWithoutStartAndLatency) {
 
 TEST(OutermostLevel, IsThatOfTheFirstDigit) {
   const Digits digits(nested());
-  EXPECT_EQ(outermost_level(digits, kAll), 0U);
-  EXPECT_EQ(outermost_level(digits, kNodes), 0U);
-  EXPECT_EQ(outermost_level(digits, kInside), 1U);
-  EXPECT_EQ(outermost_level(digits, 0b100), 1U);
+  EXPECT_EQ(find_outermost_level(digits, kAll), 0U);
+  EXPECT_EQ(find_outermost_level(digits, kNodes), 0U);
+  EXPECT_EQ(find_outermost_level(digits, kInside), 1U);
+  EXPECT_EQ(find_outermost_level(digits, 0b100), 1U);
 }
 
 TEST(BytesSent, RingFormulas) {
@@ -263,8 +263,9 @@ TEST(BytesSent, RingFormulas) {
       {Step::kScatter, 7e6 / 8}, {Step::kGather, 7e6 / 8},
   };
   for (const auto& c : cases) {
-    EXPECT_DOUBLE_EQ(bytes_sent(digits, c.kind, kAll, Bytes{8e6}).value, c.bytes) << name(c.kind);
-    EXPECT_EQ(bytes_sent(digits, c.kind, 0, Bytes{8e6}), Bytes{0});
+    EXPECT_DOUBLE_EQ(compute_bytes_sent(digits, c.kind, kAll, Bytes{8e6}).value, c.bytes)
+        << name(c.kind);
+    EXPECT_EQ(compute_bytes_sent(digits, c.kind, 0, Bytes{8e6}), Bytes{0});
   }
 }
 

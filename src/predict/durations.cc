@@ -23,7 +23,7 @@ bool takes_host_time(const machine::Device& device) {
          Seconds{};
 }
 
-ops::InputMask differentiated(const Task& task) {
+ops::InputMask make_differentiated_mask(const Task& task) {
   ops::InputMask out = 0;
   for (auto i : task.operands) out |= ops::InputMask{1} << i;
   return out;
@@ -31,7 +31,9 @@ ops::InputMask differentiated(const Task& task) {
 
 // Returns whether another task counts the model flops of `task`: it recomputes, or works on another
 // block of a ring.
-bool is_again(const Task& task) { return task.remade || (task.block && !task.block->first); }
+bool has_redundant_flops(const Task& task) {
+  return task.recomputed || (task.block && !task.block->first);
+}
 
 }  // namespace
 
@@ -39,19 +41,19 @@ Durations::Durations(const lower::Program& program, const machine::Machine& mach
                      Operations* known)
     : program_(program),
       machine_(machine),
-      roles_(kernels_of(program.pcg, machine.device.software)),
-      made_by_(program.buffers.size()),
+      roles_(find_kernel_roles(program.pcg, machine.device.software)),
+      gradient_nodes_(program.buffers.size()),
       // The key of a ring contains its digits, whose meaning differs between programs.
       operations_(known != nullptr && !program.schedule.ring ? *known : own_) {
   types_.reserve(program.pcg.size());
-  for (auto id : program.pcg.ids()) types_.push_back(type_hash(program.pcg.node(id).type));
+  for (auto id : program.pcg.ids()) types_.push_back(hash_type(program.pcg.node(id).type));
   if (machine_.groups.empty()) devices_.push_back(&machine_.device);
   for (const auto& group : machine_.groups) devices_.push_back(&group.device);
-  if (machine.device.software.joined_gradients) joined_ = gradient_syncs(program);
+  if (machine.device.software.joined_gradients) joined_ = find_gradient_syncs(program);
   flops_of_task_.resize(program.tasks.size());
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
-    stop_point();
-    add(t);
+    throw_if_stopped();
+    add_task(t);
     model_flops_ += flops_of_task_[t];
   }
   const bool takes_any = std::ranges::any_of(
@@ -63,9 +65,9 @@ Work Durations::work(const Task& task) const {
   switch (task.kind) {
     case TaskKind::kForward:
     case TaskKind::kBackward:
-      return operation_of(task).work;
-    case TaskKind::kAccumulate:
-    case TaskKind::kCollect:
+      return find_operator_cost(task).work;
+    case TaskKind::kAddGradients:
+    case TaskKind::kAccumulateGradient:
       return streaming_work(task);
     case TaskKind::kUpdate:
       return update_work(task);
@@ -75,15 +77,15 @@ Work Durations::work(const Task& task) const {
 }
 
 // Adds the durations of task `t`, one for each group's devices.
-void Durations::add(std::size_t t) {
+void Durations::add_task(std::size_t t) {
   const auto& task = program_.tasks[t];
   switch (task.kind) {
     case TaskKind::kBackward:
-      for (auto b : task.writes) made_by_[b.index()] = task.node;
+      for (auto b : task.writes) gradient_nodes_[b.index()] = task.node;
       [[fallthrough]];
     case TaskKind::kForward: {
-      const auto& [work, model] = operation_of(task);
-      if (!is_again(task)) flops_of_task_[t] = model;
+      const auto& [work, model] = find_operator_cost(task);
+      if (!has_redundant_flops(task)) flops_of_task_[t] = model;
       return add_work(task, work, program_.pcg.node(task.node).type.dtype);
     }
     case TaskKind::kMove:
@@ -91,11 +93,11 @@ void Durations::add(std::size_t t) {
     case TaskKind::kSend:
     case TaskKind::kReceive:
       return add_for_all(move_time(task), kSend);
-    case TaskKind::kSeed:
+    case TaskKind::kLossGradient:
     case TaskKind::kJoin:
       return add_for_all(Seconds{}, kNothing);
-    case TaskKind::kAccumulate:
-    case TaskKind::kCollect:
+    case TaskKind::kAddGradients:
+    case TaskKind::kAccumulateGradient:
       return add_work(task, streaming_work(task), program_.buffer(task.writes[0]).dtype);
     case TaskKind::kUpdate:
       return add_work(task, update_work(task), program_.buffer(task.reads[0]).dtype);
@@ -103,7 +105,7 @@ void Durations::add(std::size_t t) {
   CHECK(false);
 }
 
-void Durations::add_for_all(Seconds time, Dispatched what) {
+void Durations::add_for_all(Seconds time, DispatchKind what) {
   for (const auto* device : devices_) {
     const auto& software = device->software;
     duration_.push_back(time);
@@ -118,8 +120,8 @@ void Durations::add_move(std::size_t t) {
   if (!is_joined(t) || is_halo(task.step.kind)) {
     return add_for_all(move_time(task), is_local(task.step.kind) ? kNothing : kCollective);
   }
-  const auto bytes = moved_bytes(program_, task);
-  add_for_all(carrying_time(machine_, program_.digits, task.step.kind, task.step.digits, bytes),
+  const auto bytes = count_moved_bytes(program_, task);
+  add_for_all(bandwidth_time(machine_, program_.digits, task.step.kind, task.step.digits, bytes),
               kNothing);
 }
 
@@ -127,23 +129,23 @@ void Durations::add_work(const Task& task, const Work& work, DType dtype) {
   for (const auto* device : devices_) {
     duration_.push_back(task_time(*device, work, dtype));
     const auto& software = device->software;
-    const bool backward = task.backward && !task.remade;
-    dispatch_.push_back(launches(*device, work) *
+    const bool backward = task.backward && !task.recomputed;
+    dispatch_.push_back(count_launches(*device, work) *
                         (backward ? software.dispatch_backward : software.dispatch));
   }
 }
 
-Work Durations::work_of(const Task& task, std::span<const TensorType> inputs,
-                        const TensorType& output) const {
+Work Durations::compute_operator_work(const Task& task, std::span<const TensorType> inputs,
+                                      const TensorType& output) const {
   const auto& op = program_.pcg.node(task.node).op;
-  const auto role = role_of(roles_, task.node);
+  const auto role = get_role(roles_, task.node);
   return task.kind == TaskKind::kForward
              ? forward_work(op, inputs, output, role)
-             : backward_work(op, inputs, output, differentiated(task), role);
+             : backward_work(op, inputs, output, make_differentiated_mask(task), role);
 }
 
 // Returns the flops of all devices together, from unsharded shapes.
-Flops Durations::model_flops_of(const Task& task) const {
+Flops Durations::compute_model_flops(const Task& task) const {
   const auto whole = [](const TensorType& type) {
     return TensorType{ParallelShape(type.shape.sizes), type.dtype, type.density};
   };
@@ -152,17 +154,17 @@ Flops Durations::model_flops_of(const Task& task) const {
   const auto& node = program_.pcg.node(task.node);
   return task.kind == TaskKind::kForward
              ? forward_flops(node.op, inputs, whole(node.type))
-             : backward_flops(node.op, inputs, whole(node.type), differentiated(task));
+             : backward_flops(node.op, inputs, whole(node.type), make_differentiated_mask(task));
 }
 
-Hash Durations::key_of(const Task& task) const {
-  Hash h = hash_combine(static_cast<Hash>(task.kind), differentiated(task));
+Hash Durations::make_key(const Task& task) const {
+  Hash h = hash_combine(static_cast<Hash>(task.kind), make_differentiated_mask(task));
   const auto add = [&h](Hash value) { h = hash_combine(h, value); };
   const auto& node = program_.pcg.node(task.node);
   add(node.op.hash());
   for (auto i : program_.pcg.inputs(task.node)) add(types_[i.index()]);
   add(types_[task.node.index()]);
-  if (!roles_.empty()) add(hash_of(roles_[task.node.index()]));
+  if (!roles_.empty()) add(hash_role(roles_[task.node.index()]));
   if (task.block) {
     add(task.block->factor);
     add(task.block->ring);
@@ -170,35 +172,35 @@ Hash Durations::key_of(const Task& task) const {
   return h;
 }
 
-const Operation& Durations::operation_of(const Task& task) const {
-  const auto [at, fresh] = operations_.try_emplace(key_of(task));
+const OperatorCost& Durations::find_operator_cost(const Task& task) const {
+  const auto [at, fresh] = operations_.try_emplace(make_key(task));
   auto& [work, model] = at->second;
   if (fresh) {
-    model = model_flops_of(task);
-    work = task.block ? work_of_block(task)
-                      : work_of(task, program_.pcg.input_types(task.node),
-                                program_.pcg.node(task.node).type);
+    model = compute_model_flops(task);
+    work = task.block ? compute_block_work(task)
+                      : compute_operator_work(task, program_.pcg.input_types(task.node),
+                                              program_.pcg.node(task.node).type);
   }
   return at->second;
 }
 
 // Returns the work of one block of a ring, as if the ring's devices sharded the factor.
-Work Durations::work_of_block(const Task& task) const {
+Work Durations::compute_block_work(const Task& task) const {
   const auto& node = program_.pcg.node(task.node);
-  const auto& s = signature_of(program_.pcg, task.node);
+  const auto& s = get_node_signature(program_.pcg, task.node);
   auto inputs = program_.pcg.input_types(task.node);
   std::vector<ParallelShape> shapes;
   shapes.reserve(inputs.size());
   for (const auto& type : inputs) shapes.push_back(type.shape);
   auto grid = ops::infer_grid(s, shapes);
   grid.degrees[task.block->factor] *= program_.digits.group_size(task.block->ring);
-  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = input_shape(s, grid, i);
-  const TensorType output{output_shape(s, grid), node.type.dtype, node.type.density};
-  return work_of(task, inputs, output);
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].shape = compute_input_shape(s, grid, i);
+  const TensorType output{compute_output_shape(s, grid), node.type.dtype, node.type.density};
+  return compute_operator_work(task, inputs, output);
 }
 
 Seconds Durations::move_time(const Task& task) const {
-  const auto bytes = moved_bytes(program_, task);
+  const auto bytes = count_moved_bytes(program_, task);
   const auto& step = task.step;
   if (step.kind == machine::Step::kSend) {
     const auto copies = step.before.digits(machine::DigitRole::kReplica);
@@ -206,7 +208,7 @@ Seconds Durations::move_time(const Task& task) const {
   }
   return is_halo(step.kind)
              ? halo_time(machine_, program_.digits, step.digits, bytes,
-                         halo_of(program_, task).messages)
+                         compute_halo(program_, task).messages)
              : collective_time(machine_, program_.digits,
                                sums_rows(program_, task) ? machine::Step::kAllGather : step.kind,
                                step.digits, bytes);
@@ -214,15 +216,15 @@ Seconds Durations::move_time(const Task& task) const {
 
 // Returns whether the gradient that `task` adds is part of the sum that a fused matmul already
 // computes.
-bool Durations::comes_with_another(const Task& task) const {
-  if (roles_.empty() || task.kind != TaskKind::kAccumulate) return false;
-  const auto user = made_by_[task.reads[1].index()];
+bool Durations::is_fused_into_matmul(const Task& task) const {
+  if (roles_.empty() || task.kind != TaskKind::kAddGradients) return false;
+  const auto user = gradient_nodes_[task.reads[1].index()];
   return user && roles_[user->index()].gradient_joined;
 }
 
 // Returns the work of reading and writing the task's buffers once.
 Work Durations::streaming_work(const Task& task) const {
-  if (comes_with_another(task)) {
+  if (is_fused_into_matmul(task)) {
     Work work;
     work.kernels = 0;
     return work;
@@ -231,23 +233,25 @@ Work Durations::streaming_work(const Task& task) const {
   for (auto b : task.reads) bytes += program_.buffer(b).bytes();
   for (auto b : task.writes) bytes += program_.buffer(b).bytes();
   const auto& sum = program_.buffer(task.writes[0]);
-  return accumulate_work(sum.shard.count(), sum.dtype, bytes);
+  return addition_work(sum.shard.count(), sum.dtype, bytes);
 }
 
 Work Durations::update_work(const Task& task) const {
   const auto& weight = program_.buffer(task.reads[0]);
   const auto& gradient = program_.buffer(task.reads[1]);
-  const auto elements = [](const lower::Buffer& b) { return b.bytes() / size_of(b.dtype); };
-  if (gradient.in_product) {
+  const auto elements = [](const lower::Buffer& b) {
+    return b.bytes() / get_element_size(b.dtype);
+  };
+  if (gradient.fused_update) {
     const auto changed = gradient.sparse_elements ? static_cast<double>(*gradient.sparse_elements)
                                                   : elements(weight);
-    return update_in_product_work(changed, weight.dtype);
+    return fused_update_work(changed, weight.dtype);
   }
   auto out = predict::update_work(std::min(elements(weight), elements(gradient)), weight.dtype,
                                   program_.optimizer, program_.schedule.precision,
                                   machine_.device.software);
   if (gradient.sparse_elements) {
-    out.kind = kind_of_update(weight.dtype, program_.optimizer, true);
+    out.kind = make_update_key(weight.dtype, program_.optimizer, true);
   }
   return out;
 }

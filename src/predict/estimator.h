@@ -40,7 +40,7 @@ struct Estimate {
 
 // Lower bounds on the time of one micro-batch in seconds. They hold for any number of stages and
 // data-parallel devices and for any ZeRO stage, since these only add time.
-struct PassBound {
+struct MicroBatchBound {
   // Compute of each run of the division, and communication inside it that nothing overlaps; by kind
   // of device, then by run.
   std::vector<double> units;
@@ -70,7 +70,7 @@ struct PipelineDivision {
   bool is_in_pieces = false;
   std::vector<std::vector<std::int64_t>> classes;  // by class: how many of each run a stage has
   std::vector<std::uint16_t> class_of_stage;
-  std::vector<std::uint8_t> kind_of_rank;  // kind of device, indexed as in PassBound
+  std::vector<std::uint8_t> kind_of_rank;  // kind of device, indexed as in MicroBatchBound
   std::vector<std::int64_t> layers;        // by class: whole layers between first and last
   // Number of such layers that the first rank runs before its first backward pass, summed over
   // micro-batches.
@@ -83,7 +83,8 @@ class StageCache;  // fold/stage_cache.h
 // costs little more than what differs. The network and the machine must outlive it.
 class Estimator {
  public:
-  Estimator(const models::Model& model, const machine::Machine& machine, const Training& training);
+  Estimator(const models::ConfiguredModel& model, const machine::Machine& machine,
+            const Training& training);
   ~Estimator();
 
   // Returns nullopt if the network cannot be folded or the strategy does not fit; lowering the
@@ -92,8 +93,8 @@ class Estimator {
 
   // Returns lower bounds from one lowered stage of `setting` without ZeRO. `in_pieces`: for
   // divisions into pieces instead of whole sections. Returns nullopt if there is no estimate.
-  std::optional<PassBound> bound_pass(const strategies::Setting& setting, std::int64_t batch,
-                                      bool in_pieces);
+  std::optional<MicroBatchBound> bound_pass(const strategies::Setting& setting, std::int64_t batch,
+                                            bool in_pieces);
   // Divides the network into `ranks` x `stages_of_rank` stages that run `micro_batches`
   // micro-batches. Returns nullopt if there is no such division.
   std::optional<PipelineDivision> divide(std::int64_t ranks, std::int64_t stages_of_rank,

@@ -11,7 +11,7 @@ constexpr std::int64_t kTold = 8;
 // Extrapolate only if there are at least this many times as many micro-batches as are simulated.
 constexpr std::int64_t kMany = 2;
 
-bool keeps_few(const plan::Schedule& schedule, std::int64_t ranks) {
+bool has_few_in_flight(const plan::Schedule& schedule, std::int64_t ranks) {
   switch (schedule.order) {
     case plan::Order::kGpipe:
       return false;
@@ -25,11 +25,11 @@ bool keeps_few(const plan::Schedule& schedule, std::int64_t ranks) {
 
 }  // namespace
 
-std::optional<FewMicroBatches> few_micro_batches(const lower::Program& program) {
+std::optional<FewMicroBatches> find_few_micro_batches(const lower::Program& program) {
   const auto& schedule = program.schedule;
   const auto ranks = program.digits.group_size(schedule.digits);
-  const bool settles = program.phase == lower::Phase::kTraining && !schedule.is_delayed() &&
-                       keeps_few(schedule, ranks);
+  const bool settles = program.mode == lower::Mode::kTraining && !schedule.is_delayed() &&
+                       has_few_in_flight(schedule, ranks);
   if (!settles) return std::nullopt;
   // Interleaved schedules run micro-batches in groups of as many as there are ranks.
   const auto all = schedule.micro_batches;

@@ -16,13 +16,13 @@ struct FewMicroBatches {
   std::int64_t more = 0;
 
   // Returns how often the difference between `more` and `fewer` fits between `more` and `all`.
-  [[nodiscard]] double times(std::int64_t all) const {
+  [[nodiscard]] double extrapolation_factor(std::int64_t all) const {
     return static_cast<double>(all - more) / static_cast<double>(more - fewer);
   }
 };
 
 // Returns nullopt if the program has too few micro-batches, or if a device's memory grows with
 // their number.
-std::optional<FewMicroBatches> few_micro_batches(const lower::Program& program);
+std::optional<FewMicroBatches> find_few_micro_batches(const lower::Program& program);
 
 }  // namespace tandem::predict

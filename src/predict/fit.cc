@@ -24,8 +24,8 @@ struct Sample {
 using Samples = std::map<Step, std::map<double, Sample>>;  // by size
 
 // Returns the time of `c` on devices joined by one link of this rate and latency.
-double time_on(std::int64_t devices, BytesPerSecond rate, Seconds latency,
-               const MeasuredCollective& c) {
+double compute_link_time(std::int64_t devices, BytesPerSecond rate, Seconds latency,
+                         const MeasuredCollective& c) {
   machine::Machine one;
   auto& level = one.levels.emplace_back();
   level.count = devices;
@@ -35,13 +35,13 @@ double time_on(std::int64_t devices, BytesPerSecond rate, Seconds latency,
   return collective_time(one, digits, c.kind, digits.all(), c.bytes).value;
 }
 
-Samples samples_of(const Profile& profile) {
+Samples make_samples(const Profile& profile) {
   Samples out;
   for (const auto& c : profile.collectives) {
     const MeasuredCollective nothing{c.kind, Bytes{}, {}};
     out[c.kind][c.bytes.value] = {
-        .volume = time_on(profile.devices, BytesPerSecond{1}, Seconds{}, c),
-        .steps = time_on(profile.devices, BytesPerSecond{1}, Seconds{1}, nothing),
+        .volume = compute_link_time(profile.devices, BytesPerSecond{1}, Seconds{}, c),
+        .steps = compute_link_time(profile.devices, BytesPerSecond{1}, Seconds{1}, nothing),
         .time = c.time.value};
   }
   return out;
@@ -55,7 +55,7 @@ struct LinkFit {
 
 // Returns the rates that reproduce the measured times with this latency, by size. A size whose time
 // is nearly all latency gives no rate.
-std::map<double, double> rates_beside(double latency, const std::map<double, Sample>& samples) {
+std::map<double, double> fit_rates(double latency, const std::map<double, Sample>& samples) {
   std::map<double, double> out;
   for (const auto& [size, s] : samples) {
     constexpr double kNearlyAll = 0.8;
@@ -74,10 +74,10 @@ std::map<double, double> rates_beside(double latency, const std::map<double, Sam
   return out;
 }
 
-LinkFit link_with(double latency, const Samples& samples) {
+LinkFit fit_link_at_latency(double latency, const Samples& samples) {
   LinkFit out{.latency = latency, .rates = {}};
   for (const auto& [kind, of_kind] : samples) {
-    const auto& rates = out.rates[kind] = rates_beside(latency, of_kind);
+    const auto& rates = out.rates[kind] = fit_rates(latency, of_kind);
     for (const auto& [size, s] : of_kind) {
       // Sizes below the first rate use that rate. The last size always has a rate.
       const double predicted = s.volume / rates.lower_bound(size)->second + s.steps * latency;
@@ -99,53 +99,54 @@ LinkFit fit_link(const Samples& samples) {
   constexpr int kTried = 200;
   constexpr double kClearlyLess = 0.02;
   for (int i = 0; i < kTried; ++i) {
-    auto link = link_with(most * std::pow(0.98, i), samples);
+    auto link = fit_link_at_latency(most * std::pow(0.98, i), samples);
     if (!best || link.error < best->error - kClearlyLess) best = std::move(link);
   }
   CHECK(best.has_value());
   return *best;
 }
 
-double rate_of(const MeasuredOperator& o) { return o.work().flops.value / o.time.value; }
+double compute_flop_rate(const MeasuredOperator& o) { return o.work().flops.value / o.time.value; }
 
 // Compute rates of a device. The peak of fp32 is its largest rate, and `utilization` is the mean of
 // its matmuls relative to that peak. Other types get the peak at which the same utilization gives
 // their mean rate, since only large matmuls fill units for bf16 or fp16 matrices.
-struct Compute {
+struct ComputeRates {
   std::map<DType, double> peaks;
   double utilization = 1;
   double launch = 0;
 };
 
-bool is_one_product(const MeasuredOperator& o) {
+bool is_scalar_matmul(const MeasuredOperator& o) {
   return std::ranges::all_of(o.shape, [](auto n) { return n == 1; });
 }
 
-double mean_of(const std::vector<double>& rates) {
+double compute_geometric_mean(const std::vector<double>& rates) {
   double sum = 0;
   for (const double rate : rates) sum += std::log(rate);
   return std::exp(sum / static_cast<double>(rates.size()));
 }
 
-Compute compute_of(const Profile& profile) {
-  Compute out;
+ComputeRates fit_compute_rates(const Profile& profile) {
+  ComputeRates out;
   std::map<DType, std::vector<double>> rates;
   for (const auto& o : profile.operators) {
     if (o.name != "linear") continue;
-    if (is_one_product(o)) {
+    if (is_scalar_matmul(o)) {
       out.launch = std::max(out.launch, o.time.value);
     } else {
-      rates[o.dtype].push_back(rate_of(o));
+      rates[o.dtype].push_back(compute_flop_rate(o));
     }
   }
   CHECK(rates.contains(DType::kFp32));
   const auto& single = rates[DType::kFp32];
-  out.utilization = mean_of(single) / *std::ranges::max_element(single);
-  for (const auto& [type, of_type] : rates) out.peaks[type] = mean_of(of_type) / out.utilization;
+  out.utilization = compute_geometric_mean(single) / *std::ranges::max_element(single);
+  for (const auto& [type, of_type] : rates)
+    out.peaks[type] = compute_geometric_mean(of_type) / out.utilization;
   return out;
 }
 
-double stream_of(const Profile& profile) {
+double find_memory_bandwidth(const Profile& profile) {
   double least = INFINITY;
   for (const auto& o : profile.operators) {
     if (o.name == "add") least = std::min(least, o.work().bytes.value / o.time.value);
@@ -154,8 +155,8 @@ double stream_of(const Profile& profile) {
   return least;
 }
 
-std::string device_text(const Profile& profile) {
-  const auto compute = compute_of(profile);
+std::string format_device(const Profile& profile) {
+  const auto compute = fit_compute_rates(profile);
   std::string out = fmt::format(
       "device cpu-core\n"
       "{}"
@@ -166,7 +167,7 @@ std::string device_text(const Profile& profile) {
       profile.threads > 1
           ? fmt::format("  threads {}                 # per process\n", profile.threads)
           : "",
-      2 * profile.resident.value / 1e9, stream_of(profile) / 1e9);
+      2 * profile.resident.value / 1e9, find_memory_bandwidth(profile) / 1e9);
   for (const auto& [type, rate] : compute.peaks) {
     out += fmt::format("  peak {} {:.4g} GFLOP/s    # [PROFILE] {}\n", name(type), rate / 1e9,
                        type == DType::kFp32 ? "fastest matmul" : "from the mean of its matmuls");
@@ -176,23 +177,23 @@ std::string device_text(const Profile& profile) {
                    "  launch {:.3g} us            # [PROFILE] matmul of 1 x 1 matrices\n"
                    "  store_zeros yes           # for tokens that an expert does not receive\n"
                    "  sum_rows yes              # of embedding gradients\n"
-                   "  update_in_products yes    # of linear layers' weights, with plain SGD\n"
+                   "  update_in_matmuls yes    # of linear layers' weights, with plain SGD\n"
                    "  free_at_last_use yes      # gathered weights and whole gradients\n",
                    compute.utilization, compute.launch * 1e6);
 }
 
 // One process has no peer to send to, so the level gets the bandwidth of its own memory.
-std::string level_of_one(const Profile& profile) {
+std::string format_level_of_one_process(const Profile& profile) {
   return fmt::format(
       "level process ?\n"
       "  bandwidth {:.4g} GB/s by_device  # of its own memory\n"
       "  latency 1 us\n",
-      stream_of(profile) / 1e9);
+      find_memory_bandwidth(profile) / 1e9);
 }
 
-std::string level_text(const Profile& profile) {
-  if (profile.collectives.empty()) return level_of_one(profile);
-  const auto link = fit_link(samples_of(profile));
+std::string format_level(const Profile& profile) {
+  if (profile.collectives.empty()) return format_level_of_one_process(profile);
+  const auto link = fit_link(make_samples(profile));
   double most = 0;
   for (const auto& [kind, rates] : link.rates) {
     for (const auto& [size, rate] : rates) most = std::max(most, rate);
@@ -215,7 +216,7 @@ std::string level_text(const Profile& profile) {
 
 }  // namespace
 
-std::string machine_text(const Profile& profile, const std::string& source) {
+std::string format_machine(const Profile& profile, const std::string& source) {
   return fmt::format(
       "# Processes on one computer that share its memory, for `tandem train` without a cluster.\n"
       "# Created by `tandem profile`, which ran operators and collectives in all processes at "
@@ -225,8 +226,8 @@ std::string machine_text(const Profile& profile, const std::string& source) {
       "machine local\n"
       "usage local:PROCESSES\n"
       "doc processes on one computer, one core each, sharing its memory\n\n{}\n{}",
-      profile.devices, profile.devices == 1 ? "" : "es", source, device_text(profile),
-      level_text(profile));
+      profile.devices, profile.devices == 1 ? "" : "es", source, format_device(profile),
+      format_level(profile));
 }
 
 }  // namespace tandem::predict

@@ -12,8 +12,8 @@
 namespace tandem::predict {
 
 // Returns the text of machines/local.machine with the fitted numbers. `source` says when and where
-// they were measured. `profile` has linear operators, an `add`, and collectives. No two sizes may
-// differ by rounding only.
-std::string machine_text(const Profile& profile, const std::string& source);
+// they were measured. `profile` has linear operators, an `add_task`, and collectives. No two sizes
+// may differ by rounding only.
+std::string format_machine(const Profile& profile, const std::string& source);
 
 }  // namespace tandem::predict

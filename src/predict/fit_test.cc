@@ -67,8 +67,8 @@ double worst_ratio(const Machine& m, const Profile& profile) {
 }
 
 Machine fitted(const Profile& profile) {
-  return machine::parse_machine(machine_text(profile, "2025-03-01, a processor"), "fitted.machine",
-                                profile.devices);
+  return machine::parse_machine(format_machine(profile, "2025-03-01, a processor"),
+                                "fitted.machine", profile.devices);
 }
 
 TEST(Fit, GivesAMachineBack) {
@@ -122,7 +122,7 @@ TEST(Fit, OneProcessWithThreadsIsAMachineOfOneDevice) {
   profile.collectives.clear();
   const auto read = parse_profile(to_json(profile).dump());
   EXPECT_EQ(read.threads, 2);
-  const auto machine = machine::parse_machine(machine_text(read, "a day"), "two.machine", 1);
+  const auto machine = machine::parse_machine(format_machine(read, "a day"), "two.machine", 1);
   EXPECT_EQ(machine.devices(), 1);
   EXPECT_EQ(machine.device.threads, 2);
   EXPECT_NEAR(machine.device.peak.at(DType::kFp32).value, 100e9, 1e9);

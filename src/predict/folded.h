@@ -23,25 +23,25 @@ struct Folded {
 
 // Returns the folded network, or nullopt if `model` has no hyperparameter `layers`, fewer than
 // three layers, or layers that this hyperparameter does not count. Such networks are lowered whole.
-std::optional<Folded> fold(const models::Model& model, std::int64_t batch, DType dtype);
+std::optional<Folded> fold(const models::ConfiguredModel& model, std::int64_t batch, DType dtype);
 
 // Returns the number of nodes of the whole network.
 std::size_t count_nodes(const Folded& folded);
 
 // Returns the section of each node of a folded network, or of its PCG. A parallelization operator
 // belongs to the section of its first reader.
-std::vector<Section> sections_of(const graph::Graph& graph);
+std::vector<Section> find_sections(const graph::Graph& graph);
 
 // Returns the node of the model at the start of a chain of parallelization operators; `id` itself
 // for other nodes.
-inline graph::NodeId start_of_chain(const graph::Graph& pcg, graph::NodeId id) {
+inline graph::NodeId find_chain_start(const graph::Graph& pcg, graph::NodeId id) {
   while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
   return id;
 }
 
 // Sets the place of each parallelization operator to the place of its first reader.
 template <class Place>
-void take_from_readers(const graph::Graph& graph, std::vector<Place>& places) {
+void copy_places_from_readers(const graph::Graph& graph, std::vector<Place>& places) {
   const auto consumers = graph.consumers();
   for (std::size_t n = graph.size(); n-- > 0;) {
     const auto& users = consumers[n];

@@ -8,15 +8,15 @@
 
 namespace tandem::predict {
 
-// Returns, by segment, its tasks in execution order. Without overlap, the tasks of after_backward
-// are at the end of each backward segment.
-std::vector<std::vector<std::uint32_t>> task_order(const lower::Program& program, bool overlap);
+// Returns, by segment, its tasks in execution order. Without overlap, the tasks of
+// find_tasks_after_backward are at the end of each backward segment.
+std::vector<std::vector<std::uint32_t>> order_tasks(const lower::Program& program, bool overlap);
 
 // Returns, by task, whether it runs after the backward pass if the software does not overlap:
 // gradient synchronization, and all tasks that read its results.
-std::vector<bool> after_backward(const lower::Program& program);
+std::vector<bool> find_tasks_after_backward(const lower::Program& program);
 
 // Returns, by task, whether it synchronizes the gradient of a weight.
-std::vector<bool> gradient_syncs(const lower::Program& program);
+std::vector<bool> find_gradient_syncs(const lower::Program& program);
 
 }  // namespace tandem::predict

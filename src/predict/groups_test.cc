@@ -5,8 +5,8 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
-#include "predict/device.h"
 #include "predict/simulate.h"
+#include "predict/task_work.h"
 
 namespace tandem::predict {
 namespace {
@@ -26,7 +26,8 @@ machine::Device counting_device(double launches) {
   return d;
 }
 
-// Returns a machine with a group for each of `units`, whose launches take `launches` microseconds.
+// Returns a machine with a group for each of `units`, whose launches take `count_launches`
+// microseconds.
 Machine grouped(const std::vector<std::int64_t>& units, const std::vector<double>& launches) {
   std::int64_t all = 0;
   Machine m;
@@ -36,7 +37,7 @@ Machine grouped(const std::vector<std::int64_t>& units, const std::vector<double
   }
   m.levels = {
       {.name = "node", .count = all, .bandwidth = BytesPerSecond{1e9}, .latency = Seconds{}}};
-  m.device = weakest(m.groups);
+  m.device = make_weakest_device(m.groups);
   return m;
 }
 
@@ -45,10 +46,10 @@ graph::Graph mlp() {
 }
 
 Simulation simulated(const Machine& m, const std::vector<plan::Choice>& choices,
-                     lower::Phase phase = lower::Phase::kTraining) {
+                     lower::Mode mode = lower::Mode::kTraining) {
   const Digits digits(m);
   return simulate(
-      lower::lower(plan::parallelize(mlp(), digits, choices), digits, plan::Optimizer::kSgd, phase),
+      lower::lower(plan::parallelize(mlp(), digits, choices), digits, plan::Optimizer::kSgd, mode),
       m);
 }
 
@@ -60,7 +61,7 @@ std::vector<plan::Choice> data_parallel(const Digits& digits) {
 TEST(Groups, AreToldApartByTheOutermostDigits) {
   const auto mask = [](const std::vector<std::int64_t>& units) {
     const auto m = grouped(units, std::vector<double>(units.size(), 1));
-    return group_digits(m, Digits(m));
+    return find_group_digits(m, Digits(m));
   };
   EXPECT_EQ(mask({8}), 0U);
   EXPECT_EQ(mask({4, 4}), 0b001U);
@@ -71,12 +72,12 @@ TEST(Groups, AreToldApartByTheOutermostDigits) {
   for (const auto& units : std::vector<std::vector<std::int64_t>>{{4, 2}, {1, 5}, {3, 3}, {5, 7}}) {
     const auto m = grouped(units, {1, 2});
     const Digits digits(m, 2);
-    const auto tell = group_digits(m, digits);
+    const auto tell = find_group_digits(m, digits);
     EXPECT_EQ(tell & digits.time(), 0U);
     for (std::int64_t a = 0; a < m.devices(); ++a) {
       for (std::int64_t b = 0; b < m.devices(); ++b) {
         if (digits.rank_in_group(a, tell) != digits.rank_in_group(b, tell)) continue;
-        EXPECT_EQ(m.group_of(a), m.group_of(b));
+        EXPECT_EQ(m.find_group(a), m.find_group(b));
       }
     }
   }
@@ -88,7 +89,7 @@ TEST(Groups, DataParallelIsAsSlowAsTheSlowest) {
   const auto both = grouped({1, 1}, {1, 3});
   const auto choices = data_parallel(Digits(both));
   // Forward: two linears, a ReLU, the loss.
-  const auto inference = lower::Phase::kInference;
+  const auto inference = lower::Mode::kInference;
   EXPECT_NEAR(simulated(fast, choices, inference).iteration.value, 4 * kMicro, 1e-12);
   EXPECT_NEAR(simulated(both, choices, inference).iteration.value, 12 * kMicro, 1e-12);
   // All-reduces wait for the slow device's gradients.
@@ -105,10 +106,10 @@ TEST(Groups, OnlyDevicesThatRunATaskCount) {
   const auto all = named_choices(mlp(), Digits(m), {});
   const auto first = named_choices(
       mlp(), Digits(m), {{"linear1", "-"}, {"relu1", "-"}, {"linear2", "-"}, {"loss", "-"}});
-  const auto s = simulated(m, first, lower::Phase::kInference);
+  const auto s = simulated(m, first, lower::Mode::kInference);
   EXPECT_NEAR(s.iteration.value, 4 * kMicro, 1e-12);
   // Both compute the same, and the slow one finishes last.
-  EXPECT_NEAR(simulated(m, all, lower::Phase::kInference).iteration.value, 12 * kMicro, 1e-12);
+  EXPECT_NEAR(simulated(m, all, lower::Mode::kInference).iteration.value, 12 * kMicro, 1e-12);
   // The idle group holds nothing.
   ASSERT_EQ(s.group_memory.size(), 2U);
   EXPECT_GT(s.group_memory[0].peak, Bytes{});
@@ -120,7 +121,7 @@ TEST(Groups, UtilizationIsOfAllPeaksTogether) {
   auto m = grouped({1, 1}, {1, 1});
   m.groups[0].device.peak[DType::kFp32] = FlopsPerSecond{3e9};
   m.groups[1].device.peak[DType::kFp32] = FlopsPerSecond{1e9};
-  m.device = weakest(m.groups);
+  m.device = make_weakest_device(m.groups);
   const auto s = simulated(m, data_parallel(Digits(m)));
   EXPECT_NEAR(s.mfu, s.model_flops.value / 4e9 / s.iteration.value, 1e-12);
 }

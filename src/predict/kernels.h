@@ -29,13 +29,14 @@ struct KernelRole {
 };
 
 // Returns the role of each node. Returns an empty vector if every operator is a kernel of its own.
-std::vector<KernelRole> kernels_of(const graph::Graph& graph, const machine::Software& software);
+std::vector<KernelRole> find_kernel_roles(const graph::Graph& graph,
+                                          const machine::Software& software);
 
-// Returns the role of node `id` in the result of kernels_of.
-inline KernelRole role_of(const std::vector<KernelRole>& roles, graph::NodeId id) {
+// Returns the role of node `id` in the result of find_kernel_roles.
+inline KernelRole get_role(const std::vector<KernelRole>& roles, graph::NodeId id) {
   return roles.empty() ? KernelRole{} : roles[id.index()];
 }
 
-Hash hash_of(const KernelRole& role);
+Hash hash_role(const KernelRole& role);
 
 }  // namespace tandem::predict

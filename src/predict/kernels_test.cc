@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/text.h"
-#include "predict/device.h"
+#include "predict/task_work.h"
 
 namespace tandem::predict {
 namespace {
@@ -37,7 +37,7 @@ struct Roles {
   std::vector<KernelRole> roles;
 
   Roles(const std::string& text, const Software& software)
-      : graph(graph::parse_graph(text)), roles(kernels_of(graph, software)) {}
+      : graph(graph::parse_graph(text)), roles(find_kernel_roles(graph, software)) {}
 
   [[nodiscard]] graph::NodeId find(const std::string& name) const {
     for (auto id : graph.ids()) {
@@ -46,12 +46,12 @@ struct Roles {
     ADD_FAILURE() << name;
     return {};
   }
-  [[nodiscard]] KernelRole of(const std::string& name) const { return role_of(roles, find(name)); }
+  [[nodiscard]] KernelRole of(const std::string& name) const { return get_role(roles, find(name)); }
 
   // Returns the bytes of all operators together: [forward, backward].
   [[nodiscard]] std::array<double, 2> bytes() const {
     std::array<double, 2> out{};
-    const auto wants = graph::needs_gradient(graph);
+    const auto wants = graph::mark_gradient_nodes(graph);
     for (auto id : graph.ids()) {
       const auto& node = graph.node(id);
       if (node.op.role() != ops::Role::kCompute) continue;
@@ -60,8 +60,8 @@ struct Roles {
       for (std::size_t i = 0; i < types.size(); ++i) {
         if (wants[graph.inputs(id)[i].index()]) mask |= ops::InputMask{1} << i;
       }
-      out[0] += forward_work(node.op, types, node.type, role_of(roles, id)).bytes.value;
-      out[1] += backward_work(node.op, types, node.type, mask, role_of(roles, id)).bytes.value;
+      out[0] += forward_work(node.op, types, node.type, get_role(roles, id)).bytes.value;
+      out[1] += backward_work(node.op, types, node.type, mask, get_role(roles, id)).bytes.value;
     }
     return out;
   }
@@ -174,7 +174,7 @@ TEST(Kernels, OneKernelMayTakeSomeNumbersOfMatricesOnly) {
 
 TEST(Kernels, ProductsOfOneTensorAreJoined) {
   Software software;
-  software.joined_products = true;
+  software.fused_qkv = true;
   const Roles roles(
       "graph g\n%x = input() shape=[64, 32]\n%a = relu(%x)\n%wq = weight() shape=[96, 32]\n"
       "%wk = weight() shape=[32, 32]\n%q = linear(%a, %wq)\n%k = linear(%a, %wk)\n"
@@ -199,8 +199,8 @@ TEST(Kernels, ProductsOfOneTensorAreJoined) {
                      forward_work(node.op, roles.graph.input_types(id), node.type, roles.of(name)),
                      DType::kFp32);
   };
-  const Product whole{.rows = 64, .columns = 128, .depth = 32};
-  EXPECT_NEAR((time("q") + time("k")).value, product_time(d, whole, FlopsPerSecond{1e12}).value,
+  const MatmulShape whole{.rows = 64, .columns = 128, .depth = 32};
+  EXPECT_NEAR((time("q") + time("k")).value, matmul_time(d, whole, FlopsPerSecond{1e12}).value,
               1e-18);
 }
 

@@ -27,10 +27,10 @@ DType parse_dtype(const std::string& text) {
 
 Work MeasuredOperator::work() const {
   const auto at = [&](std::size_t i) { return static_cast<double>(shape.at(i)); };
-  if (name == "add") return {Flops{at(0)}, 3 * at(0) * size_of(dtype)};
+  if (name == "add") return {Flops{at(0)}, 3 * at(0) * get_element_size(dtype)};
   CHECK(name == "linear", name);
   const double operands = at(0) * at(2) + at(1) * at(2);
-  return {Flops{2 * at(0) * at(1) * at(2)}, (operands + at(0) * at(1)) * size_of(dtype)};
+  return {Flops{2 * at(0) * at(1) * at(2)}, (operands + at(0) * at(1)) * get_element_size(dtype)};
 }
 
 Json to_json(const Profile& profile) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "machine/reshard.h"
-#include "predict/device.h"
+#include "predict/task_work.h"
 
 namespace tandem::predict {
 

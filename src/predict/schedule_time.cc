@@ -4,11 +4,11 @@
 
 namespace tandem::predict {
 
-ScheduleTimes::ScheduleTimes() : turns_(std::make_unique<TurnTables>()) {}
+ScheduleTimes::ScheduleTimes() : schedules_(std::make_unique<ScheduleCache>()) {}
 ScheduleTimes::~ScheduleTimes() = default;
 
-double ScheduleTimes::step(const plan::Schedule& schedule, std::int64_t ranks,
-                           const std::vector<PassTime>& stages, PassTime between) {
+double ScheduleTimes::step_time(const plan::Schedule& schedule, std::int64_t ranks,
+                                const std::vector<PassTime>& stages, PassTime between) {
   std::vector<StageTimes> times;
   times.reserve(stages.size());
   for (const auto& [forward, backward, early, accumulation] : stages) {
@@ -17,9 +17,9 @@ double ScheduleTimes::step(const plan::Schedule& schedule, std::int64_t ranks,
     times.push_back(
         {.forward = forward, .backward = backward, .backward_early = early, .last = -accumulation});
   }
-  const std::vector<Transfer> transfers(stages.size() - 1,
-                                        {.time = between.forward, .back = between.backward});
-  return time_of(schedule, ranks, times, transfers, {}, *turns_).end;
+  const std::vector<StageTransfer> transfers(stages.size() - 1,
+                                             {.time = between.forward, .back = between.backward});
+  return compute_pipeline_time(schedule, ranks, times, transfers, {}, *schedules_).end;
 }
 
 }  // namespace tandem::predict

@@ -9,7 +9,7 @@
 
 namespace tandem::predict {
 
-class TurnTables;  // fold/turns.h
+class ScheduleCache;  // fold/turns.h
 
 // Time of one micro-batch in one stage, in seconds.
 struct PassTime {
@@ -26,13 +26,14 @@ class ScheduleTimes {
   ~ScheduleTimes();
 
   // Returns the step time in seconds. Stage s runs on rank s % `ranks`. Between two stages an
-  // activation takes `between.forward` seconds and its gradient `between.backward`. The result is a
-  // lower bound for steps with these stages: any additional work delays all later passes.
-  double step(const plan::Schedule& schedule, std::int64_t ranks,
-              const std::vector<PassTime>& stages, PassTime between);
+  // activation takes `find_transitions.forward` seconds and its gradient
+  // `find_transitions.backward`. The result is a lower bound for steps with these stages: any
+  // additional work delays all later passes.
+  double step_time(const plan::Schedule& schedule, std::int64_t ranks,
+                   const std::vector<PassTime>& stages, PassTime between);
 
  private:
-  std::unique_ptr<TurnTables> turns_;
+  std::unique_ptr<ScheduleCache> schedules_;
 };
 
 }  // namespace tandem::predict

@@ -9,19 +9,19 @@
 #include "base/hash.h"
 #include "base/stop.h"
 #include "lower/instances.h"
-#include "lower/order.h"
-#include "predict/alike.h"
-#include "predict/beside.h"
+#include "lower/schedule_actions.h"
 #include "predict/breakdown.h"
 #include "predict/class_groups.h"
 #include "predict/collectives.h"
 #include "predict/covered_time.h"
-#include "predict/device.h"
 #include "predict/durations.h"
+#include "predict/equivalent_classes.h"
 #include "predict/few_micro_batches.h"
 #include "predict/gradient_sync.h"
-#include "predict/holders.h"
-#include "predict/touched.h"
+#include "predict/interference.h"
+#include "predict/shard_holders.h"
+#include "predict/task_work.h"
+#include "predict/touched_buffers.h"
 
 namespace tandem::predict {
 
@@ -38,18 +38,18 @@ constexpr std::size_t kComputeStream = 0;
 struct DeviceClass {
   std::int64_t device = 0;  // device that represents the class
   std::size_t group = 0;    // machine group of the device
-  std::vector<lower::Turn> turns;
+  std::vector<lower::Action> actions;
   std::vector<bool> takes_part;  // by task; empty if it takes part in all tasks of its slots
-  std::size_t turn = 0;
+  std::size_t action = 0;
   std::size_t task = 0;  // index in the slot's segment
   std::vector<Seconds> stream_free;
   std::vector<Seconds> left;   // by stream: lower bound on the time of unscheduled tasks
   std::vector<Seconds> ready;  // by buffer instance
   Seconds host;                // when its host has dispatched all tasks so far
-  bool in_turn = false;        // whether its slot has begun
+  bool in_action = false;      // whether its slot has begun
   bool has_met = false;        // whether the collective that is its next task already counts it
   std::int64_t updated = -1;   // last step whose updates have begun
-  Beside beside{0};
+  InterferenceModel interference{0};
 };
 
 class Simulator {
@@ -66,11 +66,11 @@ class Simulator {
         instances_(program, micro_batches),
         durations_(durations),
         overlap_(machine.device.software.overlap),
-        order_(task_order(program, overlap_)),
-        is_gradient_sync_(gradient_syncs(program)),
-        steps_(lower::steady_steps(program)),
+        order_(order_tasks(program, overlap_)),
+        is_gradient_sync_(find_gradient_syncs(program)),
+        steps_(lower::choose_steady_steps(program)),
         step_ends_(static_cast<std::size_t>(steps_.simulated)),
-        class_digits_(class_digits(program) | group_digits(machine, program.digits)),
+        class_digits_(find_class_digits(program) | find_group_digits(machine, program.digits)),
         groups_(program.digits, class_digits_),
         roots_(program.tasks.size()) {
     make_classes();
@@ -84,20 +84,21 @@ class Simulator {
     }
     if (is_late_) return false;
     for (const auto& c : classes_)
-      CHECK(c.turn == c.turns.size(), "deadlock: a class waits forever");
-    cut_out_steady_step();
+      CHECK(c.action == c.actions.size(), "deadlock: a class waits forever");
+    extract_steady_step();
     return out_.iteration < limit_;
   }
 
   // Returns the results of the simulated micro-batches.
-  Simulation simulation() {
+  Simulation take_result() {
     finish({});
-    put_together();
+    assemble_timeline();
     return std::move(out_);
   }
-  // Returns the results of a step with more micro-batches than were run. Adds `times` times the
-  // difference between this simulation and `of_fewer`, one with fewer micro-batches.
-  Simulation simulation_of_more(const Simulator& of_fewer, double times) {
+  // Returns the results of a step with more micro-batches than were run. Adds
+  // `extrapolation_factor` times the difference between this simulation and `of_fewer`, one with
+  // fewer micro-batches.
+  Simulation take_extrapolated_result(const Simulator& of_fewer, double times) {
     finish({&of_fewer, times});
     out_.is_extrapolated = true;
     return std::move(out_);
@@ -110,31 +111,32 @@ class Simulator {
   void make_classes() {
     const Holders holders(program_);
     const bool may_be_alike = class_digits_ != program_.schedule.digits;
-    if (may_be_alike) groups_.join(alike(program_, machine_, holders, groups_));
+    if (may_be_alike) groups_.join(find_equivalent_classes(program_, machine_, holders, groups_));
     const auto touched = may_be_alike ? find_touched(program_, holders) : Touched{};
     std::map<std::pair<std::size_t, std::int64_t>, ListLoads> loads;  // by group and rank
     for (std::size_t number = 0; number < groups_.count(); ++number) {
       const auto device = groups_.device(number);
-      DeviceClass c{.device = device,
-                    .group = machine_.group_of(device),
-                    .turns = {},
-                    .takes_part = {},
-                    .stream_free = std::vector<Seconds>(1 + 3 * levels_),
-                    .left = {},
-                    .ready = {},
-                    .host = {},
-                    .beside = Beside(machine_.device_of(device).software.interference)};
+      DeviceClass c{
+          .device = device,
+          .group = machine_.find_group(device),
+          .actions = {},
+          .takes_part = {},
+          .stream_free = std::vector<Seconds>(1 + 3 * levels_),
+          .left = {},
+          .ready = {},
+          .host = {},
+          .interference = InterferenceModel(machine_.get_device(device).software.interference)};
       const auto rank = program_.digits.rank_in_group(device, program_.schedule.digits);
-      c.turns = lower::turns_of(program_, micro_batches_, rank, steps_.simulated);
+      c.actions = lower::list_actions(program_, micro_batches_, rank, steps_.simulated);
       c.ready.resize(instances_.count(rank));
       std::vector<bool> has_list = {true};
       if (may_be_alike) {
-        has_list = lists_of(holders, touched, device);
+        has_list = find_held_lists(holders, touched, device);
         for (auto list : touched.of_task) c.takes_part.push_back(has_list[list]);
       }
       if (is_limited()) {
         const auto [at, fresh] = loads.try_emplace({c.group, rank});
-        if (fresh) at->second = loads_of(c, touched);
+        if (fresh) at->second = sum_loads(c, touched);
         c.left.resize(c.stream_free.size());
         for (std::size_t l = 0; l < has_list.size(); ++l) {
           for (std::size_t s = 0; s < c.left.size() && has_list[l]; ++s) {
@@ -155,7 +157,7 @@ class Simulator {
   }
 
   // Returns whether a device is busy for the whole duration of `task`.
-  [[nodiscard]] static bool is_whole(const Task& task) {
+  [[nodiscard]] static bool is_busy_throughout(const Task& task) {
     return task.kind != TaskKind::kSend && task.kind != TaskKind::kReceive &&
            task.step.kind != Step::kScatter && task.step.kind != Step::kGather;
   }
@@ -163,32 +165,33 @@ class Simulator {
   // Total time of tasks, by list and stream, for a device of one group and rank that runs all of
   // them.
   using ListLoads = std::vector<std::vector<Seconds>>;
-  [[nodiscard]] ListLoads loads_of(const DeviceClass& c, const Touched& touched) const {
+  [[nodiscard]] ListLoads sum_loads(const DeviceClass& c, const Touched& touched) const {
     ListLoads out(std::max<std::size_t>(1, touched.lists.size()),
                   std::vector<Seconds>(c.stream_free.size()));
-    for (const auto& turn : c.turns) {
-      for (auto t : tasks_of(turn)) {
+    for (const auto& action : c.actions) {
+      for (auto t : get_tasks(action)) {
         const auto& task = program_.tasks[t];
-        if (!runs_in(task, turn.micro_batch, micro_batches_) || !is_whole(task)) {
+        if (!runs_in(task, action.micro_batch, micro_batches_) || !is_busy_throughout(task)) {
           continue;
         }
         const auto list = touched.of_task.empty() ? 0 : touched.of_task[t];
-        out[list][stream_of(task, false)] += durations_.of(t, c.group);
+        out[list][find_stream(task, false)] += durations_.get_duration(t, c.group);
       }
     }
     return out;
   }
 
-  [[nodiscard]] bool does(const DeviceClass& c, std::uint32_t t, const lower::Turn& turn) const {
+  [[nodiscard]] bool runs_task(const DeviceClass& c, std::uint32_t t,
+                               const lower::Action& action) const {
     return (c.takes_part.empty() || c.takes_part[t]) &&
-           runs_in(program_.tasks[t], turn.micro_batch, micro_batches_);
+           runs_in(program_.tasks[t], action.micro_batch, micro_batches_);
   }
 
   // Subtracts the task from the time that the stream still needs, and checks the limit.
-  void note_time(DeviceClass& c, const Task& task, std::size_t stream, Seconds duration,
-                 Seconds ready) {
+  void update_time_left(DeviceClass& c, const Task& task, std::size_t stream, Seconds duration,
+                        Seconds ready) {
     if (!is_limited()) return;
-    if (is_whole(task)) c.left[stream] = c.left[stream] - duration;
+    if (is_busy_throughout(task)) c.left[stream] = c.left[stream] - duration;
     constexpr double kRounding = 1 + 1e-9;
     const auto end = std::max(ready, c.stream_free[stream] + c.left[stream]);
     is_late_ = is_late_ || end >= kRounding * limit_;
@@ -201,93 +204,95 @@ class Simulator {
   bool advance(std::size_t number) {
     auto& c = classes_[number];
     bool moved = false;
-    for (; c.turn < c.turns.size(); ++c.turn, c.task = 0) {
-      const auto& turn = c.turns[c.turn];
-      const auto& tasks = tasks_of(turn);
-      if (!c.in_turn) begin_turn(c, turn);
+    for (; c.action < c.actions.size(); ++c.action, c.task = 0) {
+      const auto& action = c.actions[c.action];
+      const auto& tasks = get_tasks(action);
+      if (!c.in_action) begin_action(c, action);
       for (; c.task < tasks.size(); ++c.task) {
         const auto t = tasks[c.task];
-        if (!does(c, t, turn)) continue;
-        stop_point();
-        if (!schedule(number, t, turn)) return moved;
+        if (!runs_task(c, t, action)) continue;
+        throw_if_stopped();
+        if (!schedule(number, t, action)) return moved;
         if (is_late_) return false;
         moved = true;
       }
-      c.in_turn = false;
+      c.in_action = false;
     }
     return moved;
   }
 
-  [[nodiscard]] const std::vector<std::uint32_t>& tasks_of(const lower::Turn& turn) const {
-    return order_[std::size_t{turn.stage} * 3 + static_cast<std::size_t>(turn.part)];
+  [[nodiscard]] const std::vector<std::uint32_t>& get_tasks(const lower::Action& action) const {
+    return order_[std::size_t{action.stage} * 3 + static_cast<std::size_t>(action.phase)];
   }
 
   // Adds the host's waits. Before each micro-batch and before the updates of a step, host and
   // device synchronize, and the host then takes this time.
-  void begin_turn(DeviceClass& c, const lower::Turn& turn) const {
-    c.in_turn = true;
-    const auto& software = machine_.device_of(c.device).software;
+  void begin_action(DeviceClass& c, const lower::Action& action) const {
+    c.in_action = true;
+    const auto& software = machine_.get_device(c.device).software;
     Seconds wait;
-    if (turn.part == lower::Part::kForward) wait = software.micro_batch;
-    if (turn.part == lower::Part::kUpdate && turn.step != c.updated && !tasks_of(turn).empty()) {
+    if (action.phase == lower::Phase::kForward) wait = software.micro_batch;
+    if (action.phase == lower::Phase::kUpdate && action.step != c.updated &&
+        !get_tasks(action).empty()) {
       wait = software.step;
-      c.updated = turn.step;
+      c.updated = action.step;
     }
     if (wait > Seconds{}) c.host = std::max(c.host, c.stream_free[kComputeStream]) + wait;
   }
 
-  Seconds& ready(DeviceClass& c, lower::BufferId b, const lower::Turn& turn,
-                 std::int64_t step) const {
-    return c.ready[instances_.of(b, turn.micro_batch, step)];
+  Seconds& ready_time(DeviceClass& c, lower::BufferId b, const lower::Action& action,
+                      std::int64_t step) const {
+    return c.ready[instances_.get_index(b, action.micro_batch, step)];
   }
 
   // Schedules task `t`. Returns false if it waits for a task of another class that is not scheduled
   // yet.
-  bool schedule(std::size_t number, std::uint32_t t, const lower::Turn& turn) {
+  bool schedule(std::size_t number, std::uint32_t t, const lower::Action& action) {
     const Task& task = program_.tasks[t];
     auto& c = classes_[number];
-    const Seconds duration = durations_.of(t, c.group);
-    const auto stream = stream_of(task, is_root(t, number));
+    const Seconds duration = durations_.get_duration(t, c.group);
+    const auto stream = find_stream(task, is_root(t, number));
     Seconds start;
     for (auto b : task.reads) {
       if (b == Program::kNone) continue;
-      start = std::max(start, ready(c, b, turn, step_read(task, turn.step)));
+      start = std::max(start, ready_time(c, b, action, get_read_step(task, action.step)));
     }
     const auto there = start;
-    const Seconds dispatched = c.host + durations_.dispatch(t, c.group);
+    const Seconds dispatched = c.host + durations_.dispatch_time(t, c.group);
     if (duration > Seconds{}) start = std::max({start, c.stream_free[stream], dispatched});
     if (!overlap_ && is_gradient_sync_[t]) start = std::max(start, c.stream_free[kComputeStream]);
     if (task.kind == TaskKind::kReceive) {
-      const auto sent = sent_.find(event(task.peer, turn, root_of(t, number)));
+      const auto sent = sent_.find(make_event(task.peer, action, find_root(t, number)));
       if (sent == sent_.end()) return false;
       start = std::max(start, sent->second);
     }
     const auto activity = stream == kComputeStream ? Activity::kCompute : Activity::kCommunication;
-    const Seconds end = c.beside.end(activity, start, duration);
-    Part part{start, end, end};
+    const Seconds end = c.interference.compute_end(activity, start, duration);
+    MoveTimes part{start, end, end};
     if (task.kind == TaskKind::kMove && !is_local(task.step.kind) &&
         (task.step.digits & class_digits_) != 0) {
-      const auto with_others = part_with_others(number, t, turn, there, part);
+      const auto with_others = time_shared_move(number, t, action, there, part);
       if (!with_others) return false;
       part = *with_others;
     }
     c.host = dispatched;
     if (part.end > part.start) {
       c.stream_free[stream] = part.end;
-      delay_others(c, activity, c.beside.add(activity, part.start, part.end));
-      timeline_[number].push_back({t, static_cast<std::uint32_t>(turn.micro_batch),
-                                   groups_.told(number)[0], static_cast<std::uint32_t>(stream),
-                                   part.start, part.end, static_cast<std::uint32_t>(turn.step)});
+      delay_others(c, activity, c.interference.add(activity, part.start, part.end));
+      timeline_[number].push_back({t, static_cast<std::uint32_t>(action.micro_batch),
+                                   groups_.joined_classes(number)[0],
+                                   static_cast<std::uint32_t>(stream), part.start, part.end,
+                                   static_cast<std::uint32_t>(action.step)});
     }
     // A receiver receives while the sender sends.
-    if (task.kind == TaskKind::kSend) sent_[event(t, turn, number)] = part.start;
+    if (task.kind == TaskKind::kSend) sent_[make_event(t, action, number)] = part.start;
     for (auto b : task.writes) {
-      auto& at = ready(c, b, turn, turn.step);
+      auto& at = ready_time(c, b, action, action.step);
       at = std::max(at, part.ready);
     }
-    auto& step_end = step_ends_[static_cast<std::size_t>(turn.step)];
+    auto& step_end = step_ends_[static_cast<std::size_t>(action.step)];
     step_end = std::max(step_end, part.ready);
-    note_time(c, task, stream, duration, part.ready);
+    update_time_left(c, task, stream, duration, part.ready);
     return true;
   }
 
@@ -302,21 +307,22 @@ class Simulator {
   }
 
   // Returns the class of the device that sends to, or receives from, the device of class `number`.
-  std::size_t root_of(std::uint32_t t, std::size_t number) {
+  std::size_t find_root(std::uint32_t t, std::size_t number) {
     auto*& roots = roots_[t];
     if (roots == nullptr) {
       const auto& step = program_.tasks[t].step;
-      const auto rank = machine::root_of(step, program_.digits);
+      const auto rank = machine::find_root_rank(step, program_.digits);
       roots = &roots_of_[{step.digits, rank}];
       for (std::size_t c = roots->size(); c < groups_.count(); ++c) {
-        roots->push_back(static_cast<std::uint32_t>(groups_.member(c, step.digits, rank)));
+        roots->push_back(
+            static_cast<std::uint32_t>(groups_.get_member_class(c, step.digits, rank)));
       }
     }
     return (*roots)[number];
   }
 
   // Times of one class in a move: when its stream is busy, and when its results are ready.
-  struct Part {
+  struct MoveTimes {
     Seconds start;
     Seconds end;
     Seconds ready;
@@ -325,56 +331,58 @@ class Simulator {
   // Returns the times of class `number` in a move of several classes, or nullopt while it must
   // wait. `alone` is its times if it waited for no other class. `there` is when its inputs are
   // ready.
-  std::optional<Part> part_with_others(std::size_t number, std::uint32_t t, const lower::Turn& turn,
-                                       Seconds there, Part alone) {
+  std::optional<MoveTimes> time_shared_move(std::size_t number, std::uint32_t t,
+                                            const lower::Action& action, Seconds there,
+                                            MoveTimes alone) {
     const auto kind = program_.tasks[t].step.kind;
-    if (kind == Step::kScatter) return in_scatter(number, t, turn, alone);
-    if (kind == Step::kGather) return in_gather(number, t, turn, there, alone);
-    const auto start = meet(number, t, turn, alone.start);
+    if (kind == Step::kScatter) return time_scatter(number, t, action, alone);
+    if (kind == Step::kGather) return time_gather(number, t, action, there, alone);
+    const auto start = join_collective(number, t, action, alone.start);
     if (!start) return std::nullopt;
     const auto end = *start + (alone.end - alone.start);
-    return Part{*start, end, end};
+    return MoveTimes{*start, end, end};
   }
 
   // Returns the times in a scatter. The root of a scatter or gather is busy all the time, another
   // device only with its own shard. Sends to different devices are independent, so moves with
   // different roots overlap.
-  std::optional<Part> in_scatter(std::size_t number, std::uint32_t t, const lower::Turn& turn,
-                                 Part alone) {
+  std::optional<MoveTimes> time_scatter(std::size_t number, std::uint32_t t,
+                                        const lower::Action& action, MoveTimes alone) {
     const Task& task = program_.tasks[t];
-    const auto root = root_of(t, number);
+    const auto root = find_root(t, number);
     if (number == root) {
-      sent_[event(t, turn, root)] = alone.start;
+      sent_[make_event(t, action, root)] = alone.start;
       return alone;
     }
-    const auto sent = sent_.find(event(t, turn, root));
+    const auto sent = sent_.find(make_event(t, action, root));
     if (sent == sent_.end()) return std::nullopt;
     const auto duration = alone.end - alone.start;
     const auto start = std::max(alone.start, sent->second);
-    const auto end = start + duration / others_of(task);
-    return Part{start, end, std::max(end, sent->second + duration)};
+    const auto end = start + duration / count_others(task);
+    return MoveTimes{start, end, std::max(end, sent->second + duration)};
   }
 
-  std::optional<Part> in_gather(std::size_t number, std::uint32_t t, const lower::Turn& turn,
-                                Seconds there, Part alone) {
+  std::optional<MoveTimes> time_gather(std::size_t number, std::uint32_t t,
+                                       const lower::Action& action, Seconds there,
+                                       MoveTimes alone) {
     const Task& task = program_.tasks[t];
-    const auto root = root_of(t, number);
+    const auto root = find_root(t, number);
     const auto duration = alone.end - alone.start;
     if (number != root) {
-      sent_[event(t, turn, number)] = there;
-      const auto end = alone.start + duration / others_of(task);
-      return Part{alone.start, end, end};
+      sent_[make_event(t, action, number)] = there;
+      const auto end = alone.start + duration / count_others(task);
+      return MoveTimes{alone.start, end, end};
     }
-    for (auto c : groups_.of(number, task.step.digits)) {
+    for (auto c : groups_.get_group(number, task.step.digits)) {
       if (c == root) continue;
-      const auto sent = sent_.find(event(t, turn, c));
+      const auto sent = sent_.find(make_event(t, action, c));
       if (sent == sent_.end()) return std::nullopt;
       alone.start = std::max(alone.start, sent->second);
     }
-    return Part{alone.start, alone.start + duration, alone.start + duration};
+    return MoveTimes{alone.start, alone.start + duration, alone.start + duration};
   }
 
-  [[nodiscard]] double others_of(const Task& task) const {
+  [[nodiscard]] double count_others(const Task& task) const {
     return static_cast<double>(program_.digits.group_size(task.step.digits) - 1);
   }
 
@@ -382,16 +390,16 @@ class Simulator {
     const auto& task = program_.tasks[t];
     const auto kind = task.step.kind;
     return task.kind == TaskKind::kMove && (kind == Step::kScatter || kind == Step::kGather) &&
-           root_of(t, number) == number;
+           find_root(t, number) == number;
   }
 
   // Returns when all classes of a collective are ready, or nullopt while some are not.
-  std::optional<Seconds> meet(std::size_t number, std::uint32_t t, const lower::Turn& turn,
-                              Seconds start) {
-    const auto& group = groups_.of(number, program_.tasks[t].step.digits);
-    auto& meeting = meetings_[event(t, turn, group[0])];
+  std::optional<Seconds> join_collective(std::size_t number, std::uint32_t t,
+                                         const lower::Action& action, Seconds start) {
+    const auto& group = groups_.get_group(number, program_.tasks[t].step.digits);
+    auto& meeting = meetings_[make_event(t, action, group[0])];
     auto& has_met = classes_[number].has_met;
-    if (meeting.there == 0) meeting.expected = number_in(group, t);
+    if (meeting.there == 0) meeting.expected = count_participants(group, t);
     if (!has_met) {
       ++meeting.there;
       meeting.start = std::max(meeting.start, start);
@@ -401,17 +409,17 @@ class Simulator {
     return meeting.start;
   }
 
-  [[nodiscard]] std::size_t number_in(const std::vector<std::uint32_t>& group,
-                                      std::uint32_t t) const {
+  [[nodiscard]] std::size_t count_participants(const std::vector<std::uint32_t>& group,
+                                               std::uint32_t t) const {
     return static_cast<std::size_t>(std::ranges::count_if(group, [&](std::uint32_t c) {
       const auto& takes_part = classes_[c].takes_part;
       return takes_part.empty() || takes_part[t];
     }));
   }
 
-  [[nodiscard]] std::size_t stream_of(const Task& task, bool is_root) const {
+  [[nodiscard]] std::size_t find_stream(const Task& task, bool is_root) const {
     if (!communicates(task)) return kComputeStream;
-    const auto level = outermost_level(program_.digits, task.step.digits);
+    const auto level = find_outermost_level(program_.digits, task.step.digits);
     if (machine_.levels[level].by_device) return kComputeStream;
     const bool between_stages = task.kind == TaskKind::kSend || task.kind == TaskKind::kReceive;
     if (between_stages && machine_.device.software.waits_for_sends) return kComputeStream;
@@ -428,7 +436,7 @@ class Simulator {
   // Sets the iteration time. If steps overlap, it is the time from the end of one step to the end
   // of the next. The spans that start in this time are one step's work, although of different
   // steps.
-  void cut_out_steady_step() {
+  void extract_steady_step() {
     const auto at = static_cast<std::size_t>(steps_.steady);
     const Seconds begin = at == 0 ? Seconds{} : step_ends_[at - 1];
     out_.iteration = step_ends_[at] - begin;
@@ -450,7 +458,7 @@ class Simulator {
   };
 
   // Returns the busy times of one class. The spans of each stream are sorted.
-  [[nodiscard]] Busy busy(std::span<const Span> spans) const {
+  [[nodiscard]] Busy compute_busy(std::span<const Span> spans) const {
     Busy out;
     for (const auto& span : spans) {
       if (!communicates(program_.tasks[span.task])) out.compute += span.end - span.start;
@@ -458,10 +466,10 @@ class Simulator {
     out.any = covered_time(spans, out_.iteration);
     return out;
   }
-  [[nodiscard]] std::map<std::string, Seconds> serialized(std::size_t number) const {
+  [[nodiscard]] std::map<std::string, Seconds> compute_serialized(std::size_t number) const {
     std::map<std::string, Seconds> out;
     for (const auto& span : timeline_[number]) {
-      out[std::string(kind_of(program_, program_.tasks[span.task]))] += span.end - span.start;
+      out[std::string(get_task_kind(program_, program_.tasks[span.task]))] += span.end - span.start;
     }
     return out;
   }
@@ -471,7 +479,7 @@ class Simulator {
     const Simulator* fewer = nullptr;
     double times = 0;
   };
-  static Seconds with(Further further, Seconds time, Seconds of_fewer) {
+  static Seconds extrapolate(Further further, Seconds time, Seconds of_fewer) {
     return time + further.times * (time - of_fewer);
   }
 
@@ -479,49 +487,50 @@ class Simulator {
     Busy most;
     std::size_t busiest = 0;
     for (std::size_t c = 0; c < timeline_.size(); ++c) {
-      auto now = busy(timeline_[c]);
+      auto now = compute_busy(timeline_[c]);
       if (further.fewer != nullptr) {
-        const auto before = further.fewer->busy(further.fewer->timeline_[c]);
-        now = {with(further, now.compute, before.compute), with(further, now.any, before.any)};
+        const auto before = further.fewer->compute_busy(further.fewer->timeline_[c]);
+        now = {extrapolate(further, now.compute, before.compute),
+               extrapolate(further, now.any, before.any)};
       }
       if (c > 0 && now.any <= most.any) continue;
       most = now;
       busiest = c;
     }
-    out_.busiest = groups_.told(busiest)[0];
-    out_.serialized = serialized(busiest);
+    out_.busiest = groups_.joined_classes(busiest)[0];
+    out_.serialized = compute_serialized(busiest);
     if (further.fewer != nullptr) {
-      out_.iteration = with(further, out_.iteration, further.fewer->out_.iteration);
-      auto before = further.fewer->serialized(busiest);
-      for (auto& [kind, time] : out_.serialized) time = with(further, time, before[kind]);
+      out_.iteration = extrapolate(further, out_.iteration, further.fewer->out_.iteration);
+      auto before = further.fewer->compute_serialized(busiest);
+      for (auto& [kind, time] : out_.serialized) time = extrapolate(further, time, before[kind]);
     }
     out_.compute = most.compute;
     out_.exposed_comm = most.any - most.compute;
     out_.bubble = out_.iteration - most.any;
-    out_.group_memory = memory_by_group(program_, machine_, micro_batches_);
+    out_.group_memory = compute_memory_by_group(program_, machine_, micro_batches_);
     for (const auto& memory : out_.group_memory) {
       if (memory.peak < out_.memory) continue;
       out_.memory = memory.peak;
       out_.persistent = memory.persistent;
     }
-    const auto dtype = computing_type(program_.pcg);
+    const auto dtype = find_compute_dtype(program_.pcg);
     out_.model_flops = durations_.model_flops();
-    const Seconds at_peak = out_.model_flops / peak_of_all(machine_, dtype);
+    const Seconds at_peak = out_.model_flops / compute_total_peak(machine_, dtype);
     out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
   }
 
   // Assembles the timeline of all classes, or of one of each set of equivalent classes.
-  void put_together() {
+  void assemble_timeline() {
     std::size_t count = 0;
     const auto shown = [&](std::size_t c) {
-      return spans_ == Classes::kAll ? groups_.told(c).size() : 1;
+      return spans_ == Classes::kAll ? groups_.joined_classes(c).size() : 1;
     };
     for (std::size_t c = 0; c < timeline_.size(); ++c) count += timeline_[c].size() * shown(c);
     out_.timeline.reserve(count);
     for (std::size_t c = 0; c < timeline_.size(); ++c) {
       for (std::size_t i = 0; i < shown(c); ++i) {
         for (auto span : timeline_[c]) {
-          span.device_class = groups_.told(c)[i];
+          span.device_class = groups_.joined_classes(c)[i];
           out_.timeline.push_back(span);
         }
       }
@@ -549,29 +558,30 @@ class Simulator {
   std::vector<std::vector<std::uint32_t>*> roots_;
   std::vector<DeviceClass> classes_;
 
-  struct Event {
+  struct SimulatedEvent {
     std::size_t task;
     std::int64_t step;
     std::int64_t micro_batch;
     std::size_t device_class;
-    bool operator==(const Event&) const = default;
+    bool operator==(const SimulatedEvent&) const = default;
   };
   struct HashOfEvent {
-    std::size_t operator()(const Event& e) const {
+    std::size_t operator()(const SimulatedEvent& e) const {
       return hash_combine(hash_combine(e.task, static_cast<Hash>(e.micro_batch)),
                           (e.device_class << 2U) + static_cast<Hash>(e.step));
     }
   };
-  static Event event(std::size_t task, const lower::Turn& turn, std::size_t device_class) {
-    return {task, turn.step, turn.micro_batch, device_class};
+  static SimulatedEvent make_event(std::size_t task, const lower::Action& action,
+                                   std::size_t device_class) {
+    return {task, action.step, action.micro_batch, device_class};
   }
   struct Meeting {
     std::size_t there = 0;  // number of classes that have arrived
     std::size_t expected = 0;
     Seconds start;
   };
-  std::unordered_map<Event, Seconds, HashOfEvent> sent_;
-  std::unordered_map<Event, Meeting, HashOfEvent> meetings_;
+  std::unordered_map<SimulatedEvent, Seconds, HashOfEvent> sent_;
+  std::unordered_map<SimulatedEvent, Meeting, HashOfEvent> meetings_;
   std::vector<std::vector<Span>> timeline_;  // by class
   Simulation out_;
 };
@@ -591,16 +601,16 @@ std::optional<Simulation> simulate_within(Seconds limit, const Program& program,
     return Simulator(program, machine, durations, classes, limit, micro_batches);
   };
   const auto all = program.digits.micro_batches();
-  const auto few = extent == Extent::kFew ? few_micro_batches(program) : std::nullopt;
+  const auto few = extent == Extent::kFew ? find_few_micro_batches(program) : std::nullopt;
   if (!few) {
     auto whole = simulator(all);
     if (!whole.run()) return std::nullopt;
-    return whole.simulation();
+    return whole.take_result();
   }
   auto fewer = simulator(few->fewer);
   auto more = simulator(few->more);
   if (!fewer.run() || !more.run()) return std::nullopt;
-  auto out = more.simulation_of_more(fewer, few->times(all));
+  auto out = more.take_extrapolated_result(fewer, few->extrapolation_factor(all));
   if (out.iteration >= limit) return std::nullopt;
   return out;
 }

@@ -4,7 +4,8 @@
 // has a compute stream and, for each machine level, one stream for collectives, one for sends and
 // one for receives. A task starts when its inputs are ready and its stream is free, so
 // communication that no task waits for overlaps. Classes that take part in the same collective
-// start it together. Equivalent classes in different places are simulated once (predict/alike.h).
+// start it together. Equivalent classes in different places are simulated once
+// (predict/equivalent_classes.h).
 //
 // If updates are delayed, consecutive steps overlap. The simulator then runs several steps, and the
 // iteration is the time from the end of one step to the end of the next, without fill and drain.
@@ -36,7 +37,7 @@ struct Span {
 struct Simulation {
   Seconds iteration;
   // Fields from here to `bubble` are of the busiest class. Time by kind as if nothing overlapped:
-  // "compute", "embedding", "all_reduce", ...
+  // "compute", "embedding", "all_reduce_time", ...
   std::map<std::string, Seconds> serialized;
   Seconds compute;                   // busy time of the compute stream, including embeddings
   Seconds exposed_comm;              // communication without overlapping compute

@@ -19,7 +19,7 @@ namespace tandem::predict {
 namespace {
 
 using graph::Graph;
-using lower::Phase;
+using lower::Mode;
 using lower::Program;
 using machine::Digits;
 using machine::Machine;
@@ -41,14 +41,14 @@ Machine counting_machine(const std::vector<std::int64_t>& counts) {
 }
 
 Program lowered(const Graph& model, const Digits& digits, const std::vector<plan::Choice>& choices,
-                Phase phase = Phase::kTraining, Optimizer optimizer = Optimizer::kSgd) {
-  return lower::lower(plan::parallelize(model, digits, choices), digits, optimizer, phase);
+                Mode mode = Mode::kTraining, Optimizer optimizer = Optimizer::kSgd) {
+  return lower::lower(plan::parallelize(model, digits, choices), digits, optimizer, mode);
 }
 
-Program alone(const Graph& model, Phase phase = Phase::kTraining,
+Program alone(const Graph& model, Mode mode = Mode::kTraining,
               Optimizer optimizer = Optimizer::kSgd) {
-  const auto digits = plan::digits_of({1});
-  return lowered(model, digits, named_choices(model, digits, {}), phase, optimizer);
+  const auto digits = plan::make_digits({1});
+  return lowered(model, digits, named_choices(model, digits, {}), mode, optimizer);
 }
 
 Graph mlp(const std::string& settings, std::int64_t batch) {
@@ -66,7 +66,7 @@ TEST(Simulate, AChainOfComputeIsASum) {
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[8, 16]\n%w1 = weight() shape=[32, 16]\n"
       "%w2 = weight() shape=[4, 32]\n%y = linear(%x, %w1)\n%z = linear(%y, %w2)\nreturn %z\n");
-  const auto s = simulate(alone(model, Phase::kInference), m);
+  const auto s = simulate(alone(model, Mode::kInference), m);
   const double flops = 2.0 * 8 * 16 * 32 + 2.0 * 8 * 32 * 4;
   EXPECT_NEAR(s.iteration.value, flops / 0.5e9 + 6 * kMicro, 1e-15);
   EXPECT_EQ(s.model_flops, Flops{flops});
@@ -194,7 +194,7 @@ template <class Visit>
 void for_each_random_plan(Visit&& visit) {
   for (const auto& counts :
        std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}, {2, 2, 2}}) {
-    const auto digits = plan::digits_of(counts);
+    const auto digits = plan::make_digits(counts);
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
       SCOPED_TRACE(fmt::format("{} devices, seed {}", digits.devices(), seed));
       const auto model = plan::random_model(digits.devices(), seed);
@@ -276,7 +276,7 @@ TEST(Simulate, AHaloIsItsBytesAndOneLatencyForEachNeighbour) {
 // Returns `layers` weights of [64, 64] on two data-parallel devices. Weights are replicated or
 // sharded.
 Program layers_in_buckets(int layers, Bytes bucket, bool stored_in_parts) {
-  const auto digits = plan::digits_of({2});
+  const auto digits = plan::make_digits({2});
   const auto model = mlp(fmt::format("layers={},inputs=64,hidden=64,outputs=64", layers), 2);
   std::map<std::string, std::string> words = {{"loss", "d0"}};
   for (int i = 1; i <= layers; ++i) {
@@ -320,7 +320,7 @@ TEST(Buckets, HoldWhatTheyCollect) {
   constexpr double kWeight = 64 * 64 * 4;
   constexpr int kLayers = 6;
   const auto gradients = [&](double bucket, bool stored_in_parts) {
-    const auto memory = memory_of(layers_in_buckets(kLayers, Bytes{bucket}, stored_in_parts));
+    const auto memory = compute_memory(layers_in_buckets(kLayers, Bytes{bucket}, stored_in_parts));
     return memory.part(lower::BufferKind::kGradient).value;
   };
   constexpr double kNear = 4096;  // activations are [1, 64]
@@ -332,7 +332,7 @@ TEST(Buckets, HoldWhatTheyCollect) {
 
 // scores = q . k on four devices, with q sharded over s and k over t.
 Program scores(bool ring) {
-  const auto digits = plan::digits_of({4});
+  const auto digits = plan::make_digits({4});
   const auto model = graph::parse_graph(
       "graph g\n%q = input() shape=[64, 32]\n%x = input() shape=[128, 32]\n%k = relu(%x)\n"
       "%y = contract(%q, %k) index=\"s d, t d -> s t\"\nreturn %y\n");
@@ -340,7 +340,7 @@ Program scores(bool ring) {
   schedule.ring = ring;
   const auto choices = named_choices(model, digits, {{"k", "d0 d0"}, {"y", "s s"}});
   return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd,
-                      Phase::kInference);
+                      Mode::kInference);
 }
 
 // A device computes on one block while it receives the next: the first block, and then for each
@@ -373,8 +373,8 @@ TEST(Rings, HoldTwoBlocks) {
   constexpr double kBlock = 32 * 32 * 4;
   constexpr double kScores = 16 * 128 * 4;
   constexpr double kQueries = 16 * 32 * 4;
-  EXPECT_EQ(memory_of(scores(false)).peak, Bytes{kQueries + kScores + 4 * kBlock});
-  EXPECT_EQ(memory_of(scores(true)).peak, Bytes{kQueries + kScores + 2 * kBlock});
+  EXPECT_EQ(compute_memory(scores(false)).peak, Bytes{kQueries + kScores + 4 * kBlock});
+  EXPECT_EQ(compute_memory(scores(true)).peak, Bytes{kQueries + kScores + 2 * kBlock});
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ Memory memory_of_chain(const std::string& op) {
       "64]\n"
       "%a = linear(%x, %w)\n%b = {}\n%c = {}\n%loss = mse(%c, %t)\nreturn %loss\n",
       fmt::format(fmt::runtime(op), "%a"), fmt::format(fmt::runtime(op), "%b"));
-  return memory_of(alone(graph::parse_graph(text)));
+  return compute_memory(alone(graph::parse_graph(text)));
 }
 
 TEST(Memory, WhatBackwardDoesNotNeedIsFreed) {
@@ -407,26 +407,26 @@ TEST(Memory, WhatBackwardDoesNotNeedIsFreed) {
 
 TEST(Memory, IsAtLeastWhatPersists) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
-    const auto digits = plan::digits_of(counts);
+    const auto digits = plan::make_digits(counts);
     const auto training = lowered(model, digits, choices);
-    const auto inference = lowered(model, digits, choices, Phase::kInference);
-    const auto adam = lowered(model, digits, choices, Phase::kTraining, Optimizer::kAdam);
+    const auto inference = lowered(model, digits, choices, Mode::kInference);
+    const auto adam = lowered(model, digits, choices, Mode::kTraining, Optimizer::kAdam);
     Bytes most;
     for (std::int64_t d = 0; d < digits.devices(); ++d) {
-      const auto memory = memory_of(training, d);
+      const auto memory = compute_memory(training, d);
       most = std::max(most, memory.peak);
       EXPECT_GE(memory.peak, memory.persistent);
       Bytes sum;
       for (auto part : memory.parts) sum += part;
       EXPECT_DOUBLE_EQ(sum.value, memory.peak.value);
-      EXPECT_EQ(memory_of(inference, d).persistent, memory.persistent);
-      EXPECT_LE(memory_of(inference, d).peak, memory.peak);
+      EXPECT_EQ(compute_memory(inference, d).persistent, memory.persistent);
+      EXPECT_LE(compute_memory(inference, d).peak, memory.peak);
       // Adam adds two states per weight.
-      const auto with_states = memory_of(adam, d);
+      const auto with_states = compute_memory(adam, d);
       EXPECT_EQ(with_states.persistent, 3 * memory.persistent);
       EXPECT_EQ(with_states.peak - with_states.persistent, memory.peak - memory.persistent);
     }
-    EXPECT_EQ(memory_of(training).peak, most);
+    EXPECT_EQ(compute_memory(training).peak, most);
   });
 }
 
@@ -442,17 +442,17 @@ TEST(Memory, OfInferenceHoldsTheCache) {
   const Bytes cache{4 * 2 * kLayers * kBatch * kHeads * kTokens * kWidth};
   const auto memory_of_model = [&](const std::string& text) {
     const auto model = models::parse_model("llama3_8b:" + sizes + text).build(2, DType::kFp32);
-    return std::pair(alone(models::for_inference(model), Phase::kInference),
-                     models::weights_bytes(model));
+    return std::pair(alone(models::convert_to_inference(model), Mode::kInference),
+                     models::count_weight_bytes(model));
   };
   for (const char* text : {",seq=7", ",cache=6"}) {
     SCOPED_TRACE(text);
     const auto [program, weights] = memory_of_model(text);
-    const auto memory = memory_of(program);
+    const auto memory = compute_memory(program);
     EXPECT_EQ(memory.cache, cache);
     EXPECT_EQ(memory.persistent, weights);
     EXPECT_GE(memory.peak, weights + cache);
-    const auto over_time = memory_over_time(program, 0);
+    const auto over_time = compute_memory_over_time(program, 0);
     Bytes end;
     for (auto part : over_time.back().parts) end += part;
     // At the end there are the cache, and the operands and result of the last matmul.
@@ -463,11 +463,11 @@ TEST(Memory, OfInferenceHoldsTheCache) {
 
 TEST(Memory, OverTimePeaksWhereThePeakIs) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
-    const auto digits = plan::digits_of(counts);
+    const auto digits = plan::make_digits(counts);
     const auto program = lowered(model, digits, choices);
     for (std::int64_t d = 0; d < digits.devices(); ++d) {
-      const auto memory = memory_of(program, d);
-      const auto over_time = memory_over_time(program, d);
+      const auto memory = compute_memory(program, d);
+      const auto over_time = compute_memory_over_time(program, d);
       Bytes most;
       for (const auto& moment : over_time) {
         Bytes sum;
@@ -476,7 +476,7 @@ TEST(Memory, OverTimePeaksWhereThePeakIs) {
       }
       EXPECT_DOUBLE_EQ(most.value, memory.peak.value);
       Bytes held = memory.persistent;
-      for (const auto& h : held_at(program, d, memory.moment)) held += h.bytes;
+      for (const auto& h : list_held_buffers(program, d, memory.moment)) held += h.bytes;
       EXPECT_DOUBLE_EQ(held.value, memory.peak.value);
     }
   });

@@ -13,7 +13,7 @@ using machine::Layout;
 namespace {
 
 // Returns both layouts with dimensions renumbered in the order of first occurrence.
-std::pair<Layout, Layout> with_numbered_dims(Layout a, Layout b) {
+std::pair<Layout, Layout> renumber_dims(Layout a, Layout b) {
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::array<std::size_t, Shape::kMaxRank> numbers;
   numbers.fill(kNone);
@@ -41,7 +41,7 @@ Transitions::Transitions(const machine::Machine& machine, const machine::Digits&
   }
 }
 
-Transitions::LayoutId Transitions::id_of(const Layout& layout) {
+Transitions::LayoutId Transitions::intern_layout(const Layout& layout) {
   const auto [at, fresh] = ids_.try_emplace(layout.hash(), static_cast<LayoutId>(layouts_.size()));
   if (fresh) {
     layouts_.push_back(layout);
@@ -50,16 +50,16 @@ Transitions::LayoutId Transitions::id_of(const Layout& layout) {
   return at->second;
 }
 
-Transitions::LayoutId Transitions::dual_of(LayoutId id) {
+Transitions::LayoutId Transitions::get_dual(LayoutId id) {
   if (duals_[id] == kNone) {
-    const auto other = id_of(dual(layouts_[id]));
+    const auto other = intern_layout(to_gradient_layout(layouts_[id]));
     duals_[id] = other;
     duals_[other] = id;
   }
   return duals_[id];
 }
 
-Transitions::Entry& Transitions::slot(LayoutId from, LayoutId to) {
+Transitions::CachedTransition& Transitions::find_slot(LayoutId from, LayoutId to) {
   constexpr std::uint64_t kSpread = 0x9e3779b97f4a7c15;
   const auto mask = entries_.size() - 1;
   auto i = ((from * kSpread >> 32U) + to) & mask;
@@ -73,23 +73,24 @@ void Transitions::grow() {
   auto before = std::move(entries_);
   entries_.assign(2 * before.size(), {});
   for (const auto& entry : before) {
-    if (entry.from != kNone) slot(entry.from, entry.to) = entry;
+    if (entry.from != kNone) find_slot(entry.from, entry.to) = entry;
   }
 }
 
-Transitions::Both Transitions::between(LayoutId from, LayoutId to) {
-  if (const auto& known = slot(from, to); known.from != kNone) return known.both;
-  const auto dual_from = dual_of(from);
-  const auto dual_to = dual_of(to);
-  const auto both = made_between(from, to);
+Transitions::Both Transitions::find_transitions(LayoutId from, LayoutId to) {
+  if (const auto& known = find_slot(from, to); known.from != kNone) return known.both;
+  const auto dual_from = get_dual(from);
+  const auto dual_to = get_dual(to);
+  const auto both = compute_transitions(from, to);
   if (2 * (used_ + 2) > entries_.size()) grow();
-  slot(from, to) = {from, to, both};
-  slot(dual_to, dual_from) = {dual_to, dual_from, {both.back, both.there}};
+  find_slot(from, to) = {from, to, both};
+  find_slot(dual_to, dual_from) = {dual_to, dual_from, {both.back, both.there}};
   used_ += 2;
   return both;
 }
 
-const std::vector<Transitions::Both>& Transitions::between(const List& from, const List& to) {
+const std::vector<Transitions::Both>& Transitions::find_transitions(const LayoutIdList& from,
+                                                                    const LayoutIdList& to) {
   const auto [at, fresh] = lists_.try_emplace(hash_combine(from.id, to.id));
   if (!fresh) return at->second;
   const auto partial = [&](LayoutId id) {
@@ -101,7 +102,7 @@ const std::vector<Transitions::Both>& Transitions::between(const List& from, con
     const auto may = ~partial(has);
     for (auto wanted : to.layouts) {
       const bool is_possible = (partial(wanted) & may) == 0;
-      out.push_back(is_possible ? between(has, wanted) : Both{kNone, kNone});
+      out.push_back(is_possible ? find_transitions(has, wanted) : Both{kNone, kNone});
     }
   }
   return at->second = std::move(out);
@@ -109,15 +110,15 @@ const std::vector<Transitions::Both>& Transitions::between(const List& from, con
 
 // Computes both transitions. Pairs that differ only in the numbering of dimensions share one
 // transition, because the cost does not depend on it.
-Transitions::Both Transitions::made_between(LayoutId from, LayoutId to) {
-  const auto [a, b] = with_numbered_dims(layouts_[from], layouts_[to]);
-  const auto first = id_of(a);
-  const auto second = id_of(b);
-  if (first != from || second != to) return between(first, second);
-  return {make(from, to), make(dual_of(to), dual_of(from))};
+Transitions::Both Transitions::compute_transitions(LayoutId from, LayoutId to) {
+  const auto [a, b] = renumber_dims(layouts_[from], layouts_[to]);
+  const auto first = intern_layout(a);
+  const auto second = intern_layout(b);
+  if (first != from || second != to) return find_transitions(first, second);
+  return {make_transition(from, to), make_transition(get_dual(to), get_dual(from))};
 }
 
-std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
+std::uint32_t Transitions::make_transition(LayoutId from, LayoutId to) {
   const auto steps = machine::reshard(layouts_[from], layouts_[to]);
   std::vector<double> fractions;
   fractions.reserve(steps.size());
@@ -150,7 +151,7 @@ std::uint32_t Transitions::make(LayoutId from, LayoutId to) {
     }
     const auto latency = time(0);
     const auto per_byte = fractions[i] * (time(kProbe) - latency).value / kProbe;
-    const auto add = [&](Transition::Affine& to) {
+    const auto add = [&](Transition::AffineTime& to) {
       to.latency += latency;
       to.per_byte += per_byte;
     };
@@ -176,7 +177,7 @@ bool Transitions::is_at_root_of_outer_level(const machine::ReshardStep& step) co
 
 bool Transitions::is_on_outer_level(const machine::ReshardStep& step) const {
   if (is_local(step.kind)) return false;
-  const auto level = outermost_level(digits_, step.digits);
+  const auto level = find_outermost_level(digits_, step.digits);
   const auto has_units = [](const machine::Level& l) { return l.count > 1; };
   const auto outermost = std::ranges::find_if(machine_.levels, has_units);
   return !machine_.levels[level].by_device &&
@@ -195,17 +196,17 @@ Seconds Transitions::curved_time(const Transition& transition, double bytes,
 }
 
 Seconds Transitions::outer_time(const Transition& transition, double bytes) const {
-  return transition.outer.of(bytes) +
+  return transition.outer.evaluate(bytes) +
          curved_time(transition, bytes, [](const auto& c) { return c.is_outer; });
 }
 
 Seconds Transitions::rooted_time(const Transition& transition, double bytes) const {
-  return transition.rooted.of(bytes) +
+  return transition.rooted.evaluate(bytes) +
          curved_time(transition, bytes, [](const auto& c) { return c.is_rooted; });
 }
 
 Seconds Transitions::time(const Transition& transition, double bytes) const {
-  return transition.all.of(bytes) +
+  return transition.all.evaluate(bytes) +
          curved_time(transition, bytes, [](const auto& /*c*/) { return true; });
 }
 

@@ -16,7 +16,7 @@ namespace tandem::predict {
 // Cost of a reshard: an affine function of the bytes, plus the collectives whose time is not
 // affine. These cross links whose utilization is a curve.
 struct Transition {
-  struct Collective {
+  struct CurvedCollective {
     machine::Step kind;
     machine::DigitMask digits;
     double fraction;  // bytes in it on one device / global bytes
@@ -24,15 +24,17 @@ struct Transition {
     bool is_rooted;   // whether it runs on a stream for rooted collectives
   };
   // Time = latency + per_byte * (global bytes).
-  struct Affine {
+  struct AffineTime {
     Seconds latency;
     double per_byte = 0;
-    [[nodiscard]] Seconds of(double bytes) const { return latency + Seconds{per_byte * bytes}; }
+    [[nodiscard]] Seconds evaluate(double bytes) const {
+      return latency + Seconds{per_byte * bytes};
+    }
   };
-  Affine all;
-  Affine outer;   // part on the outer stream (Transitions::is_on_outer_stream)
-  Affine rooted;  // part on the same level's streams for rooted collectives
-  std::vector<Collective> curved;
+  AffineTime all;
+  AffineTime outer;   // part on the outer stream (Transitions::is_on_outer_stream)
+  AffineTime rooted;  // part on the same level's streams for rooted collectives
+  std::vector<CurvedCollective> curved;
   double memory = 0;  // sum over steps of result shard bytes / global bytes
 };
 
@@ -43,24 +45,24 @@ class Transitions {
 
   Transitions(const machine::Machine& machine, const machine::Digits& digits);
 
-  LayoutId id_of(const machine::Layout& layout);
+  LayoutId intern_layout(const machine::Layout& layout);
 
   // Transition from one layout to another, and that of its gradient back.
   struct Both {
     std::uint32_t there, back;
     [[nodiscard]] bool is_possible() const { return there != kNone; }
   };
-  Both between(LayoutId from, LayoutId to);
+  Both find_transitions(LayoutId from, LayoutId to);
 
   // Ordered list of different layouts; equal ids mean equal lists.
-  struct List {
+  struct LayoutIdList {
     Hash id = 0;
     std::vector<LayoutId> layouts;
   };
   // Returns the transitions from each layout of `from` to each of `to`, row by row. A pair is
   // impossible if it would need to create a partial sum: no operator of the forward pass does that.
   // The reference stays valid.
-  const std::vector<Both>& between(const List& from, const List& to);
+  const std::vector<Both>& find_transitions(const LayoutIdList& from, const LayoutIdList& to);
   [[nodiscard]] const Transition& operator[](std::uint32_t i) const { return transitions_[i]; }
 
   [[nodiscard]] Seconds time(const Transition& transition, double bytes) const;
@@ -79,7 +81,7 @@ class Transitions {
 
  private:
   // Entry of a hash table with open addressing. Pairs that are looked up in sequence are adjacent.
-  struct Entry {
+  struct CachedTransition {
     LayoutId from = kNone, to = 0;
     Both both{};
   };
@@ -88,21 +90,21 @@ class Transitions {
   [[nodiscard]] double fraction(machine::DigitMask dims) const {
     return 1 / static_cast<double>(digits_.group_size(dims));
   }
-  // Returns whether `step` runs on the outer stream: that of collectives over the outermost level
-  // with several units. No step does if the devices themselves copy (`by_device`).
+  // Returns whether `step_time` runs on the outer stream: that of collectives over the outermost
+  // level with several units. No step does if the devices themselves copy (`by_device`).
   [[nodiscard]] bool is_on_outer_stream(const machine::ReshardStep& step) const;
-  // Returns whether `step` is a scatter or gather over that level.
+  // Returns whether `step_time` is a scatter or gather over that level.
   [[nodiscard]] bool is_at_root_of_outer_level(const machine::ReshardStep& step) const;
   [[nodiscard]] bool is_on_outer_level(const machine::ReshardStep& step) const;
   // Returns the time of all collectives in `transition.curved` for which `counts` is true.
   template <class Counts>
   [[nodiscard]] Seconds curved_time(const Transition& transition, double bytes,
                                     const Counts& counts) const;
-  [[nodiscard]] Entry& slot(LayoutId from, LayoutId to);
+  [[nodiscard]] CachedTransition& find_slot(LayoutId from, LayoutId to);
   void grow();
-  LayoutId dual_of(LayoutId id);
-  Both made_between(LayoutId from, LayoutId to);
-  std::uint32_t make(LayoutId from, LayoutId to);
+  LayoutId get_dual(LayoutId id);
+  Both compute_transitions(LayoutId from, LayoutId to);
+  std::uint32_t make_transition(LayoutId from, LayoutId to);
 
   const machine::Machine& machine_;
   const machine::Digits& digits_;
@@ -111,7 +113,7 @@ class Transitions {
   std::vector<LayoutId> duals_;  // kNone: not computed yet
   std::unordered_map<Hash, LayoutId> ids_;
   std::unordered_map<Hash, std::vector<Both>> lists_;  // by the ids of both lists
-  std::vector<Entry> entries_;
+  std::vector<CachedTransition> entries_;
   std::size_t used_ = 0;
   std::vector<Transition> transitions_;
   std::unordered_map<Hash, std::uint32_t> by_steps_;

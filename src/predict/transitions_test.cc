@@ -51,9 +51,10 @@ TEST(Transitions, TakeWhatTheirStepsTake) {
   for (int round = 0; round < 2; ++round) {
     for (const auto& from : layouts) {
       for (const auto& to : layouts) {
-        const auto both = transitions.between(transitions.id_of(from), transitions.id_of(to));
+        const auto both = transitions.find_transitions(transitions.intern_layout(from),
+                                                       transitions.intern_layout(to));
         const double there = steps_time(from, to, kBytes);
-        const double back = steps_time(dual(to), dual(from), kBytes);
+        const double back = steps_time(to_gradient_layout(to), to_gradient_layout(from), kBytes);
         ASSERT_NEAR(time(both.there, kBytes), there, 1e-9 + 1e-6 * there)
             << to_text(from) << " to " << to_text(to);
         ASSERT_NEAR(time(both.back, kBytes), back, 1e-9 + 1e-6 * back)
@@ -69,16 +70,16 @@ TEST(Transitions, BetweenListsAreThoseBetweenTheirLayouts) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);
   Transitions transitions(machine, digits);
-  Transitions::List from{1, {}};
-  Transitions::List to{2, {}};
+  Transitions::LayoutIdList from{1, {}};
+  Transitions::LayoutIdList to{2, {}};
   const auto layouts = all_layouts(digits.count());
   for (std::size_t i = 0; i < layouts.size(); ++i) {
-    (i % 3 == 0 ? from : to).layouts.push_back(transitions.id_of(layouts[i]));
+    (i % 3 == 0 ? from : to).layouts.push_back(transitions.intern_layout(layouts[i]));
   }
   const auto at = [&](const auto& list, std::size_t i) {
     return layouts[&list == &from ? 3 * i : i / 2 * 3 + 1 + i % 2];
   };
-  const auto pairs = transitions.between(from, to);
+  const auto pairs = transitions.find_transitions(from, to);
   ASSERT_EQ(pairs.size(), from.layouts.size() * to.layouts.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto row = i / to.layouts.size();
@@ -88,7 +89,7 @@ TEST(Transitions, BetweenListsAreThoseBetweenTheirLayouts) {
     ASSERT_EQ(pairs[i].is_possible(), may)
         << to_text(at(from, row)) << " to " << to_text(at(to, col));
     if (!may) continue;
-    const auto one = transitions.between(from.layouts[row], to.layouts[col]);
+    const auto one = transitions.find_transitions(from.layouts[row], to.layouts[col]);
     EXPECT_EQ(pairs[i].there, one.there);
     EXPECT_EQ(pairs[i].back, one.back);
   }

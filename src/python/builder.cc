@@ -36,7 +36,7 @@ class Builder {
     ids.reserve(inputs.size());
     for (const auto& input : inputs) ids.push_back(find(input));
     const auto id = graph_.add(ops::parse_op(spec, as_written(spec, attributes)), ids, name);
-    return view(graph_.node(id), inputs);
+    return make_node_view(graph_.node(id), inputs);
   }
 
   // Returns the graph built so far. More nodes can be added afterwards.

@@ -22,13 +22,13 @@ using namespace std::chrono_literals;
 std::timed_mutex one_at_a_time;
 
 // Work that runs from construction on. Destruction stops it.
-class Call final : public cli::Host {
+class BackgroundCall final : public cli::Host {
  public:
-  explicit Call(std::function<void()> work)
+  explicit BackgroundCall(std::function<void()> work)
       : thread_([this, work = std::move(work)] { run(work); }) {}
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-  ~Call() override {
+  BackgroundCall(const BackgroundCall&) = delete;
+  BackgroundCall& operator=(const BackgroundCall&) = delete;
+  ~BackgroundCall() override {
     stop_ = true;
     const py::gil_scoped_release others_go_on;
     thread_.join();
@@ -86,7 +86,7 @@ class Call final : public cli::Host {
 }  // namespace
 
 std::string run_call(std::function<void()> work, const std::optional<py::function>& progress) {
-  Call call(std::move(work));
+  BackgroundCall call(std::move(work));
   while (true) {
     const bool done = call.is_done_within(50ms);
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();

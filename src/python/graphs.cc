@@ -22,7 +22,7 @@
 
 namespace tandem::python {
 
-NodeView view(const graph::Node& node, std::vector<std::string> inputs) {
+NodeView make_node_view(const graph::Node& node, std::vector<std::string> inputs) {
   const auto& sizes = node.type.shape.sizes;
   NodeView out{.name = node.name,
                .op = node.op.name(),
@@ -43,7 +43,7 @@ using graph::Graph;
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 Graph parse(const std::string& text, const std::string& source) {
-  return graph::is_graph_json(text) ? graph::parse_json(text, source)
+  return graph::is_graph_json(text) ? graph::parse_graph_json(text, source)
                                     : graph::parse_graph(text, source);
 }
 
@@ -60,17 +60,17 @@ Graph build(const std::string& model_text, std::int64_t batch, const std::string
   return model.build(batch > 0 ? batch : model.spec->train_batch, dtype);
 }
 
-std::vector<NodeView> nodes(const Graph& graph) {
+std::vector<NodeView> list_nodes(const Graph& graph) {
   std::vector<NodeView> out;
   for (auto id : graph.ids()) {
     std::vector<std::string> inputs;
     for (auto input : graph.inputs(id)) inputs.push_back(graph.node(input).name);
-    out.push_back(view(graph.node(id), std::move(inputs)));
+    out.push_back(make_node_view(graph.node(id), std::move(inputs)));
   }
   return out;
 }
 
-std::vector<std::string> outputs(const Graph& graph) {
+std::vector<std::string> list_outputs(const Graph& graph) {
   std::vector<std::string> out;
   for (auto id : graph.outputs()) out.push_back(graph.node(id).name);
   return out;
@@ -92,7 +92,7 @@ void check_indices(const graph::Node& node, const Dense<double>& value) {
   }
 }
 
-Dense<double> dense(const graph::Node& node, const Array& array) {
+Dense<double> to_dense(const graph::Node& node, const Array& array) {
   const std::span<const py::ssize_t> sizes(array.shape(), static_cast<std::size_t>(array.ndim()));
   const auto& shape = node.type.shape.sizes;
   if (!std::ranges::equal(sizes, shape)) {
@@ -106,15 +106,15 @@ Dense<double> dense(const graph::Node& node, const Array& array) {
   return out;
 }
 
-py::array_t<double> array(const Dense<double>& value) {
+py::array_t<double> to_array(const Dense<double>& value) {
   py::array_t<double> out(std::vector<py::ssize_t>(value.shape.begin(), value.shape.end()));
   std::ranges::copy(value.data, out.mutable_data());
   return out;
 }
 
 // Returns the given values by node name. Throws UserError if a name is not an input or weight.
-std::map<std::string, Dense<double>> given(const Graph& graph,
-                                           const std::map<std::string, Array>& values) {
+std::map<std::string, Dense<double>> convert_values(const Graph& graph,
+                                                    const std::map<std::string, Array>& values) {
   std::map<std::string, Dense<double>> out;
   for (auto id : graph.ids()) {
     const auto& node = graph.node(id);
@@ -124,7 +124,7 @@ std::map<std::string, Dense<double>> given(const Graph& graph,
       throw UserError("value", node.name, "is computed, so it cannot be given",
                       "only inputs and weights can be given");
     }
-    out.emplace(node.name, dense(node, at->second));
+    out.emplace(node.name, to_dense(node, at->second));
   }
   for (const auto& [name, value] : values) {
     if (!out.contains(name)) {
@@ -138,10 +138,10 @@ std::map<std::string, py::array_t<double>> evaluate(const Graph& graph,
                                                     const std::map<std::string, Array>& values,
                                                     const std::set<std::string>& wanted,
                                                     std::uint64_t seed) {
-  const auto own = given(graph, values);
+  const auto own = convert_values(graph, values);
   graph::Values<double> all;
   run_call([&] {
-    const auto random = graph::feed_values<double>(graph, seed);
+    const auto random = graph::make_feed_values<double>(graph, seed);
     all = graph::run_forward<double>(graph, [&](graph::NodeId id) {
       const auto at = own.find(graph.node(id).name);
       return at != own.end() ? at->second : random(id);
@@ -151,7 +151,7 @@ std::map<std::string, py::array_t<double>> evaluate(const Graph& graph,
   for (auto id : graph.ids()) {
     const auto& name = graph.node(id).name;
     const bool is_output = std::ranges::find(graph.outputs(), id) != graph.outputs().end();
-    if (wanted.empty() ? is_output : wanted.contains(name)) out[name] = array(all[id.index()]);
+    if (wanted.empty() ? is_output : wanted.contains(name)) out[name] = to_array(all[id.index()]);
   }
   for (const auto& name : wanted) {
     if (!out.contains(name)) throw UserError("value", name, "is not a node of " + graph.name());
@@ -180,9 +180,9 @@ void bind_graphs(py::module_& module) {
       .def_static("parse", parse, py::arg("text"), py::arg("source") = "graph")
       .def_static("build", build, py::arg("model"), py::arg("batch"), py::arg("dtype"), GilFree())
       .def_property_readonly("name", &Graph::name)
-      .def_property_readonly("nodes", nodes)
-      .def_property_readonly("outputs", outputs)
-      .def_property_readonly("batch", strategies::samples_of)
+      .def_property_readonly("nodes", list_nodes)
+      .def_property_readonly("outputs", list_outputs)
+      .def_property_readonly("batch", strategies::count_samples)
       .def_property_readonly("parameters", models::count_parameters)
       .def_property_readonly(
           "flops_forward",

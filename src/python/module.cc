@@ -11,7 +11,8 @@ PYBIND11_MODULE(_core, module) {
   tandem::python::bind_commands(module);
   tandem::python::bind_graphs(module);
   tandem::python::bind_builder(module);
-  module.def("si_text", tandem::si, "Formats a number as tables do: 37.4k.");
-  module.def("seconds_text", tandem::seconds_text, "Formats a time as tables do: 39.5 ms.");
-  module.def("bytes_text", tandem::bytes_text, "Formats a number of bytes as tables do: 3.47 GB.");
+  module.def("si_text", tandem::format_si, "Formats a number as tables do: 37.4k.");
+  module.def("seconds_text", tandem::format_seconds, "Formats a time as tables do: 39.5 ms.");
+  module.def("bytes_text", tandem::format_bytes,
+             "Formats a number of bytes as tables do: 3.47 GB.");
 }

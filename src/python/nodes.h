@@ -20,6 +20,6 @@ struct NodeView {
   std::string dtype;
 };
 
-NodeView view(const graph::Node& node, std::vector<std::string> inputs);
+NodeView make_node_view(const graph::Node& node, std::vector<std::string> inputs);
 
 }  // namespace tandem::python

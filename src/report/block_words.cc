@@ -16,14 +16,15 @@ namespace {
 
 class BlockReading {
  public:
-  explicit BlockReading(const PlanView& view) : view_(view), mapped_(mapped_model(view.program)) {
+  explicit BlockReading(const PlanView& view)
+      : view_(view), mapped_(make_mapped_model(view.program)) {
     const auto& pcg = view.program.pcg;
     for (auto id : pcg.ids()) in_pcg_.emplace(pcg.node(id).name, id);
-    for (auto id : mapped_.model.ids()) how_.push_back(how(id));
+    for (auto id : mapped_.model.ids()) how_.push_back(describe_layout(id));
   }
 
   std::vector<BlockWords> run() {
-    return words_of(blocks_of(mapped_.model, [&](graph::NodeId a, graph::NodeId b) {
+    return to_words(split_into_blocks(mapped_.model, [&](graph::NodeId a, graph::NodeId b) {
       return how_[a.index()] == how_[b.index()];
     }));
   }
@@ -33,7 +34,7 @@ class BlockReading {
     return mapped_.model.node(id).op.role() == ops::Role::kSource;
   }
 
-  [[nodiscard]] std::string how(graph::NodeId id) const {
+  [[nodiscard]] std::string describe_layout(graph::NodeId id) const {
     const auto& program = view_.program;
     std::string out;
     if (is_stored(id)) {
@@ -46,7 +47,7 @@ class BlockReading {
     return out.empty() ? "not partitioned" : out;
   }
 
-  [[nodiscard]] std::vector<BlockWords> words_of(const std::vector<Block>& blocks) const {
+  [[nodiscard]] std::vector<BlockWords> to_words(const std::vector<FoldedBlock>& blocks) const {
     std::vector<BlockWords> out;
     for (const auto& block : blocks) {
       BlockWords words;
@@ -58,7 +59,7 @@ class BlockReading {
       for (const auto& node : block.nodes) add(node, words);
       // Operators come first, then stored tensors.
       std::ranges::stable_sort(words.lines, {}, &BlockWords::Line::stored);
-      words.blocks = words_of(block.blocks);
+      words.blocks = to_words(block.blocks);
       out.push_back(std::move(words));
     }
     return out;
@@ -102,7 +103,7 @@ void append_block(const BlockWords& block, std::size_t depth, std::string& out) 
 
 }  // namespace
 
-std::vector<BlockWords> block_words(const PlanView& view) { return BlockReading(view).run(); }
+std::vector<BlockWords> describe_blocks(const PlanView& view) { return BlockReading(view).run(); }
 
 std::string block_text(const std::vector<BlockWords>& blocks) {
   std::string out;

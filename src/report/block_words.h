@@ -26,7 +26,7 @@ struct BlockWords {
   std::vector<BlockWords> blocks;  // nested blocks
 };
 
-std::vector<BlockWords> block_words(const PlanView& view);
+std::vector<BlockWords> describe_blocks(const PlanView& view);
 
 std::string block_text(const std::vector<BlockWords>& blocks);
 

@@ -10,68 +10,69 @@ namespace {
 
 using graph::FoldedLine;
 using graph::NodeId;
-using Kind = FoldedLine::Kind;
+using Kind = FoldedLine::FoldedLineKind;
 
-bool is_plain(const Block& block) { return block.count == 1 && block.blocks.empty(); }
+bool is_plain(const FoldedBlock& block) { return block.count == 1 && block.blocks.empty(); }
 
-class Blocks {
+class BlockSplitter {
  public:
-  Blocks(std::vector<FoldedLine> lines, const Alike& alike)
-      : lines_(std::move(lines)), alike_(alike) {}
+  BlockSplitter(std::vector<FoldedLine> lines, const Alike& alike)
+      : lines_(std::move(lines)), is_equivalent_(alike) {}
 
-  std::vector<Block> run() {
-    std::vector<Block> out;
+  std::vector<FoldedBlock> run() {
+    std::vector<FoldedBlock> out;
     append(0, lines_.size(), 0, out);
     return out;
   }
 
  private:
   // Appends the lines [begin, end). `offset` is added to the node numbers of the lines.
-  void append(std::size_t begin, std::size_t end, std::size_t offset, std::vector<Block>& out) {
+  void append(std::size_t begin, std::size_t end, std::size_t offset,
+              std::vector<FoldedBlock>& out) {
     for (auto at = begin; at < end;) {
       if (lines_[at].kind == Kind::kRepeat) {
-        const auto close = end_of(at);
+        const auto close = find_end(at);
         append_repeat(at, close, offset, out);
         at = close + 1;
       } else {
         if (out.empty() || !is_plain(out.back())) out.emplace_back();
-        out.back().nodes.push_back(shown(lines_[at++], offset));
+        out.back().nodes.push_back(make_block_node(lines_[at++], offset));
       }
     }
   }
 
-  // Returns the line that ends the repeat of line `at`.
-  [[nodiscard]] std::size_t end_of(std::size_t at) const {
+  // Returns the line that ends the repeat of line `to_pixel`.
+  [[nodiscard]] std::size_t find_end(std::size_t at) const {
     const auto depth = lines_[at].depth;
     while (lines_[at].kind != Kind::kEnd || lines_[at].depth != depth) ++at;
     return at;
   }
 
-  // Appends the repeat of line `at`. Each run of equivalent iterations becomes a block; the nodes
-  // of a single iteration are appended unfolded.
+  // Appends the repeat of line `to_pixel`. Each run of equivalent iterations becomes a block; the
+  // nodes of a single iteration are appended unfolded.
   void append_repeat(std::size_t at, std::size_t close, std::size_t offset,
-                     std::vector<Block>& out) {
+                     std::vector<FoldedBlock>& out) {
     const auto& repeat = lines_[at];
     auto body = at + 1;
     while (lines_[body].kind == Kind::kCarry) ++body;
     for (std::int64_t round = 0; round < repeat.count;) {
       const auto skip = static_cast<std::size_t>(round) * repeat.nodes;
       const auto start = repeat.first.index() + offset + skip;
-      const auto rounds = alike_rounds(start, repeat.nodes, repeat.count - round);
+      const auto rounds = count_equivalent_rounds(start, repeat.nodes, repeat.count - round);
       const auto number = repeat.from + round;
-      const auto carries = carries_of(at + 1, body, repeat, number);
+      const auto carries = make_carries(at + 1, body, repeat, number);
       const auto known = renamed_.size();
       if (rounds == 1) {
         for (const auto& carry : carries) renamed_.push_back({carry.name, carry.first, true});
         renamed_.push_back({repeat.name, fmt::format("{}", number), false});
         append(body, close, offset + skip, out);
       } else {
-        Block block{.count = rounds,
-                    .variable = repeat.name,
-                    .from = number,
-                    .start = NodeId(start),
-                    .period = repeat.nodes,
-                    .carries = carries};
+        FoldedBlock block{.count = rounds,
+                          .variable = repeat.name,
+                          .from = number,
+                          .start = NodeId(start),
+                          .period = repeat.nodes,
+                          .carries = carries};
         append(body, close, offset + skip, block.blocks);
         if (block.blocks.size() == 1 && is_plain(block.blocks[0])) {
           block.nodes = std::move(block.blocks[0].nodes);
@@ -85,21 +86,21 @@ class Blocks {
   }
 
   // Returns the number of equivalent iterations from node `start` on, at most `most`.
-  [[nodiscard]] std::int64_t alike_rounds(std::size_t start, std::size_t period,
-                                          std::int64_t most) const {
+  [[nodiscard]] std::int64_t count_equivalent_rounds(std::size_t start, std::size_t period,
+                                                     std::int64_t most) const {
     for (std::int64_t rounds = 1; rounds < most; ++rounds) {
       for (std::size_t k = 0; k < period; ++k) {
         const auto other = start + static_cast<std::size_t>(rounds) * period + k;
-        if (!alike_(NodeId(start + k), NodeId(other))) return rounds;
+        if (!is_equivalent_(NodeId(start + k), NodeId(other))) return rounds;
       }
     }
     return most;
   }
 
-  [[nodiscard]] std::vector<Block::Carry> carries_of(std::size_t begin, std::size_t end,
-                                                     const FoldedLine& repeat,
-                                                     std::int64_t number) const {
-    std::vector<Block::Carry> out;
+  [[nodiscard]] std::vector<FoldedBlock::Carry> make_carries(std::size_t begin, std::size_t end,
+                                                             const FoldedLine& repeat,
+                                                             std::int64_t number) const {
+    std::vector<FoldedBlock::Carry> out;
     for (auto at = begin; at < end; ++at) {
       const auto& carry = lines_[at];
       auto first = carry.operands[0];
@@ -107,18 +108,19 @@ class Blocks {
         first = carry.operands[1];
         replace(first, repeat.name, fmt::format("{}", number - 1));
       }
-      out.push_back({carry.name, display(std::move(first)), display(carry.operands[1])});
+      out.push_back(
+          {carry.name, apply_renames(std::move(first)), apply_renames(carry.operands[1])});
     }
     return out;
   }
 
-  [[nodiscard]] BlockNode shown(const FoldedLine& line, std::size_t offset) const {
-    BlockNode out{NodeId(line.first.index() + offset), display(line.name), {}};
-    for (const auto& operand : line.operands) out.operands.push_back(display(operand));
+  [[nodiscard]] BlockNode make_block_node(const FoldedLine& line, std::size_t offset) const {
+    BlockNode out{NodeId(line.first.index() + offset), apply_renames(line.name), {}};
+    for (const auto& operand : line.operands) out.operands.push_back(apply_renames(operand));
     return out;
   }
 
-  [[nodiscard]] std::string display(std::string name) const {
+  [[nodiscard]] std::string apply_renames(std::string name) const {
     for (auto at = renamed_.rbegin(); at != renamed_.rend(); ++at) {
       if (!at->whole) {
         replace(name, at->from, at->to);
@@ -142,14 +144,14 @@ class Blocks {
   };
 
   std::vector<FoldedLine> lines_;
-  const Alike& alike_;
+  const Alike& is_equivalent_;
   std::vector<Renamed> renamed_;
 };
 
 }  // namespace
 
-std::vector<Block> blocks_of(const graph::Graph& model, const Alike& alike) {
-  return Blocks(graph::fold(model), alike).run();
+std::vector<FoldedBlock> split_into_blocks(const graph::Graph& model, const Alike& alike) {
+  return BlockSplitter(graph::fold(model), alike).run();
 }
 
 }  // namespace tandem::report

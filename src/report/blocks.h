@@ -1,6 +1,6 @@
 // Splits a model into blocks, with repeated layers as one block. The iterations are those that
-// graph/fold.h finds, as far as their nodes are also `alike`: a plan may partition the first layer
-// differently from the others.
+// graph/fold.h finds, as far as their nodes are also `equivalent_count`: a plan may partition the
+// first layer differently from the others.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct BlockNode {
 };
 
 // Nodes or nested blocks, and how often they repeat.
-struct Block {
+struct FoldedBlock {
   // A value from the previous iteration: `name` is `first` in the first iteration, and later the
   // previous iteration's `later`.
   struct Carry {
@@ -35,11 +35,11 @@ struct Block {
   std::vector<Carry> carries = {};
 
   std::vector<BlockNode> nodes = {};
-  std::vector<Block> blocks = {};
+  std::vector<FoldedBlock> blocks = {};
 };
 
 using Alike = std::function<bool(graph::NodeId, graph::NodeId)>;
-// Returns the blocks of `model`. Folds nothing if `alike` returns false for all pairs.
-std::vector<Block> blocks_of(const graph::Graph& model, const Alike& alike);
+// Returns the blocks of `model`. Folds nothing if `equivalent_count` returns false for all pairs.
+std::vector<FoldedBlock> split_into_blocks(const graph::Graph& model, const Alike& alike);
 
 }  // namespace tandem::report

@@ -9,7 +9,7 @@
 namespace tandem::report {
 namespace {
 
-std::string text_of(const std::vector<Block>& blocks) {
+std::string text_of(const std::vector<FoldedBlock>& blocks) {
   std::vector<std::string> out;
   for (const auto& block : blocks) {
     std::vector<std::string> inside;
@@ -45,7 +45,7 @@ TEST(Blocks, AreRunsOfRoundsThatAreAlike) {
   const auto chain = graph::parse_graph(kChain);
   // Nodes with the same letter are equivalent; the first is %x.
   const auto blocks = [&](const std::string& kinds) {
-    return text_of(blocks_of(chain, [&](graph::NodeId a, graph::NodeId b) {
+    return text_of(split_into_blocks(chain, [&](graph::NodeId a, graph::NodeId b) {
       return kinds[a.index()] == kinds[b.index()];
     }));
   };
@@ -60,7 +60,7 @@ TEST(Blocks, AreRunsOfRoundsThatAreAlike) {
 
 TEST(Blocks, NothingFoldsWhereNothingIsAlike) {
   const auto chain = graph::parse_graph(kChain);
-  const auto blocks = blocks_of(chain, [](graph::NodeId, graph::NodeId) { return false; });
+  const auto blocks = split_into_blocks(chain, [](graph::NodeId, graph::NodeId) { return false; });
   ASSERT_EQ(blocks.size(), 1U);
   ASSERT_EQ(blocks[0].nodes.size(), chain.size());
   for (auto id : chain.ids()) {
@@ -86,15 +86,16 @@ repeat 3 as i from 0
 end
 return %end2
 )");
-  EXPECT_EQ(text_of(blocks_of(nested, [](auto, auto) { return true; })),
+  EXPECT_EQ(text_of(split_into_blocks(nested, [](auto, auto) { return true; })),
             "x(); 3 x [in=x/end{i} start{i}(in); 4 x [part{i}.{j}(start{i})]; "
             "end{i}(part{i}.0,part{i}.3)]");
   // The middle iteration differs in its third part.
   const graph::NodeId odd(1 + 6 + 3);
-  EXPECT_EQ(text_of(blocks_of(nested, [&](auto a, auto b) { return a != odd && b != odd; })),
-            "x() start0(x); 4 x [part0.{j}(start0)]; end0(part0.0,part0.3) start1(end0); "
-            "2 x [part1.{j}(start1)]; part1.2(start1) part1.3(start1) end1(part1.0,part1.3) "
-            "start2(end1); 4 x [part2.{j}(start2)]; end2(part2.0,part2.3)");
+  EXPECT_EQ(
+      text_of(split_into_blocks(nested, [&](auto a, auto b) { return a != odd && b != odd; })),
+      "x() start0(x); 4 x [part0.{j}(start0)]; end0(part0.0,part0.3) start1(end0); "
+      "2 x [part1.{j}(start1)]; part1.2(start1) part1.3(start1) end1(part1.0,part1.3) "
+      "start2(end1); 4 x [part2.{j}(start2)]; end2(part2.0,part2.3)");
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ Use name_use(const strategies::AnalyzedNode& node, machine::DigitUse use) {
 
 }  // namespace
 
-std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
-                         const machine::Digits& digits) {
+std::vector<Use> list_uses(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
+                           const machine::Digits& digits) {
   std::vector<Use> out;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     auto use = name_use(node, layout.uses[i]);
@@ -60,8 +60,8 @@ std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::No
   return out;
 }
 
-std::vector<LevelPart> level_parts(machine::DigitMask mask, const machine::Machine& machine,
-                                   const machine::Digits& digits) {
+std::vector<LevelPart> list_level_parts(machine::DigitMask mask, const machine::Machine& machine,
+                                        const machine::Digits& digits) {
   std::vector<LevelPart> out;
   const auto time = digits.group_size(mask & digits.time());
   if (time > 1) out.push_back({"micro-batch", time});
@@ -75,7 +75,7 @@ std::vector<LevelPart> level_parts(machine::DigitMask mask, const machine::Machi
 std::string levels_text(machine::DigitMask mask, const machine::Machine& machine,
                         const machine::Digits& digits) {
   std::vector<std::string> out;
-  for (const auto& part : level_parts(mask, machine, digits)) {
+  for (const auto& part : list_level_parts(mask, machine, digits)) {
     out.push_back(fmt::format("{} {}", part.level, part.size));
   }
   return join(out, " x ");

@@ -18,17 +18,17 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
-// Returns the uses of `layout`, ordered by their first digits.
-std::vector<Use> uses_of(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
-                         const machine::Digits& digits);
+// Returns the uses of `describe_layout`, ordered by their first digits.
+std::vector<Use> list_uses(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
+                           const machine::Digits& digits);
 
 // A machine level, and how many places some digits make in it.
 struct LevelPart {
   std::string level;  // "micro-batch" for digits of time
   std::int64_t size = 1;
 };
-std::vector<LevelPart> level_parts(machine::DigitMask mask, const machine::Machine& machine,
-                                   const machine::Digits& digits);
+std::vector<LevelPart> list_level_parts(machine::DigitMask mask, const machine::Machine& machine,
+                                        const machine::Digits& digits);
 // Returns the levels that the digits span: "node 2 x socket 2".
 std::string levels_text(machine::DigitMask mask, const machine::Machine& machine,
                         const machine::Digits& digits);

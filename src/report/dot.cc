@@ -15,7 +15,7 @@ using graph::Graph;
 using graph::NodeId;
 
 // Returns text in quotes for Graphviz. Escapes special characters and writes line breaks as "\n".
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '\n') {
@@ -30,7 +30,7 @@ std::string quoted(std::string_view text) {
   return out + "\"";
 }
 
-std::string_view color_of(machine::Step kind) {
+std::string_view get_color(machine::Step kind) {
   switch (kind) {
     case machine::Step::kAllReduce:
       return "firebrick";
@@ -48,18 +48,18 @@ std::string_view color_of(machine::Step kind) {
 class Notes {
  public:
   virtual ~Notes() = default;
-  [[nodiscard]] virtual std::string of_node(NodeId id) const = 0;
-  [[nodiscard]] virtual std::string of_edge(NodeId user, std::size_t operand) const = 0;
-  [[nodiscard]] virtual const Move* move(NodeId, std::size_t) const { return nullptr; }
+  [[nodiscard]] virtual std::string describe_node(NodeId id) const = 0;
+  [[nodiscard]] virtual std::string describe_edge(NodeId user, std::size_t operand) const = 0;
+  [[nodiscard]] virtual const TensorMove* find_move(NodeId, std::size_t) const { return nullptr; }
 };
 
 class ModelNotes : public Notes {
  public:
   explicit ModelNotes(const Graph& model) : model_(model) {}
-  [[nodiscard]] std::string of_node(NodeId id) const override {
+  [[nodiscard]] std::string describe_node(NodeId id) const override {
     return to_text(model_.node(id).type.shape);
   }
-  [[nodiscard]] std::string of_edge(NodeId user, std::size_t operand) const override {
+  [[nodiscard]] std::string describe_edge(NodeId user, std::size_t operand) const override {
     return to_text(model_.node(model_.inputs(user)[operand]).type.shape);
   }
 
@@ -73,16 +73,16 @@ class MappedNotes : public Notes {
               const lower::Program& program)
       : mapped_(mapped), machine_(machine), program_(program) {}
 
-  [[nodiscard]] std::string of_node(NodeId id) const override {
+  [[nodiscard]] std::string describe_node(NodeId id) const override {
     const auto& node = mapped_.nodes[id.index()];
     auto out = to_text(node.type.shape);
     if (const auto work = work_text(node, machine_, program_); !work.empty()) out += "\n" + work;
-    return out + with_moves(id, Move::kResult);
+    return out + describe_moves(id, TensorMove::kResult);
   }
-  [[nodiscard]] std::string of_edge(NodeId user, std::size_t operand) const override {
-    return to_text(mapped_.nodes[user.index()].operands[operand]) + with_moves(user, operand);
+  [[nodiscard]] std::string describe_edge(NodeId user, std::size_t operand) const override {
+    return to_text(mapped_.nodes[user.index()].operands[operand]) + describe_moves(user, operand);
   }
-  [[nodiscard]] const Move* move(NodeId user, std::size_t operand) const override {
+  [[nodiscard]] const TensorMove* find_move(NodeId user, std::size_t operand) const override {
     for (const auto& move : mapped_.nodes[user.index()].moves) {
       if (move.operand == operand) return &move;
     }
@@ -90,7 +90,7 @@ class MappedNotes : public Notes {
   }
 
  private:
-  [[nodiscard]] std::string with_moves(NodeId id, std::size_t operand) const {
+  [[nodiscard]] std::string describe_moves(NodeId id, std::size_t operand) const {
     std::string out;
     for (const auto& move : mapped_.nodes[id.index()].moves) {
       if (move.operand == operand) out += "\n" + move_text(move, machine_, program_.digits);
@@ -106,11 +106,11 @@ class MappedNotes : public Notes {
 class Drawing {
  public:
   Drawing(const Graph& model, const Notes& notes) : model_(model), notes_(notes) {
-    for (auto id : model.ids()) drawn_.push_back(id);
+    for (auto id : model.ids()) representatives_.push_back(id);
   }
 
-  std::string run(const std::vector<Block>& blocks) {
-    out_ = fmt::format("digraph {} {{\n", quoted(model_.name()));
+  std::string run(const std::vector<FoldedBlock>& blocks) {
+    out_ = fmt::format("digraph {} {{\n", quote(model_.name()));
     out_ += "  node [shape=box fontname=Helvetica fontsize=10];\n";
     out_ += "  edge [fontname=Helvetica fontsize=9];\n";
     for (const auto& block : blocks) add(block, 1);
@@ -119,7 +119,7 @@ class Drawing {
   }
 
  private:
-  void add(const Block& block, std::size_t depth) {
+  void add(const FoldedBlock& block, std::size_t depth) {
     const std::string indentation(2 * depth, ' ');
     const bool repeats = block.count > 1;
     if (repeats) {
@@ -134,7 +134,7 @@ class Drawing {
     const auto start = block.start.index();
     const auto size = static_cast<std::size_t>(block.count) * block.period;
     for (auto i = start + block.period; i < start + size; ++i) {
-      drawn_[i] = drawn_[i - block.period];
+      representatives_[i] = representatives_[i - block.period];
     }
   }
 
@@ -142,12 +142,12 @@ class Drawing {
     const auto& op = model_.node(shown.id).op;
     out_ += fmt::format(
         "{}n{} [label={}{}];\n", std::string(2 * depth, ' '), shown.id.index(),
-        quoted(fmt::format("{}\n{} {}", shown.name, op.name(), notes_.of_node(shown.id))),
+        quote(fmt::format("{}\n{} {}", shown.name, op.name(), notes_.describe_node(shown.id))),
         op.role() == ops::Role::kSource ? " shape=ellipse" : "");
   }
 
   // Draws the edges of a block. `periods` are those of the repeated blocks around it.
-  void connect(const Block& block, std::vector<std::size_t> periods) {
+  void connect(const FoldedBlock& block, std::vector<std::size_t> periods) {
     if (block.count > 1) periods.push_back(block.period);
     for (const auto& node : block.nodes) connect(node.id, periods);
     for (const auto& inner : block.blocks) connect(inner, periods);
@@ -155,9 +155,9 @@ class Drawing {
 
   // Draws the edges of one node. Equal edges are drawn once, with their number.
   void connect(NodeId user, std::span<const std::size_t> periods) {
-    std::vector<std::pair<Edge, int>> edges;
-    const auto add = [&](Edge edge) {
-      const auto at = std::ranges::find(edges, edge, &std::pair<Edge, int>::first);
+    std::vector<std::pair<DotEdge, int>> edges;
+    const auto add = [&](DotEdge edge) {
+      const auto at = std::ranges::find(edges, edge, &std::pair<DotEdge, int>::first);
       if (at == edges.end()) {
         edges.emplace_back(std::move(edge), 1);
       } else {
@@ -165,13 +165,14 @@ class Drawing {
       }
     };
     for (std::size_t i = 0; i < model_.inputs(user).size(); ++i) {
-      const auto from = drawn_[model_.inputs(user)[i].index()];
-      const auto* move = notes_.move(user, i);
-      Edge edge{from, notes_.of_edge(user, i), move != nullptr ? color_of(move->kind) : ""};
+      const auto from = representatives_[model_.inputs(user)[i].index()];
+      const auto* move = notes_.find_move(user, i);
+      DotEdge edge{from, notes_.describe_edge(user, i),
+                   move != nullptr ? get_color(move->kind) : ""};
       add(edge);
       for (auto period : periods) {
         // In later iterations, a carried operand comes from the previous iteration.
-        edge.from = drawn_[model_.inputs(NodeId(user.index() + period))[i].index()];
+        edge.from = representatives_[model_.inputs(NodeId(user.index() + period))[i].index()];
         edge.carried = true;
         if (edge.from != from) add(edge);
       }
@@ -179,17 +180,17 @@ class Drawing {
     for (const auto& [edge, count] : edges) write(edge, user, count);
   }
 
-  struct Edge {
+  struct DotEdge {
     NodeId from;
     std::string label;
     std::string_view color;
     bool carried = false;
-    bool operator==(const Edge&) const = default;
+    bool operator==(const DotEdge&) const = default;
   };
 
-  void write(const Edge& edge, NodeId to, int count) {
+  void write(const DotEdge& edge, NodeId to, int count) {
     const auto times = count > 1 ? fmt::format("{} x ", count) : std::string();
-    auto attributes = "label=" + quoted(times + edge.label);
+    auto attributes = "label=" + quote(times + edge.label);
     if (!edge.color.empty()) attributes += fmt::format(" color={0} fontcolor={0}", edge.color);
     if (edge.carried) attributes += " style=dashed constraint=false";
     out_ += fmt::format("  n{} -> n{} [{}];\n", edge.from.index(), to.index(), attributes);
@@ -197,20 +198,20 @@ class Drawing {
 
   const Graph& model_;
   const Notes& notes_;
-  std::vector<NodeId> drawn_;  // by node: the node that is drawn for it
+  std::vector<NodeId> representatives_;  // by node: the node that is drawn for it
   std::size_t clusters_ = 0;
   std::string out_;
 };
 
 }  // namespace
 
-std::string dot(const Graph& model, const std::vector<Block>& blocks) {
+std::string to_dot(const Graph& model, const std::vector<FoldedBlock>& blocks) {
   const ModelNotes notes(model);
   return Drawing(model, notes).run(blocks);
 }
 
-std::string dot(const MappedModel& mapped, const std::vector<Block>& blocks,
-                const machine::Machine& machine, const lower::Program& program) {
+std::string to_dot(const MappedModel& mapped, const std::vector<FoldedBlock>& blocks,
+                   const machine::Machine& machine, const lower::Program& program) {
   const MappedNotes notes(mapped, machine, program);
   return Drawing(mapped.model, notes).run(blocks);
 }

@@ -9,10 +9,10 @@
 
 namespace tandem::report {
 
-std::string dot(const graph::Graph& model, const std::vector<Block>& blocks);
+std::string to_dot(const graph::Graph& model, const std::vector<FoldedBlock>& blocks);
 
 // Adds the layout to each node. Edges show the type that is read and, in colour, the communication.
-std::string dot(const MappedModel& mapped, const std::vector<Block>& blocks,
-                const machine::Machine& machine, const lower::Program& program);
+std::string to_dot(const MappedModel& mapped, const std::vector<FoldedBlock>& blocks,
+                   const machine::Machine& machine, const lower::Program& program);
 
 }  // namespace tandem::report

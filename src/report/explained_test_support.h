@@ -26,7 +26,7 @@ inline ExplainedPlan explained_plan(const std::string& model_text, const std::st
   const auto machine = machine::load_machine(machine_text);
   const auto model = models::parse_model(model_text).build(batch, DType::kFp32);
   const machine::Digits digits(machine);
-  const auto found = strategies::named_strategies(strategy, model, digits).front();
+  const auto found = strategies::make_named_strategies(strategy, model, digits).front();
   plan::Plan plan;
   plan.model = model_text;
   plan.machine = machine_text;

@@ -28,57 +28,57 @@ std::string times_text(const OperatorTime& time) {
   std::vector<std::string> out;
   const auto add = [&](const char* pass, Seconds seconds) {
     if (seconds > Seconds{}) {
-      out.push_back(fmt::format("{} {}", pass, seconds_text(seconds.value)));
+      out.push_back(fmt::format("{} {}", pass, format_seconds(seconds.value)));
     }
   };
   add("forward", time.forward);
-  add("recompute", time.again);
+  add("recompute", time.recompute);
   add("backward", time.backward);
   add("update", time.update);
   return join(out, ", ");
 }
 
 std::string operators_table(const std::vector<OperatorTime>& operators, Seconds compute) {
-  Table table({{""}, {"", Align::kRight}, {"", Align::kRight}, {"", Align::kRight}, {""}});
+  TextTable table({{""}, {"", Align::kRight}, {"", Align::kRight}, {"", Align::kRight}, {""}});
   for (const auto& time : operators) {
-    table.add({time.op, fmt::format("x{}", time.group.count), seconds_text(time.total().value),
+    table.add({time.op, fmt::format("x{}", time.group.count), format_seconds(time.total().value),
                percent_text(time.total().value, compute.value), times_text(time)});
   }
   return table.to_text();
 }
 
 std::string slowest_table(const std::vector<OperatorTime>& nodes, Seconds compute) {
-  Table table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}, {""}});
+  TextTable table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}, {""}});
   for (std::size_t i = 0; i < std::min(kTop, nodes.size()); ++i) {
-    table.add({nodes[i].group.text(), nodes[i].op, seconds_text(nodes[i].total().value),
+    table.add({nodes[i].group.text(), nodes[i].op, format_seconds(nodes[i].total().value),
                percent_text(nodes[i].total().value, compute.value), times_text(nodes[i])});
   }
   return table.to_text();
 }
 
-std::string transfers_table(const std::vector<Transfer>& transfers, const PlanView& view) {
-  Table table({{""},
-               {""},
-               {"", Align::kRight},
-               {"", Align::kRight},
-               {"", Align::kRight},
-               {"", Align::kRight}});
+std::string transfers_table(const std::vector<TransferGroup>& transfers, const PlanView& view) {
+  TextTable table({{""},
+                   {""},
+                   {"", Align::kRight},
+                   {"", Align::kRight},
+                   {"", Align::kRight},
+                   {"", Align::kRight}});
   for (std::size_t i = 0; i < std::min(kTop, transfers.size()); ++i) {
     const auto& t = transfers[i];
     if (t.exposed <= Seconds{}) break;
     table.add({t.what, "over " + levels_text(t.digits, view.machine, view.program.digits),
                fmt::format("{} time{}", t.times, t.times == 1 ? "" : "s"),
-               bytes_text(t.bytes.value), seconds_text(t.serialized.value),
-               seconds_text(t.exposed.value) + " exposed"});
+               format_bytes(t.bytes.value), format_seconds(t.serialized.value),
+               format_seconds(t.exposed.value) + " exposed"});
   }
   const auto out = table.to_text();
   return out.empty() ? "  none\n" : out;
 }
 
 std::string tensors_table(const std::vector<TensorGroup>& tensors, Bytes peak) {
-  Table table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}});
+  TextTable table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}});
   for (std::size_t i = 0; i < std::min(kTop, tensors.size()); ++i) {
-    table.add({tensors[i].group.text(), tensors[i].part, bytes_text(tensors[i].bytes.value),
+    table.add({tensors[i].group.text(), tensors[i].part, format_bytes(tensors[i].bytes.value),
                percent_text(tensors[i].bytes.value, peak.value)});
   }
   return table.to_text();
@@ -86,19 +86,20 @@ std::string tensors_table(const std::vector<TensorGroup>& tensors, Bytes peak) {
 
 std::string memory_section(const PlanView& view) {
   const auto tightest = view.memory();
-  const auto peak = peak_of(view.program, tightest.needs);
-  auto out = fmt::format("\nMemory at the peak: {} of {} on the fullest device{}, in {}:\n",
-                         bytes_text(tightest.needs.peak.value), bytes_text(tightest.limit.value),
-                         tightest.fits() ? "" : " (does not fit)", peak.when);
+  const auto peak = find_peak(view.program, tightest.needs);
+  auto out =
+      fmt::format("\nMemory at the peak: {} of {} on the fullest device{}, in {}:\n",
+                  format_bytes(tightest.needs.peak.value), format_bytes(tightest.limit.value),
+                  tightest.fits() ? "" : " (does not fit)", peak.when);
   out += memory_table(peak);
   return out + "Largest tensors:\n" +
-         tensors_table(tensors_at_peak(view.program, tightest.needs), tightest.needs.peak);
+         tensors_table(list_tensors_at_peak(view.program, tightest.needs), tightest.needs.peak);
 }
 
 std::string schedule_section(const PlanView& view) {
   std::string out = "\nSchedule:\n";
-  for (const auto& sentence : schedule_sentences(view)) out += "  " + sentence + "\n";
-  const auto rules = derivation_rules(view.plan.derivation);
+  for (const auto& sentence : describe_schedule(view)) out += "  " + sentence + "\n";
+  const auto rules = count_derivation_rules(view.plan.derivation);
   out += rules.empty()
              ? "  The graph is the model's, without rewrites.\n"
              : fmt::format("  The graph is the model's, rewritten by {}.\n", rules_text(rules));
@@ -111,7 +112,7 @@ std::string explanation_text(const PlanView& view, std::int64_t tokens) {
   const auto& program = view.program;
   const auto& simulation = view.simulation;
   const auto shares = predict::break_down(program, simulation);
-  const auto times = task_times(program, simulation, simulation.busiest);
+  const auto times = sum_task_times(program, simulation, simulation.busiest);
   auto out = headline_text(simulation, {.batch = view.plan.batch,
                                         .tokens = tokens,
                                         .memory = view.memory(),
@@ -120,15 +121,16 @@ std::string explanation_text(const PlanView& view, std::int64_t tokens) {
   out += fmt::format("  bound by    {}\n",
                      bound_text(shares, simulation, view.machine, program.digits));
   out += schedule_section(view);
-  out += "\nLayout of operators and tensors:\n" + block_text(block_words(view));
+  out += "\nLayout of operators and tensors:\n" + block_text(describe_blocks(view));
   out += "\nTime on the busiest device:\n" + time_table(shares, simulation);
   out += "\nCompute by operator:\n" +
-         operators_table(times_by_operator(program, times), simulation.compute);
-  out += "Slowest operators:\n" + slowest_table(times_by_node(program, times), simulation.compute);
+         operators_table(sum_times_by_operator(program, times), simulation.compute);
+  out +=
+      "Slowest operators:\n" + slowest_table(sum_times_by_node(program, times), simulation.compute);
   const auto moves = communication_text(shares, view.machine, program.digits);
   if (!moves.empty()) {
     out += "\nCommunication, per device and step:\n" + moves;
-    out += "Most exposed:\n" + transfers_table(transfers_by_tensor(program, times), view);
+    out += "Most exposed:\n" + transfers_table(sum_transfers_by_tensor(program, times), view);
   }
   return out + memory_section(view);
 }
@@ -144,7 +146,7 @@ Json operator_json(const OperatorTime& time, bool by_node) {
   out["count"] = time.group.count;
   out["time_s"] = time.total().value;
   out["forward_s"] = time.forward.value;
-  out["recompute_s"] = time.again.value;
+  out["recompute_s"] = time.recompute.value;
   out["backward_s"] = time.backward.value;
   out["update_s"] = time.update.value;
   return out;
@@ -176,7 +178,7 @@ Json block_words_json(const std::vector<BlockWords>& blocks) {
   return out;
 }
 
-Json most_exposed_json(const std::vector<Transfer>& transfers, const PlanView& view) {
+Json most_exposed_json(const std::vector<TransferGroup>& transfers, const PlanView& view) {
   Json out = Json::array();
   for (std::size_t i = 0; i < std::min(kTop, transfers.size()); ++i) {
     const auto& t = transfers[i];
@@ -202,13 +204,13 @@ Json tensors_json(const std::vector<TensorGroup>& tensors) {
   return out;
 }
 
-Json schedule_json_of(const PlanView& view) {
+Json schedule_json(const PlanView& view) {
   const auto& s = view.program.schedule;
   return {{"order", name(s.order)},
           {"stages", s.stages},
           {"micro_batches", s.micro_batches},
           {"semantics", name(s.semantics)},
-          {"in_words", schedule_sentences(view)}};
+          {"in_words", describe_schedule(view)}};
 }
 
 }  // namespace
@@ -216,23 +218,24 @@ Json schedule_json_of(const PlanView& view) {
 Json explanation_json(const PlanView& view) {
   const auto& program = view.program;
   const auto memory = view.memory();
-  const auto times = task_times(program, view.simulation, view.simulation.busiest);
+  const auto times = sum_task_times(program, view.simulation, view.simulation.busiest);
   Json out;
   out["feasible"] = memory.fits();
   out["margin"] = view.margin;
   out["memory_limit_bytes"] = static_cast<std::int64_t>(memory.limit.value);
-  out.update(details_json(program, view.simulation, view.machine, peak_of(program, memory.needs)));
-  out["schedule"] = schedule_json_of(view);
+  out.update(
+      details_json(program, view.simulation, view.machine, find_peak(program, memory.needs)));
+  out["schedule"] = schedule_json(view);
   out["rules"] = Json::array();
-  for (const auto& rule : derivation_rules(view.plan.derivation)) {
+  for (const auto& rule : count_derivation_rules(view.plan.derivation)) {
     out["rules"].push_back({{"name", rule.first}, {"times", rule.second}});
   }
-  out["blocks"] = block_words_json(block_words(view));
-  const auto operators = times_by_operator(program, times);
+  out["blocks"] = block_words_json(describe_blocks(view));
+  const auto operators = sum_times_by_operator(program, times);
   out["compute_by_operator"] = operators_json(operators, false, operators.size());
-  out["slowest_operators"] = operators_json(times_by_node(program, times), true, kTop);
-  out["most_exposed"] = most_exposed_json(transfers_by_tensor(program, times), view);
-  out["largest_tensors"] = tensors_json(tensors_at_peak(program, memory.needs));
+  out["slowest_operators"] = operators_json(sum_times_by_node(program, times), true, kTop);
+  out["most_exposed"] = most_exposed_json(sum_transfers_by_tensor(program, times), view);
+  out["largest_tensors"] = tensors_json(list_tensors_at_peak(program, memory.needs));
   return out;
 }
 

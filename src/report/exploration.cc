@@ -15,8 +15,9 @@ namespace {
 using search::Case;
 using search::Exploration;
 
-std::vector<std::size_t> fastest_first(const Exploration& exploration, std::size_t case_number) {
-  auto out = points_of(exploration, case_number);
+std::vector<std::size_t> sort_fastest_first(const Exploration& exploration,
+                                            std::size_t case_number) {
+  auto out = list_case_points(exploration, case_number);
   std::ranges::stable_sort(
       out, {}, [&](std::size_t i) { return exploration.points[i].simulation.iteration; });
   return out;
@@ -42,16 +43,16 @@ std::string notes_text(const search::Evaluated& point, bool is_front) {
 }
 
 // A setting of the sweep and its value in each case.
-struct Column {
+struct SettingColumn {
   std::string key;
   std::vector<std::string> values;  // by case
 };
 
 // Returns the settings that differ between cases.
-std::vector<Column> columns_of(const std::vector<Case>& cases) {
-  std::vector<Column> out;
+std::vector<SettingColumn> find_varying_settings(const std::vector<Case>& cases) {
+  std::vector<SettingColumn> out;
   for (std::size_t k = 0; k < cases[0].values.size(); ++k) {
-    Column column{.key = cases[0].values[k].first, .values = {}};
+    SettingColumn column{.key = cases[0].values[k].first, .values = {}};
     for (const auto& on : cases) column.values.push_back(on.values[k].second);
     const auto differs = [&](const auto& value) { return value != column.values[0]; };
     if (std::ranges::any_of(column.values, differs)) out.push_back(std::move(column));
@@ -59,7 +60,7 @@ std::vector<Column> columns_of(const std::vector<Case>& cases) {
   return out;
 }
 
-std::vector<bool> marked(const std::vector<std::size_t>& indices, std::size_t count) {
+std::vector<bool> make_mask(const std::vector<std::size_t>& indices, std::size_t count) {
   std::vector<bool> out(count);
   for (auto i : indices) out[i] = true;
   return out;
@@ -69,38 +70,40 @@ std::vector<bool> marked(const std::vector<std::size_t>& indices, std::size_t co
 
 std::string exploration_table(const Exploration& exploration, const Case& on,
                               std::size_t case_number, std::size_t most) {
-  const auto order = fastest_first(exploration, case_number);
-  const auto front = marked(pareto_front(exploration.points, order), exploration.points.size());
+  const auto order = sort_fastest_first(exploration, case_number);
+  const auto front =
+      make_mask(find_pareto_front(exploration.points, order), exploration.points.size());
   const auto& fsdp = exploration.reference[case_number];
   const auto shown = std::min(most, order.size());
-  Table table({{"strategy"},
-               {"step time", Align::kRight},
-               {"x fsdp", Align::kRight},
-               {"exposed", Align::kRight},
-               {"memory", Align::kRight},
-               {"fits"},
-               {""}});
+  TextTable table({{"strategy"},
+                   {"step time", Align::kRight},
+                   {"x fsdp", Align::kRight},
+                   {"exposed", Align::kRight},
+                   {"memory", Align::kRight},
+                   {"fits"},
+                   {""}});
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& p = exploration.points[order[i]];
-    table.add({p.name, seconds_text(p.simulation.iteration.value),
+    table.add({p.name, format_seconds(p.simulation.iteration.value),
                fsdp ? fmt::format("{:.2f}", p.throughput / *fsdp) : "",
                fmt::format("{:.1f} %", 100 * p.exposed_share()),
-               bytes_text(p.simulation.memory.value), p.feasible ? "yes" : "no",
+               format_bytes(p.simulation.memory.value), p.feasible ? "yes" : "no",
                notes_text(p, front[order[i]])});
   }
   auto out = table.to_text();
   if (order.size() > shown) out += fmt::format("  ... and {} slower\n", order.size() - shown);
-  const auto best = fastest(exploration.points, order, search::Memory::kLimited);
-  const auto unlimited = fastest(exploration.points, order, search::Memory::kUnlimited);
+  const auto best = find_fastest(exploration.points, order, search::MemoryConstraint::kLimited);
+  const auto unlimited =
+      find_fastest(exploration.points, order, search::MemoryConstraint::kUnlimited);
   if (!best) {
     out += fmt::format("  No strategy fits into the memory limit of {}.\n",
-                       bytes_text(std::ranges::min(on.limits).value));
+                       format_bytes(std::ranges::min(on.limits).value));
   } else if (best != unlimited) {
     const auto& a = exploration.points[*best];
     const auto& b = exploration.points[*unlimited];
     out += fmt::format(
         "  Fastest that fits: {}. Without the memory limit: {}, {:.2f} x as fast, {} too much.\n",
-        a.name, b.name, b.throughput / a.throughput, bytes_text(b.over.value));
+        a.name, b.name, b.throughput / a.throughput, format_bytes(b.over.value));
   }
   return out;
 }
@@ -108,9 +111,9 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
 std::string ranking_table(const Exploration& exploration, const std::vector<Case>& cases,
                           std::size_t most) {
   const auto& points = exploration.points;
-  const auto order = search::ranking(points);
-  const auto front = marked(pareto_front(points, order), points.size());
-  const auto columns = columns_of(cases);
+  const auto order = search::rank_by_throughput(points);
+  const auto front = make_mask(find_pareto_front(points, order), points.size());
+  const auto columns = find_varying_settings(cases);
   const auto shown = std::min(most, order.size());
   std::vector<TableColumn> titles = {{"strategy"}};
   for (const auto& column : columns) titles.push_back({column.key});
@@ -119,15 +122,15 @@ std::string ranking_table(const Exploration& exploration, const std::vector<Case
   }
   titles.push_back({"fits"});
   titles.push_back({""});
-  Table table(std::move(titles));
+  TextTable table(std::move(titles));
   for (std::size_t i = 0; i < shown; ++i) {
     const auto& p = points[order[i]];
     std::vector<std::string> cells = {p.name};
     for (const auto& column : columns) cells.push_back(column.values[p.case_number]);
-    cells.push_back(si(p.throughput));
-    cells.push_back(seconds_text(p.simulation.iteration.value));
+    cells.push_back(format_si(p.throughput));
+    cells.push_back(format_seconds(p.simulation.iteration.value));
     cells.push_back(fmt::format("{:.1f} %", 100 * p.exposed_share()));
-    cells.push_back(bytes_text(p.simulation.memory.value));
+    cells.push_back(format_bytes(p.simulation.memory.value));
     cells.emplace_back(p.feasible ? "yes" : "no");
     cells.push_back(notes_text(p, front[order[i]]));
     table.add(std::move(cells));
@@ -144,8 +147,9 @@ std::string exploration_csv(const Exploration& exploration, const std::vector<Ca
       "strategy,batch,iteration_s,throughput,compute_s,exposed_comm_s,bubble_s,exposed_pct,"
       "memory_bytes,over_bytes,feasible,mfu,pareto\n";
   for (std::size_t c = 0; c < cases.size(); ++c) {
-    const auto points = points_of(exploration, c);
-    const auto front = marked(pareto_front(exploration.points, points), exploration.points.size());
+    const auto points = list_case_points(exploration, c);
+    const auto front =
+        make_mask(find_pareto_front(exploration.points, points), exploration.points.size());
     for (auto i : points) {
       const auto& p = exploration.points[i];
       const auto& s = p.simulation;
@@ -175,9 +179,9 @@ std::string exploration_svg(const Exploration& exploration, const std::vector<Ca
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const auto name =
         cases[c].values.empty() ? std::string("") : search::to_text(cases[c].values) + ": ";
-    const auto points = points_of(exploration, c);
-    auto front = pareto_front(exploration.points, points);
-    const auto on_front = marked(front, exploration.points.size());
+    const auto points = list_case_points(exploration, c);
+    auto front = find_pareto_front(exploration.points, points);
+    const auto on_front = make_mask(front, exploration.points.size());
     Scatter::Series all{.name = name + "strategies", .dots = {}, .hollow = true};
     for (auto i : points) {
       if (!on_front[i]) all.dots.push_back(dot(i));
@@ -192,7 +196,7 @@ std::string exploration_svg(const Exploration& exploration, const std::vector<Ca
   if (cases.size() == 1) {
     plot.x_limit = {std::ranges::min(cases[0].limits).value / kGiga, "memory limit"};
   }
-  return svg(plot);
+  return to_svg(plot);
 }
 
 }  // namespace tandem::report

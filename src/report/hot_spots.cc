@@ -25,24 +25,24 @@ namespace {
 
 // Adds a node to the group. The group keeps the name of a single member and folds that of several.
 void add_member(NodeGroup& group, const std::string& name) {
-  group.name = ++group.count == 1 ? name : folded_name(name);
+  group.name = ++group.count == 1 ? name : fold_name(name);
 }
 
 std::string work_kind(const Program& program, const lower::Task& task) {
   switch (task.kind) {
     case TaskKind::kUpdate:
       return "weight update";
-    case TaskKind::kAccumulate:
-    case TaskKind::kCollect:
+    case TaskKind::kAddGradients:
+    case TaskKind::kAccumulateGradient:
       return "gradient sum";
     default:
       return program.pcg.node(task.node).op.name();
   }
 }
 
-Seconds& sum_of_pass(OperatorTime& time, const lower::Task& task) {
+Seconds& get_pass_sum(OperatorTime& time, const lower::Task& task) {
   if (task.kind == TaskKind::kUpdate) return time.update;
-  if (task.remade) return time.again;
+  if (task.recomputed) return time.recompute;
   return task.backward ? time.backward : time.forward;
 }
 
@@ -54,17 +54,17 @@ std::vector<OperatorTime> compute_times(const Program& program, const std::vecto
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto& task = program.tasks[t];
     if (times[t].times == 0 || predict::communicates(task)) continue;
-    const auto node = origin_of(program.pcg, task.node);
+    const auto node = find_origin(program.pcg, task.node);
     const auto& name = program.pcg.node(node).name;
     const auto kind = work_kind(program, task);
-    const auto key = std::pair(kind, by_node ? folded_name(name) : std::string());
+    const auto key = std::pair(kind, by_node ? fold_name(name) : std::string());
     const auto at = known.try_emplace(key, out.size()).first->second;
     if (at == out.size()) {
       out.emplace_back();
       out[at].op = kind;
     }
     if (counted.insert({at, node}).second) add_member(out[at].group, name);
-    sum_of_pass(out[at], task) += times[t].serialized;
+    get_pass_sum(out[at], task) += times[t].serialized;
   }
   std::ranges::stable_sort(out, std::greater{}, [](const auto& o) { return o.total(); });
   return out;
@@ -82,7 +82,7 @@ class TensorGroups {
     const auto name = buffer_name(program_, id);
     const auto part = kPartNames[static_cast<std::size_t>(program_.buffer(id).kind)];
     const auto [at, fresh] =
-        known_.try_emplace({std::string(part), folded_name(name)}, groups_.size());
+        known_.try_emplace({std::string(part), fold_name(name)}, groups_.size());
     if (fresh) {
       groups_.emplace_back();
       groups_.back().part = part;
@@ -110,36 +110,36 @@ class TensorGroups {
 
 }  // namespace
 
-std::vector<OperatorTime> times_by_node(const Program& program,
-                                        const std::vector<TaskTime>& times) {
+std::vector<OperatorTime> sum_times_by_node(const Program& program,
+                                            const std::vector<TaskTime>& times) {
   return compute_times(program, times, true);
 }
 
-std::vector<OperatorTime> times_by_operator(const Program& program,
-                                            const std::vector<TaskTime>& times) {
+std::vector<OperatorTime> sum_times_by_operator(const Program& program,
+                                                const std::vector<TaskTime>& times) {
   return compute_times(program, times, false);
 }
 
-std::vector<Transfer> transfers_by_tensor(const Program& program,
-                                          const std::vector<TaskTime>& times) {
-  std::vector<Transfer> out;
+std::vector<TransferGroup> sum_transfers_by_tensor(const Program& program,
+                                                   const std::vector<TaskTime>& times) {
+  std::vector<TransferGroup> out;
   std::map<std::tuple<std::string, machine::DigitMask, bool>, std::size_t> known;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto& task = program.tasks[t];
     if (times[t].times == 0 || !predict::communicates(task)) continue;
     const auto name = transfer_name(program, task);
     const auto [at, fresh] =
-        known.try_emplace({folded_name(name), task.step.digits, task.remade}, out.size());
+        known.try_emplace({fold_name(name), task.step.digits, task.recomputed}, out.size());
     if (fresh) {
       out.emplace_back();
-      out.back().what = name + (task.remade ? ", repeated for backward" : "");
-      out.back().kind = predict::kind_of(program, task);
+      out.back().what = name + (task.recomputed ? ", repeated for backward" : "");
+      out.back().kind = predict::get_task_kind(program, task);
       out.back().digits = task.step.digits;
     }
     auto& sum = out[at->second];
-    if (!fresh) sum.what = folded_name(name) + (task.remade ? ", repeated for backward" : "");
+    if (!fresh) sum.what = fold_name(name) + (task.recomputed ? ", repeated for backward" : "");
     sum.times += times[t].times;
-    sum.bytes += static_cast<double>(times[t].times) * moved_bytes(program, task);
+    sum.bytes += static_cast<double>(times[t].times) * count_moved_bytes(program, task);
     sum.serialized += times[t].serialized;
     sum.exposed += times[t].exposed;
   }
@@ -148,15 +148,17 @@ std::vector<Transfer> transfers_by_tensor(const Program& program,
   return out;
 }
 
-std::vector<TensorGroup> tensors_at_peak(const Program& program, const predict::Memory& memory) {
+std::vector<TensorGroup> list_tensors_at_peak(const Program& program,
+                                              const predict::Memory& memory) {
   TensorGroups groups(program);
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const auto& buffer = program.buffers[b];
     const lower::BufferId id(b);
-    if (!buffer.is_persistent() || !holds(buffer.layout, program.digits, memory.device)) continue;
+    if (!buffer.is_persistent() || !holds_shard(buffer.layout, program.digits, memory.device))
+      continue;
     groups.add(id, static_cast<double>(program.versions(id)) * buffer.bytes());
   }
-  for (const auto& held : predict::held_at(program, memory.device, memory.moment)) {
+  for (const auto& held : predict::list_held_buffers(program, memory.device, memory.moment)) {
     groups.add(held.buffer, held.bytes);
   }
   return groups.take();

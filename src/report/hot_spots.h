@@ -24,20 +24,20 @@ struct OperatorTime {
   NodeGroup group;
   std::string op;  // "linear"; "weight update", "gradient sum"
   Seconds forward, backward;
-  Seconds again;   // recomputation in the backward pass
-  Seconds update;  // updates of weights
-  [[nodiscard]] Seconds total() const { return forward + backward + again + update; }
+  Seconds recompute;  // recomputation in the backward pass
+  Seconds update;     // updates of weights
+  [[nodiscard]] Seconds total() const { return forward + backward + recompute + update; }
 };
 
 // Return the compute times, longest first, by group of nodes or by operator. Each list adds up to
 // Simulation::compute.
-std::vector<OperatorTime> times_by_node(const lower::Program& program,
-                                        const std::vector<TaskTime>& times);
-std::vector<OperatorTime> times_by_operator(const lower::Program& program,
+std::vector<OperatorTime> sum_times_by_node(const lower::Program& program,
                                             const std::vector<TaskTime>& times);
+std::vector<OperatorTime> sum_times_by_operator(const lower::Program& program,
+                                                const std::vector<TaskTime>& times);
 
 // Transfers of one group of tensors over the same levels.
-struct Transfer {
+struct TransferGroup {
   std::string what;  // "all_reduce of the gradient of w*"
   std::string kind;  // "all_reduce"
   machine::DigitMask digits = 0;
@@ -47,8 +47,8 @@ struct Transfer {
 };
 
 // Returns the transfers, most exposed first.
-std::vector<Transfer> transfers_by_tensor(const lower::Program& program,
-                                          const std::vector<TaskTime>& times);
+std::vector<TransferGroup> sum_transfers_by_tensor(const lower::Program& program,
+                                                   const std::vector<TaskTime>& times);
 
 // Tensors of one kind whose names differ only in a number.
 struct TensorGroup {
@@ -59,7 +59,7 @@ struct TensorGroup {
 
 // Returns the tensors that the device of `memory` holds at its peak, largest first. They add up to
 // the peak without Memory::unused.
-std::vector<TensorGroup> tensors_at_peak(const lower::Program& program,
-                                         const predict::Memory& memory);
+std::vector<TensorGroup> list_tensors_at_peak(const lower::Program& program,
+                                              const predict::Memory& memory);
 
 }  // namespace tandem::report

@@ -16,7 +16,7 @@ using machine::DigitMask;
 using machine::DigitRole;
 using machine::DigitUse;
 
-std::string plural(const std::string& word, std::int64_t count) {
+std::string pluralize(const std::string& word, std::int64_t count) {
   if (count == 1) return word;
   const bool hisses = word.ends_with("s") || word.ends_with("h") || word.ends_with("x");
   return word + (hisses ? "es" : "s");
@@ -30,8 +30,8 @@ struct LevelDigits {
   DigitMask digits = 0;
 };
 
-std::vector<LevelDigits> digits_by_level(const lower::Program& program,
-                                         const machine::Machine& machine) {
+std::vector<LevelDigits> group_digits_by_level(const lower::Program& program,
+                                               const machine::Machine& machine) {
   std::vector<LevelDigits> out;
   const auto& digits = program.digits;
   if (digits.time() != 0) out.push_back({"micro-batch", digits.time()});
@@ -48,12 +48,13 @@ std::vector<LevelDigits> digits_by_level(const lower::Program& program,
 // Returns the words for each level. `use_of(digit)` returns the use of one digit;
 // `words(use, parts)` describes all digits of a level that have this use.
 template <class UseOf, class Words>
-std::vector<LevelWords> levels_of(const lower::Program& program, const machine::Machine& machine,
-                                  UseOf&& use_of, Words&& words) {
+std::vector<LevelWords> describe_levels(const lower::Program& program,
+                                        const machine::Machine& machine, UseOf&& use_of,
+                                        Words&& words) {
   using Use = decltype(use_of(0));
   const auto& digits = program.digits;
   std::vector<LevelWords> out;
-  for (const auto& level : digits_by_level(program, machine)) {
+  for (const auto& level : group_digits_by_level(program, machine)) {
     LevelWords line{level.level, digits.group_size(level.digits), {}};
     const auto ranks = level.digits & program.schedule.digits;
     if (ranks != 0) {
@@ -61,7 +62,7 @@ std::vector<LevelWords> levels_of(const lower::Program& program, const machine::
     }
     std::vector<std::pair<Use, DigitMask>> uses;
     for (std::size_t i = 0; i < digits.count(); ++i) {
-      if (!machine::has(level.digits & ~ranks, i)) continue;
+      if (!machine::has_digit(level.digits & ~ranks, i)) continue;
       const auto use = use_of(i);
       auto at = std::ranges::find(uses, use, &std::pair<Use, DigitMask>::first);
       if (at == uses.end()) at = uses.insert(at, {use, 0});
@@ -81,19 +82,21 @@ class OperatorWords {
                 const strategies::AnalyzedNode& analyzed)
       : pcg_(program.pcg), id_(id), analyzed_(analyzed) {}
 
-  [[nodiscard]] std::string use(DigitUse use, std::int64_t parts) const {
-    if (use.is_factor()) return factor(use.factor(), parts);
-    if (use.is_through()) {
+  [[nodiscard]] std::string use_text(DigitUse use_text, std::int64_t parts) const {
+    if (use_text.is_factor()) return factor_text(use_text.factor(), parts);
+    if (use_text.is_through()) {
       return fmt::format("each of {} has a partial sum of {}, and so of the result", parts,
-                         operands(analyzed_.signature.partial_inputs[use.through_set()]));
+                         operand_names(analyzed_.signature.partial_inputs[use_text.through_set()]));
     }
-    if (use == DigitUse::kReplica) return fmt::format("replicated: all {} compute the same", parts);
-    return use.place() == 0 ? fmt::format("only the first of {} computes", parts)
-                            : fmt::format("only number {} of {} computes", use.place() + 1, parts);
+    if (use_text == DigitUse::kReplica)
+      return fmt::format("replicated: all {} compute the same", parts);
+    return use_text.place() == 0
+               ? fmt::format("only the first of {} computes", parts)
+               : fmt::format("only number {} of {} computes", use_text.place() + 1, parts);
   }
 
  private:
-  [[nodiscard]] std::string factor(ops::FactorId f, std::int64_t parts) const {
+  [[nodiscard]] std::string factor_text(ops::FactorId f, std::int64_t parts) const {
     using strategies::FactorKind;
     const auto& map = analyzed_.signature.map;
     const auto kind = analyzed_.kinds[f];
@@ -102,13 +105,13 @@ class OperatorWords {
     }
     std::vector<std::string> where;
     for (std::size_t i = 0; i < map.inputs.size(); ++i) {
-      const auto dim = map.input_dim(i, f);
-      if (dim >= 0) where.push_back(fmt::format("dimension {} of {}", dim, operand(i)));
+      const auto dim = map.find_input_dim(i, f);
+      if (dim >= 0) where.push_back(fmt::format("dimension {} of {}", dim, operand_name(i)));
     }
     auto out = map.factors[f].name;
     if (!where.empty()) out += " (" + join(where, ", ") + ")";
     out += " " + cut_text(parts);
-    if (const auto dim = map.output_dim(f); dim >= 0) {
+    if (const auto dim = map.find_output_dim(f); dim >= 0) {
       out += fmt::format(", which shards dimension {} of the result", dim);
     }
     return out + sum_text(f, parts);
@@ -124,18 +127,18 @@ class OperatorWords {
   // Returns what partitioning `f` does to the result if the operator reduces over `f`, else "".
   [[nodiscard]] std::string sum_text(ops::FactorId f, std::int64_t parts) const {
     const auto& s = analyzed_.signature;
-    if (s.map.output_dim(f) >= 0) return "";
+    if (s.map.find_output_dim(f) >= 0) return "";
     return fmt::format(", which makes the result {} partial {}", parts,
                        s.monoid == Monoid::kMax ? "maxima" : "sums");
   }
 
-  [[nodiscard]] std::string operand(std::size_t i) const {
-    return pcg_.node(origin_of(pcg_, pcg_.inputs(id_)[i])).name;
+  [[nodiscard]] std::string operand_name(std::size_t i) const {
+    return pcg_.node(find_origin(pcg_, pcg_.inputs(id_)[i])).name;
   }
-  [[nodiscard]] std::string operands(ops::InputMask mask) const {
+  [[nodiscard]] std::string operand_names(ops::InputMask mask) const {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < pcg_.inputs(id_).size(); ++i) {
-      if ((mask >> i & 1U) != 0) out.push_back(operand(i));
+      if ((mask >> i & 1U) != 0) out.push_back(operand_name(i));
     }
     return join(out, " and ");
   }
@@ -162,7 +165,7 @@ std::string role_name(DigitRole role) {
 }  // namespace
 
 std::string LevelWords::text() const {
-  return fmt::format("{} {}: {}", count, plural(level, count), join(parts, "; "));
+  return fmt::format("{} {}: {}", count, pluralize(level, count), join(parts, "; "));
 }
 
 std::vector<LevelWords> operator_levels(const lower::Program& program,
@@ -175,15 +178,15 @@ std::vector<LevelWords> operator_levels(const lower::Program& program,
   const auto layout = infer_node_layout(analyzed.signature, layouts, program.digits);
   CHECK(layout.has_value(), program.pcg.node(id).name);
   const OperatorWords words(program, id, analyzed);
-  return levels_of(
+  return describe_levels(
       program, machine, [&](std::size_t i) { return layout->uses[i]; },
-      [&](DigitUse use, std::int64_t parts) { return words.use(use, parts); });
+      [&](DigitUse use, std::int64_t parts) { return words.use_text(use, parts); });
 }
 
 std::vector<LevelWords> storage_levels(const lower::Program& program,
                                        const machine::Machine& machine,
                                        const machine::Layout& layout) {
-  return levels_of(
+  return describe_levels(
       program, machine, [&](std::size_t i) { return layout[i]; }, role_text);
 }
 
@@ -191,9 +194,9 @@ std::string storage_text(const lower::Program& program, const machine::Machine& 
                          const machine::Layout& layout) {
   std::vector<std::pair<std::string, DigitMask>> uses;
   for (std::size_t i = 0; i < program.digits.count(); ++i) {
-    if (machine::has(program.schedule.digits, i)) continue;
+    if (machine::has_digit(program.schedule.digits, i)) continue;
     // A tensor that all micro-batches share is stored once, so it is not replicated.
-    const bool in_time = machine::has(program.digits.time(), i);
+    const bool in_time = machine::has_digit(program.digits.time(), i);
     if (in_time && layout[i] == DigitRole::kReplica) continue;
     const auto name = role_name(layout[i]);
     auto at = std::ranges::find(uses, name, &std::pair<std::string, DigitMask>::first);

@@ -9,11 +9,11 @@ namespace {
 using machine::Digits;
 using machine::Machine;
 
-std::int64_t whole(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
+std::int64_t to_integer(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
 
 Json over_json(machine::DigitMask mask, const Machine& machine, const Digits& digits) {
   Json out = Json::object();
-  for (const auto& part : level_parts(mask, machine, digits)) out[part.level] = part.size;
+  for (const auto& part : list_level_parts(mask, machine, digits)) out[part.level] = part.size;
   return out;
 }
 
@@ -28,31 +28,32 @@ Json node_json(const MappedModel& mapped, const BlockNode& shown, const Machine&
   }
   return {{"name", shown.name},
           {"op", mapped.model.node(shown.id).op.name()},
-          {"type", graph::type_text(node.type)},
+          {"type", graph::format_type(node.type)},
           {"split", split},
           {"over", over},
-          {"bytes_per_device", whole(node.result)},
-          {"weights_bytes_per_device", whole(node.weights)},
+          {"bytes_per_device", to_integer(node.result)},
+          {"weights_bytes_per_device", to_integer(node.weights)},
           {"stage", node.stage},
-          {"remade", node.remade}};
+          {"recomputed", node.recomputed}};
 }
 
 // Returns a move. "from" is null if the node's own result moves.
-Json move_json(const BlockNode& shown, const Move& move, const Machine& machine,
+Json move_json(const BlockNode& shown, const TensorMove& move, const Machine& machine,
                const Digits& digits) {
-  return {{"to", shown.name},
-          {"from", move.operand == Move::kResult ? Json() : Json(shown.operands[move.operand])},
-          {"kind", machine::name(move.kind)},
-          {"over", over_json(move.digits, machine, digits)},
-          {"bytes", whole(move.bytes)},
-          {"times", move.times},
-          {"backward", move.backward},
-          {"remade", move.remade}};
+  return {
+      {"to", shown.name},
+      {"from", move.operand == TensorMove::kResult ? Json() : Json(shown.operands[move.operand])},
+      {"kind", machine::name(move.kind)},
+      {"over", over_json(move.digits, machine, digits)},
+      {"bytes", to_integer(move.bytes)},
+      {"times", move.times},
+      {"backward", move.backward},
+      {"recomputed", move.recomputed}};
 }
 
 }  // namespace
 
-Json blocks_json(const MappedModel& mapped, const std::vector<Block>& blocks,
+Json blocks_json(const MappedModel& mapped, const std::vector<FoldedBlock>& blocks,
                  const Machine& machine, const Digits& digits) {
   Json out = Json::array();
   for (const auto& block : blocks) {
@@ -81,7 +82,7 @@ Json traffic_json(const std::vector<Traffic>& traffic, const Machine& machine,
   for (const auto& t : traffic) {
     out.push_back({{"kind", machine::name(t.kind)},
                    {"over", over_json(t.digits, machine, digits)},
-                   {"bytes", whole(t.bytes)},
+                   {"bytes", to_integer(t.bytes)},
                    {"times", t.times},
                    {"backward", t.backward}});
   }
@@ -90,12 +91,12 @@ Json traffic_json(const std::vector<Traffic>& traffic, const Machine& machine,
 
 Json memory_json(const predict::Memory& memory) {
   using lower::BufferKind;
-  return {{"weights", whole(memory.part(BufferKind::kWeight))},
-          {"optimizer_state", whole(memory.part(BufferKind::kState))},
-          {"gathered_weights", whole(memory.part(BufferKind::kGathered))},
-          {"gradients", whole(memory.part(BufferKind::kGradient))},
-          {"activations", whole(memory.part(BufferKind::kActivation))},
-          {"inputs", whole(memory.part(BufferKind::kInput))}};
+  return {{"weights", to_integer(memory.part(BufferKind::kWeight))},
+          {"optimizer_state", to_integer(memory.part(BufferKind::kState))},
+          {"gathered_weights", to_integer(memory.part(BufferKind::kGathered))},
+          {"gradients", to_integer(memory.part(BufferKind::kGradient))},
+          {"activations", to_integer(memory.part(BufferKind::kActivation))},
+          {"inputs", to_integer(memory.part(BufferKind::kInput))}};
 }
 
 }  // namespace tandem::report

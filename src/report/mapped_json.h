@@ -18,7 +18,7 @@ namespace tandem::report {
 
 using Json = nlohmann::ordered_json;
 
-Json blocks_json(const MappedModel& mapped, const std::vector<Block>& blocks,
+Json blocks_json(const MappedModel& mapped, const std::vector<FoldedBlock>& blocks,
                  const machine::Machine& machine, const machine::Digits& digits);
 Json traffic_json(const std::vector<Traffic>& traffic, const machine::Machine& machine,
                   const machine::Digits& digits);

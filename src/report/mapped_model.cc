@@ -12,9 +12,9 @@ using graph::NodeId;
 using lower::Program;
 using lower::TaskKind;
 
-class Reading {
+class MappedModelBuilder {
  public:
-  explicit Reading(const Program& program)
+  explicit MappedModelBuilder(const Program& program)
       : program_(program), pcg_(program.pcg), readers_(pcg_.size()) {}
 
   MappedModel run() {
@@ -31,19 +31,19 @@ class Reading {
       if (pcg_.node(id).op.role() == ops::Role::kCompute) add_operator(id, analyzed[id.index()]);
     }
     for (const auto& task : program_.tasks) add_task(task);
-    for (auto& node : out_.nodes) std::ranges::stable_sort(node.moves, {}, &Move::operand);
+    for (auto& node : out_.nodes) std::ranges::stable_sort(node.moves, {}, &TensorMove::operand);
     return std::move(out_);
   }
 
  private:
   // The first reader of a source or of a node in a chain of parallelization operators.
-  struct Reader {
+  struct FirstReader {
     NodeId node;
     std::size_t operand = 0;
     bool known = false;
   };
 
-  MappedNode& mapped(NodeId id) { return out_.nodes[image_[id.index()]]; }
+  MappedNode& mapped_node(NodeId id) { return out_.nodes[image_[id.index()]]; }
 
   MappedNode& add_node(NodeId id) {
     image_[id.index()] = out_.nodes.size();
@@ -67,7 +67,7 @@ class Reading {
   }
 
   void add_operator(NodeId id, const strategies::AnalyzedNode& analyzed) {
-    auto& node = mapped(id);
+    auto& node = mapped_node(id);
     std::vector<machine::Layout> layouts;
     for (auto i : pcg_.inputs(id)) {
       node.operands.push_back(pcg_.node(i).type.shape);
@@ -75,20 +75,20 @@ class Reading {
     }
     const auto layout = infer_node_layout(analyzed.signature, layouts, program_.digits);
     CHECK(layout.has_value(), pcg_.node(id).name);
-    node.uses = uses_of(analyzed, *layout, program_.digits);
+    node.uses = list_uses(analyzed, *layout, program_.digits);
     for (auto& use : node.uses) use.digits &= ~program_.schedule.digits;
     std::erase_if(node.uses, [](const Use& use) { return use.digits == 0; });
-    for (std::size_t i = 0; i < node.operands.size(); ++i) read(id, i);
+    for (std::size_t i = 0; i < node.operands.size(); ++i) record_reader(id, i);
   }
 
-  void read(NodeId id, std::size_t operand) {
+  void record_reader(NodeId id, std::size_t operand) {
     for (NodeId at = pcg_.inputs(id)[operand];; at = pcg_.inputs(at)[0]) {
       const bool parallel = is_parallel(pcg_.node(at));
       if (!parallel && pcg_.node(at).op.role() != ops::Role::kSource) return;
       auto& reader = readers_[at.index()];
       if (!reader.known) {
         reader = {id, operand, true};
-        if (is_weight(pcg_.node(at))) mapped(id).weights += mapped(at).result;
+        if (is_weight(pcg_.node(at))) mapped_node(id).weights += mapped_node(at).result;
       }
       if (!parallel) return;
     }
@@ -96,9 +96,9 @@ class Reading {
 
   void add_task(const lower::Task& task) {
     if (task.kind == TaskKind::kForward || task.kind == TaskKind::kJoin) {
-      auto& node = mapped(task.node);
+      auto& node = mapped_node(task.node);
       node.stage = task.stage;
-      node.remade = node.remade || task.remade;
+      node.recomputed = node.recomputed || task.recomputed;
       return;
     }
     const bool moves = task.kind == TaskKind::kMove || task.kind == TaskKind::kSend;
@@ -110,21 +110,21 @@ class Reading {
   }
 
   void add_move(const lower::Task& task, std::size_t which, graph::NodeId at) {
-    Move move{.operand = Move::kResult,
-              .kind = task.step.kind,
-              .digits = task.step.digits,
-              .bytes = moved_bytes(program_, task, which),
-              .times = task.when == lower::When::kEach ? program_.digits.micro_batches() : 1,
-              .backward = task.backward,
-              .remade = task.remade};
+    TensorMove move{.operand = TensorMove::kResult,
+                    .kind = task.step.kind,
+                    .digits = task.step.digits,
+                    .bytes = count_moved_bytes(program_, task, which),
+                    .times = task.when == lower::When::kEach ? program_.digits.micro_batches() : 1,
+                    .backward = task.backward,
+                    .recomputed = task.recomputed};
     if (const auto& reader = readers_[at.index()]; reader.known) {
       at = reader.node;
       move.operand = reader.operand;
     }
     while (is_parallel(pcg_.node(at))) at = pcg_.inputs(at)[0];  // for an output of the graph
-    auto& moves = mapped(at).moves;
+    auto& moves = mapped_node(at).moves;
     // The steps of a ring are one move.
-    const auto same = std::ranges::find_if(moves, [&](const Move& m) {
+    const auto same = std::ranges::find_if(moves, [&](const TensorMove& m) {
       auto as_often = m;
       as_often.times = move.times;
       return move.kind == machine::Step::kShift && as_often == move;
@@ -138,16 +138,16 @@ class Reading {
 
   const Program& program_;
   const graph::Graph& pcg_;
-  std::vector<Reader> readers_;     // by node of the PCG
-  std::vector<std::size_t> image_;  // by node of the PCG: number of the model's node
+  std::vector<FirstReader> readers_;  // by node of the PCG
+  std::vector<std::size_t> image_;    // by node of the PCG: number of the model's node
   MappedModel out_;
 };
 
 }  // namespace
 
-MappedModel mapped_model(const Program& program) { return Reading(program).run(); }
+MappedModel make_mapped_model(const Program& program) { return MappedModelBuilder(program).run(); }
 
-std::vector<Traffic> traffic_of(const Program& program, const predict::Simulation& simulation) {
+std::vector<Traffic> sum_traffic(const Program& program, const predict::Simulation& simulation) {
   std::map<std::tuple<bool, machine::Step, machine::DigitMask>, Traffic> sums;
   for (const auto& span : simulation.timeline) {
     const auto& task = program.tasks[span.task];
@@ -158,7 +158,7 @@ std::vector<Traffic> traffic_of(const Program& program, const predict::Simulatio
     sum.digits = task.step.digits;
     sum.backward = task.backward;
     ++sum.times;
-    sum.bytes += moved_bytes(program, task);
+    sum.bytes += count_moved_bytes(program, task);
   }
   std::vector<Traffic> out;
   out.reserve(sums.size());

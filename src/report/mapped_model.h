@@ -12,17 +12,17 @@
 namespace tandem::report {
 
 // A collective, or a send to another stage.
-struct Move {
+struct TensorMove {
   static constexpr std::size_t kResult = static_cast<std::size_t>(-1);
 
   std::size_t operand = 0;  // operand of the node, or kResult for its own result
   machine::Step kind = machine::Step::kAllReduce;
   machine::DigitMask digits = 0;
-  Bytes bytes;             // lower::moved_bytes
-  std::int64_t times = 1;  // transfers per step
-  bool backward = false;   // whether it runs in the backward pass
-  bool remade = false;     // whether it repeats a transfer of the forward pass for backward
-  bool operator==(const Move&) const = default;
+  Bytes bytes;              // lower::count_moved_bytes
+  std::int64_t times = 1;   // transfers per step
+  bool backward = false;    // whether it runs in the backward pass
+  bool recomputed = false;  // whether it repeats a transfer of the forward pass for backward
+  bool operator==(const TensorMove&) const = default;
 };
 
 struct MappedNode {
@@ -32,8 +32,8 @@ struct MappedNode {
   Bytes result;                         // bytes of the result on one device
   Bytes weights;                        // bytes of the weights that it is the first to read
   std::uint16_t stage = 0;              // pipeline stage; 0 for sources
-  bool remade = false;                  // whether it is recomputed in the backward pass
-  std::vector<Move> moves;              // by operand, then in the program's order
+  bool recomputed = false;              // whether it is recomputed in the backward pass
+  std::vector<TensorMove> moves;        // by operand, then in the program's order
   bool operator==(const MappedNode&) const = default;
 };
 
@@ -43,7 +43,7 @@ struct MappedModel {
 };
 
 // Returns the view of a lowered program.
-MappedModel mapped_model(const lower::Program& program);
+MappedModel make_mapped_model(const lower::Program& program);
 
 // Communication of one kind, over the same levels, that one device takes part in per step.
 struct Traffic {
@@ -55,7 +55,7 @@ struct Traffic {
 };
 
 // Returns the communication of the busiest device: forward first, then by kind.
-std::vector<Traffic> traffic_of(const lower::Program& program,
-                                const predict::Simulation& simulation);
+std::vector<Traffic> sum_traffic(const lower::Program& program,
+                                 const predict::Simulation& simulation);
 
 }  // namespace tandem::report

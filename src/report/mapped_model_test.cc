@@ -21,7 +21,7 @@ void expect_nothing_lost(const lower::Program& program, const MappedModel& mappe
     const bool moves = task.kind == lower::TaskKind::kMove || task.kind == lower::TaskKind::kSend;
     if (!moves || is_local(task.step.kind)) continue;
     const auto times = task.when == lower::When::kEach ? program.digits.micro_batches() : 1;
-    sent += static_cast<double>(times) * moved_bytes(program, task).value;
+    sent += static_cast<double>(times) * count_moved_bytes(program, task).value;
   }
   double weights = 0;
   for (const auto& buffer : program.buffers) {
@@ -47,7 +47,7 @@ TEST(MappedModel, HasAllThatRandomProgramsDo) {
       {{2, 3}, 0, 1, 1}, {{2, 2}, 0b10, 2, 2}, {{2}, 0, 2, 3}, {{2, 2}, 0b110, 4, 4}};
   for (const auto& c : cases) {
     const auto machine = plan::machine_of(c.counts);
-    const auto digits = plan::digits_of(c.counts, c.micro_batches);
+    const auto digits = plan::make_digits(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       if (seed % 3 == 1 && c.micro_batches > 2) continue;  // attention's batch is 2
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
@@ -58,7 +58,7 @@ TEST(MappedModel, HasAllThatRandomProgramsDo) {
       const auto choices = plan::Chooser(model, digits, seed, schedule).run();
       const auto program = lower::lower(parallelize(model, digits, choices, schedule), digits,
                                         plan::Optimizer::kAdam);
-      const auto mapped = mapped_model(program);
+      const auto mapped = make_mapped_model(program);
       SCOPED_TRACE(to_text(program));
       expect_nothing_lost(program, mapped);
       ASSERT_EQ(mapped.nodes.size(), model.size());
@@ -67,7 +67,7 @@ TEST(MappedModel, HasAllThatRandomProgramsDo) {
         if (model.node(id).op.role() == ops::Role::kSource) continue;
         EXPECT_EQ(mapped.nodes[id.index()].stage, choices[id.index()].stage);
       }
-      const auto blocks = blocks_of(mapped.model, [](auto, auto) { return false; });
+      const auto blocks = split_into_blocks(mapped.model, [](auto, auto) { return false; });
       EXPECT_FALSE(mapped_text(mapped, blocks, machine, program).empty());
       if (HasFailure()) return;
     }
@@ -85,7 +85,7 @@ TEST(MappedText, SaysStagesAndMicroBatches) {
     mapped.layouts.push_back(
         machine::parse_layout(fmt::format("{}{}", role, stage == 0 ? '.' : 'A')).value());
     mapped.stage.push_back(stage);
-    mapped.remake.push_back(false);
+    mapped.recompute.push_back(false);
     return node;
   };
   ParallelShape rows({8, 4});
@@ -103,8 +103,8 @@ TEST(MappedText, SaysStagesAndMicroBatches) {
   mapped.pcg = b.finish({loss});
   check_mapped(mapped, digits);
   const auto program = lower::lower(mapped, digits, plan::Optimizer::kSgd);
-  const auto view = mapped_model(program);
-  const auto blocks = blocks_of(view.model, [](auto, auto) { return false; });
+  const auto view = make_mapped_model(program);
+  const auto blocks = split_into_blocks(view.model, [](auto, auto) { return false; });
   EXPECT_EQ(mapped_text(view, blocks, machine, program),
             "                shape   per device  weights  layout\n"
             "  h     linear  [8, 4]        32 B     64 B  stage 0, batch over micro-batch 4\n"
@@ -117,7 +117,7 @@ TEST(Dot, QuotesNames) {
   const auto model = graph::parse_graph(
       "graph a\\b\n%x&y; = input() shape=[2]\n"
       "%z' = relu(%x&y;)\nreturn %z'\n");
-  EXPECT_EQ(dot(model, blocks_of(model, [](auto, auto) { return true; })),
+  EXPECT_EQ(to_dot(model, split_into_blocks(model, [](auto, auto) { return true; })),
             "digraph \"a\\\\b\" {\n"
             "  node [shape=box fontname=Helvetica fontsize=10];\n"
             "  edge [fontname=Helvetica fontsize=9];\n"

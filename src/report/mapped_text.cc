@@ -17,7 +17,7 @@ class MappedText {
              const lower::Program& program)
       : mapped_(mapped), machine_(machine), program_(program) {}
 
-  std::string run(const std::vector<Block>& blocks) {
+  std::string run(const std::vector<FoldedBlock>& blocks) {
     for (const auto& block : blocks) add(block, 0);
     return table_.to_text();
   }
@@ -27,7 +27,7 @@ class MappedText {
     return std::string(2 + 2 * static_cast<std::size_t>(depth), ' ');
   }
 
-  void add(const Block& block, int depth) {
+  void add(const FoldedBlock& block, int depth) {
     if (block.count > 1) {
       auto text = fmt::format("{}{} times, {} from {}", indentation(depth++), block.count,
                               block.variable.substr(1, block.variable.size() - 2), block.from);
@@ -47,17 +47,17 @@ class MappedText {
     if (op.role() != ops::Role::kCompute) return;
     const auto& node = mapped_.nodes[shown.id.index()];
     table_.add({indentation(depth) + shown.name, op.name(), to_text(node.type.shape.sizes),
-                bytes_text(node.result.value),
-                node.weights > Bytes{} ? bytes_text(node.weights.value) : "",
+                format_bytes(node.result.value),
+                node.weights > Bytes{} ? format_bytes(node.weights.value) : "",
                 work_text(node, machine_, program_)});
     std::size_t first = 0;
-    for (std::size_t operand : moved_operands(node)) {
+    for (std::size_t operand : list_moved_operands(node)) {
       if (operand < first) continue;  // already printed with an earlier operand
-      const auto moves = moves_of(node, operand);
+      const auto moves = list_moves(node, operand);
       const auto text = moves_text(moves, machine_, program_.digits);
       auto from = std::string("result");
-      if (operand != Move::kResult) {
-        const auto last = last_alike(node, operand);
+      if (operand != TensorMove::kResult) {
+        const auto last = find_last_with_same_moves(node, operand);
         from = "from " + shown.operands[operand];
         if (last == operand + 1) from += " and " + shown.operands[last];
         if (last > operand + 1) {
@@ -69,7 +69,7 @@ class MappedText {
     }
   }
 
-  static std::vector<std::size_t> moved_operands(const MappedNode& node) {
+  static std::vector<std::size_t> list_moved_operands(const MappedNode& node) {
     std::vector<std::size_t> out;
     for (const auto& move : node.moves) {
       if (out.empty() || out.back() != move.operand) out.push_back(move.operand);
@@ -77,19 +77,20 @@ class MappedText {
     return out;
   }
 
-  // Returns the moves of `operand`, renumbered as operand 0 so that those of several compare equal.
-  static std::vector<Move> moves_of(const MappedNode& node, std::size_t operand) {
-    std::vector<Move> out;
+  // Returns the moves of `operand_name`, renumbered as operand 0 so that those of several compare
+  // equal.
+  static std::vector<TensorMove> list_moves(const MappedNode& node, std::size_t operand) {
+    std::vector<TensorMove> out;
     for (auto move : node.moves) {
       if (std::exchange(move.operand, 0) == operand) out.push_back(move);
     }
     return out;
   }
 
-  // Returns the last operand after `operand` such that all up to it have the same moves.
-  static std::size_t last_alike(const MappedNode& node, std::size_t operand) {
-    const auto moves = moves_of(node, operand);
-    while (operand + 1 < node.operands.size() && moves_of(node, operand + 1) == moves) ++operand;
+  // Returns the last operand after `operand_name` such that all up to it have the same moves.
+  static std::size_t find_last_with_same_moves(const MappedNode& node, std::size_t operand) {
+    const auto moves = list_moves(node, operand);
+    while (operand + 1 < node.operands.size() && list_moves(node, operand + 1) == moves) ++operand;
     return operand;
   }
 
@@ -97,43 +98,43 @@ class MappedText {
   const machine::Machine& machine_;
   const lower::Program& program_;
   // The rows of nodes fill all columns; other lines are rows of one cell.
-  Table table_{{{""},
-                {""},
-                {"shape"},
-                {"per device", Align::kRight},
-                {"weights", Align::kRight},
-                {"layout"}},
-               0};
+  TextTable table_{{{""},
+                    {""},
+                    {"shape"},
+                    {"per device", Align::kRight},
+                    {"weights", Align::kRight},
+                    {"layout"}},
+                   0};
 };
 
 }  // namespace
 
 namespace {
 
-std::string pass_text(const Move& move) {
-  return move.remade ? "repeated for backward" : move.backward ? "backward" : "forward";
+std::string pass_text(const TensorMove& move) {
+  return move.recomputed ? "repeated for backward" : move.backward ? "backward" : "forward";
 }
 
 // Returns "8 times all_reduce 2.05 kB".
-std::string what_text(const Move& move) {
+std::string transfer_text(const TensorMove& move) {
   const auto times = move.times > 1 ? fmt::format("{} times ", move.times) : std::string();
-  return fmt::format("{}{} {}", times, machine::name(move.kind), bytes_text(move.bytes.value));
+  return fmt::format("{}{} {}", times, machine::name(move.kind), format_bytes(move.bytes.value));
 }
 
 }  // namespace
 
-std::string move_text(const Move& move, const machine::Machine& machine,
+std::string move_text(const TensorMove& move, const machine::Machine& machine,
                       const machine::Digits& digits) {
-  return fmt::format("{} over {} ({})", what_text(move), levels_text(move.digits, machine, digits),
-                     pass_text(move));
+  return fmt::format("{} over {} ({})", transfer_text(move),
+                     levels_text(move.digits, machine, digits), pass_text(move));
 }
 
-std::string moves_text(const std::vector<Move>& moves, const machine::Machine& machine,
+std::string moves_text(const std::vector<TensorMove>& moves, const machine::Machine& machine,
                        const machine::Digits& digits) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const bool same = i > 0 && moves[i].digits == moves[i - 1].digits;
-    out.push_back(same ? fmt::format("{} ({})", what_text(moves[i]), pass_text(moves[i]))
+    out.push_back(same ? fmt::format("{} ({})", transfer_text(moves[i]), pass_text(moves[i]))
                        : move_text(moves[i], machine, digits));
   }
   return join(out, ", ");
@@ -146,11 +147,11 @@ std::string work_text(const MappedNode& node, const machine::Machine& machine,
   if (program.schedule.stages > 1 && !is_source) out.push_back(fmt::format("stage {}", node.stage));
   const auto uses = uses_text(node.uses, machine, program.digits);
   if (!uses.empty()) out.push_back(uses);
-  if (node.remade) out.emplace_back("recomputed");
+  if (node.recomputed) out.emplace_back("recomputed");
   return join(out, ", ");
 }
 
-std::string mapped_text(const MappedModel& mapped, const std::vector<Block>& blocks,
+std::string mapped_text(const MappedModel& mapped, const std::vector<FoldedBlock>& blocks,
                         const machine::Machine& machine, const lower::Program& program) {
   return MappedText(mapped, machine, program).run(blocks);
 }
@@ -158,10 +159,10 @@ std::string mapped_text(const MappedModel& mapped, const std::vector<Block>& blo
 std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Machine& machine,
                          const machine::Digits& digits) {
   if (traffic.empty()) return "  none\n";
-  Table table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}, {""}});
+  TextTable table({{""}, {""}, {"", Align::kRight}, {"", Align::kRight}, {""}});
   for (const auto& t : traffic) {
     table.add({std::string(machine::name(t.kind)), "over " + levels_text(t.digits, machine, digits),
-               fmt::format("{} times", t.times), bytes_text(t.bytes.value),
+               fmt::format("{} times", t.times), format_bytes(t.bytes.value),
                t.backward ? "backward" : "forward"});
   }
   return table.to_text();
@@ -169,14 +170,15 @@ std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Mac
 
 std::string memory_text(const predict::Memory& memory) {
   using lower::BufferKind;
-  const auto part = [&](BufferKind kind) { return bytes_text(memory.part(kind).value); };
+  const auto part = [&](BufferKind kind) { return format_bytes(memory.part(kind).value); };
   const auto gathered = memory.part(BufferKind::kGathered) > Bytes{}
                             ? fmt::format(", gathered weights {}", part(BufferKind::kGathered))
                             : "";
   return fmt::format(
       "{}: weights {}, optimizer state {}{}, gradients {}, activations {}, inputs {}",
-      bytes_text(memory.peak.value), part(BufferKind::kWeight), part(BufferKind::kState), gathered,
-      part(BufferKind::kGradient), part(BufferKind::kActivation), part(BufferKind::kInput));
+      format_bytes(memory.peak.value), part(BufferKind::kWeight), part(BufferKind::kState),
+      gathered, part(BufferKind::kGradient), part(BufferKind::kActivation),
+      part(BufferKind::kInput));
 }
 
 }  // namespace tandem::report

@@ -15,7 +15,7 @@
 namespace tandem::report {
 
 // Returns one line per compute operator, followed by a line for each operand that is communicated.
-std::string mapped_text(const MappedModel& mapped, const std::vector<Block>& blocks,
+std::string mapped_text(const MappedModel& mapped, const std::vector<FoldedBlock>& blocks,
                         const machine::Machine& machine, const lower::Program& program);
 
 // Returns one line per kind of collective, levels that it spans, and pass.
@@ -26,12 +26,12 @@ std::string traffic_text(const std::vector<Traffic>& traffic, const machine::Mac
 std::string memory_text(const predict::Memory& memory);
 
 // Returns "all_reduce 5.59 MB over gpu 3 (forward)".
-std::string move_text(const Move& move, const machine::Machine& machine,
+std::string move_text(const TensorMove& move, const machine::Machine& machine,
                       const machine::Digits& digits);
 
 // Returns the moves of one operand. Names the levels once for consecutive moves over the same ones:
 // "all_reduce 2 kB over gpu 3 (forward), all_reduce 2 kB (backward)".
-std::string moves_text(const std::vector<Move>& moves, const machine::Machine& machine,
+std::string moves_text(const std::vector<TensorMove>& moves, const machine::Machine& machine,
                        const machine::Digits& digits);
 
 // Returns how a node is partitioned: "stage 1, batch over node 2, recomputed".

@@ -16,7 +16,7 @@ struct MemoryPoint {
 // Returns the points in order. `spans` are the spans of the class of `device`, in the timeline's
 // order. Only compute tasks give the times: communication may run earlier or later than its
 // neighbours in the list.
-std::vector<MemoryPoint> memory_curve(const lower::Program& program, std::int64_t device,
-                                      const std::vector<predict::Span>& spans);
+std::vector<MemoryPoint> compute_memory_curve(const lower::Program& program, std::int64_t device,
+                                              const std::vector<predict::Span>& spans);
 
 }  // namespace tandem::report

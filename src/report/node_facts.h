@@ -15,7 +15,7 @@
 namespace tandem::report {
 
 struct NodeFacts {
-  struct Tensor {
+  struct TensorFacts {
     std::string name;  // name of the node that computes it
     TensorType type;   // full type, with degrees
     Shape shard;       // shape on one device
@@ -23,7 +23,7 @@ struct NodeFacts {
     std::string how;   // placement: storage_text
   };
   // Runs of the forward pass, the backward pass, or the update of a weight, on one device.
-  struct Pass {
+  struct PassFacts {
     TaskTime time;
     // Cost of one run by the cost model: the longer of compute and memory, plus launch.
     struct Roofline {
@@ -38,7 +38,7 @@ struct NodeFacts {
     };
     std::optional<Roofline> roofline = {};  // nullopt for updates and ring steps
   };
-  struct Transfer {
+  struct NodeTransfer {
     std::string what;  // "all_reduce of the gradient of w1"
     std::string of;    // "w1", "the result"
     std::string kind;
@@ -48,35 +48,36 @@ struct NodeFacts {
     TaskTime time;
   };
   // A tensor that the backward pass reads.
-  struct Kept {
+  struct BackwardOperand {
     std::string name;
     Bytes bytes;
-    bool again = false;  // recomputed or regathered instead of saved
+    bool recomputed = false;  // recomputed or regathered instead of saved
   };
 
   graph::NodeId id;
   std::string name, op, attributes;
   std::string doc, index;  // empty if the operator has none
   ops::Role role = ops::Role::kCompute;
-  std::size_t alike = 1;  // number of equivalent nodes: same folded name, operator and layout
+  std::size_t equivalent_count =
+      1;  // number of equivalent nodes: same folded name, operator and layout
   std::uint16_t stage = 0;
-  std::vector<Tensor> operands;
-  Tensor result;
+  std::vector<TensorFacts> operands;
+  TensorFacts result;
   std::vector<LevelWords> levels;
-  std::optional<Pass> forward, backward, again, update;
-  std::vector<Transfer> transfers;
+  std::optional<PassFacts> forward, backward, recompute, update;
+  std::vector<NodeTransfer> transfers;
   std::vector<std::string> users;  // nodes of the model that read the result
   bool has_gradient = false;       // whether training needs its gradient
-  bool remade = false;             // whether the result is recomputed in the backward pass
-  std::vector<Kept> kept;          // tensors that its own backward pass reads
-  std::vector<std::string> reads;  // nodes whose backward pass reads the result
-  Bytes state;                     // optimizer state of a weight, on one device
+  bool recomputed = false;         // whether the result is recomputed in the backward pass
+  std::vector<BackwardOperand> backward_operands;  // tensors that its own backward pass reads
+  std::vector<std::string> reads;                  // nodes whose backward pass reads the result
+  Bytes state;                                     // optimizer state of a weight, on one device
 };
 
-NodeFacts node_facts(const PlanView& view, graph::NodeId id);
+NodeFacts collect_node_facts(const PlanView& view, graph::NodeId id);
 // Does the same from a source that many calls share.
 class NodeFactsSource;
-NodeFacts node_facts(const NodeFactsSource& source, graph::NodeId id);
+NodeFacts collect_node_facts(const NodeFactsSource& source, graph::NodeId id);
 
 std::string node_text(const NodeFacts& facts, const PlanView& view);
 nlohmann::ordered_json node_json(const NodeFacts& facts, const PlanView& view);

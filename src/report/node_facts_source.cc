@@ -15,17 +15,17 @@ using graph::NodeId;
 NodeFactsSource::NodeFactsSource(const PlanView& of)
     : view(of),
       consumers(of.program.pcg.consumers()),
-      has_gradient(graph::needs_gradient(of.program.pcg)),
+      has_gradient(graph::mark_gradient_nodes(of.program.pcg)),
       analyzed(strategies::analyze(of.program.pcg)),
-      kernels(predict::kernels_of(of.program.pcg, of.machine.device.software)),
-      made_again(of.program.buffers.size()),
+      kernels(predict::find_kernel_roles(of.program.pcg, of.machine.device.software)),
+      recomputed(of.program.buffers.size()),
       class_of(of.program.pcg.size(), of.simulation.busiest),
       tasks_(of.program.pcg.size()),
       all_tasks_(of.program.tasks.size()) {
   std::iota(all_tasks_.begin(), all_tasks_.end(), 0U);
   index_tasks();
   index_classes();
-  count_alike();
+  count_equivalent_nodes();
 }
 
 void NodeFactsSource::index_tasks() {
@@ -33,19 +33,19 @@ void NodeFactsSource::index_tasks() {
   for (auto t : all_tasks_) {
     const auto& task = program.tasks[t];
     add(task.node, t);
-    if (task.remade) {
-      for (auto b : task.writes) made_again[b.index()] = true;
+    if (task.recomputed) {
+      for (auto b : task.writes) recomputed[b.index()] = true;
     }
     if (task.kind == lower::TaskKind::kBackward) {
       for (auto b : task.reads) {
-        if (b != lower::Program::kNone) add(origin_of(program.pcg, program.buffer(b).node), t);
+        if (b != lower::Program::kNone) add(find_origin(program.pcg, program.buffer(b).node), t);
       }
     }
     if (!predict::communicates(task)) continue;
     add_users(task.node, t);
     for (std::size_t i = 0; i < std::max(task.reads.size(), task.writes.size()); ++i) {
-      const auto moved = program.buffer(moved_buffer(task, i)).node;
-      add(origin_of(program.pcg, moved), t);
+      const auto moved = program.buffer(get_moved_buffer(task, i)).node;
+      add(find_origin(program.pcg, moved), t);
       add_users(moved, t);
     }
   }
@@ -81,12 +81,12 @@ void NodeFactsSource::index_classes() {
   }
 }
 
-void NodeFactsSource::count_alike() {
+void NodeFactsSource::count_equivalent_nodes() {
   const auto& pcg = view.program.pcg;
   const auto& layouts = view.plan.mapped.layouts;
   for (auto id : pcg.ids()) {
     const auto& node = pcg.node(id);
-    auto& kinds = kinds_[folded_name(node.name)];
+    auto& kinds = kinds_[fold_name(node.name)];
     const auto same = std::ranges::find_if(kinds, [&](const Kind& kind) {
       const auto& other = pcg.node(kind.first);
       return other.op == node.op && other.type == node.type &&
@@ -104,11 +104,11 @@ const std::vector<std::size_t>& NodeFactsSource::tasks_about(NodeId id) const {
   return is_parallel(view.program.pcg.node(id)) ? all_tasks_ : tasks_[id.index()];
 }
 
-std::size_t NodeFactsSource::alike(NodeId id) const {
+std::size_t NodeFactsSource::equivalent_count(NodeId id) const {
   const auto& pcg = view.program.pcg;
   const auto& layouts = view.plan.mapped.layouts;
   const auto& node = pcg.node(id);
-  for (const auto& [first, count] : kinds_.at(folded_name(node.name))) {
+  for (const auto& [first, count] : kinds_.at(fold_name(node.name))) {
     const auto& other = pcg.node(first);
     if (other.op == node.op && other.type == node.type &&
         layouts[first.index()] == layouts[id.index()]) {
@@ -121,8 +121,8 @@ std::size_t NodeFactsSource::alike(NodeId id) const {
 const std::vector<TaskTime>& NodeFactsSource::times(std::uint32_t device_class) const {
   auto at = times_.find(device_class);
   if (at == times_.end()) {
-    at =
-        times_.emplace(device_class, task_times(view.program, view.simulation, device_class)).first;
+    at = times_.emplace(device_class, sum_task_times(view.program, view.simulation, device_class))
+             .first;
   }
   return at->second;
 }

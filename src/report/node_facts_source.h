@@ -27,8 +27,8 @@ class NodeFactsSource {
   [[nodiscard]] const std::vector<std::size_t>& tasks_about(graph::NodeId id) const;
   // Returns the number of nodes with the same operator, type and layout whose names differ only in
   // a number.
-  [[nodiscard]] std::size_t alike(graph::NodeId id) const;
-  // Returns task_times of a class. Not thread-safe.
+  [[nodiscard]] std::size_t equivalent_count(graph::NodeId id) const;
+  // Returns sum_task_times of a class. Not thread-safe.
   [[nodiscard]] const std::vector<TaskTime>& times(std::uint32_t device_class) const;
 
   const PlanView view;
@@ -36,14 +36,14 @@ class NodeFactsSource {
   const std::vector<bool> has_gradient;
   const std::vector<strategies::AnalyzedNode> analyzed;
   const std::vector<predict::KernelRole> kernels;
-  std::vector<bool> made_again;  // by buffer: whether it is recomputed or regathered
+  std::vector<bool> recomputed;  // by buffer: whether it is recomputed or regathered
   // By node: the busiest class if it runs the node, else the first class that does.
   std::vector<std::uint32_t> class_of;
 
  private:
   void index_tasks();
   void index_classes();
-  void count_alike();
+  void count_equivalent_nodes();
   // Adds `task` to the model's nodes that read `id`, through parallelization operators.
   void add_users(graph::NodeId id, std::size_t task);
   void add(graph::NodeId id, std::size_t task);

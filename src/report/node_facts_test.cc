@@ -13,7 +13,7 @@ namespace {
 const char* const kColumns = "mlp:layers=2,hidden=64,inputs=64,outputs=64";
 
 NodeFacts facts_of(const ExplainedPlan& e, const std::string& name) {
-  return node_facts(e.view(), find_node(e.program.pcg, name, "plan.json"));
+  return collect_node_facts(e.view(), find_node(e.program.pcg, name, "plan.json"));
 }
 
 std::string transfers_text(const NodeFacts& facts) {
@@ -40,9 +40,9 @@ TEST(NodeFacts, OfColumnsThenRows) {
   EXPECT_EQ(transfers_text(rows),
             "forward all_reduce of linear2 (the result), "
             "backward all_reduce of the gradient of linear2 (the result)");
-  ASSERT_EQ(rows.kept.size(), 2U);
-  EXPECT_EQ(rows.kept[0].name, "relu1");
-  EXPECT_EQ(rows.kept[1].name, "w2");
+  ASSERT_EQ(rows.backward_operands.size(), 2U);
+  EXPECT_EQ(rows.backward_operands[0].name, "relu1");
+  EXPECT_EQ(rows.backward_operands[1].name, "w2");
   const auto weight = facts_of(e, "w2");
   EXPECT_EQ(weight.levels[0].text(), "2 processes: dimension 1 sharded 2 ways");
   EXPECT_EQ(weight.state.value, 2 * 64 * 32 * 4);
@@ -56,8 +56,8 @@ TEST(NodeFacts, RooflineIsTheSimulatorsTime) {
                                   "summit:1", 96, strategy);
     int passes = 0;
     for (auto id : e.program.pcg.ids()) {
-      const auto facts = node_facts(e.view(), id);
-      for (const auto* pass : {&facts.forward, &facts.backward, &facts.again}) {
+      const auto facts = collect_node_facts(e.view(), id);
+      for (const auto* pass : {&facts.forward, &facts.backward, &facts.recompute}) {
         if (!*pass || !(*pass)->roofline || (*pass)->time.times == 0) continue;
         const auto& r = *(*pass)->roofline;
         const auto expected = std::max(r.compute, r.memory) + r.launch;

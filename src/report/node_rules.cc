@@ -11,7 +11,7 @@ namespace tandem::report {
 
 namespace {
 
-std::unordered_set<std::string> names_of(const graph::Graph& graph) {
+std::unordered_set<std::string> list_names(const graph::Graph& graph) {
   std::unordered_set<std::string> out;
   for (auto id : graph.ids()) out.insert(graph.node(id).name);
   return out;
@@ -19,8 +19,8 @@ std::unordered_set<std::string> names_of(const graph::Graph& graph) {
 
 }  // namespace
 
-std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
-                                                   const graph::Graph& model) {
+std::unordered_map<std::string, MadeBy> find_node_rules(const plan::Plan& plan,
+                                                        const graph::Graph& model) {
   if (plan.derivation.empty()) return {};
   std::unordered_map<std::string, MadeBy> made;  // by name in the replayed graph
   auto derived = model;
@@ -29,9 +29,9 @@ std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
     for (std::size_t s = 0; s < plan.derivation.size(); ++s) {
       const auto& step = plan.derivation[s];
       // A replayed step keeps the names of unchanged nodes.
-      const auto before = names_of(derived);
-      derived = rewrite::replay(derived, {step}, rewrite::rules_by_name(rules));
-      for (const auto& name : names_of(derived)) {
+      const auto before = list_names(derived);
+      derived = rewrite::replay(derived, {step}, rewrite::make_rule_finder(rules));
+      for (const auto& name : list_names(derived)) {
         if (!before.contains(name)) made[name] = {step.rule, s + 1};
       }
     }
@@ -39,14 +39,14 @@ std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
     return {};  // `tandem check` reports the error
   }
   std::unordered_map<Hash, MadeBy> by_hash;
-  const auto hashes = graph::node_hashes(derived, graph::HashKind::kIdentity);
+  const auto hashes = graph::hash_nodes(derived, graph::HashKind::kIdentity);
   for (auto id : derived.ids()) {
     const auto at = made.find(derived.node(id).name);
     if (at != made.end()) by_hash[hashes[id.index()]] = at->second;
   }
   std::unordered_map<std::string, MadeBy> out;
   const auto whole = erase_parallelism(plan.mapped.pcg);
-  const auto own = graph::node_hashes(whole, graph::HashKind::kIdentity);
+  const auto own = graph::hash_nodes(whole, graph::HashKind::kIdentity);
   for (auto id : whole.ids()) {
     const auto at = by_hash.find(own[id.index()]);
     if (at != by_hash.end()) out[whole.node(id).name] = at->second;

@@ -15,7 +15,7 @@ struct MadeBy {
 
 // Returns the rule of each node that a rewrite made, by the node's name in the plan. Replays the
 // derivation on `model`, its initial graph. Returns no rules if the replay fails.
-std::unordered_map<std::string, MadeBy> node_rules(const plan::Plan& plan,
-                                                   const graph::Graph& model);
+std::unordered_map<std::string, MadeBy> find_node_rules(const plan::Plan& plan,
+                                                        const graph::Graph& model);
 
 }  // namespace tandem::report

@@ -12,70 +12,72 @@ namespace tandem::report {
 
 namespace {
 
-using Pass = NodeFacts::Pass;
+using Pass = NodeFacts::PassFacts;
 
 std::string dims_text(const TensorType& type) {
   return fmt::format("{} {}", to_text(type.shape.sizes), name(type.dtype));
 }
 
-std::vector<std::string> tensor_row(const std::string& label, const NodeFacts::Tensor& tensor) {
-  return {label, dims_text(tensor.type), to_text(tensor.shard), bytes_text(tensor.bytes.value),
+std::vector<std::string> tensor_row(const std::string& label,
+                                    const NodeFacts::TensorFacts& tensor) {
+  return {label, dims_text(tensor.type), to_text(tensor.shard), format_bytes(tensor.bytes.value),
           tensor.how.empty() ? "not sharded" : tensor.how};
 }
 
 // Returns a time that may be far below a nanosecond: "less than 1 ns", "3.2 ns", "1.2 ms".
-std::string short_text(Seconds time) {
+std::string short_time_text(Seconds time) {
   constexpr Seconds kNanosecond{1e-9};
   if (time > Seconds{} && time < 0.5 * kNanosecond) return "less than 1 ns";
   if (time > Seconds{} && time < 1000 * kNanosecond) {
     return fmt::format("{:.3g} ns", time / kNanosecond);
   }
-  return seconds_text(time.value);
+  return format_seconds(time.value);
 }
 
 // Appends "forward | 1.2 ms | bound by compute: compute 1.2 ms (4.3 GFLOP), memory 0.4 ms (33 MB)".
-void add_pass(Table& table, const char* label, const std::optional<Pass>& pass) {
+void add_pass_row(TextTable& table, const char* label, const std::optional<Pass>& pass) {
   if (!pass) return;
   const auto& time = pass->time;
-  auto total = seconds_text(time.serialized.value);
+  auto total = format_seconds(time.serialized.value);
   if (time.times > 1) {
     total += fmt::format(" ({} times {})", time.times,
-                         seconds_text(time.serialized.value / static_cast<double>(time.times)));
+                         format_seconds(time.serialized.value / static_cast<double>(time.times)));
   }
   std::string detail;
   if (const auto& r = pass->roofline; r && time.serialized > Seconds{}) {
     detail = fmt::format("bound by {}: compute {} ({}), memory {} ({}), launches {}", r->bound(),
-                         short_text(r->compute), flops_text(r->flops.value), short_text(r->memory),
-                         bytes_text(r->bytes.value), short_text(r->launch));
+                         short_time_text(r->compute), format_flops(r->flops.value),
+                         short_time_text(r->memory), format_bytes(r->bytes.value),
+                         short_time_text(r->launch));
   }
   if (time.times == 0) detail = "no kernel of its own: part of another kernel, or no work";
   table.add({label, std::move(total), std::move(detail)});
 }
 
 std::string passes_text(const NodeFacts& facts) {
-  Table table({{""}, {""}, {""}});
-  add_pass(table, "forward", facts.forward);
-  add_pass(table, "recompute", facts.again);
-  add_pass(table, "backward", facts.backward);
-  add_pass(table, "update", facts.update);
+  TextTable table({{""}, {""}, {""}});
+  add_pass_row(table, "forward", facts.forward);
+  add_pass_row(table, "recompute", facts.recompute);
+  add_pass_row(table, "backward", facts.backward);
+  add_pass_row(table, "update", facts.update);
   return table.to_text();
 }
 
 std::string transfers_text(const NodeFacts& facts, const PlanView& view) {
   if (facts.transfers.empty()) return "  none\n";
-  Table table({{""},
-               {""},
-               {""},
-               {"", Align::kRight},
-               {"", Align::kRight},
-               {"", Align::kRight},
-               {"", Align::kRight}});
+  TextTable table({{""},
+                   {""},
+                   {""},
+                   {"", Align::kRight},
+                   {"", Align::kRight},
+                   {"", Align::kRight},
+                   {"", Align::kRight}});
   for (const auto& t : facts.transfers) {
     table.add({t.backward ? "backward" : "forward", t.what,
                "over " + levels_text(t.digits, view.machine, view.program.digits),
                fmt::format("{} time{}", t.time.times, t.time.times == 1 ? "" : "s"),
-               bytes_text(t.bytes.value), seconds_text(t.time.serialized.value),
-               seconds_text(t.time.exposed.value) + " exposed"});
+               format_bytes(t.bytes.value), format_seconds(t.time.serialized.value),
+               format_seconds(t.time.exposed.value) + " exposed"});
   }
   return table.to_text();
 }
@@ -86,8 +88,8 @@ std::string head_text(const NodeFacts& facts, const PlanView& view) {
   if (view.program.schedule.stages > 1 && facts.role == ops::Role::kCompute) {
     out += fmt::format(", in stage {} of {}", facts.stage, view.program.schedule.stages);
   }
-  if (facts.alike > 1) {
-    out += fmt::format("; one of {} equivalent nodes", facts.alike);
+  if (facts.equivalent_count > 1) {
+    out += fmt::format("; one of {} equivalent nodes", facts.equivalent_count);
   }
   out += "\n";
   if (!facts.doc.empty()) out += fmt::format("  definition   {}\n", facts.doc);
@@ -105,12 +107,12 @@ std::string head_text(const NodeFacts& facts, const PlanView& view) {
 }
 
 std::string shapes_text(const NodeFacts& facts) {
-  Table table({{"tensor"}, {"shape"}, {"shard"}, {"per device", Align::kRight}, {"placement"}});
+  TextTable table({{"tensor"}, {"shape"}, {"shard"}, {"per device", Align::kRight}, {"placement"}});
   for (const auto& operand : facts.operands) table.add(tensor_row(operand.name, operand));
   const bool is_source = facts.role == ops::Role::kSource;
   table.add(tensor_row(is_source ? facts.name : "result", facts.result));
   if (facts.state > Bytes{}) {
-    table.add({"optimizer state", "", "", bytes_text(facts.state.value), ""});
+    table.add({"optimizer state", "", "", format_bytes(facts.state.value), ""});
   }
   return "\n" + table.to_text();
 }
@@ -118,11 +120,11 @@ std::string shapes_text(const NodeFacts& facts) {
 std::string backward_text(const NodeFacts& facts) {
   std::string out = "\nBackward pass:\n";
   if (!facts.has_gradient) out += "  No trained weight needs its gradient.\n";
-  for (const auto& kept : facts.kept) {
-    out += fmt::format("  It reads {} ({}{}).\n", kept.name, bytes_text(kept.bytes.value),
-                       kept.again ? ", recomputed or regathered" : "");
+  for (const auto& kept : facts.backward_operands) {
+    out += fmt::format("  It reads {} ({}{}).\n", kept.name, format_bytes(kept.bytes.value),
+                       kept.recomputed ? ", recomputed or regathered" : "");
   }
-  if (facts.remade) {
+  if (facts.recomputed) {
     out += "  Its result is recomputed, not saved for backward.\n";
   } else if (!facts.reads.empty()) {
     constexpr std::size_t kMost = 4;
@@ -139,15 +141,15 @@ std::string backward_text(const NodeFacts& facts) {
 }
 
 // When the tasks of a node run in a step.
-struct Place {
+struct NodeTiming {
   TaskTime first;     // the task that begins first
   Seconds last;       // end of the last task
   bool runs = false;  // false if the node has no tasks
 };
 
-Place node_place(const NodeFacts& facts) {
-  Place out;
-  for (const auto* pass : {&facts.forward, &facts.backward, &facts.again, &facts.update}) {
+NodeTiming compute_node_timing(const NodeFacts& facts) {
+  NodeTiming out;
+  for (const auto* pass : {&facts.forward, &facts.backward, &facts.recompute, &facts.update}) {
     if (!*pass || (*pass)->time.times == 0) continue;
     const auto& time = (*pass)->time;
     if (!out.runs || time.begin < out.first.begin) out.first = time;
@@ -157,13 +159,13 @@ Place node_place(const NodeFacts& facts) {
   return out;
 }
 
-std::string place_text(const NodeFacts& facts, const PlanView& view) {
-  const auto place = node_place(facts);
+std::string timing_text(const NodeFacts& facts, const PlanView& view) {
+  const auto place = compute_node_timing(facts);
   if (!place.runs) return "";
   return fmt::format("\nIn a step of {}, it first runs from {} to {}; its last task ends at {}.\n",
-                     seconds_text(view.simulation.iteration.value),
-                     seconds_text(place.first.begin.value), seconds_text(place.first.end.value),
-                     seconds_text(place.last.value));
+                     format_seconds(view.simulation.iteration.value),
+                     format_seconds(place.first.begin.value), format_seconds(place.first.end.value),
+                     format_seconds(place.last.value));
 }
 
 }  // namespace
@@ -177,26 +179,26 @@ std::string node_text(const NodeFacts& facts, const PlanView& view) {
   if (!passes.empty()) out += "\nTime on one device, per step:\n" + passes;
   out += "\nCommunication, per device and step:\n" + transfers_text(facts, view);
   if (facts.role == ops::Role::kCompute) out += backward_text(facts);
-  return out + place_text(facts, view);
+  return out + timing_text(facts, view);
 }
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::int64_t whole_bytes(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
+std::int64_t to_integer(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
 
 Json sizes_json(const Shape& shape) {
   return std::vector<std::int64_t>(shape.begin(), shape.end());
 }
 
-Json tensor_json(const NodeFacts::Tensor& tensor) {
+Json tensor_json(const NodeFacts::TensorFacts& tensor) {
   return {{"name", tensor.name},
           {"shape", sizes_json(tensor.type.shape.sizes)},
           {"dtype", name(tensor.type.dtype)},
           {"type", to_text(tensor.type.shape)},
           {"shape_per_device", sizes_json(tensor.shard)},
-          {"bytes_per_device", whole_bytes(tensor.bytes)},
+          {"bytes_per_device", to_integer(tensor.bytes)},
           {"lies", tensor.how}};
 }
 
@@ -227,18 +229,18 @@ Json transfers_json(const NodeFacts& facts, const PlanView& view) {
                    {"over", levels_text(t.digits, view.machine, view.program.digits)},
                    {"backward", t.backward},
                    {"times", t.time.times},
-                   {"bytes", whole_bytes(t.bytes)},
+                   {"bytes", to_integer(t.bytes)},
                    {"time_s", t.time.serialized.value},
                    {"exposed_s", t.time.exposed.value}});
   }
   return out;
 }
 
-Json kept_json(const NodeFacts& facts) {
+Json backward_operands_json(const NodeFacts& facts) {
   Json out = Json::array();
-  for (const auto& kept : facts.kept) {
+  for (const auto& kept : facts.backward_operands) {
     out.push_back(
-        {{"name", kept.name}, {"bytes", whole_bytes(kept.bytes)}, {"made_again", kept.again}});
+        {{"name", kept.name}, {"bytes", to_integer(kept.bytes)}, {"recomputed", kept.recomputed}});
   }
   return out;
 }
@@ -247,7 +249,7 @@ Json kept_json(const NodeFacts& facts) {
 
 Json node_json(const NodeFacts& facts, const PlanView& view) {
   Json out{{"name", facts.name},   {"op", facts.op},       {"attributes", facts.attributes},
-           {"doc", facts.doc},     {"index", facts.index}, {"alike", facts.alike},
+           {"doc", facts.doc},     {"index", facts.index}, {"alike", facts.equivalent_count},
            {"stage", facts.stage}, {"users", facts.users}};
   out["operands"] = Json::array();
   for (const auto& operand : facts.operands) out["operands"].push_back(tensor_json(operand));
@@ -258,15 +260,15 @@ Json node_json(const NodeFacts& facts, const PlanView& view) {
         {{"level", level.level}, {"count", level.count}, {"does", level.parts}});
   }
   out["forward"] = pass_json(facts.forward);
-  out["recompute"] = pass_json(facts.again);
+  out["recompute"] = pass_json(facts.recompute);
   out["backward"] = pass_json(facts.backward);
   out["update"] = pass_json(facts.update);
   out["communication"] = transfers_json(facts, view);
-  out["needed_backward"] = kept_json(facts);
-  out["result_kept_for"] = facts.reads;
-  out["result_made_again"] = facts.remade;
-  out["optimizer_state_bytes"] = whole_bytes(facts.state);
-  const auto place = node_place(facts);
+  out["needed_backward"] = backward_operands_json(facts);
+  out["result_saved_for"] = facts.reads;
+  out["result_recomputed"] = facts.recomputed;
+  out["optimizer_state_bytes"] = to_integer(facts.state);
+  const auto place = compute_node_timing(facts);
   out["start_s"] = place.runs ? Json(place.first.begin.value) : Json();
   out["end_s"] = place.runs ? Json(place.first.end.value) : Json();
   out["last_end_s"] = place.runs ? Json(place.last.value) : Json();

@@ -32,17 +32,17 @@ struct DiffSide {
   std::unordered_map<std::string, NodeId> in_pcg;   // nodes of the PCG, by name
   std::vector<std::string> spread;                  // placement in words, by node of the model
 
-  explicit DiffSide(const PlanView& v) : view(v), mapped(mapped_model(v.program)) {
+  explicit DiffSide(const PlanView& v) : view(v), mapped(make_mapped_model(v.program)) {
     for (auto id : mapped.model.ids()) by_name.emplace(mapped.model.node(id).name, id);
     for (auto id : v.program.pcg.ids()) in_pcg.emplace(v.program.pcg.node(id).name, id);
-    for (auto id : mapped.model.ids()) spread.push_back(spread_of(id));
+    for (auto id : mapped.model.ids()) spread.push_back(describe_placement(id));
   }
 
   [[nodiscard]] const graph::Node& node(NodeId id) const { return mapped.model.node(id); }
 
   // Returns the operator, its type and its operands as text. If the batches differ, leaves out
   // types and attributes, which depend on the batch, except for weights.
-  [[nodiscard]] std::string computes(NodeId id, bool same_batch) const {
+  [[nodiscard]] std::string describe_computation(NodeId id, bool same_batch) const {
     std::vector<std::string_view> inputs;
     if (!same_batch && !is_weight(node(id))) {
       std::vector<std::string> names;
@@ -50,16 +50,16 @@ struct DiffSide {
       return fmt::format("{}({})", node(id).op.name(), join(names, ", "));
     }
     for (auto i : mapped.model.inputs(id)) inputs.push_back(node(i).name);
-    return graph::node_text(node(id), node(id).name, inputs);
+    return graph::format_node(node(id), node(id).name, inputs);
   }
 
   // Returns the layout of the node's tensor, or "" if the PCG has no such node (parts of a join).
-  [[nodiscard]] std::string layout(NodeId id) const {
+  [[nodiscard]] std::string describe_layout(NodeId id) const {
     const auto at = in_pcg.find(node(id).name);
     return at == in_pcg.end() ? "" : to_text(view.plan.mapped.layouts[at->second.index()]);
   }
 
-  [[nodiscard]] std::string spread_of(NodeId id) const {
+  [[nodiscard]] std::string describe_placement(NodeId id) const {
     std::string out;
     if (node(id).op.role() == ops::Role::kSource) {
       const auto at = in_pcg.find(node(id).name);
@@ -72,7 +72,7 @@ struct DiffSide {
   }
 
   // Returns the communication for the node, sorted so that the order of tasks does not matter.
-  [[nodiscard]] std::string moves(NodeId id) const {
+  [[nodiscard]] std::string describe_moves(NodeId id) const {
     std::vector<std::string> out;
     for (const auto& move : mapped.nodes[id.index()].moves) {
       out.push_back(move_text(move, view.machine, view.program.digits));
@@ -82,9 +82,9 @@ struct DiffSide {
   }
 };
 
-std::vector<PlanDiff::Field> header_of(const plan::Plan& plan) {
+std::vector<PlanDiff::ComparedProperty> list_job_properties(const plan::Plan& plan) {
   const auto text = [](std::string_view name, std::string value) {
-    return PlanDiff::Field{std::string(name), std::move(value), {}};
+    return PlanDiff::ComparedProperty{std::string(name), std::move(value), {}};
   };
   const auto& precision = plan.mapped.schedule.precision;
   return {text("model", plan.model),
@@ -98,16 +98,16 @@ std::vector<PlanDiff::Field> header_of(const plan::Plan& plan) {
           text("gradients", std::string(name(precision.gradient(plan.dtype))))};
 }
 
-std::vector<PlanDiff::Field> schedule_of(const PlanView& view) {
+std::vector<PlanDiff::ComparedProperty> list_schedule_properties(const PlanView& view) {
   const auto& s = view.program.schedule;
   std::string ranks;
   for (std::size_t i = 0; i < view.program.digits.count(); ++i) {
-    ranks += machine::has(s.digits & ~view.program.digits.time(), i) ? 's' : '-';
+    ranks += machine::has_digit(s.digits & ~view.program.digits.time(), i) ? 's' : '-';
   }
   const auto yes_no = [](bool yes) { return std::string(yes ? "yes" : "no"); };
   std::size_t again = 0;
   for (const auto& task : view.program.tasks) {
-    if (task.remade && task.kind == lower::TaskKind::kForward) ++again;
+    if (task.recomputed && task.kind == lower::TaskKind::kForward) ++again;
   }
   // The order has no effect if there is only one stage.
   const auto order = s.stages > 1 ? std::string(name(s.order)) : std::string("none");
@@ -115,7 +115,7 @@ std::vector<PlanDiff::Field> schedule_of(const PlanView& view) {
           {"micro_batches", fmt::format("{}", s.micro_batches), {}},
           {"order", order, {}},
           {"ranks", s.stages > 1 ? ranks : std::string("none"), {}},
-          {"operators_computed_again", fmt::format("{}", again), {}},
+          {"recomputed_operators", fmt::format("{}", again), {}},
           {"gradients_summed_each_micro_batch", yes_no(s.reduce_each), {}},
           {"whole_gradients", yes_no(s.whole_gradients), {}},
           {"bucket_bytes", fmt::format("{:.0f}", s.bucket.value), {}},
@@ -123,9 +123,9 @@ std::vector<PlanDiff::Field> schedule_of(const PlanView& view) {
 }
 
 // Returns the fields whose values differ. `a` and `b` have the same names in the same order.
-std::vector<PlanDiff::Field> differing(std::vector<PlanDiff::Field> a,
-                                       const std::vector<PlanDiff::Field>& b) {
-  std::vector<PlanDiff::Field> out;
+std::vector<PlanDiff::ComparedProperty> find_differing(
+    std::vector<PlanDiff::ComparedProperty> a, const std::vector<PlanDiff::ComparedProperty>& b) {
+  std::vector<PlanDiff::ComparedProperty> out;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].a == b[i].a) continue;
     a[i].b = b[i].a;
@@ -134,7 +134,7 @@ std::vector<PlanDiff::Field> differing(std::vector<PlanDiff::Field> a,
   return out;
 }
 
-std::vector<PlanDiff::Figure> step_figures(const PlanView& view) {
+std::vector<PlanDiff::Figure> make_step_figures(const PlanView& view) {
   const auto& s = view.simulation;
   const auto a_second = [&](std::int64_t n) {
     return s.iteration > Seconds{} ? static_cast<double>(n) / s.iteration.value : 0;
@@ -149,7 +149,7 @@ std::vector<PlanDiff::Figure> step_figures(const PlanView& view) {
           {"step", "stall", "bubble_s", s.bubble.value}};
 }
 
-std::vector<PlanDiff::Figure> memory_figures(const PlanView& view) {
+std::vector<PlanDiff::Figure> make_memory_figures(const PlanView& view) {
   using lower::BufferKind;
   const auto memory = view.memory().needs;
   const auto part = [&](BufferKind kind) { return memory.part(kind).value; };
@@ -163,7 +163,7 @@ std::vector<PlanDiff::Figure> memory_figures(const PlanView& view) {
           {"memory", "unused", "unused_bytes", memory.unused.value}};
 }
 
-std::vector<PlanDiff::Figure> breakdown_figures(const PlanView& view) {
+std::vector<PlanDiff::Figure> make_breakdown_figures(const PlanView& view) {
   const auto shares = predict::break_down(view.program, view.simulation);
   std::vector<PlanDiff::Figure> out;
   std::vector<PlanDiff::Figure> of_these;
@@ -172,7 +172,7 @@ std::vector<PlanDiff::Figure> breakdown_figures(const PlanView& view) {
     Seconds exposed;
     const bool is_compute = kind == "compute" || kind == "embedding";
     for (const auto& share : shares) {
-      if (predict::reported_kind(share.kind) != kind) continue;
+      if (predict::to_reported_kind(share.kind) != kind) continue;
       serialized += share.serialized;
       exposed += share.exposed;
     }
@@ -184,17 +184,17 @@ std::vector<PlanDiff::Figure> breakdown_figures(const PlanView& view) {
   return out;
 }
 
-std::vector<PlanDiff::Figure> figures_of(const PlanView& view) {
-  auto out = step_figures(view);
-  for (auto& figure : memory_figures(view)) out.push_back(std::move(figure));
-  for (auto& figure : breakdown_figures(view)) out.push_back(std::move(figure));
+std::vector<PlanDiff::Figure> make_figures(const PlanView& view) {
+  auto out = make_step_figures(view);
+  for (auto& figure : make_memory_figures(view)) out.push_back(std::move(figure));
+  for (auto& figure : make_breakdown_figures(view)) out.push_back(std::move(figure));
   return out;
 }
 
 // Returns the figures of both plans, without those that are 0 in both.
-std::vector<PlanDiff::Figure> side_by_side(const PlanView& a, const PlanView& b) {
-  auto out = figures_of(a);
-  const auto others = figures_of(b);
+std::vector<PlanDiff::Figure> pair_figures(const PlanView& a, const PlanView& b) {
+  auto out = make_figures(a);
+  const auto others = make_figures(b);
   for (std::size_t i = 0; i < out.size(); ++i) out[i].b = others[i].a;
   std::erase_if(out, [](const PlanDiff::Figure& f) { return f.a == 0 && f.b == 0; });
   return out;
@@ -213,16 +213,16 @@ class NodeDiff {
     for (auto id : a_.mapped.model.ids()) {
       const auto other = b_.by_name.find(a_.node(id).name);
       if (other == b_.by_name.end()) {
-        count(a_.node(id), out_.only_a);
+        count_node(a_.node(id), out_.only_a);
         continue;
       }
       ++out_.compared;
-      const auto in_b = b_.computes(other->second, same_batch_);
-      if (a_.computes(id, same_batch_) != in_b) count(a_.node(id), out_.changed);
-      compare_spread(id, other->second);
+      const auto in_b = b_.describe_computation(other->second, same_batch_);
+      if (a_.describe_computation(id, same_batch_) != in_b) count_node(a_.node(id), out_.changed);
+      compare_placements(id, other->second);
     }
     for (auto id : b_.mapped.model.ids()) {
-      if (!a_.by_name.contains(b_.node(id).name)) count(b_.node(id), out_.only_b);
+      if (!a_.by_name.contains(b_.node(id).name)) count_node(b_.node(id), out_.only_b);
     }
     const bool same_nodes = out_.only_a.empty() && out_.only_b.empty() && out_.changed.empty();
     out_.same_graph = same_batch_
@@ -232,44 +232,43 @@ class NodeDiff {
   }
 
  private:
-  static void count(const graph::Node& node, std::vector<PlanDiff::Nodes>& groups) {
+  static void count_node(const graph::Node& node, std::vector<PlanDiff::Nodes>& groups) {
     for (auto& group : groups) {
-      const bool same =
-          group.op == node.op.name() && folded_name(group.name) == folded_name(node.name);
+      const bool same = group.op == node.op.name() && fold_name(group.name) == fold_name(node.name);
       if (!same) continue;
-      group.name = folded_name(node.name);
+      group.name = fold_name(node.name);
       ++group.count;
       return;
     }
     groups.push_back({node.name, node.op.name(), 1});
   }
 
-  void compare_spread(NodeId a, NodeId b) {
+  void compare_placements(NodeId a, NodeId b) {
     auto in_a = a_.spread[a.index()];
     auto in_b = b_.spread[b.index()];
     if (in_a == in_b) {
       if (!same_machine_) return;
-      const auto layout_a = a_.layout(a);
-      const auto layout_b = b_.layout(b);
-      const auto moves_a = a_.moves(a);
-      const auto moves_b = b_.moves(b);
+      const auto layout_a = a_.describe_layout(a);
+      const auto layout_b = b_.describe_layout(b);
+      const auto moves_a = a_.describe_moves(a);
+      const auto moves_b = b_.describe_moves(b);
       if (layout_a != layout_b) {
         // The words are equal although the layouts differ, so the layouts are shown.
         in_a += fmt::format(", layout {}", layout_a);
         in_b += fmt::format(", layout {}", layout_b);
-      } else if (moves_a != moves_b && operands_lie_alike(a, b)) {
+      } else if (moves_a != moves_b && have_same_operand_placements(a, b)) {
         in_a = "same placement, communication: " + moves_a;
         in_b = "same placement, communication: " + moves_b;
       } else {
         return;
       }
     }
-    add_spread(a_.node(a), std::move(in_a), std::move(in_b));
+    add_placement_difference(a_.node(a), std::move(in_a), std::move(in_b));
   }
 
   // Returns whether the operands of both nodes have equal placements. If not, a difference in
   // communication follows from the operands and is not reported.
-  [[nodiscard]] bool operands_lie_alike(NodeId a, NodeId b) const {
+  [[nodiscard]] bool have_same_operand_placements(NodeId a, NodeId b) const {
     const auto inputs_a = a_.mapped.model.inputs(a);
     const auto inputs_b = b_.mapped.model.inputs(b);
     if (inputs_a.size() != inputs_b.size()) return false;
@@ -279,15 +278,15 @@ class NodeDiff {
     return true;
   }
 
-  void add_spread(const graph::Node& node, std::string in_a, std::string in_b) {
-    const auto [at, fresh] = known_.try_emplace(
-        {folded_name(node.name), node.op.name(), in_a, in_b}, out_.spread.size());
+  void add_placement_difference(const graph::Node& node, std::string in_a, std::string in_b) {
+    const auto [at, fresh] =
+        known_.try_emplace({fold_name(node.name), node.op.name(), in_a, in_b}, out_.spread.size());
     if (fresh) {
       out_.spread.push_back({node.name, node.op.name(), 1, std::move(in_a), std::move(in_b)});
       return;
     }
     auto& group = out_.spread[at->second];
-    group.name = folded_name(node.name);
+    group.name = fold_name(node.name);
     ++group.count;
   }
 
@@ -308,16 +307,16 @@ class NodeDiff {
 
 PlanDiff compare_plans(const PlanView& a, const PlanView& b) {
   PlanDiff out;
-  out.header = differing(header_of(a.plan), header_of(b.plan));
-  const bool same_machine = hash_of(a.machine) == hash_of(b.machine);
+  out.header = find_differing(list_job_properties(a.plan), list_job_properties(b.plan));
+  const bool same_machine = hash_machine(a.machine) == hash_machine(b.machine);
   if (!same_machine && a.plan.machine == b.plan.machine) {
     out.header.push_back({"machine's figures", "", ""});
   }
-  out.figures = side_by_side(a, b);
-  out.schedule = differing(schedule_of(a), schedule_of(b));
+  out.figures = pair_figures(a, b);
+  out.schedule = find_differing(list_schedule_properties(a), list_schedule_properties(b));
   NodeDiff(a, b, same_machine, out).run();
-  out.rules_a = derivation_rules(a.plan.derivation);
-  out.rules_b = derivation_rules(b.plan.derivation);
+  out.rules_a = count_derivation_rules(a.plan.derivation);
+  out.rules_b = count_derivation_rules(b.plan.derivation);
   if (!same_machine) {
     out.notes.emplace_back(
         "The machines differ: the levels are those of each plan's own machine. The assignment of "

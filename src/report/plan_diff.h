@@ -13,7 +13,7 @@ namespace tandem::report {
 
 struct PlanDiff {
   // A property with a different value in each plan.
-  struct Field {
+  struct ComparedProperty {
     std::string name, a, b;
   };
   // A number of both plans. Its JSON key ends in its unit.
@@ -35,9 +35,9 @@ struct PlanDiff {
   };
   using Rules = std::vector<std::pair<std::string, std::size_t>>;
 
-  std::vector<Field> header;  // model, machine, batch, ...
+  std::vector<ComparedProperty> header;  // model, machine, batch, ...
   std::vector<Figure> figures;
-  std::vector<Field> schedule;
+  std::vector<ComparedProperty> schedule;
   std::size_t compared = 0;    // number of nodes that both plans have
   std::vector<Spread> spread;  // compared nodes with different placements
   bool same_graph = true;      // whether the graphs are equal without parallelization operators
@@ -47,7 +47,7 @@ struct PlanDiff {
   bool moves_differ = false;
   std::vector<std::string> notes;
 
-  [[nodiscard]] bool same() const {
+  [[nodiscard]] bool is_same() const {
     return header.empty() && schedule.empty() && spread.empty() && same_graph && only_a.empty() &&
            only_b.empty() && changed.empty() && !moves_differ;
   }

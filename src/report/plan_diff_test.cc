@@ -9,7 +9,7 @@ namespace {
 
 const char* const kTwoLayers = "mlp:layers=2,hidden=64,inputs=64,outputs=64";
 
-std::vector<std::string> names_of(const std::vector<PlanDiff::Field>& fields) {
+std::vector<std::string> names_of(const std::vector<PlanDiff::ComparedProperty>& fields) {
   std::vector<std::string> out;
   for (const auto& field : fields) out.push_back(field.name);
   return out;
@@ -18,7 +18,7 @@ std::vector<std::string> names_of(const std::vector<PlanDiff::Field>& fields) {
 TEST(PlanDiff, OfAPlanAndItself) {
   const auto dp = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto diff = compare_plans(dp.view(), dp.view());
-  EXPECT_TRUE(diff.same());
+  EXPECT_TRUE(diff.is_same());
   EXPECT_EQ(diff_text(diff), "The plans are equal.\n");
   EXPECT_TRUE(diff_json(diff).at("same").get<bool>());
   for (const auto& figure : diff.figures) EXPECT_EQ(figure.a, figure.b) << figure.key;
@@ -28,7 +28,7 @@ TEST(PlanDiff, SaysWhichOperatorsLieDifferently) {
   const auto dp = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto tp = explained_plan(kTwoLayers, "local:2", 8, "megatron:tp=2");
   const auto diff = compare_plans(dp.view(), tp.view());
-  EXPECT_FALSE(diff.same());
+  EXPECT_FALSE(diff.is_same());
   EXPECT_TRUE(diff.same_graph);
   EXPECT_EQ(names_of(diff.header), std::vector<std::string>{"strategy"});
   EXPECT_TRUE(diff.schedule.empty());

@@ -13,13 +13,13 @@ namespace tandem::report {
 namespace {
 
 std::string value_text(const PlanDiff::Figure& figure, double value) {
-  if (figure.key.ends_with("_bytes")) return bytes_text(value);
+  if (figure.key.ends_with("_bytes")) return format_bytes(value);
   if (figure.key == "mfu") return fmt::format("{:.1f} %", 100 * value);
-  if (figure.key == "throughput" || figure.key == "tokens_per_s") return si(value) + "/s";
-  return seconds_text(value);
+  if (figure.key == "throughput" || figure.key == "tokens_per_s") return format_si(value) + "/s";
+  return format_seconds(value);
 }
 
-std::string title_of(const std::string& section) {
+std::string get_section_title(const std::string& section) {
   if (section == "step") return "Step";
   if (section == "memory") return "Memory at the peak, on the fullest device";
   return section == "serialized" ? "Time by kind, without overlap" : "Exposed communication";
@@ -28,9 +28,9 @@ std::string title_of(const std::string& section) {
 std::string figures_table(const PlanDiff& diff) {
   std::string out;
   for (auto first = diff.figures.begin(); first != diff.figures.end();) {
-    Table table({{""}, {"a", Align::kRight}, {"b", Align::kRight}, {"b / a", Align::kRight}});
+    TextTable table({{""}, {"a", Align::kRight}, {"b", Align::kRight}, {"b / a", Align::kRight}});
     const auto& section = first->section;
-    out += "\n" + title_of(section) + ":\n";
+    out += "\n" + get_section_title(section) + ":\n";
     for (; first != diff.figures.end() && first->section == section; ++first) {
       table.add({first->name, value_text(*first, first->a), value_text(*first, first->b),
                  first->a > 0 ? fmt::format("{:.3g}", first->b / first->a) : ""});
@@ -40,8 +40,8 @@ std::string figures_table(const PlanDiff& diff) {
   return out;
 }
 
-std::string label_of(const std::string& field) {
-  if (field == "operators_computed_again") return "recomputed operators";
+std::string make_label(const std::string& field) {
+  if (field == "recomputed_operators") return "recomputed operators";
   if (field == "gradients_summed_each_micro_batch") return "gradients reduced each micro-batch";
   if (field == "whole_gradients") return "unsharded gradients";
   auto label = field;
@@ -49,10 +49,10 @@ std::string label_of(const std::string& field) {
   return label;
 }
 
-std::string fields_text_of(const std::vector<PlanDiff::Field>& fields) {
+std::string properties_text(const std::vector<PlanDiff::ComparedProperty>& fields) {
   std::string out;
   for (const auto& field : fields) {
-    const auto label = label_of(field.name);
+    const auto label = make_label(field.name);
     out += field.a.empty() && field.b.empty()
                ? fmt::format("  {}: different\n", label)
                : fmt::format("  {}: {} -> {}\n", label, field.a, field.b);
@@ -64,14 +64,14 @@ std::string counted_name(const std::string& name, std::size_t count) {
   return count > 1 ? fmt::format("{} x{}", name, count) : name;
 }
 
-std::string spread_text(const PlanDiff& diff) {
+std::string placements_text(const PlanDiff& diff) {
   std::size_t differ = 0;
   for (const auto& group : diff.spread) differ += group.count;
   if (differ == 0) {
     return fmt::format("\nAll {} operators, weights and inputs have the same placement.\n",
                        diff.compared);
   }
-  Table table({{""}, {""}, {""}});
+  TextTable table({{""}, {""}, {""}});
   for (const auto& group : diff.spread) {
     table.add({counted_name(group.name, group.count), group.op, group.a});
     table.add({"", "", "-> " + group.b});
@@ -120,14 +120,14 @@ std::string graph_section(const PlanDiff& diff) {
 }  // namespace
 
 std::string diff_text(const PlanDiff& diff) {
-  if (diff.same()) return "The plans are equal.\n";
+  if (diff.is_same()) return "The plans are equal.\n";
   std::string out;
-  if (!diff.header.empty()) out += "Job:\n" + fields_text_of(diff.header);
+  if (!diff.header.empty()) out += "Job:\n" + properties_text(diff.header);
   for (const auto& note : diff.notes) out += "  " + note + "\n";
   out += figures_table(diff);
   out += diff.schedule.empty() ? "\nThe schedules are equal.\n"
-                               : "\nSchedule:\n" + fields_text_of(diff.schedule);
-  out += spread_text(diff) + graph_section(diff);
+                               : "\nSchedule:\n" + properties_text(diff.schedule);
+  out += placements_text(diff) + graph_section(diff);
   return out.starts_with('\n') ? out.substr(1) : out;
 }
 
@@ -135,7 +135,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json fields_json(const std::vector<PlanDiff::Field>& fields) {
+Json fields_json(const std::vector<PlanDiff::ComparedProperty>& fields) {
   Json out = Json::array();
   for (const auto& field : fields) {
     out.push_back({{"name", field.name}, {"a", field.a}, {"b", field.b}});
@@ -161,7 +161,7 @@ Json rules_json(const PlanDiff::Rules& rules) {
 
 Json diff_json(const PlanDiff& diff) {
   Json out;
-  out["same"] = diff.same();
+  out["same"] = diff.is_same();
   out["header"] = fields_json(diff.header);
   out["figures"] = Json::object();
   for (const auto& figure : diff.figures) {

@@ -15,7 +15,7 @@ namespace tandem::report {
 using machine::Digits;
 using machine::Machine;
 
-std::string folded_name(const std::string& name) {
+std::string fold_name(const std::string& name) {
   constexpr std::string_view kDigits = "0123456789";
   const auto first = name.find_first_of(kDigits);
   if (first == std::string::npos) return name;
@@ -25,12 +25,12 @@ std::string folded_name(const std::string& name) {
 
 std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine,
                          const Digits& digits) {
-  struct Line {
+  struct LayoutLine {
     std::string name, op, shape, layout;
     std::size_t count = 0;
     std::size_t recomputed = 0;  // number of these that are recomputed for the backward pass
   };
-  std::vector<Line> lines;
+  std::vector<LayoutLine> lines;
   std::map<std::vector<std::string>, std::size_t> known;
   const auto& pcg = mapped.pcg;
   const auto nodes = strategies::analyze(pcg);
@@ -42,26 +42,26 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
     const auto& analyzed = nodes[id.index()];
     const auto uses = infer_node_layout(analyzed.signature, layouts, digits);
     CHECK(uses.has_value(), node.name);
-    Line line{.name = node.name,
-              .op = std::string(node.op.name()),
-              .shape = to_text(node.type.shape.sizes),
-              .layout = uses_text(uses_of(analyzed, *uses, digits), machine, digits)};
+    LayoutLine line{.name = node.name,
+                    .op = std::string(node.op.name()),
+                    .shape = to_text(node.type.shape.sizes),
+                    .layout = uses_text(list_uses(analyzed, *uses, digits), machine, digits)};
     const auto [at, fresh] =
-        known.try_emplace({folded_name(line.name), line.op, line.shape, line.layout}, lines.size());
+        known.try_emplace({fold_name(line.name), line.op, line.shape, line.layout}, lines.size());
     if (fresh) lines.push_back(std::move(line));
     auto& same = lines[at->second];
     ++same.count;
-    if (mapped.remake[id.index()]) ++same.recomputed;
+    if (mapped.recompute[id.index()]) ++same.recomputed;
   }
-  const auto recomputed_text = [](const Line& line) -> std::string {
+  const auto recomputed_text = [](const LayoutLine& line) -> std::string {
     if (line.recomputed == 0) return "";
     if (line.recomputed == line.count) return ", recomputed";
     return fmt::format(", {} recomputed", line.recomputed);
   };
-  Table table({{""}, {""}, {""}, {""}});
+  TextTable table({{""}, {""}, {""}, {""}});
   for (const auto& line : lines) {
     const auto name =
-        line.count > 1 ? fmt::format("{} x{}", folded_name(line.name), line.count) : line.name;
+        line.count > 1 ? fmt::format("{} x{}", fold_name(line.name), line.count) : line.name;
     table.add({name, line.op, line.shape, line.layout + recomputed_text(line)});
   }
   return table.to_text();
@@ -69,18 +69,18 @@ std::string layouts_text(const plan::MappedGraph& mapped, const Machine& machine
 
 std::string communication_text(const std::vector<predict::Share>& shares, const Machine& machine,
                                const Digits& digits) {
-  Table table({{""},
-               {""},
-               {"", Align::kRight},
-               {"", Align::kRight},
-               {"", Align::kRight},
-               {"", Align::kRight}});
+  TextTable table({{""},
+                   {""},
+                   {"", Align::kRight},
+                   {"", Align::kRight},
+                   {"", Align::kRight},
+                   {"", Align::kRight}});
   for (const auto& share : shares) {
     if (share.is_compute()) continue;
     table.add({share.kind, "over " + levels_text(share.digits, machine, digits),
                fmt::format("{} {}", share.count, share.count == 1 ? "time" : "times"),
-               bytes_text(share.bytes.value), seconds_text(share.serialized.value),
-               seconds_text(share.exposed.value) + " exposed"});
+               format_bytes(share.bytes.value), format_seconds(share.serialized.value),
+               format_seconds(share.exposed.value) + " exposed"});
   }
   return table.to_text();
 }

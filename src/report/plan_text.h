@@ -14,7 +14,7 @@ std::string layouts_text(const plan::MappedGraph& mapped, const machine::Machine
                          const machine::Digits& digits);
 
 // Replaces the first number in a name, which is that of a layer or table: "l12.ffn1" -> "l*.ffn1".
-std::string folded_name(const std::string& name);
+std::string fold_name(const std::string& name);
 
 // Returns one line per kind of collective and levels that it spans: its count, bytes, time, and the
 // part of the time that is exposed.

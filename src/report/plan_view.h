@@ -17,13 +17,14 @@ struct PlanView {
   const lower::Program& program;
   const predict::Simulation& simulation;
   std::optional<Bytes> may_use = {};  // memory per device; default: all except its reserve
-  double margin = 0;                  // fraction of it left free: search::memory_limits
+  double margin = 0;                  // fraction of it left free: search::compute_memory_limits
 
   // Returns the memory and limit of the group of devices with the least memory to spare.
   [[nodiscard]] search::Tightest memory() const {
-    return search::tightest(simulation, search::memory_limits(machine, may_use, margin));
+    return search::find_tightest(simulation,
+                                 search::compute_memory_limits(machine, may_use, margin));
   }
-  [[nodiscard]] std::string margin_text() const { return search::margin_text(may_use, margin); }
+  [[nodiscard]] std::string margin_text() const { return search::format_margin(may_use, margin); }
 };
 
 }  // namespace tandem::report

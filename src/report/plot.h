@@ -29,23 +29,23 @@ struct Scatter {
 
 // Returns the plot as SVG. An axis is logarithmic if its values are positive and span more than a
 // factor of 30.
-std::string svg(const Scatter& plot);
+std::string to_svg(const Scatter& plot);
 
 struct Bars {
-  struct Series {
+  struct BarSeries {
     std::string name;
     std::vector<std::optional<double>> values;  // by group; nullopt if there is none
   };
   std::string title;
   std::string label;  // label of the value axis
   std::vector<std::string> groups;
-  std::vector<Series> series;
+  std::vector<BarSeries> series;
   bool stacked = false;                  // whether the series of a group are stacked in one bar
   std::optional<double> reference = {};  // value of a line across all bars
   bool log = false;                      // whether the axis may be logarithmic
 };
 
 // Returns horizontal bars as SVG. Each bar is followed by its value.
-std::string svg(const Bars& plot);
+std::string to_svg(const Bars& plot);
 
 }  // namespace tandem::report

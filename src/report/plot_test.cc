@@ -25,11 +25,12 @@ std::vector<double> numbers(const std::string& svg, const std::string& pattern) 
 }
 
 TEST(Plot, DotsLieInOrder) {
-  const auto out = svg(Scatter{.title = "a < b & c",
-                               .x_label = "x",
-                               .y_label = "y",
-                               .series = {{"one", {{1, 5, "p"}, {2, 6, "q"}, {4, 3, "r"}}, true}},
-                               .x_limit = {{3, "limit"}}});
+  const auto out =
+      to_svg(Scatter{.title = "a < b & c",
+                     .x_label = "x",
+                     .y_label = "y",
+                     .series = {{"one", {{1, 5, "p"}, {2, 6, "q"}, {4, 3, "r"}}, true}},
+                     .x_limit = {{3, "limit"}}});
   EXPECT_NE(out.find("a &lt; b &amp; c"), std::string::npos);
   EXPECT_EQ(count(out, "<circle"), 3U);
   EXPECT_NE(out.find("limit"), std::string::npos);
@@ -41,17 +42,17 @@ TEST(Plot, DotsLieInOrder) {
 }
 
 TEST(Plot, WideRangesAreLogarithmic) {
-  const auto out = svg(Scatter{.title = "t",
-                               .x_label = "x",
-                               .y_label = "y",
-                               .series = {{"one", {{1, 1, ""}, {10, 2, ""}, {100, 3, ""}}}}});
+  const auto out = to_svg(Scatter{.title = "t",
+                                  .x_label = "x",
+                                  .y_label = "y",
+                                  .series = {{"one", {{1, 1, ""}, {10, 2, ""}, {100, 3, ""}}}}});
   const auto x = numbers(out, "cx=\"([-0-9.]+)\"");
   EXPECT_NEAR(x[2] - x[1], x[1] - x[0], 0.2);
 }
 
 TEST(Plot, NothingToShowIsAPlotAllTheSame) {
-  for (const auto& out : {svg(Scatter{.title = "t", .x_label = "", .y_label = "", .series = {}}),
-                          svg(Bars{.title = "t", .label = "", .groups = {}, .series = {}})}) {
+  for (const auto& out : {to_svg(Scatter{.title = "t", .x_label = "", .y_label = "", .series = {}}),
+                          to_svg(Bars{.title = "t", .label = "", .groups = {}, .series = {}})}) {
     EXPECT_TRUE(out.starts_with("<svg") && out.ends_with("</svg>\n"));
     EXPECT_EQ(out.find("nan"), std::string::npos);
     EXPECT_EQ(out.find("inf"), std::string::npos);
@@ -59,10 +60,10 @@ TEST(Plot, NothingToShowIsAPlotAllTheSame) {
 }
 
 TEST(Plot, BarsAreAsLongAsTheirValues) {
-  const auto out = svg(Bars{.title = "t",
-                            .label = "l",
-                            .groups = {"g", "h"},
-                            .series = {{"one", {1.0, 2.0}}, {"two", {4.0, std::nullopt}}}});
+  const auto out = to_svg(Bars{.title = "t",
+                               .label = "l",
+                               .groups = {"g", "h"},
+                               .series = {{"one", {1.0, 2.0}}, {"two", {4.0, std::nullopt}}}});
   const auto widths = numbers(out, "width=\"([0-9.]+)\" height=\"11");
   ASSERT_EQ(widths.size(), 4U);  // by group, then by series
   EXPECT_NEAR(widths[1] / widths[0], 4, 0.01);
@@ -72,11 +73,11 @@ TEST(Plot, BarsAreAsLongAsTheirValues) {
 }
 
 TEST(Plot, StackedBarsFollowEachOther) {
-  const auto out = svg(Bars{.title = "t",
-                            .label = "l",
-                            .groups = {"g"},
-                            .series = {{"one", {1.0}}, {"two", {3.0}}},
-                            .stacked = true});
+  const auto out = to_svg(Bars{.title = "t",
+                               .label = "l",
+                               .groups = {"g"},
+                               .series = {{"one", {1.0}}, {"two", {3.0}}},
+                               .stacked = true});
   const auto x = numbers(out, "<rect x=\"([0-9.]+)\" y=\"[0-9.]+\" width=\"[0-9.]+\" height=\"11");
   const auto widths = numbers(out, "width=\"([0-9.]+)\" height=\"11");
   ASSERT_EQ(x.size(), 2U);

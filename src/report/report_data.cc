@@ -58,9 +58,9 @@ Json search_json(const ReportInput& input) {
 }
 
 // Returns the graph before rewrites, or null if the plan has none.
-Json before_json(const ReportInput& input) {
+Json initial_graph_json(const ReportInput& input) {
   if (input.model == nullptr || input.view.plan.derivation.empty()) return nullptr;
-  return plain_graph(*input.model);
+  return plain_graph_json(*input.model);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ Json report_data(const ReportInput& input, std::size_t most_spans) {
   out["strategies"] = strategies_json(input);
   out["search"] = search_json(input);
   out["graph"] = report_graph(input.view, input.model);
-  out["before"] = before_json(input);
+  out["before"] = initial_graph_json(input);
   out["machine"] = report_machine(input.view);
   out["timeline"] = report_timeline(input.view, most_spans);
   return out;

@@ -22,7 +22,9 @@ using Json = nlohmann::ordered_json;
 
 Json data_of(const ExplainedPlan& e, std::size_t most_spans = kMostReportedSpans) {
   const auto view = e.view();
-  return report_data({.view = view, .title = "a plan", .headline = {{"model", "m"}}}, most_spans);
+  return report_data(
+      {.view = view, .title = "a plan", .headline = {{"model", "m"}}, .configurations = {}},
+      most_spans);
 }
 
 // Checks that each column has an entry per node, and that numbers refer to existing texts and
@@ -144,21 +146,21 @@ return %loss
   const std::string text = "fuse-linear-relu: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)";
   rewrite::Dictionary dictionary;
   const rewrite::RuleSet rules(rewrite::parse_rule(text), dictionary, {});
-  const auto before = rewrite::Draft::of(model, dictionary);
+  const auto before = rewrite::Draft::from_graph(model, dictionary);
   const auto match = rewrite::Matches::find(rules, before).all().at(0);
   std::vector<rewrite::Slot> changed;
   const auto after = rules.apply(before, match, changed);
   ASSERT_TRUE(after.has_value());
   plan::Plan plan;
   plan.mapped.pcg = after->to_graph(model, dictionary);
-  plan.derivation = {rewrite::step_of(rules, match, before, *after)};
+  plan.derivation = {rewrite::make_derivation_step(rules, match, before, *after)};
   plan.rules = {text};
-  const auto made = node_rules(plan, model);
+  const auto made = find_node_rules(plan, model);
   ASSERT_EQ(made.size(), 1U);
   EXPECT_EQ(made.begin()->second.rule, "fuse-linear-relu");
   EXPECT_EQ(made.begin()->second.step, 1U);
   plan.derivation[0].after += 1;
-  EXPECT_TRUE(node_rules(plan, model).empty());
+  EXPECT_TRUE(find_node_rules(plan, model).empty());
 }
 
 TEST(ReportPage, IsOneFileThatEndsNoScriptEarly) {

@@ -37,33 +37,33 @@ class Texts {
 };
 
 // Returns the repeated blocks, without those that occur once.
-Json blocks_json_of(const std::vector<Block>& blocks) {
+Json repeated_blocks_json(const std::vector<FoldedBlock>& blocks) {
   Json out = Json::array();
   for (const auto& block : blocks) {
     if (block.count == 1) continue;
     out.push_back({{"start", block.start.index()},
                    {"period", block.period},
                    {"count", block.count},
-                   {"blocks", blocks_json_of(block.blocks)}});
+                   {"blocks", repeated_blocks_json(block.blocks)}});
   }
   return out;
 }
 
 // Adds the nodes of the first iteration of each block, and those outside of repeated blocks.
-void add_shown(const std::vector<Block>& blocks, std::vector<NodeId>& out) {
+void append_shown_nodes(const std::vector<FoldedBlock>& blocks, std::vector<NodeId>& out) {
   for (const auto& block : blocks) {
     for (const auto& node : block.nodes) out.push_back(node.id);
-    add_shown(block.blocks, out);
+    append_shown_nodes(block.blocks, out);
   }
 }
 
-std::string source_of(const graph::Node& node) {
+std::string get_source_kind(const graph::Node& node) {
   if (is_weight(node)) return "weight";
   return node.op.role() == ops::Role::kSource ? "input" : "";
 }
 
 // Returns the columns that any graph has.
-Json columns_of(const graph::Graph& graph) {
+Json make_columns(const graph::Graph& graph) {
   Texts ops;
   Json out{{"ops", Json::array()},
            {"name", Json::array()},
@@ -77,7 +77,7 @@ Json columns_of(const graph::Graph& graph) {
     Json inputs = Json::array();
     for (auto input : graph.inputs(id)) inputs.push_back(input.index());
     out["inputs"].push_back(std::move(inputs));
-    out["source"].push_back(source_of(node));
+    out["source"].push_back(get_source_kind(node));
   }
   out["ops"] = ops.all();
   return out;
@@ -85,31 +85,32 @@ Json columns_of(const graph::Graph& graph) {
 
 class GraphWriting {
  public:
-  explicit GraphWriting(const PlanView& view) : view_(view), mapped_(mapped_model(view.program)) {
+  explicit GraphWriting(const PlanView& view)
+      : view_(view), mapped_(make_mapped_model(view.program)) {
     for (auto id : view.program.pcg.ids()) in_pcg_.emplace(view.program.pcg.node(id).name, id);
   }
 
   Json run(const graph::Graph* model) {
-    auto out = columns_of(mapped_.model);
+    auto out = make_columns(mapped_.model);
     add_columns(out);
-    out["moves"] = moves();
-    const auto blocks = blocks_of(mapped_.model, [&](NodeId a, NodeId b) {
+    out["moves"] = moves_json();
+    const auto blocks = split_into_blocks(mapped_.model, [&](NodeId a, NodeId b) {
       return mapped_.nodes[a.index()] == mapped_.nodes[b.index()];
     });
-    out["blocks"] = blocks_json_of(blocks);
-    out["facts"] = facts(blocks);
-    out["rules"] = rules(model);
+    out["blocks"] = repeated_blocks_json(blocks);
+    out["facts"] = facts_json(blocks);
+    out["rules"] = rules_json(model);
     out["steps"] = view_.plan.derivation.size();
-    out["rule_texts"] = rule_texts();
+    out["rule_texts"] = rule_texts_json();
     return out;
   }
 
  private:
   // Returns, by node, the rule that made it and the step of the derivation.
-  [[nodiscard]] Json rules(const graph::Graph* model) const {
+  [[nodiscard]] Json rules_json(const graph::Graph* model) const {
     Json out = Json::object();
     if (model == nullptr) return out;
-    const auto made = node_rules(view_.plan, *model);
+    const auto made = find_node_rules(view_.plan, *model);
     for (auto id : mapped_.model.ids()) {
       const auto at = made.find(mapped_.model.node(id).name);
       if (at == made.end()) continue;
@@ -119,7 +120,7 @@ class GraphWriting {
   }
 
   // Returns the text of each rule by name, from the plan's lines "name: source => target".
-  [[nodiscard]] Json rule_texts() const {
+  [[nodiscard]] Json rule_texts_json() const {
     Json out = Json::object();
     for (const auto& line : view_.plan.rules) {
       const auto colon = line.find(':');
@@ -133,18 +134,18 @@ class GraphWriting {
     Texts types;
     Texts hows;
     Texts layouts;
-    for (const auto* key : {"type", "how_of", "layout", "stage", "bytes", "made_again"}) {
+    for (const auto* key : {"type", "how_of", "layout", "stage", "bytes", "recomputed"}) {
       out[key] = Json::array();
     }
     for (auto id : mapped_.model.ids()) {
       const auto& node = mapped_.nodes[id.index()];
-      const auto layout = layout_of(id);
-      out["type"].push_back(types.number(graph::type_text(node.type)));
-      out["how_of"].push_back(hows.number(how(id, layout)));
+      const auto layout = find_layout(id);
+      out["type"].push_back(types.number(graph::format_type(node.type)));
+      out["how_of"].push_back(hows.number(describe_layout(id, layout)));
       out["layout"].push_back(layouts.number(layout == nullptr ? "" : to_text(*layout)));
       out["stage"].push_back(node.stage);
       out["bytes"].push_back(static_cast<std::int64_t>(node.result.value));
-      out["made_again"].push_back(node.remade);
+      out["recomputed"].push_back(node.recomputed);
     }
     out["types"] = types.all();
     out["how"] = hows.all();
@@ -153,49 +154,49 @@ class GraphWriting {
 
   // Returns the layout of a node. A join replaces several additions, and only the last of them has
   // a layout; returns null for the others.
-  [[nodiscard]] const machine::Layout* layout_of(NodeId id) const {
+  [[nodiscard]] const machine::Layout* find_layout(NodeId id) const {
     const auto at = in_pcg_.find(mapped_.model.node(id).name);
     return at == in_pcg_.end() ? nullptr : &view_.plan.mapped.layouts[at->second.index()];
   }
 
-  [[nodiscard]] std::string how(NodeId id, const machine::Layout* layout) const {
+  [[nodiscard]] std::string describe_layout(NodeId id, const machine::Layout* layout) const {
     const bool is_stored = mapped_.model.node(id).op.role() == ops::Role::kSource;
     if (!is_stored) return work_text(mapped_.nodes[id.index()], view_.machine, view_.program);
     return layout == nullptr ? "" : storage_text(view_.program, view_.machine, *layout);
   }
 
-  [[nodiscard]] Json moves() const {
+  [[nodiscard]] Json moves_json() const {
     Json out = Json::array();
     for (auto id : mapped_.model.ids()) {
       for (const auto& move : mapped_.nodes[id.index()].moves) {
         const auto operand =
-            move.operand == Move::kResult ? -1 : static_cast<std::int64_t>(move.operand);
+            move.operand == TensorMove::kResult ? -1 : static_cast<std::int64_t>(move.operand);
         out.push_back({id.index(), operand, machine::name(move.kind),
                        levels_text(move.digits, view_.machine, view_.program.digits),
                        static_cast<std::int64_t>(move.bytes.value), move.times, move.backward,
-                       move.remade});
+                       move.recomputed});
       }
     }
     return out;
   }
 
   // Returns the facts of the nodes that represent others, and of the weights and inputs they read.
-  [[nodiscard]] Json facts(const std::vector<Block>& blocks) const {
+  [[nodiscard]] Json facts_json(const std::vector<FoldedBlock>& blocks) const {
     const NodeFactsSource source(view_);
     std::vector<NodeId> shown;
-    add_shown(blocks, shown);
+    append_shown_nodes(blocks, shown);
     std::set<std::size_t> told;
     for (auto id : shown) {
       told.insert(id.index());
       for (auto input : mapped_.model.inputs(id)) {
-        if (!source_of(mapped_.model.node(input)).empty()) told.insert(input.index());
+        if (!get_source_kind(mapped_.model.node(input)).empty()) told.insert(input.index());
       }
     }
     Json out = Json::object();
     for (auto n : told) {
       const auto at = in_pcg_.find(mapped_.model.node(NodeId(n)).name);
       if (at == in_pcg_.end()) continue;
-      out[std::to_string(n)] = node_json(node_facts(source, at->second), view_);
+      out[std::to_string(n)] = node_json(collect_node_facts(source, at->second), view_);
     }
     return out;
   }
@@ -211,18 +212,18 @@ Json report_graph(const PlanView& view, const graph::Graph* model) {
   return GraphWriting(view).run(model);
 }
 
-Json plain_graph(const graph::Graph& graph) {
-  auto out = columns_of(graph);
+Json plain_graph_json(const graph::Graph& graph) {
+  auto out = make_columns(graph);
   Texts types;
   out["type"] = Json::array();
   for (auto id : graph.ids()) {
-    out["type"].push_back(types.number(graph::type_text(graph.node(id).type)));
+    out["type"].push_back(types.number(graph::format_type(graph.node(id).type)));
   }
   out["types"] = types.all();
   const auto same = [&](NodeId a, NodeId b) {
     return graph.node(a).op == graph.node(b).op && graph.node(a).type == graph.node(b).type;
   };
-  out["blocks"] = blocks_json_of(blocks_of(graph, same));
+  out["blocks"] = repeated_blocks_json(split_into_blocks(graph, same));
   return out;
 }
 

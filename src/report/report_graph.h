@@ -2,7 +2,7 @@
 // communication, the repeated blocks, and the facts of each node that represents others.
 //
 //   {"ops": [...], "types": [...], "how": [...], "layouts": [...],      texts, each once
-//    "name", "op", "type", "how_of", "layout", "inputs", "source", "stage", "bytes", "made_again":
+//    "name", "op", "type", "how_of", "layout", "inputs", "source", "stage", "bytes", "recomputed":
 //    columns by node; "moves": [[node, operand, kind, over, bytes, times, backward, again]],
 //    "blocks": [{"start", "period", "count", "blocks"}], "facts": {node: node_json}, "rules":
 //    {...}}
@@ -18,6 +18,6 @@ namespace tandem::report {
 nlohmann::ordered_json report_graph(const PlanView& view, const graph::Graph* model);
 
 // Returns the columns and blocks that also exist for a graph without a plan.
-nlohmann::ordered_json plain_graph(const graph::Graph& graph);
+nlohmann::ordered_json plain_graph_json(const graph::Graph& graph);
 
 }  // namespace tandem::report

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "predict/breakdown.h"
-#include "report/class_words.h"
+#include "report/device_classes.h"
 #include "report/task_times.h"
 
 namespace tandem::report {
@@ -59,7 +59,7 @@ Json groups_json(const PlanView& view) {
 Json mask_json(machine::DigitMask mask, const machine::Digits& digits) {
   Json out = Json::array();
   for (std::size_t i = 0; i < digits.count(); ++i) {
-    if (machine::has(mask, i)) out.push_back(i);
+    if (machine::has_digit(mask, i)) out.push_back(i);
   }
   return out;
 }
@@ -68,7 +68,7 @@ Json mask_json(machine::DigitMask mask, const machine::Digits& digits) {
 // add up to the iteration. Returns null if there are too many classes.
 Json classes_json(const PlanView& view) {
   const auto& program = view.program;
-  const auto devices = devices_of_classes(program, view.machine);
+  const auto devices = list_class_devices(program, view.machine);
   if (devices.size() > kMostClasses) return nullptr;
   std::vector<predict::Simulation> own(devices.size());
   for (const auto& span : view.simulation.timeline) {
@@ -79,7 +79,7 @@ Json classes_json(const PlanView& view) {
     own[c].iteration = view.simulation.iteration;
     Seconds compute;
     Seconds exposed;
-    const auto times = task_times(program, own[c], static_cast<std::uint32_t>(c));
+    const auto times = sum_task_times(program, own[c], static_cast<std::uint32_t>(c));
     for (std::size_t t = 0; t < times.size(); ++t) {
       if (predict::communicates(program.tasks[t])) {
         exposed += times[t].exposed;
@@ -87,8 +87,8 @@ Json classes_json(const PlanView& view) {
         compute += times[t].serialized;
       }
     }
-    const auto& device = view.machine.device_of(devices[c]);
-    const auto memory = with_unused(predict::memory_of(program, devices[c]), device);
+    const auto& device = view.machine.get_device(devices[c]);
+    const auto memory = add_fragmentation(predict::compute_memory(program, devices[c]), device);
     const auto idle = std::max(Seconds{}, view.simulation.iteration - compute - exposed);
     out.push_back({{"name", class_text(program, view.machine, devices[c])},
                    {"device", devices[c]},
@@ -115,7 +115,7 @@ Json report_machine(const PlanView& view) {
     out["digits"].push_back(
         {{"level", in_time ? Json() : Json(digits[i].level)}, {"size", digits[i].size}});
   }
-  out["class_digits"] = mask_json(digits_of_classes(view.program, machine), digits);
+  out["class_digits"] = mask_json(find_class_digits(view.program, machine), digits);
   out["stage_digits"] = mask_json(view.program.schedule.digits, digits);
   out["stages"] = view.program.schedule.stages;
   out["classes"] = classes_json(view);

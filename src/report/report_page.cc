@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view page_file(std::string_view name) {
+std::string_view find_page_file(std::string_view name) {
   const auto files = embedded_page();
   const auto at = std::ranges::find(files, name, &EmbeddedFile::name);
   CHECK(at != files.end(), name);
@@ -54,7 +54,7 @@ std::string script_json(const Json& data) {
 }
 
 std::string report_page(const Json& data) {
-  const auto page = page_file("page");
+  const auto page = find_page_file("page");
   std::string out;
   std::size_t at = 0;
   while (true) {
@@ -67,7 +67,7 @@ std::string report_page(const Json& data) {
     if (name == "data") {
       out += script_json(data);
     } else {
-      out += page_file(name);
+      out += find_page_file(name);
     }
     at = close + 2;
   }

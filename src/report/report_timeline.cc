@@ -5,9 +5,9 @@
 #include <map>
 #include <unordered_map>
 
-#include "lower/order.h"
+#include "lower/schedule_actions.h"
 #include "predict/breakdown.h"
-#include "report/class_words.h"
+#include "report/device_classes.h"
 #include "report/digit_text.h"
 #include "report/memory_curve.h"
 #include "report/task_name.h"
@@ -22,16 +22,16 @@ using predict::Span;
 
 constexpr std::size_t kMostMemoryPoints = 4000;
 
-std::int64_t whole_nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
+std::int64_t to_nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
 
-double bytes_held(const MemoryPoint& point) {
+double sum_held_bytes(const MemoryPoint& point) {
   double sum = 0;
   for (auto part : point.moment.parts) sum += part.value;
   return sum;
 }
 
 // Reduces `points` to at most `most`: keeps the fullest of each run of neighbours.
-std::vector<MemoryPoint> thinned(std::vector<MemoryPoint> points, std::size_t most) {
+std::vector<MemoryPoint> thin_points(std::vector<MemoryPoint> points, std::size_t most) {
   if (points.size() <= most) return points;
   std::vector<MemoryPoint> out;
   out.reserve(most);
@@ -40,7 +40,7 @@ std::vector<MemoryPoint> thinned(std::vector<MemoryPoint> points, std::size_t mo
     const auto to = (i + 1) * points.size() / most;
     auto fullest = points[from];
     for (auto p = from; p < to; ++p) {
-      if (bytes_held(points[p]) > bytes_held(fullest)) fullest.moment = points[p].moment;
+      if (sum_held_bytes(points[p]) > sum_held_bytes(fullest)) fullest.moment = points[p].moment;
     }
     out.push_back(fullest);
   }
@@ -52,10 +52,10 @@ class Timeline {
   Timeline(const PlanView& view, std::size_t most_spans)
       : view_(view),
         program_(view.program),
-        devices_(devices_of_classes(view.program, view.machine)),
-        shown_(shown_classes(view.simulation, devices_.size(), most_spans)),
+        devices_(list_class_devices(view.program, view.machine)),
+        shown_(choose_shown_classes(view.simulation, devices_.size(), most_spans)),
         spans_(devices_.size()) {
-    for (const auto& node : erase_names()) model_.emplace(node, model_.size());
+    for (const auto& node : list_model_names()) model_.emplace(node, model_.size());
     for (const auto& span : view.simulation.timeline) {
       if (shown_[span.device_class]) spans_[span.device_class].push_back(span);
     }
@@ -66,11 +66,11 @@ class Timeline {
     for (std::size_t c = 0; c < devices_.size(); ++c) {
       if (shown_[c]) classes.push_back(class_json(c));
     }
-    Json out{{"iteration", whole_nanoseconds(view_.simulation.iteration)},
+    Json out{{"iteration", to_nanoseconds(view_.simulation.iteration)},
              {"classes_in_all", devices_.size()},
              {"busiest", view_.simulation.busiest},
              {"micro_batches", program_.digits.micro_batches()},
-             {"steps_overlap", lower::steady_steps(program_).simulated > 1}};
+             {"steps_overlap", lower::choose_steady_steps(program_).simulated > 1}};
     out["tasks"] = std::move(tasks_);
     out["overs"] = overs_;
     out["classes"] = std::move(classes);
@@ -79,7 +79,7 @@ class Timeline {
 
  private:
   // Returns the names of the model's nodes, in the model's order.
-  [[nodiscard]] std::vector<std::string> erase_names() const {
+  [[nodiscard]] std::vector<std::string> list_model_names() const {
     const auto model = graph::erase_parallelism(program_.pcg);
     std::vector<std::string> out;
     out.reserve(model.size());
@@ -97,7 +97,7 @@ class Timeline {
       std::ranges::stable_sort(spans, {}, [](const Span* s) { return s->start; });
       out["streams"].push_back(stream_json(stream, spans));
     }
-    out["memory"] = memory_json_of(c);
+    out["memory"] = memory_curve_json(c);
     return out;
   }
 
@@ -107,10 +107,10 @@ class Timeline {
     Json duration = Json::array();
     Json micro_batch = Json::array();
     for (const auto* span : spans) {
-      const auto begin = whole_nanoseconds(span->start);
-      task.push_back(task_number(span->task));
+      const auto begin = to_nanoseconds(span->start);
+      task.push_back(number_task(span->task));
       start.push_back(begin);
-      duration.push_back(whole_nanoseconds(span->end) - begin);
+      duration.push_back(to_nanoseconds(span->end) - begin);
       micro_batch.push_back(span->micro_batch);
     }
     return {{"name", stream_text(view_.machine, stream)},
@@ -122,7 +122,7 @@ class Timeline {
   }
 
   // Returns the number of a task in "tasks". Numbers follow the order of first use.
-  std::size_t task_number(std::uint32_t t) {
+  std::size_t number_task(std::uint32_t t) {
     const auto [at, fresh] = task_numbers_.try_emplace(t, task_numbers_.size());
     if (fresh) add_task(program_.tasks[t]);
     return at->second;
@@ -131,22 +131,22 @@ class Timeline {
   void add_task(const lower::Task& task) {
     const bool communicates = predict::communicates(task);
     auto node = task.node;
-    if (communicates) node = program_.buffer(moved_buffer(task)).node;
-    node = origin_of(program_.pcg, node);
+    if (communicates) node = program_.buffer(get_moved_buffer(task)).node;
+    node = find_origin(program_.pcg, node);
     const auto& name = program_.pcg.node(node).name;
     const auto known = model_.find(name);
     tasks_["name"].push_back(name);
     tasks_["what"].push_back(communicates ? transfer_name(program_, task)
                                           : task_text(program_, task));
-    tasks_["kind"].push_back(predict::kind_of(program_, task));
-    tasks_["pass"].push_back(pass_of(task));
+    tasks_["kind"].push_back(predict::get_task_kind(program_, task));
+    tasks_["pass"].push_back(get_pass_name(task));
     tasks_["node"].push_back(known == model_.end() ? Json() : Json(known->second));
     tasks_["bytes"].push_back(
-        communicates ? static_cast<std::int64_t>(moved_bytes(program_, task).value) : 0);
-    tasks_["over"].push_back(communicates ? Json(over_number(task)) : Json());
+        communicates ? static_cast<std::int64_t>(count_moved_bytes(program_, task).value) : 0);
+    tasks_["over"].push_back(communicates ? Json(number_levels(task)) : Json());
   }
 
-  std::size_t over_number(const lower::Task& task) {
+  std::size_t number_levels(const lower::Task& task) {
     const auto text = levels_text(task.step.digits, view_.machine, program_.digits);
     const auto at = std::ranges::find(overs_, text);
     if (at != overs_.end()) return static_cast<std::size_t>(at - overs_.begin());
@@ -154,19 +154,20 @@ class Timeline {
     return overs_.size() - 1;
   }
 
-  [[nodiscard]] Json memory_json_of(std::size_t c) const {
+  [[nodiscard]] Json memory_curve_json(std::size_t c) const {
     using lower::BufferKind;
     Json out;
     for (const auto* key : {"at", "weights", "optimizer_state", "gathered_weights", "gradients",
                             "activations", "inputs"}) {
       out[key] = Json::array();
     }
-    const auto points = thinned(memory_curve(program_, devices_[c], spans_[c]), kMostMemoryPoints);
+    const auto points =
+        thin_points(compute_memory_curve(program_, devices_[c], spans_[c]), kMostMemoryPoints);
     for (const auto& [at, moment] : points) {
       const auto add = [&out, &parts = moment.parts](const char* key, BufferKind kind) {
         out[key].push_back(static_cast<std::int64_t>(parts[static_cast<std::size_t>(kind)].value));
       };
-      out["at"].push_back(whole_nanoseconds(at));
+      out["at"].push_back(to_nanoseconds(at));
       add("weights", BufferKind::kWeight);
       add("optimizer_state", BufferKind::kState);
       add("gathered_weights", BufferKind::kGathered);

@@ -11,7 +11,7 @@ namespace tandem::report {
 // Returns the timeline, with times as integers in nanoseconds. "tasks" has one column per property.
 // A class has the points of its memory and "streams", each with the columns "task", "start",
 // "duration" and "micro_batch", sorted by start. Shows at most `most_spans` spans (see
-// shown_classes).
+// choose_shown_classes).
 //
 //   {"iteration", "classes_in_all", "steps_overlap", "tasks": {"name", "what", "kind", "pass",
 //    "node", "bytes", "over"}, "overs": [...],

@@ -55,8 +55,8 @@ class FoldedNames {
   void add(const std::string& name) {
     ++total_;
     for (auto& known : names_) {
-      if (folded_name(known.first) != folded_name(name)) continue;
-      known.first = folded_name(name);
+      if (fold_name(known.first) != fold_name(name)) continue;
+      known.first = fold_name(name);
       ++known.second;
       return;
     }
@@ -85,7 +85,7 @@ class FoldedNames {
 std::string recomputation_sentence(const PlanView& view) {
   FoldedNames names;
   for (const auto& task : view.program.tasks) {
-    if (task.remade && task.kind == lower::TaskKind::kForward) {
+    if (task.recomputed && task.kind == lower::TaskKind::kForward) {
       names.add(view.program.pcg.node(task.node).name);
     }
   }
@@ -108,7 +108,7 @@ std::string storage_sentence(const PlanView& view) {
       continue;
     const auto& buffer = program.buffer(task.reads[0]);
     if (buffer.kind != lower::BufferKind::kWeight) continue;
-    if (task.remade) {
+    if (task.recomputed) {
       again = true;
     } else {
       ++gathered[task.step.digits];
@@ -130,7 +130,7 @@ std::string storage_sentence(const PlanView& view) {
 
 }  // namespace
 
-std::vector<std::string> schedule_sentences(const PlanView& view) {
+std::vector<std::string> describe_schedule(const PlanView& view) {
   const auto& s = view.program.schedule;
   std::vector<std::string> out = {pipeline_sentence(view), recomputation_sentence(view),
                                   storage_sentence(view)};
@@ -141,7 +141,7 @@ std::vector<std::string> schedule_sentences(const PlanView& view) {
   }
   if (s.bucket > Bytes{}) {
     out.push_back(fmt::format("Gradients are reduced over devices in buckets of {}.",
-                              bytes_text(s.bucket.value)));
+                              format_bytes(s.bucket.value)));
   }
   if (s.ring) {
     out.emplace_back(
@@ -160,7 +160,7 @@ std::vector<std::string> schedule_sentences(const PlanView& view) {
   return out;
 }
 
-std::vector<std::pair<std::string, std::size_t>> derivation_rules(
+std::vector<std::pair<std::string, std::size_t>> count_derivation_rules(
     const rewrite::Derivation& derivation) {
   std::vector<std::pair<std::string, std::size_t>> out;
   for (const auto& step : derivation) {

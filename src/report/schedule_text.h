@@ -10,10 +10,10 @@
 
 namespace tandem::report {
 
-std::vector<std::string> schedule_sentences(const PlanView& view);
+std::vector<std::string> describe_schedule(const PlanView& view);
 
 // Returns each rule of a derivation with its number of steps, ordered by the first step.
-std::vector<std::pair<std::string, std::size_t>> derivation_rules(
+std::vector<std::pair<std::string, std::size_t>> count_derivation_rules(
     const rewrite::Derivation& derivation);
 // Returns "fuse-linear-relu x7, merge-matmuls".
 std::string rules_text(const std::vector<std::pair<std::string, std::size_t>>& rules);

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 using predict::Share;
 
 // Returns one share per reported kind: the sum over the levels that its collectives span.
-std::vector<Share> by_reported_kind(const std::vector<Share>& shares) {
+std::vector<Share> sum_by_reported_kind(const std::vector<Share>& shares) {
   std::vector<Share> out;
   for (const auto kind : predict::kReportedKinds) {
     Share sum{.kind = std::string(kind),
@@ -30,7 +30,7 @@ std::vector<Share> by_reported_kind(const std::vector<Share>& shares) {
               .serialized = {},
               .exposed = {}};
     for (const auto& share : shares) {
-      if (predict::reported_kind(share.kind) != kind) continue;
+      if (predict::to_reported_kind(share.kind) != kind) continue;
       sum.count += share.count;
       sum.bytes += share.bytes;
       sum.serialized += share.serialized;
@@ -59,18 +59,18 @@ std::string largest_part_text(const predict::Memory& memory) {
 }  // namespace
 
 std::string time_table(const std::vector<Share>& shares, const predict::Simulation& simulation) {
-  Table table({{""},
-               {"serialized", Align::kRight},
-               {"overlapped", Align::kRight},
-               {"exposed", Align::kRight}});
-  for (const auto& s : by_reported_kind(shares)) {
+  TextTable table({{""},
+                   {"serialized", Align::kRight},
+                   {"overlapped", Align::kRight},
+                   {"exposed", Align::kRight}});
+  for (const auto& s : sum_by_reported_kind(shares)) {
     if (s.count == 0) continue;
     const bool computes = s.is_compute();
-    table.add({s.kind, seconds_text(s.serialized.value),
-               computes ? "" : seconds_text(s.overlapped().value),
-               computes ? "" : seconds_text(s.exposed.value)});
+    table.add({s.kind, format_seconds(s.serialized.value),
+               computes ? "" : format_seconds(s.overlapped().value),
+               computes ? "" : format_seconds(s.exposed.value)});
   }
-  table.add({"stall", "", "", seconds_text(simulation.bubble.value)});
+  table.add({"stall", "", "", format_seconds(simulation.bubble.value)});
   return table.to_text();
 }
 
@@ -95,17 +95,17 @@ std::string bound_text(const std::vector<Share>& shares, const predict::Simulati
   return out;
 }
 
-Peak peak_of(const lower::Program& program, const predict::Memory& memory) {
+Peak find_peak(const lower::Program& program, const predict::Memory& memory) {
   Peak out{.memory = memory, .when = {}, .largest = {}, .largest_bytes = {}};
-  const auto moments = predict::memory_over_time(program, memory.device);
+  const auto moments = predict::compute_memory_over_time(program, memory.device);
   if (memory.moment >= moments.size()) return out;
   const auto& moment = moments[memory.moment];
   out.when = task_text(program, program.tasks[moment.task]);
   if (program.digits.time() != 0) out.when += fmt::format(", micro-batch {}", moment.micro_batch);
   std::map<std::string, Bytes> sums;
-  for (const auto& held : predict::held_at(program, memory.device, memory.moment)) {
+  for (const auto& held : predict::list_held_buffers(program, memory.device, memory.moment)) {
     const auto& buffer = program.buffer(held.buffer);
-    const auto name = folded_name(program.pcg.node(buffer.node).name);
+    const auto name = fold_name(program.pcg.node(buffer.node).name);
     const bool is_gradient = buffer.kind == lower::BufferKind::kGradient;
     auto& sum = sums[is_gradient ? "the gradient of " + name : name];
     sum += held.bytes;
@@ -117,37 +117,37 @@ Peak peak_of(const lower::Program& program, const predict::Memory& memory) {
 }
 
 std::string memory_table(const Peak& peak) {
-  Table table({{""}, {"", Align::kRight}, {""}});
+  TextTable table({{""}, {"", Align::kRight}, {""}});
   for (const auto& [name, kind] : kParts) {
     const auto bytes = peak.memory.part(kind);
-    if (bytes > Bytes{}) table.add({name, bytes_text(bytes.value), ""});
+    if (bytes > Bytes{}) table.add({name, format_bytes(bytes.value), ""});
   }
   if (peak.memory.unused > Bytes{}) {
-    table.add({"unused", bytes_text(peak.memory.unused.value), "reserved by the allocator"});
+    table.add({"unused", format_bytes(peak.memory.unused.value), "reserved by the allocator"});
   }
   if (peak.memory.cache > Bytes{}) {
-    table.add({"KV cache", bytes_text(peak.memory.cache.value),
+    table.add({"KV cache", format_bytes(peak.memory.cache.value),
                "keys and values of all tokens so far, counted above"});
   }
   auto out = table.to_text();
   if (peak.largest.empty()) return out;
   return out + fmt::format("  Largest transient tensors: {} ({})\n", peak.largest,
-                           bytes_text(peak.largest_bytes.value));
+                           format_bytes(peak.largest_bytes.value));
 }
 
 std::string headline_text(const predict::Simulation& simulation, const Headline& headline) {
   const auto& [batch, tokens, memory, margin, parallelism] = headline;
   const auto a_second = [&](std::int64_t n) {
-    return si(static_cast<double>(n) / simulation.iteration.value);
+    return format_si(static_cast<double>(n) / simulation.iteration.value);
   };
   auto out = parallelism.empty() ? "" : fmt::format("  parallelism {}\n", parallelism);
   out += fmt::format("  step time   {}\n  throughput  {} samples/s{}\n  MFU         {:.1f} %\n",
-                     seconds_text(simulation.iteration.value), a_second(batch),
+                     format_seconds(simulation.iteration.value), a_second(batch),
                      tokens > 0 ? fmt::format(", {} tokens/s", a_second(tokens)) : "",
                      100 * simulation.mfu);
-  out += fmt::format("  memory      {} of {}{}{}; {}\n", bytes_text(memory.needs.peak.value),
-                     bytes_text(memory.limit.value), margin, memory.fits() ? "" : ": does not fit",
-                     largest_part_text(memory.needs));
+  out += fmt::format("  memory      {} of {}{}{}; {}\n", format_bytes(memory.needs.peak.value),
+                     format_bytes(memory.limit.value), margin,
+                     memory.fits() ? "" : ": does not fit", largest_part_text(memory.needs));
   return out;
 }
 
@@ -155,7 +155,7 @@ Json details_json(const lower::Program& program, const predict::Simulation& simu
                   const machine::Machine& machine, const Peak& peak) {
   const auto shares = predict::break_down(program, simulation);
   Json out;
-  for (const auto& s : by_reported_kind(shares)) {
+  for (const auto& s : sum_by_reported_kind(shares)) {
     out["breakdown"][s.kind] = {{"serialized_s", s.serialized.value},
                                 {"overlapped_s", s.overlapped().value},
                                 {"exposed_s", s.exposed.value}};

@@ -33,7 +33,7 @@ struct Peak {
 };
 // Returns the peak of the device that `memory` describes. `when` and `largest` stay empty if
 // `memory` names no moment of the program.
-Peak peak_of(const lower::Program& program, const predict::Memory& memory);
+Peak find_peak(const lower::Program& program, const predict::Memory& memory);
 
 // Returns a table with the bytes of each kind of buffer, without kinds that hold nothing.
 std::string memory_table(const Peak& peak);
@@ -43,7 +43,7 @@ struct Headline {
   std::int64_t batch = 0;
   std::int64_t tokens = 0;  // tokens per step; 0 if the network has none
   search::Tightest memory;
-  std::string margin;       // search::margin_text
+  std::string margin;       // search::format_margin
   std::string parallelism;  // strategies::to_text; may be empty
 };
 // Returns one line each for parallelism, iteration time, throughput, MFU and memory.

@@ -34,13 +34,13 @@ TEST(SimulationText, TimesAndMemoryAddUp) {
   for (const auto& [name, small] : models::small_models()) {
     const auto model = models::parse_model(name + ":" + small.settings).build(96, DType::kFp32);
     const strategies::Problem problem(model, digits);
-    auto all = strategies::make_strategies(strategies::settings_for(problem), problem);
+    auto all = strategies::make_strategies(strategies::list_baseline_settings(problem), problem);
     if (name == "gpt2") {
       for (const char* text :
            {"megatron:tp=1,pp=2,micro=4", "megatron:tp=2,pp=2,schedule=gpipe",
             "megatron:tp=1,pp=2,stale,micro=8", "dp:recompute=full", "fsdp:micro=2"}) {
         for (auto& s :
-             strategies::named_strategies(text, model, digits, plan::Semantics::kDelayed1)) {
+             strategies::make_named_strategies(text, model, digits, plan::Semantics::kDelayed1)) {
           all.push_back(std::move(s));
         }
       }
@@ -50,7 +50,7 @@ TEST(SimulationText, TimesAndMemoryAddUp) {
       const auto [program, s] = simulated(model, machine, strategy);
       predict::expect_adds_up(predict::break_down(program, s), s);
       exposed += s.exposed_comm > Seconds{} ? 1 : 0;
-      const auto peak = peak_of(program, s.group_memory[0]);
+      const auto peak = find_peak(program, s.group_memory[0]);
       const auto json = details_json(program, s, machine, peak);
       double bytes = 0;
       for (const char* part : {"inputs_bytes", "weights_bytes", "optimizer_state_bytes",

@@ -8,9 +8,9 @@ namespace tandem::report {
 
 using lower::TaskKind;
 
-std::string_view pass_of(const lower::Task& task) {
+std::string_view get_pass_name(const lower::Task& task) {
   if (task.kind == TaskKind::kUpdate) return "update";
-  if (task.remade) return "recompute";
+  if (task.recomputed) return "recompute";
   return task.backward ? "backward" : "forward";
 }
 
@@ -18,8 +18,8 @@ std::string task_text(const lower::Program& program, const lower::Task& task) {
   const auto& name = program.pcg.node(task.node).name;
   if (task.kind == TaskKind::kUpdate) return fmt::format("the update of %{}", name);
   if (!predict::communicates(task)) {
-    return task.remade ? fmt::format("the recomputation of %{}", name)
-                       : fmt::format("the {} pass of %{}", pass_of(task), name);
+    return task.recomputed ? fmt::format("the recomputation of %{}", name)
+                           : fmt::format("the {} pass of %{}", get_pass_name(task), name);
   }
   const auto moved = task.reads.empty() ? task.writes[0] : task.reads[0];
   const auto& buffer = program.buffer(moved);

@@ -9,7 +9,7 @@
 namespace tandem::report {
 
 // Returns "forward", "recompute", "backward" or "update".
-std::string_view pass_of(const lower::Task& task);
+std::string_view get_pass_name(const lower::Task& task);
 
 // Returns "the backward pass of %l3.scores", "all_gather of %w1", "all_reduce of the gradient of
 // %w1" or "the update of %w1".

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "predict/breakdown.h"
-#include "report/class_words.h"
+#include "report/device_classes.h"
 
 namespace tandem::report {
 
@@ -27,7 +27,7 @@ class ExposureSweep {
   }
 
   void run(std::vector<TaskTime>& times) {
-    std::ranges::sort(edges_, {}, [](const Edge& e) { return std::pair(e.at, e.begins); });
+    std::ranges::sort(edges_, {}, [](const ExposureEvent& e) { return std::pair(e.at, e.begins); });
     Seconds before;
     for (const auto& edge : edges_) {
       if (computing_ == 0) {
@@ -47,7 +47,7 @@ class ExposureSweep {
   }
 
  private:
-  struct Edge {
+  struct ExposureEvent {
     Seconds at;
     bool begins = false;  // at equal times, ends come before begins
     std::uint32_t task = 0;
@@ -61,16 +61,16 @@ class ExposureSweep {
 
   const lower::Program& program_;
   Seconds iteration_;
-  std::vector<Edge> edges_;
+  std::vector<ExposureEvent> edges_;
   std::vector<std::uint32_t> active_;  // running tasks that communicate
   int computing_ = 0;                  // number of running tasks that compute
 };
 
 }  // namespace
 
-std::vector<TaskTime> task_times(const lower::Program& program,
-                                 const predict::Simulation& simulation,
-                                 std::uint32_t device_class) {
+std::vector<TaskTime> sum_task_times(const lower::Program& program,
+                                     const predict::Simulation& simulation,
+                                     std::uint32_t device_class) {
   std::vector<TaskTime> out(program.tasks.size());
   ExposureSweep sweep(program, simulation);
   for (const auto& span : simulation.timeline) {
@@ -89,9 +89,9 @@ std::vector<TaskTime> task_times(const lower::Program& program,
   return out;
 }
 
-std::int64_t device_of_class(const lower::Program& program, const machine::Machine& machine,
-                             std::uint32_t device_class) {
-  return devices_of_classes(program, machine)[device_class];
+std::int64_t find_class_device(const lower::Program& program, const machine::Machine& machine,
+                               std::uint32_t device_class) {
+  return list_class_devices(program, machine)[device_class];
 }
 
 }  // namespace tandem::report

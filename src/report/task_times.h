@@ -18,11 +18,12 @@ struct TaskTime {
 
 // Returns the times by task. On the busiest class, `exposed` adds up to Simulation::exposed_comm
 // over all tasks that communicate.
-std::vector<TaskTime> task_times(const lower::Program& program,
-                                 const predict::Simulation& simulation, std::uint32_t device_class);
+std::vector<TaskTime> sum_task_times(const lower::Program& program,
+                                     const predict::Simulation& simulation,
+                                     std::uint32_t device_class);
 
 // Returns the device that represents a class.
-std::int64_t device_of_class(const lower::Program& program, const machine::Machine& machine,
-                             std::uint32_t device_class);
+std::int64_t find_class_device(const lower::Program& program, const machine::Machine& machine,
+                               std::uint32_t device_class);
 
 }  // namespace tandem::report

@@ -12,14 +12,14 @@ namespace tandem::report {
 
 using lower::BufferKind;
 
-graph::NodeId origin_of(const graph::Graph& pcg, graph::NodeId id) {
+graph::NodeId find_origin(const graph::Graph& pcg, graph::NodeId id) {
   while (is_parallel(pcg.node(id))) id = pcg.inputs(id)[0];
   return id;
 }
 
 std::string buffer_name(const lower::Program& program, lower::BufferId id) {
   const auto& buffer = program.buffer(id);
-  const auto origin = origin_of(program.pcg, buffer.node);
+  const auto origin = find_origin(program.pcg, buffer.node);
   const auto& node = program.pcg.node(origin);
   if (buffer.is_mask) return "the mask of " + node.name;
   if (buffer.kind == BufferKind::kGradient) return "the gradient of " + node.name;
@@ -28,14 +28,14 @@ std::string buffer_name(const lower::Program& program, lower::BufferId id) {
   return moved ? node.name + ", gathered" : node.name;
 }
 
-lower::BufferId moved_buffer(const lower::Task& task, std::size_t which) {
+lower::BufferId get_moved_buffer(const lower::Task& task, std::size_t which) {
   return task.reads.empty() ? task.writes[which] : task.reads[which];
 }
 
 std::string transfer_name(const lower::Program& program, const lower::Task& task) {
   const auto kind =
       task.kind == lower::TaskKind::kReceive ? "receive" : machine::name(task.step.kind);
-  auto out = fmt::format("{} of {}", kind, buffer_name(program, moved_buffer(task)));
+  auto out = fmt::format("{} of {}", kind, buffer_name(program, get_moved_buffer(task)));
   if (task.reads.size() > 1) out += fmt::format(" and {} more", task.reads.size() - 1);
   return out;
 }
@@ -43,7 +43,7 @@ std::string transfer_name(const lower::Program& program, const lower::Task& task
 namespace {
 
 // Replaces each variable in braces by a star: "l{i}.ffn" -> "l*.ffn".
-std::string with_stars(const std::string& name) {
+std::string replace_variables_by_stars(const std::string& name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
     const auto close = name[i] == '{' ? name.find('}', i) : std::string::npos;
@@ -58,7 +58,7 @@ std::string with_stars(const std::string& name) {
 }
 
 // Returns whether `name` matches `pattern`, in which a star matches one or more digits.
-bool fits_stars(std::string_view name, std::string_view pattern) {
+bool matches_stars(std::string_view name, std::string_view pattern) {
   while (!pattern.empty() && pattern[0] != '*') {
     if (name.empty() || name[0] != pattern[0]) return false;
     name.remove_prefix(1);
@@ -67,19 +67,19 @@ bool fits_stars(std::string_view name, std::string_view pattern) {
   if (pattern.empty()) return name.empty();
   while (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
     name.remove_prefix(1);
-    if (fits_stars(name, pattern.substr(1))) return true;
+    if (matches_stars(name, pattern.substr(1))) return true;
   }
   return false;
 }
 
 // Returns up to three names: first those with a similar spelling, then those that contain `name`.
-std::vector<std::string> names_like(const graph::Graph& pcg, const std::string& name) {
+std::vector<std::string> find_similar_names(const graph::Graph& pcg, const std::string& name) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string> names;
   for (auto id : pcg.ids()) names.push_back(pcg.node(id).name);
   std::vector<std::string> out;
   while (out.size() < kMost) {
-    auto near = nearest(name, names);
+    auto near = find_nearest(name, names);
     if (near.empty()) break;
     names.erase(std::ranges::find(names, near));
     out.push_back(std::move(near));
@@ -99,12 +99,12 @@ graph::NodeId find_node(const graph::Graph& pcg, const std::string& name,
   for (auto id : pcg.ids()) {
     if (pcg.node(id).name == wanted) return id;
   }
-  const auto pattern = with_stars(wanted);
+  const auto pattern = replace_variables_by_stars(wanted);
   const bool is_pattern = pattern.find('*') != std::string::npos;
   for (auto id : pcg.ids()) {
-    if (is_pattern && fits_stars(pcg.node(id).name, pattern)) return id;
+    if (is_pattern && matches_stars(pcg.node(id).name, pattern)) return id;
   }
-  const auto like = names_like(pcg, wanted);
+  const auto like = find_similar_names(pcg, wanted);
   throw UserError(
       "plan", source, fmt::format("has no node %{}", wanted),
       (like.empty() ? std::string() : fmt::format("did you mean %{}? ", join(like, ", %"))) +

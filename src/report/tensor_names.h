@@ -10,7 +10,7 @@
 namespace tandem::report {
 
 // Returns the model's node whose value `id` has: follows the operands of parallelization operators.
-graph::NodeId origin_of(const graph::Graph& pcg, graph::NodeId id);
+graph::NodeId find_origin(const graph::Graph& pcg, graph::NodeId id);
 
 // Returns a name such as "relu3", "the gradient of w1", "w1, gathered", "the mask of drop" or "the
 // optimizer state of w1".
@@ -18,7 +18,7 @@ std::string buffer_name(const lower::Program& program, lower::BufferId id);
 
 // Returns the buffer that a move, send or receive transfers. If there are several, as in a bucket,
 // returns number `which`.
-lower::BufferId moved_buffer(const lower::Task& task, std::size_t which = 0);
+lower::BufferId get_moved_buffer(const lower::Task& task, std::size_t which = 0);
 
 // Returns "all_reduce of the gradient of w1". For a bucket, appends " and 11 more".
 std::string transfer_name(const lower::Program& program, const lower::Task& task);

@@ -21,8 +21,8 @@ struct Trace {
 // Largest number of spans in a trace, unless the busiest class alone has more.
 inline constexpr std::size_t kMostTracedSpans = 200'000;
 
-Trace chrome_trace(const lower::Program& program, const machine::Machine& machine,
-                   const predict::Simulation& simulation, const std::string& title,
-                   std::size_t most_spans = kMostTracedSpans);
+Trace make_chrome_trace(const lower::Program& program, const machine::Machine& machine,
+                        const predict::Simulation& simulation, const std::string& title,
+                        std::size_t most_spans = kMostTracedSpans);
 
 }  // namespace tandem::report

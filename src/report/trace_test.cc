@@ -29,8 +29,8 @@ struct Traced {
 Traced traced(const std::string& text, const machine::Machine& machine, const std::string& strategy,
               std::int64_t batch, std::size_t most_spans = kMostTracedSpans) {
   const auto model = models::parse_model(text).build(batch, DType::kFp32);
-  const auto s = strategies::named_strategies(strategy, model, machine::Digits(machine),
-                                              plan::Semantics::kDelayed1)[0];
+  const auto s = strategies::make_named_strategies(strategy, model, machine::Digits(machine),
+                                                   plan::Semantics::kDelayed1)[0];
   const machine::Digits digits(machine, s.schedule.micro_batches);
   Traced out{lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
                           plan::Optimizer::kAdam),
@@ -38,7 +38,7 @@ Traced traced(const std::string& text, const machine::Machine& machine, const st
              {},
              {}};
   out.simulation = predict::simulate(out.program, machine);
-  out.trace = chrome_trace(out.program, machine, out.simulation, "a \"title\"", most_spans);
+  out.trace = make_chrome_trace(out.program, machine, out.simulation, "a \"title\"", most_spans);
   out.json = Json::parse(out.trace.json);
   return out;
 }

@@ -14,8 +14,8 @@ namespace {
 using nlohmann::ordered_json;
 using validate::Answer;
 using validate::GroupReport;
-using validate::Report;
 using validate::Row;
+using validate::ValidationReport;
 
 std::string_view name(Answer answer) {
   switch (answer) {
@@ -86,7 +86,7 @@ std::string decimal(const std::optional<double>& value) {
 // Cells of a table by row. The first row has the titles.
 using Cells = std::vector<std::vector<std::string>>;
 
-Cells group_cells(const Report& report) {
+Cells group_cells(const ValidationReport& report) {
   Cells out = {{"group", "n", "skipped", "error %", "95 %", "bias %", "50 % of peak",
                 "best constant", "rank", "in sweeps", "regret %", "worst", "memory %"}};
   for (const auto& [group, judged] : report.groups) {
@@ -103,12 +103,12 @@ Cells group_cells(const Report& report) {
   return out;
 }
 
-std::string aligned(const Cells& cells) {
+std::string to_aligned_text(const Cells& cells) {
   std::vector<TableColumn> columns;
   for (const auto& title : cells.front()) {
     columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
   }
-  Table table(std::move(columns), 0);
+  TextTable table(std::move(columns), 0);
   for (std::size_t r = 1; r < cells.size(); ++r) table.add(cells[r]);
   return table.to_text();
 }
@@ -134,7 +134,7 @@ std::string oom_text(const validate::OomReport& oom) {
       percent(oom.recall_of_all));
 }
 
-std::string coverage_text(const Report& report) {
+std::string coverage_text(const ValidationReport& report) {
   if (!report.coverage) return {};
   return fmt::format(
       "Coverage: {} % of the training steps that state what was run are predicted, {} % of all.\n",
@@ -142,7 +142,7 @@ std::string coverage_text(const Report& report) {
 }
 
 // Returns the number of skipped values by group and reason.
-Cells skipped_cells(const Report& report) {
+Cells skipped_cells(const ValidationReport& report) {
   std::map<std::pair<std::string, std::string>, std::size_t> counts;
   for (const auto& row : report.rows) {
     if (!row.skipped.empty()) ++counts[{row.group, row.skipped}];
@@ -155,7 +155,7 @@ Cells skipped_cells(const Report& report) {
 }
 
 // Returns the most frequent fields that no code reads: descriptions and misspelt names.
-std::string unread_text(const Report& report) {
+std::string unread_text(const ValidationReport& report) {
   constexpr std::size_t kMost = 12;
   if (report.unread.empty()) return {};
   std::vector<std::pair<std::string, std::size_t>> fields(report.unread.begin(),
@@ -171,7 +171,7 @@ std::string unread_text(const Report& report) {
 
 // Returns the records with the largest errors. Leaves out the measured values, because some sources
 // do not allow copies.
-Cells worst_cells(const Report& report, std::size_t most) {
+Cells worst_cells(const ValidationReport& report, std::size_t most) {
   std::vector<const Row*> rows;
   for (const auto& row : report.rows) {
     if (row.error) rows.push_back(&row);
@@ -188,7 +188,7 @@ Cells worst_cells(const Report& report, std::size_t most) {
 
 }  // namespace
 
-ordered_json validation_json(const Report& report) {
+ordered_json validation_json(const ValidationReport& report) {
   ordered_json out;
   out["records"] = ordered_json::array();
   for (const auto& row : report.rows) out["records"].push_back(row_json(row));
@@ -211,14 +211,14 @@ ordered_json validation_json(const Report& report) {
   return out;
 }
 
-std::string validation_text(const Report& report) {
-  auto out = aligned(group_cells(report));
+std::string validation_text(const ValidationReport& report) {
+  auto out = to_aligned_text(group_cells(report));
   out += "\nerror: mean of |predicted / measured - 1|; *: fewer than 15 records\n\n";
   out += oom_text(report.oom) + coverage_text(report) + unread_text(report);
   const auto skipped = skipped_cells(report);
   if (skipped.size() > 1) {
     out += "\nNot predicted:\n";
-    Table table({{"", Align::kRight}, {""}});
+    TextTable table({{"", Align::kRight}, {""}});
     for (std::size_t i = 1; i < skipped.size(); ++i) {
       table.add({skipped[i][1], skipped[i][0] + ": " + skipped[i][2]});
     }
@@ -227,7 +227,7 @@ std::string validation_text(const Report& report) {
   return out;
 }
 
-std::string validation_markdown(const Report& report) {
+std::string validation_markdown(const ValidationReport& report) {
   constexpr std::size_t kWorst = 40;
   auto out = fmt::format("{}\n{}\n{}", as_markdown(group_cells(report)), coverage_text(report),
                          oom_text(report.oom));

@@ -9,11 +9,11 @@
 
 namespace tandem::report {
 
-nlohmann::ordered_json validation_json(const validate::Report& report);
+nlohmann::ordered_json validation_json(const validate::ValidationReport& report);
 // Returns a table of the groups, then out-of-memory answers, coverage, and why records were
 // skipped.
-std::string validation_text(const validate::Report& report);
+std::string validation_text(const validate::ValidationReport& report);
 // Returns the same as Markdown tables, and the records with the largest errors.
-std::string validation_markdown(const validate::Report& report);
+std::string validation_markdown(const validate::ValidationReport& report);
 
 }  // namespace tandem::report

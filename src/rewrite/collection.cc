@@ -28,7 +28,7 @@ std::vector<ProvedRule> load(const std::string& folder, std::span<const Embedded
   std::map<std::string, std::string> places;
   for (const auto& file : rules) {
     const auto origin = fmt::format("{}{}.rules", folder, file.name);
-    for (auto& rule : with_proofs(parse_rules(file.text, origin), origin, proofs)) {
+    for (auto& rule : attach_proofs(parse_rules(file.text, origin), origin, proofs)) {
       const auto [known, fresh] = places.emplace(rule.rule.name, origin);
       if (!fresh) {
         throw UserError(
@@ -43,12 +43,12 @@ std::vector<ProvedRule> load(const std::string& folder, std::span<const Embedded
 
 void add_proved(const std::vector<ProvedRule>& rules, std::vector<Rule>& out) {
   for (const auto& rule : rules) {
-    if (rule.is_proved()) out.push_back(rule.guarded());
+    if (rule.is_proved()) out.push_back(rule.to_guarded_rule());
   }
 }
 
 ProofLine parse_proof(std::string_view line, const std::string& where) {
-  const auto parts = words(line);
+  const auto parts = split_words(line);
   constexpr std::size_t kParts = 4;
   if (parts.size() < kParts) {
     throw UserError("rule", where, "expected 'NAME HASH STATUS PROVER [CONDITION]'");
@@ -81,7 +81,7 @@ ProofLine parse_proof(std::string_view line, const std::string& where) {
 
 std::string_view name(Status status) { return kNames[static_cast<std::size_t>(status)]; }
 
-Rule ProvedRule::guarded() const {
+Rule ProvedRule::to_guarded_rule() const {
   if (proof.status != Status::kProvedIf) return rule;
   const auto* link = rule.conditions.empty() ? " if " : " and ";
   return parse_rule(fmt::format("{}{}({})", to_text(rule), link, proof.condition))[0];
@@ -92,7 +92,7 @@ const std::vector<ProvedRule>& shipped_rules() {
   return rules;
 }
 
-std::vector<Rule> usable_rules() {
+std::vector<Rule> list_usable_rules() {
   std::vector<Rule> out;
   add_proved(shipped_rules(), out);
   return out;
@@ -104,8 +104,8 @@ const std::vector<ProvedRule>& generated_rules() {
   return rules;
 }
 
-std::vector<Rule> all_rules() {
-  auto out = usable_rules();
+std::vector<Rule> list_all_rules() {
+  auto out = list_usable_rules();
   add_proved(generated_rules(), out);
   return out;
 }
@@ -118,7 +118,7 @@ const ProvedRule& find_shipped_rule(std::string_view wanted) {
     if (found != rules->end()) return *found;
     for (const auto& rule : *rules) names.push_back(rule.rule.name);
   }
-  const auto near = nearest(wanted, names);
+  const auto near = find_nearest(wanted, names);
   throw UserError("rule", std::string(wanted), "unknown rule",
                   near.empty() ? "`tandem rules` lists the rules" : "did you mean '" + near + "'?");
 }
@@ -142,8 +142,8 @@ std::string to_text(const ProofLine& line) {
   return out;
 }
 
-std::vector<ProvedRule> with_proofs(std::vector<Rule> rules, const std::string& origin,
-                                    std::span<const ProofLine> proofs) {
+std::vector<ProvedRule> attach_proofs(std::vector<Rule> rules, const std::string& origin,
+                                      std::span<const ProofLine> proofs) {
   std::map<std::string_view, const ProofLine*> by_name;
   for (const auto& line : proofs) by_name.emplace(line.name, &line);
   std::vector<ProvedRule> out;
@@ -151,7 +151,7 @@ std::vector<ProvedRule> with_proofs(std::vector<Rule> rules, const std::string& 
   for (auto& rule : rules) {
     Proof proof;
     const auto known = by_name.find(rule.name);
-    if (known != by_name.end() && known->second->hash == hash_of(rule)) {
+    if (known != by_name.end() && known->second->hash == compute_hash(rule)) {
       proof = known->second->proof;
     }
     out.push_back({std::move(rule), std::move(proof), origin});

@@ -26,19 +26,19 @@ struct ProvedRule {
 
   [[nodiscard]] bool is_proved() const { return rewrite::is_proved(proof.status); }
   // Returns the rule with the condition of its proof added to its own conditions.
-  [[nodiscard]] Rule guarded() const;
+  [[nodiscard]] Rule to_guarded_rule() const;
 };
 
 // Returns the handwritten rules, proved or not, in the order of their files. Reads them once.
 const std::vector<ProvedRule>& shipped_rules();
 // Returns the proved handwritten rules, guarded. They are used unless others are requested.
-std::vector<Rule> usable_rules();
+std::vector<Rule> list_usable_rules();
 
 // Returns the generated rules, all of which are proved. Reads them once, at the first call: they
 // are ten times as many as the handwritten ones, and most of them make graphs larger.
 const std::vector<ProvedRule>& generated_rules();
-// Returns usable_rules() and the generated rules.
-std::vector<Rule> all_rules();
+// Returns list_usable_rules() and the generated rules.
+std::vector<Rule> list_all_rules();
 
 // Returns the handwritten or generated rule called `name`. Throws UserError("rule") that suggests
 // the nearest name if there is none.
@@ -50,13 +50,13 @@ struct ProofLine {
   Hash hash = 0;
   Proof proof;
 };
-// Returns the lines of `text`, a file of proofs. `source` names the file in messages. Throws
+// Returns the lines of `get_text`, a file of proofs. `source` names the file in messages. Throws
 // UserError("rule").
 std::vector<ProofLine> parse_proofs(std::string_view text, const std::string& source);
 std::string to_text(const ProofLine& line);
 
 // Joins the rules of file `origin` with the proofs that have the same name and hash.
-std::vector<ProvedRule> with_proofs(std::vector<Rule> rules, const std::string& origin,
-                                    std::span<const ProofLine> proofs);
+std::vector<ProvedRule> attach_proofs(std::vector<Rule> rules, const std::string& origin,
+                                      std::span<const ProofLine> proofs);
 
 }  // namespace tandem::rewrite

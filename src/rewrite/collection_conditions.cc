@@ -5,7 +5,7 @@
 
 namespace tandem::rewrite {
 
-std::vector<std::uint16_t> shape_classes(const Rule& rule) {
+std::vector<std::uint16_t> compute_shape_classes(const Rule& rule) {
   std::vector<std::uint16_t> out(rule.tensors.size());
   std::iota(out.begin(), out.end(), std::uint16_t{0});
   for (const auto& condition : rule.conditions) {
@@ -18,7 +18,7 @@ std::vector<std::uint16_t> shape_classes(const Rule& rule) {
 }
 
 void merge_same_shapes(Rule& rule) {
-  const auto classes = shape_classes(rule);
+  const auto classes = compute_shape_classes(rule);
   std::erase_if(rule.conditions, [](const Expression& condition) {
     return condition.operation == Operation::kSameShape;
   });
@@ -31,22 +31,22 @@ void merge_same_shapes(Rule& rule) {
 
 void add_rank_conditions(Rule& rule, const Ranks& ranks) {
   Ranks structural(rule.tensors.size());
-  const PatternSizes::Known nothing{.of_one_rank = false};
+  const PatternSizes::KnownPatternSizes nothing{.of_one_rank = false};
   const PatternSizes sizes(rule.source, structural, nothing);
-  const auto classes = shape_classes(rule);
+  const auto classes = compute_shape_classes(rule);
   for (std::size_t v = 0; v < ranks.size(); ++v) {
     if (!ranks[v] || structural[v] || classes[v] != v) continue;
     Expression condition{
         .operation = Operation::kEqual,
         .operands = {{.operation = Operation::kRank, .variables = {static_cast<std::uint16_t>(v)}},
-                     literal(static_cast<std::int64_t>(*ranks[v]))}};
+                     make_literal(static_cast<std::int64_t>(*ranks[v]))}};
     if (std::ranges::find(rule.conditions, condition) == rule.conditions.end()) {
       rule.conditions.push_back(std::move(condition));
     }
   }
 }
 
-void add_choices(Rule& rule) {
+void add_degree_choice(Rule& rule) {
   std::vector<bool> bound(rule.symbols.size());
   for (const auto& node : rule.source.nodes) {
     for (const auto& attribute : node.attributes) {

@@ -12,7 +12,7 @@ namespace tandem::rewrite {
 
 // Returns for every tensor variable the first variable that the rule's same_shape conditions make
 // equal to it. same_shape is an equivalence relation.
-std::vector<std::uint16_t> shape_classes(const Rule& rule);
+std::vector<std::uint16_t> compute_shape_classes(const Rule& rule);
 // Replaces the same_shape conditions of `rule` by one for each variable and the first of its class.
 void merge_same_shapes(Rule& rule);
 
@@ -21,6 +21,6 @@ void merge_same_shapes(Rule& rule);
 void add_rank_conditions(Rule& rule, const Ranks& ranks);
 
 // Makes the degree symbol ?d a choice of `rule` if the source does not bind it.
-void add_choices(Rule& rule);
+void add_degree_choice(Rule& rule);
 
 }  // namespace tandem::rewrite

@@ -25,9 +25,11 @@ bool keeps_sizes(const std::string& type) {
   return std::ranges::find(kKeeping, type) != kKeeping.end();
 }
 bool is_elementwise(const std::string& type) { return type.starts_with("OP_EW_"); }
-bool is_outside(const std::string& type) { return type == "OP_INPUT" || type == "OP_WEIGHT"; }
+bool is_external_input(const std::string& type) {
+  return type == "OP_INPUT" || type == "OP_WEIGHT";
+}
 
-std::uint16_t number_of(std::vector<std::string>& names, const std::string& name) {
+std::uint16_t find_or_add_name(std::vector<std::string>& names, const std::string& name) {
   const auto at = std::ranges::find(names, name) - names.begin();
   if (static_cast<std::size_t>(at) == names.size()) names.push_back(name);
   return static_cast<std::uint16_t>(at);
@@ -55,8 +57,8 @@ class SideImport {
   SideImport(Context& context, const std::vector<CollectionOperator>& operators, Side& side)
       : context_(context), operators_(operators), side_(side) {}
 
-  PatternId value(const CollectionTensor& t, const ConstantSize& size = {}) {
-    if (t.op < 0) return variable(t.op, t.output);
+  PatternId import_tensor(const CollectionTensor& t, const ConstantSize& size = {}) {
+    if (t.op < 0) return add_variable(t.op, t.output);
     const auto known = values_.find(t);
     if (known != values_.end()) return known->second;
     const auto& op = operators_[static_cast<std::size_t>(t.op)];
@@ -65,43 +67,45 @@ class SideImport {
     return id;
   }
 
-  [[nodiscard]] const PatternSizes::Known& known() const { return known_; }
+  [[nodiscard]] const PatternSizes::KnownPatternSizes& known() const { return known_; }
 
  private:
-  [[noreturn]] static void lacking(const CollectionOperator& op, const std::string& why) {
+  [[noreturn]] static void throw_lacking(const CollectionOperator& op, const std::string& why) {
     throw Lacking(fmt::format("{}: {}", op.type, why));
   }
 
-  PatternId variable(std::int64_t op, std::int64_t output) {
+  PatternId add_variable(std::int64_t op, std::int64_t output) {
     constexpr std::int64_t kFirstWeight = -4;
     constexpr std::int64_t kLastWeight = -6;
     const bool weight = op <= kFirstWeight && op >= kLastWeight;
     auto name = fmt::format("{}{}", weight ? "w" : "x", -op);
     if (output > 0) name += fmt::format("_{}", output);
-    return named(name);
+    return add_named_variable(name);
   }
-  PatternId named(const std::string& name) {
-    const auto v = number_of(context_.rule.tensors, name);
+  PatternId add_named_variable(const std::string& name) {
+    const auto v = find_or_add_name(context_.rule.tensors, name);
     if (context_.ranks.size() <= v) context_.ranks.resize(v + std::size_t{1});
     return side_.add({.variable = v});
   }
 
   // Returns the ranks and sizes of the nodes added so far.
-  [[nodiscard]] PatternSizes sizes() const { return {side_, context_.ranks, known_}; }
+  [[nodiscard]] PatternSizes compute_sizes() const { return {side_, context_.ranks, known_}; }
 
-  [[nodiscard]] std::int64_t parameter(const CollectionOperator& op, const std::string& key) const {
+  [[nodiscard]] std::int64_t get_parameter(const CollectionOperator& op,
+                                           const std::string& key) const {
     const auto at = op.parameters.find(key);
-    if (at == op.parameters.end()) lacking(op, fmt::format("{} is missing", key));
+    if (at == op.parameters.end()) throw_lacking(op, fmt::format("{} is missing", key));
     return at->second;
   }
 
   // Converts dimension `raw` to ours, which does not count the replica dimension.
-  [[nodiscard]] std::int64_t dimension(const CollectionOperator& op, std::int64_t raw) const {
+  [[nodiscard]] std::int64_t from_raw_dimension(const CollectionOperator& op,
+                                                std::int64_t raw) const {
     const auto out = raw - (context_.dimensions == Dimensions::kReplicasFirst ? 1 : 0);
     if (raw < 0 || raw > static_cast<std::int64_t>(Shape::kMaxRank)) {
-      lacking(op, fmt::format("there is no dimension {}", raw));
+      throw_lacking(op, fmt::format("there is no dimension {}", raw));
     }
-    if (out < 0) lacking(op, "dimension 0 is the replica dimension, not one of the tensor");
+    if (out < 0) throw_lacking(op, "dimension 0 is the replica dimension, not one of the tensor");
     return out;
   }
 
@@ -110,23 +114,23 @@ class SideImport {
     if (at == op.parameters.end()) return;
     const auto rank = at->second - (context_.dimensions == Dimensions::kReplicasFirst ? 1 : 0);
     if (rank < 0 || rank > static_cast<std::int64_t>(Shape::kMaxRank)) {
-      lacking(op, fmt::format("PM_NUMDIM is {}", at->second));
+      throw_lacking(op, fmt::format("PM_NUMDIM is {}", at->second));
     }
     known_.ranks.emplace(id, static_cast<std::size_t>(rank));
   }
 
   PatternId convert(const CollectionOperator& op, const CollectionTensor& t,
                     const ConstantSize& size) {
-    if (is_outside(op.type)) {
+    if (is_external_input(op.type)) {
       std::size_t before = 0;
       for (std::int64_t i = 0; i < t.op; ++i) {
-        if (is_outside(operators_[static_cast<std::size_t>(i)].type)) ++before;
+        if (is_external_input(operators_[static_cast<std::size_t>(i)].type)) ++before;
       }
-      return named(fmt::format("input{}", before));
+      return add_named_variable(fmt::format("input{}", before));
     }
-    if (op.type == "OP_CONCAT") return concat(op);
-    if (op.type == "OP_SPLIT") return split(op, t.output);
-    const auto& line = line_for(op);
+    if (op.type == "OP_CONCAT") return import_concat(op);
+    if (op.type == "OP_SPLIT") return import_split(op, t.output);
+    const auto& line = find_line(op);
     const auto inputs = convert_inputs(op, size);
     // The line concatenates a tensor with itself or adds its two halves, so the degree must be 2.
     if (line.when.contains("PM_PARALLEL_DEGREE")) context_.fixed_degree = true;
@@ -136,18 +140,18 @@ class SideImport {
     remember_sizes(op, inputs, id);
     const auto acti = op.parameters.find("PM_ACTI");
     const bool mentioned = std::ranges::find(line.line.symbols, "acti") != line.line.symbols.end();
-    if (acti != op.parameters.end() && !mentioned) id = activated(op, id, acti->second);
+    if (acti != op.parameters.end() && !mentioned) id = add_activation(op, id, acti->second);
     return id;
   }
 
-  std::string activation(const CollectionOperator& op, std::int64_t number) const {
+  std::string get_activation_name(const CollectionOperator& op, std::int64_t number) const {
     if (number < 0 || number >= std::ssize(kActivations)) {
-      lacking(op, fmt::format("PM_ACTI is {}, but must be in 0..3", number));
+      throw_lacking(op, fmt::format("PM_ACTI is {}, but must be in 0..3", number));
     }
     return kActivations[number];
   }
-  PatternId activated(const CollectionOperator& op, PatternId id, std::int64_t number) {
-    const auto name = activation(op, number);
+  PatternId add_activation(const CollectionOperator& op, PatternId id, std::int64_t number) {
+    const auto name = get_activation_name(op, number);
     return name == "none" ? id : side_.add({.spec = &ops::find_op(name), .inputs = {id}});
   }
 
@@ -169,24 +173,24 @@ class SideImport {
     std::vector<PatternId> out(op.inputs.size());
     const auto constant = [&](std::size_t i) { return is_constant_sized(op.inputs[i]); };
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (!constant(i)) out[i] = value(op.inputs[i]);
+      if (!constant(i)) out[i] = import_tensor(op.inputs[i]);
     }
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!constant(i)) continue;
       const std::size_t other = i == 0 ? 1 : 0;
       const bool tells = other < out.size() && !constant(other) && !keeps_sizes(op.type);
       const bool passes = keeps_sizes(op.type) || is_elementwise(op.type);
-      out[i] = value(op.inputs[i], tells    ? constant_size(op, i, out[other])
-                                   : passes ? size
-                                            : ConstantSize{});
+      out[i] = import_tensor(op.inputs[i], tells    ? compute_constant_size(op, i, out[other])
+                                           : passes ? size
+                                                    : ConstantSize{});
     }
     return out;
   }
 
   // Returns the size that operand `i` needs to fit operand `other`.
-  [[nodiscard]] ConstantSize constant_size(const CollectionOperator& op, std::size_t i,
-                                           PatternId other) const {
-    const auto s = sizes();
+  [[nodiscard]] ConstantSize compute_constant_size(const CollectionOperator& op, std::size_t i,
+                                                   PatternId other) const {
+    const auto s = compute_sizes();
     const auto rank = s.rank(other);
     if (op.type == "OP_CONV2D") return {.size = s.size(other, 1)};
     if (op.type == "OP_MATMUL" || op.type == "OP_LINEAR") {
@@ -198,7 +202,7 @@ class SideImport {
     if (!rank) return {.shape = is_elementwise(op.type) ? std::optional(scalar) : std::nullopt};
     // A concat places squares next to each other along one of their two dimensions; the other must
     // fit.
-    const auto along = op.type == "OP_CONCAT" ? parameter(op, "PM_AXIS") : 1;
+    const auto along = op.type == "OP_CONCAT" ? get_parameter(op, "PM_AXIS") : 1;
     ConstantSize out{.size = s.size(other, along == 0 ? 1 : 0)};
     Expression shape{.operation = Operation::kList};
     for (std::size_t axis = 0; axis < *rank; ++axis) {
@@ -210,25 +214,26 @@ class SideImport {
     return out;
   }
 
-  PatternId concat(const CollectionOperator& op) {
+  PatternId import_concat(const CollectionOperator& op) {
     if (op.inputs.size() < 2)
-      lacking(op, fmt::format("takes at least 2 inputs, but has {}", op.inputs.size()));
+      throw_lacking(op, fmt::format("takes at least 2 inputs, but has {}", op.inputs.size()));
     if (const auto n = op.parameters.find("PM_NUM_INPUTS");
         n != op.parameters.end() && n->second != std::ssize(op.inputs)) {
-      lacking(op, fmt::format("PM_NUM_INPUTS is {}, but there are {} inputs", n->second,
-                              op.inputs.size()));
+      throw_lacking(op, fmt::format("PM_NUM_INPUTS is {}, but there are {} inputs", n->second,
+                                    op.inputs.size()));
     }
     check_parameters(op, {"PM_AXIS"});
     const auto inputs = convert_inputs(op);
-    const auto raw = parameter(op, "PM_AXIS");
+    const auto raw = get_parameter(op, "PM_AXIS");
     if (context_.dimensions == Dimensions::kReplicasFirst && raw == 0) {
       context_.fixed_degree = true;
       const auto id = side_.add({.spec = &ops::kJoin, .inputs = inputs});
       state_rank(op, id);
       return id;
     }
-    const auto id = side_.add(
-        {.spec = &ops::kConcat, .attributes = {literal(dimension(op, raw))}, .inputs = inputs});
+    const auto id = side_.add({.spec = &ops::kConcat,
+                               .attributes = {make_literal(from_raw_dimension(op, raw))},
+                               .inputs = inputs});
     state_rank(op, id);
     require_fit(op, id);
     return id;
@@ -237,7 +242,7 @@ class SideImport {
   // Requires that the operands of a concat have equal sizes along the other dimensions. A concat of
   // the source implies it. For a concat of the target alone it becomes a condition.
   void require_fit(const CollectionOperator& op, PatternId id) {
-    const auto s = sizes();
+    const auto s = compute_sizes();
     const auto rank = s.rank(id);
     const auto& node = side_.nodes[id];
     const auto along = std::get<std::int64_t>(node.attributes[0].literal);
@@ -247,7 +252,7 @@ class SideImport {
       for (std::size_t i = 1; first && i < node.inputs.size(); ++i) {
         auto other = s.size(node.inputs[i], axis);
         if (!other) continue;
-        auto fits = expression_of(Operation::kEqual, *first, std::move(*other));
+        auto fits = make_expression(Operation::kEqual, *first, std::move(*other));
         auto& implied = context_.implied;
         if (&side_ == &context_.rule.source) {
           implied.push_back(std::move(fits));
@@ -258,49 +263,50 @@ class SideImport {
     }
   }
 
-  PatternId split(const CollectionOperator& op, std::int64_t output) {
+  PatternId import_split(const CollectionOperator& op, std::int64_t output) {
     if (op.inputs.size() != 1)
-      lacking(op, fmt::format("takes 1 input, but has {}", op.inputs.size()));
+      throw_lacking(op, fmt::format("takes 1 input, but has {}", op.inputs.size()));
     check_parameters(op, {"PM_AXIS"});
-    const auto count = parameter(op, "PM_NUM_OUTPUTS");
-    const auto axis = dimension(op, parameter(op, "PM_AXIS"));
+    const auto count = get_parameter(op, "PM_NUM_OUTPUTS");
+    const auto axis = from_raw_dimension(op, get_parameter(op, "PM_AXIS"));
     const auto input = convert_inputs(op)[0];
     state_rank(op, input);
-    const auto s = sizes();
+    const auto s = compute_sizes();
     const auto parts = s.parts(input, static_cast<std::size_t>(axis));
     if (std::ssize(parts) != count) {
-      return side_.add({.spec = &ops::kSplit,
-                        .attributes = {literal(axis), literal(count), literal(output)},
-                        .inputs = {input}});
+      return side_.add(
+          {.spec = &ops::kSplit,
+           .attributes = {make_literal(axis), make_literal(count), make_literal(output)},
+           .inputs = {input}});
     }
-    auto begin = literal(0);
+    auto begin = make_literal(0);
     for (std::int64_t i = 0; i < output; ++i) {
       const auto& part = parts[static_cast<std::size_t>(i)];
-      begin = i == 0 ? part : combined(Operation::kAdd, std::move(begin), part);
+      begin = i == 0 ? part : make_folded_operation(Operation::kAdd, std::move(begin), part);
     }
-    return side_.add(
-        {.spec = &ops::kSlice,
-         .attributes = {literal(axis), std::move(begin), parts[static_cast<std::size_t>(output)]},
-         .inputs = {input}});
+    return side_.add({.spec = &ops::kSlice,
+                      .attributes = {make_literal(axis), std::move(begin),
+                                     parts[static_cast<std::size_t>(output)]},
+                      .inputs = {input}});
   }
 
   void check_parameters(const CollectionOperator& op,
                         std::initializer_list<const char*> known) const {
     for (const auto& parameter : op.parameters) {
       const auto& key = parameter.first;
-      if (says_nothing(key) || std::ranges::find(known, key) != known.end()) continue;
-      lacking(op, fmt::format("unknown parameter {}", key));
+      if (is_ignored_parameter(key) || std::ranges::find(known, key) != known.end()) continue;
+      throw_lacking(op, fmt::format("unknown parameter {}", key));
     }
   }
 
   // --- Lines ------------------------------------------------------------------------------------
 
-  static bool from_elsewhere(const std::string& symbol) {
+  static bool has_no_parameter(const std::string& symbol) {
     return symbol == "size" || symbol == "shape" || symbol.starts_with("dropout_");
   }
 
-  // Returns why `line` does not fit `op`, or "" if it fits.
-  static std::string misfit(const CollectionOperator& op, const OperatorLine& line) {
+  // Returns why `line` does not fit `make_op`, or "" if it fits.
+  static std::string find_mismatch(const CollectionOperator& op, const OperatorLine& line) {
     const auto& symbols = line.line.symbols;
     if (line.line.tensors.size() != op.inputs.size()) {
       return fmt::format("takes {} inputs, but has {}", line.line.tensors.size(), op.inputs.size());
@@ -311,70 +317,72 @@ class SideImport {
       if (value && at->second != *value) return fmt::format("{} cannot be {}", key, at->second);
     }
     for (const auto& symbol : symbols) {
-      if (from_elsewhere(symbol) || op.parameters.contains(parameter_of(symbol))) continue;
-      return fmt::format("{} is missing", parameter_of(symbol));
+      if (has_no_parameter(symbol) || op.parameters.contains(to_parameter_name(symbol))) continue;
+      return fmt::format("{} is missing", to_parameter_name(symbol));
     }
     for (const auto& parameter : op.parameters) {
       const auto& key = parameter.first;
-      if (says_nothing(key) || key == "PM_ACTI" || line.when.contains(key)) continue;
+      if (is_ignored_parameter(key) || key == "PM_ACTI" || line.when.contains(key)) continue;
       const bool mentioned = std::ranges::any_of(
-          symbols, [&](const std::string& symbol) { return parameter_of(symbol) == key; });
+          symbols, [&](const std::string& symbol) { return to_parameter_name(symbol) == key; });
       if (!mentioned) return fmt::format("unknown parameter {}", key);
     }
     return {};
   }
 
-  static const OperatorLine& line_for(const CollectionOperator& op) {
+  static const OperatorLine& find_line(const CollectionOperator& op) {
     std::string why;
     for (const auto& line : operator_lines()) {
       if (line.type != op.type) continue;
-      const auto amiss = misfit(op, line);
+      const auto amiss = find_mismatch(op, line);
       if (amiss.empty()) return line;
       why = amiss;
     }
-    if (!why.empty()) lacking(op, why);
-    const auto* reason = why_lacking(op.type);
-    lacking(op, reason != nullptr ? reason : "unknown operator");
+    if (!why.empty()) throw_lacking(op, why);
+    const auto* reason = find_lacking_reason(op.type);
+    throw_lacking(op, reason != nullptr ? reason : "unknown operator");
   }
 
-  Expression symbol_value(const CollectionOperator& op, const std::string& symbol,
-                          const ConstantSize& size) {
+  Expression compute_symbol_value(const CollectionOperator& op, const std::string& symbol,
+                                  const ConstantSize& size) {
     if (symbol == "size" || symbol == "shape") {
       const auto& told = symbol == "size" ? size.size : size.shape;
       if (told) return *told;
       // The symbol binds any size.
-      return {.operation = Operation::kSymbol,
-              .variables = {number_of(context_.rule.symbols, symbol == "size" ? "n" : symbol)}};
+      return {
+          .operation = Operation::kSymbol,
+          .variables = {find_or_add_name(context_.rule.symbols, symbol == "size" ? "n" : symbol)}};
     }
     if (symbol.starts_with("dropout_")) {
       const auto name = symbol.substr(std::string_view("dropout_").size());
       return {.operation = Operation::kSymbol,
-              .variables = {number_of(context_.rule.symbols, name)}};
+              .variables = {find_or_add_name(context_.rule.symbols, name)}};
     }
-    const auto raw = parameter(op, parameter_of(symbol));
-    if (symbol == "acti") return {.literal = activation(op, raw)};
-    if (symbol == "perm") return {.literal = permutation(op, raw)};
+    const auto raw = get_parameter(op, to_parameter_name(symbol));
+    if (symbol == "acti") return {.literal = get_activation_name(op, raw)};
+    if (symbol == "perm") return {.literal = decode_permutation(op, raw)};
     if (symbol == "axis" || symbol == "parallel_dim" || symbol == "softmax_dim") {
-      return literal(dimension(op, raw));
+      return make_literal(from_raw_dimension(op, raw));
     }
     if (symbol == "parallel_degree" && raw == 2 && !context_.fixed_degree) {
       return {.operation = Operation::kSymbol,
-              .variables = {number_of(context_.rule.symbols, "d")}};
+              .variables = {find_or_add_name(context_.rule.symbols, "d")}};
     }
-    return literal(raw);
+    return make_literal(raw);
   }
 
   // Returns the digits of `index` in the base of the rank: for rank 2, index 2 -> [1, 0].
-  [[nodiscard]] std::vector<std::int64_t> permutation(const CollectionOperator& op,
-                                                      std::int64_t index) const {
-    const auto rank = parameter(op, "PM_NUMDIM");
+  [[nodiscard]] std::vector<std::int64_t> decode_permutation(const CollectionOperator& op,
+                                                             std::int64_t index) const {
+    const auto rank = get_parameter(op, "PM_NUMDIM");
     if (rank < 1 || rank > static_cast<std::int64_t>(Shape::kMaxRank) || index < 0) {
-      lacking(op, fmt::format("PM_PERM {} of {} dimensions is not a permutation", index, rank));
+      throw_lacking(op,
+                    fmt::format("PM_PERM {} of {} dimensions is not a permutation", index, rank));
     }
     std::vector<std::int64_t> out(static_cast<std::size_t>(rank));
     for (auto i = out.size(); i-- > 0; index /= rank) out[i] = index % rank;
     if (context_.dimensions == Dimensions::kReplicasFirst) {
-      if (out[0] != 0) lacking(op, "moves dimension 0, the replica dimension");
+      if (out[0] != 0) throw_lacking(op, "moves dimension 0, the replica dimension");
       out.erase(out.begin());
       for (auto& d : out) --d;
     }
@@ -382,7 +390,7 @@ class SideImport {
     std::ranges::sort(sorted);
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       if (sorted[i] != static_cast<std::int64_t>(i)) {
-        lacking(op, fmt::format("[{}] is not a permutation", fmt::join(out, ", ")));
+        throw_lacking(op, fmt::format("[{}] is not a permutation", fmt::join(out, ", ")));
       }
     }
     return out;
@@ -392,8 +400,9 @@ class SideImport {
                         const std::vector<PatternId>& inputs, const ConstantSize& size) {
     std::vector<Expression> symbols;
     symbols.reserve(line.line.symbols.size());
-    for (const auto& symbol : line.line.symbols) symbols.push_back(symbol_value(op, symbol, size));
-    const auto s = sizes();
+    for (const auto& symbol : line.line.symbols)
+      symbols.push_back(compute_symbol_value(op, symbol, size));
+    const auto s = compute_sizes();
     for (const auto& condition : line.line.conditions)
       add_condition(op, condition, inputs, symbols, s);
     std::vector<PatternId> made(line.line.source.nodes.size());
@@ -406,7 +415,7 @@ class SideImport {
       PatternNode copy{.spec = node.spec};
       copy.attributes.reserve(node.attributes.size());
       for (const auto& attribute : node.attributes) {
-        copy.attributes.push_back(attribute_value(op, attribute, inputs, symbols, s));
+        copy.attributes.push_back(compute_attribute_value(op, attribute, inputs, symbols, s));
       }
       copy.inputs.reserve(node.inputs.size());
       for (auto input : node.inputs) copy.inputs.push_back(made[input]);
@@ -417,9 +426,9 @@ class SideImport {
 
   // Returns expression `e` of a line with its symbols and sizes replaced. Returns nullopt if a size
   // is unknown.
-  std::optional<Expression> substituted(const Expression& e, const std::vector<PatternId>& inputs,
-                                        const std::vector<Expression>& symbols,
-                                        const PatternSizes& s) const {
+  std::optional<Expression> substitute(const Expression& e, const std::vector<PatternId>& inputs,
+                                       const std::vector<Expression>& symbols,
+                                       const PatternSizes& s) const {
     switch (e.operation) {
       case Operation::kLiteral:
         return e;
@@ -435,7 +444,7 @@ class SideImport {
           return Expression{.operation = e.operation, .variables = {node.variable}};
         const auto rank = s.rank(id);
         if (!rank) return std::nullopt;
-        return literal(static_cast<std::int64_t>(*rank));
+        return make_literal(static_cast<std::int64_t>(*rank));
       }
       default:
         break;
@@ -444,7 +453,7 @@ class SideImport {
     out.operands.reserve(e.operands.size());
     bool known = true;
     for (const auto& operand : e.operands) {
-      auto value = substituted(operand, inputs, symbols, s);
+      auto value = substitute(operand, inputs, symbols, s);
       if (!value) return std::nullopt;
       known = known && value->operation == Operation::kLiteral;
       out.operands.push_back(std::move(*value));
@@ -453,14 +462,15 @@ class SideImport {
     return value ? Expression{.literal = *value} : out;
   }
 
-  Expression attribute_value(const CollectionOperator& op, const Expression& attribute,
-                             const std::vector<PatternId>& inputs,
-                             const std::vector<Expression>& symbols, const PatternSizes& s) const {
-    auto out = substituted(attribute, inputs, symbols, s);
+  Expression compute_attribute_value(const CollectionOperator& op, const Expression& attribute,
+                                     const std::vector<PatternId>& inputs,
+                                     const std::vector<Expression>& symbols,
+                                     const PatternSizes& s) const {
+    auto out = substitute(attribute, inputs, symbols, s);
     if (!out) {
       if (context_.strict)
-        lacking(op, "requires the size of an operand, which the rule does not give");
-      return literal(0);
+        throw_lacking(op, "requires the size of an operand, which the rule does not give");
+      return make_literal(0);
     }
     bool computable = true;
     for_each_part(*out, [&](const Expression& part) {
@@ -469,7 +479,7 @@ class SideImport {
       });
       if (known && !part.operands.empty() && part.variables.empty()) computable = false;
     });
-    if (!computable) lacking(op, "its padding differs between the two sides");
+    if (!computable) throw_lacking(op, "its padding differs between the two sides");
     return *out;
   }
 
@@ -479,14 +489,14 @@ class SideImport {
     if (condition.operation == Operation::kSameShape) {
       return add_same_shape(op, inputs[condition.variables[0]], inputs[condition.variables[1]], s);
     }
-    if (auto e = substituted(condition, inputs, symbols, s)) require(op, std::move(*e));
+    if (auto e = substitute(condition, inputs, symbols, s)) require(op, std::move(*e));
   }
 
   void add_same_shape(const CollectionOperator& op, PatternId a, PatternId b,
                       const PatternSizes& s) {
     if (a == b) return;
-    const auto& x = side_.nodes[shaped_as(a)];
-    const auto& y = side_.nodes[shaped_as(b)];
+    const auto& x = side_.nodes[find_shape_origin(a)];
+    const auto& y = side_.nodes[find_shape_origin(b)];
     if (x.is_variable() && y.is_variable()) {
       if (x.variable == y.variable) return;
       return require(op,
@@ -498,12 +508,12 @@ class SideImport {
       auto n = s.size(a, axis);
       auto m = s.size(b, axis);
       if (!n || !m) continue;
-      require(op, expression_of(Operation::kEqual, std::move(*n), std::move(*m)));
+      require(op, make_expression(Operation::kEqual, std::move(*n), std::move(*m)));
     }
   }
 
   // Returns the node that has the shape of `id`, found through operators that keep sizes.
-  [[nodiscard]] PatternId shaped_as(PatternId id) const {
+  [[nodiscard]] PatternId find_shape_origin(PatternId id) const {
     while (!side_.nodes[id].is_variable()) {
       const auto& index = side_.nodes[id].spec->index;
       const bool keeps = index == "... -> ..." || index == "..., ... -> ...";
@@ -516,7 +526,7 @@ class SideImport {
   void require(const CollectionOperator& op, Expression condition) {
     if (condition.operation == Operation::kLiteral) {
       if (condition == Expression{.literal = std::string("false")}) {
-        lacking(op, "its operands can never have such sizes");
+        throw_lacking(op, "its operands can never have such sizes");
       }
       return;
     }
@@ -541,7 +551,7 @@ class SideImport {
     constexpr std::array kSpace = {std::size_t{2}, std::size_t{3}};
     const bool same = is("PM_PAD", 0) && is("PM_STRIDE_H", 1) && is("PM_STRIDE_W", 1);
     if (!same || inputs.empty()) return;
-    const auto s = sizes();
+    const auto s = compute_sizes();
     for (auto axis : kSpace) {
       if (auto size = s.size(inputs[0], axis)) known_.sizes[{id, axis}] = std::move(*size);
     }
@@ -550,7 +560,7 @@ class SideImport {
   Context& context_;
   const std::vector<CollectionOperator>& operators_;
   Side& side_;
-  PatternSizes::Known known_;
+  PatternSizes::KnownPatternSizes known_;
   std::map<CollectionTensor, PatternId> values_;
 };
 
@@ -558,10 +568,10 @@ void import_once(const CollectionRule& in, Context& context) {
   SideImport source(context, in.source, context.rule.source);
   SideImport target(context, in.target, context.rule.target);
   for (const auto& output : in.outputs) {
-    context.rule.source.outputs.push_back(source.value(output.source));
+    context.rule.source.outputs.push_back(source.import_tensor(output.source));
   }
   for (const auto& output : in.outputs) {
-    context.rule.target.outputs.push_back(target.value(output.target));
+    context.rule.target.outputs.push_back(target.import_tensor(output.target));
   }
   // Two rounds, because ranks found on one side also hold on the other.
   for (int round = 0; round < 2; ++round) {
@@ -591,7 +601,7 @@ Rule to_rule(const CollectionRule& in, Dimensions dimensions, const std::string&
   }
   merge_same_shapes(rule);
   add_rank_conditions(rule, ranks);
-  add_choices(rule);
+  add_degree_choice(rule);
   try {
     check_bound(rule);
   } catch (const UserError& e) {

@@ -11,7 +11,7 @@
 #include "ops/registry.h"
 #include "rewrite/collection_conditions.h"
 #include "rewrite/collection_rule.h"
-#include "rewrite/renumbered.h"
+#include "rewrite/renumbering.h"
 #include "rewrite/rule_text.h"
 
 namespace tandem::rewrite {
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMaxNodesInText = 1000;  // a shared subpattern is written at each use
 
-// Returns whether `side`, written as text, is short enough to be read again.
+// Returns whether `renumber_side`, written as text, is short enough to be read again.
 bool is_short(const Side& side) {
   std::vector<std::size_t> sizes(side.nodes.size());
   std::size_t total = 0;
@@ -40,9 +40,9 @@ bool is_parallel(const ops::OpSpec& spec) {
 }
 
 // Makes names unique, of characters that a rule's name may have.
-class Names {
+class UniqueRuleNames {
  public:
-  std::string unique(const std::string& wanted, std::size_t number) {
+  std::string make_unique_name(const std::string& wanted, std::size_t number) {
     std::string name;
     for (char c : wanted) {
       const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -61,9 +61,9 @@ class Names {
   std::set<std::string> used_;
 };
 
-// Returns how dimensions are counted if `text` does not state it: replicas first if it has any
+// Returns how dimensions are counted if `get_text` does not state it: replicas first if it has any
 // parallelization operator.
-Dimensions dimensions_of(std::string_view text) {
+Dimensions detect_dimensions(std::string_view text) {
   for (const auto* word : {"\"PM_PARALLEL_D", "\"OP_PARTITION\"", "\"OP_REPLICATE\"",
                            "\"OP_COMBINE\"", "\"OP_REDUCE\""}) {
     if (text.find(word) != std::string_view::npos) return Dimensions::kReplicasFirst;
@@ -73,7 +73,7 @@ Dimensions dimensions_of(std::string_view text) {
 
 // Returns the rule with variables numbered by first use, shape conditions merged and choices
 // sorted. Returns nullopt if its text is too long or too deep.
-std::optional<Rule> canonical(const Rule& rule) {
+std::optional<Rule> canonicalize(const Rule& rule) {
   if (!is_short(rule.source) || !is_short(rule.target)) return std::nullopt;
   Rule named = rule;
   named.name = "r";
@@ -94,24 +94,24 @@ void sort_conditions(Rule& rule) {
 
 // Returns whether the rules are equal, without writing them as text. Rules may have equal texts and
 // still differ here, such as by literals 2 and 2.0.
-bool are_plainly_one(const Rule& a, const Rule& b) {
+bool are_structurally_equal(const Rule& a, const Rule& b) {
   const auto merged = [](const Rule& rule) {
-    auto out = renumbered(rule);
+    auto out = renumber_rule(rule);
     merge_same_shapes(out);
     return out;
   };
-  return are_one(merged(a), merged(b));
+  return are_equal_up_to_order(merged(a), merged(b));
 }
 
 // Converts `rule` to the collection's form. Throws Lacking unless importing the result gives the
 // same rule, conditions included.
-CollectionRule faithful(const Rule& rule, Dimensions dimensions) {
+CollectionRule convert_losslessly(const Rule& rule, Dimensions dimensions) {
   if (!is_short(rule.source) || !is_short(rule.target)) throw Lacking("is too long");
   auto out = to_collection_rule(rule, dimensions);
   const auto read = to_rule(out, dimensions, rule.name);
-  if (are_plainly_one(rule, read)) return out;
-  auto wanted = canonical(rule);
-  auto back = canonical(read);
+  if (are_structurally_equal(rule, read)) return out;
+  auto wanted = canonicalize(rule);
+  auto back = canonicalize(read);
   if (!wanted || !back) throw Lacking("is too long");
   if (back->tensors.size() == wanted->tensors.size() &&
       back->symbols.size() == wanted->symbols.size()) {
@@ -135,30 +135,31 @@ bool is_collection_json(std::string_view text, std::string_view path) {
   return path.ends_with(".json") || inner.starts_with('{') || inner.starts_with('[');
 }
 
-void for_each_imported(std::string_view text, const std::string& source,
-                       const std::function<void(Imported)>& visit) {
-  const auto shown = dimensions_of(text);
-  Names names;
+void for_each_imported_rule(std::string_view text, const std::string& source,
+                            const std::function<void(Imported)>& visit) {
+  const auto shown = detect_dimensions(text);
+  UniqueRuleNames names;
   std::size_t number = 0;
-  for_each_rule_in(text, source, [&](const CollectionRule& rule, std::optional<Dimensions> said) {
-    Imported out;
-    out.name = names.unique(rule.name, ++number);
-    try {
-      out.rule = to_rule(rule, said.value_or(shown), out.name);
-      if (!is_short(out.rule->source) || !is_short(out.rule->target)) {
-        out.rule.reset();
-        out.lacking = "is too long";
-      }
-    } catch (const Lacking& e) {
-      out.lacking = e.what();
-    }
-    visit(std::move(out));
-  });
+  for_each_collection_rule(text, source,
+                           [&](const CollectionRule& rule, std::optional<Dimensions> said) {
+                             Imported out;
+                             out.name = names.make_unique_name(rule.name, ++number);
+                             try {
+                               out.rule = to_rule(rule, said.value_or(shown), out.name);
+                               if (!is_short(out.rule->source) || !is_short(out.rule->target)) {
+                                 out.rule.reset();
+                                 out.lacking = "is too long";
+                               }
+                             } catch (const Lacking& e) {
+                               out.lacking = e.what();
+                             }
+                             visit(std::move(out));
+                           });
 }
 
 Collection import_collection(std::string_view text, const std::string& source) {
   Collection out;
-  for_each_imported(text, source, [&](Imported rule) {
+  for_each_imported_rule(text, source, [&](Imported rule) {
     if (rule.rule) {
       out.rules.push_back(std::move(*rule.rule));
     } else {
@@ -203,7 +204,7 @@ std::vector<std::optional<std::string>> CollectionWriter::add(std::span<const Ru
   std::vector<std::optional<std::string>> lacking(rules.size());
   parallel_for(rules.size(), threads, [&](std::size_t i) {
     try {
-      texts[i] = to_json(faithful(rules[i], dimensions_));
+      texts[i] = to_json(convert_losslessly(rules[i], dimensions_));
     } catch (const Lacking& e) {
       lacking[i] = e.what();
     }
@@ -229,12 +230,12 @@ Exported export_collection(std::span<const Rule> rules) {
     out.lacking.push_back({.name = rules[i].name, .rule = std::nullopt, .lacking = *lacking[i]});
   }
   writer.end();
-  out.rules = writer.rules();
+  out.rules = writer.rule_count();
   return out;
 }
 
-std::string canonical_text(const Rule& rule) {
-  auto out = canonical(rule);
+std::string to_canonical_text(const Rule& rule) {
+  auto out = canonicalize(rule);
   if (!out) return {};
   for (std::size_t i = 0; i < out->tensors.size(); ++i) out->tensors[i] = fmt::format("t{}", i);
   for (std::size_t i = 0; i < out->symbols.size(); ++i) out->symbols[i] = fmt::format("s{}", i);

@@ -19,8 +19,8 @@
 
 namespace tandem::rewrite {
 
-// Returns whether `text`, read from file `path`, is a JSON collection and not rules in text form. A
-// malformed collection counts as one.
+// Returns whether `get_text`, read from file `path`, is a JSON collection and not rules in text
+// form. A malformed collection counts as one.
 bool is_collection_json(std::string_view text, std::string_view path = "");
 
 // A rule, or the reason why it has no equivalent here.
@@ -30,11 +30,11 @@ struct Imported {
   std::string lacking;  // for example "OP_PIPELINE: micro-batches are ..."
 };
 
-// Calls `visit` for every rule of `text`. Holds one rule at a time, so that there may be any number
-// of them. Gives the rules unique names. Throws UserError("rules", "source: rule 3 ('name')", ...)
-// if the text does not have the form of a collection.
-void for_each_imported(std::string_view text, const std::string& source,
-                       const std::function<void(Imported)>& visit);
+// Calls `visit` for every rule of `get_text`. Holds one rule at a time, so that there may be any
+// number of them. Gives the rules unique names. Throws UserError("rules", "source: rule 3
+// ('name')", ...) if the text does not have the form of a collection.
+void for_each_imported_rule(std::string_view text, const std::string& source,
+                            const std::function<void(Imported)>& visit);
 
 struct Collection {
   std::vector<Rule> rules;
@@ -42,8 +42,8 @@ struct Collection {
 };
 Collection import_collection(std::string_view text, const std::string& source);
 
-// A collection as text, with the rules that it can express. The others are listed in `lacking`.
-// Importing the text gives the same rules again.
+// A collection as text, with the rules that it can express. The others are listed in
+// `throw_lacking`. Importing the text gives the same rules again.
 struct Exported {
   std::string text;
   std::size_t rules = 0;
@@ -54,7 +54,7 @@ Exported export_collection(std::span<const Rule> rules);
 // Returns whether `rule` shards, replicates or joins tensors. A collection with any such rule
 // counts dimensions from the replica dimension.
 bool has_parallel_operator(const Rule& rule);
-// Returns whether any rule of `text` has a parallel operator. Stops at the first such rule, and
+// Returns whether any rule of `get_text` has a parallel operator. Stops at the first such rule, and
 // parses nothing if the text contains none of their names. Throws UserError("rule") that names
 // `source`.
 bool has_parallel_rule(std::string_view text, const std::string& source);
@@ -70,7 +70,7 @@ class CollectionWriter {
   std::vector<std::optional<std::string>> add(std::span<const Rule> rules, unsigned threads = 1);
   void end();  // call after the last add()
 
-  [[nodiscard]] std::size_t rules() const { return rules_; }
+  [[nodiscard]] std::size_t rule_count() const { return rules_; }
 
  private:
   Dimensions dimensions_;
@@ -81,6 +81,6 @@ class CollectionWriter {
 // Returns the rule as text, with variables and symbols renamed by their first use and conditions
 // sorted. Rules that differ only in names have equal texts. Returns "" if the text would be too
 // long.
-std::string canonical_text(const Rule& rule);
+std::string to_canonical_text(const Rule& rule);
 
 }  // namespace tandem::rewrite

@@ -238,7 +238,7 @@ void expect_imports(const std::vector<Case>& cases) {
   std::vector<TestJson> rules;
   for (const auto& c : cases) rules.push_back(c.rule);
   std::size_t i = 0;
-  for_each_imported(collection(rules), "test", [&](const Imported& imported) {
+  for_each_imported_rule(collection(rules), "test", [&](const Imported& imported) {
     const auto& expected = cases[i++].text;
     EXPECT_EQ(imported.rule ? to_text(*imported.rule) : imported.lacking, expected);
   });
@@ -262,7 +262,7 @@ TEST(CollectionJson, ExportsWhatItImported) {
     ASSERT_EQ(again.rules.size(), imported.rules.size());
     for (std::size_t i = 0; i < again.rules.size(); ++i) {
       EXPECT_EQ(again.rules[i].name, imported.rules[i].name);
-      EXPECT_EQ(canonical_text(again.rules[i]), canonical_text(imported.rules[i]));
+      EXPECT_EQ(to_canonical_text(again.rules[i]), to_canonical_text(imported.rules[i]));
     }
   }
 }
@@ -285,8 +285,8 @@ TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
             "?b)\nd: a collection cannot express 'dim(?a, 0) == 7'\ne: concat: the axis is a "
             "symbol, but must be a number\nf: OP_LINEAR: PM_ACTI cannot be silu\n");
   const auto again = import_collection(exported.text, "again");
-  EXPECT_EQ(canonical_text(again.rules[0]), canonical_text(rules[0]));
-  EXPECT_EQ(canonical_text(again.rules[1]), canonical_text(rules[1]));
+  EXPECT_EQ(to_canonical_text(again.rules[0]), to_canonical_text(rules[0]));
+  EXPECT_EQ(to_canonical_text(again.rules[1]), to_canonical_text(rules[1]));
 }
 
 // The operators alone do not determine how dimensions are counted. A parallel operator may occur
@@ -302,7 +302,7 @@ TEST(CollectionJson, ExportSaysHowDimensionsAreCounted) {
     const auto again = import_collection(exported.text, "again");
     ASSERT_EQ(again.rules.size(), exported.rules) << exported.text;
     ASSERT_GE(again.rules.size(), 1U);
-    EXPECT_EQ(canonical_text(again.rules[0]), canonical_text(rules[0]));
+    EXPECT_EQ(to_canonical_text(again.rules[0]), to_canonical_text(rules[0]));
   }
 }
 
@@ -311,7 +311,7 @@ TEST(CollectionJson, RandomRulesComeBack) {
   const std::uint64_t seed = 20'240'601;
   RecordProperty("seed", std::to_string(seed));
   std::uint64_t drawn = 0;
-  const auto pick = [&](int n) { return static_cast<int>(uniform(seed, 0, 0, drawn++) * n); };
+  const auto pick = [&](int n) { return static_cast<int>(draw_uniform(seed, 0, 0, drawn++) * n); };
   const auto side = [&](bool parallel_ones) {
     std::vector<TestJson> ops;
     const int n = 1 + pick(4);

@@ -149,10 +149,10 @@ constexpr std::array kReasons = {
     Reason{"OP_SLICE", "the collection does not give the range"},
 };
 
-OperatorLine line_of(const Text& text, const std::string& pattern) {
+OperatorLine make_operator_line(const Text& text, const std::string& pattern) {
   OperatorLine out{
       text.type, {}, parse_rule("line: " + pattern + " => " + pattern + " " + text.rest)[0]};
-  for (auto part : words(text.when)) {
+  for (auto part : split_words(text.when)) {
     const auto equals = part.find('=');
     std::optional<std::int64_t> value;
     if (equals != std::string_view::npos) value = parse_int(part.substr(equals + 1));
@@ -174,27 +174,27 @@ const std::vector<OperatorLine>& operator_lines() {
       std::string pattern = text.pattern;
       if (const auto at = pattern.find(kGroups); at != std::string::npos) {
         auto given = pattern;
-        out.push_back(line_of(text, given.replace(at, kGroups.size(), "groups=?group")));
+        out.push_back(make_operator_line(text, given.replace(at, kGroups.size(), "groups=?group")));
       }
-      out.push_back(line_of(text, pattern));
+      out.push_back(make_operator_line(text, pattern));
     }
     return out;
   }();
   return lines;
 }
 
-std::string parameter_of(const std::string& symbol) {
+std::string to_parameter_name(const std::string& symbol) {
   std::string out = "PM_";
   for (char c : symbol) out += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return out;
 }
 
-const char* why_lacking(const std::string& type) {
+const char* find_lacking_reason(const std::string& type) {
   const auto* at = std::ranges::find(kReasons, type, &Reason::type);
   return at == kReasons.end() ? nullptr : at->why;
 }
 
-bool says_nothing(const std::string& parameter) {
+bool is_ignored_parameter(const std::string& parameter) {
   constexpr std::array kIgnored = {"PM_OP_TYPE", "PM_NUM_INPUTS", "PM_NUM_OUTPUTS", "PM_OUTSHUFFLE",
                                    "PM_NUMDIM"};
   return std::ranges::find(kIgnored, parameter) != kIgnored.end();

@@ -29,13 +29,13 @@ struct OperatorLine {
 const std::vector<OperatorLine>& operator_lines();
 
 // Returns the collection's name for the parameter `symbol`. Example: acti -> PM_ACTI.
-std::string parameter_of(const std::string& symbol);
+std::string to_parameter_name(const std::string& symbol);
 
 // Returns the reason why operator `type` has no line. Returns null if it is no operator of TASO or
 // FlexFlow that we know of.
-const char* why_lacking(const std::string& type);
+const char* find_lacking_reason(const std::string& type);
 
-// Returns whether `parameter` carries no information, so that no line needs to mention it.
-bool says_nothing(const std::string& parameter);
+// Returns whether `get_parameter` carries no information, so that no line needs to mention it.
+bool is_ignored_parameter(const std::string& parameter);
 
 }  // namespace tandem::rewrite

@@ -28,9 +28,9 @@ Dimensions read_dimensions(const Json& value, const std::string& source) {
   const auto* known = std::ranges::find_if(
       kDimensions, [&](std::string_view one) { return value.is_string() && value == one; });
   if (known == kDimensions.end()) {
-    throw UserError(
-        "rules", source,
-        fmt::format("'dimensions' is {}, but must be 'plain' or 'replicas first'", shown(value)));
+    throw UserError("rules", source,
+                    fmt::format("'dimensions' is {}, but must be 'plain' or 'replicas first'",
+                                describe_json(value)));
   }
   return static_cast<Dimensions>(known - kDimensions.begin());
 }
@@ -42,20 +42,21 @@ class RuleReader {
 
   CollectionRule run() {
     CollectionRule out;
-    if (!json_.is_object()) fail(fmt::format("is {}, but must be an object", shown(json_)));
+    if (!json_.is_object()) fail(fmt::format("is {}, but must be an object", describe_json(json_)));
     if (const auto name = json_.find("name"); name != json_.end()) {
-      if (!name->is_string()) fail(fmt::format("'name' is {}, but must be a string", shown(*name)));
+      if (!name->is_string())
+        fail(fmt::format("'name' is {}, but must be a string", describe_json(*name)));
       out.name = name->get<std::string>();
       constexpr std::size_t kShown = 60;
       where_ += fmt::format(" ('{}')", out.name.substr(0, kShown));
     }
     out.source = operators("srcOp");
     out.target = operators("dstOp");
-    const auto& outputs = list(json_, "mappedOutput", "");
+    const auto& outputs = get_list(json_, "mappedOutput", "");
     if (outputs.empty()) fail("'mappedOutput' is empty", "a rule must replace at least one tensor");
     for (const auto& output : outputs) {
-      out.outputs.push_back({tensor(output, "srcOpId", "srcTsId", out.source, "srcOp"),
-                             tensor(output, "dstOpId", "dstTsId", out.target, "dstOp")});
+      out.outputs.push_back({read_tensor(output, "srcOpId", "srcTsId", out.source, "srcOp"),
+                             read_tensor(output, "dstOpId", "dstTsId", out.target, "dstOp")});
     }
     return out;
   }
@@ -65,20 +66,22 @@ class RuleReader {
     throw UserError("rules", where_, message, hint);
   }
 
-  [[nodiscard]] const Json& list(const Json& json, const char* key,
-                                 const std::string& owner) const {
-    if (!json.is_object()) fail(fmt::format("{}is {}, but must be an object", owner, shown(json)));
+  [[nodiscard]] const Json& get_list(const Json& json, const char* key,
+                                     const std::string& owner) const {
+    if (!json.is_object())
+      fail(fmt::format("{}is {}, but must be an object", owner, describe_json(json)));
     const auto at = json.find(key);
     if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
     if (!at->is_array()) {
-      fail(fmt::format("{}'{}' is {}, but must be a list", owner, key, shown(*at)));
+      fail(fmt::format("{}'{}' is {}, but must be a list", owner, key, describe_json(*at)));
     }
     return *at;
   }
 
-  [[nodiscard]] std::int64_t number(const Json& json, const char* key,
-                                    const std::string& owner) const {
-    if (!json.is_object()) fail(fmt::format("{}is {}, but must be an object", owner, shown(json)));
+  [[nodiscard]] std::int64_t get_integer(const Json& json, const char* key,
+                                         const std::string& owner) const {
+    if (!json.is_object())
+      fail(fmt::format("{}is {}, but must be an object", owner, describe_json(json)));
     const auto at = json.find(key);
     if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
     const bool fits =
@@ -87,27 +90,29 @@ class RuleReader {
     const auto value = fits ? at->get<std::int64_t>() : 0;
     if (!fits || value < std::numeric_limits<std::int32_t>::min() ||
         value > std::numeric_limits<std::int32_t>::max()) {
-      fail(fmt::format("{}'{}' is {}, but must be a 32-bit integer", owner, key, shown(*at)));
+      fail(fmt::format("{}'{}' is {}, but must be a 32-bit integer", owner, key,
+                       describe_json(*at)));
     }
     return value;
   }
 
-  [[nodiscard]] std::string text(const Json& json, const char* key,
-                                 const std::string& owner) const {
-    if (!json.is_object()) fail(fmt::format("{}is {}, but must be an object", owner, shown(json)));
+  [[nodiscard]] std::string get_text(const Json& json, const char* key,
+                                     const std::string& owner) const {
+    if (!json.is_object())
+      fail(fmt::format("{}is {}, but must be an object", owner, describe_json(json)));
     const auto at = json.find(key);
     if (at == json.end()) fail(fmt::format("{}'{}' is missing", owner, key));
     if (!at->is_string()) {
-      fail(fmt::format("{}'{}' is {}, but must be a string", owner, key, shown(*at)));
+      fail(fmt::format("{}'{}' is {}, but must be a string", owner, key, describe_json(*at)));
     }
     return at->get<std::string>();
   }
 
-  [[nodiscard]] CollectionTensor tensor(const Json& json, const char* op, const char* output,
-                                        const std::vector<CollectionOperator>& side,
-                                        const char* name) const {
+  [[nodiscard]] CollectionTensor read_tensor(const Json& json, const char* op, const char* output,
+                                             const std::vector<CollectionOperator>& side,
+                                             const char* name) const {
     const auto owner = fmt::format("mappedOutput: ");
-    const CollectionTensor out{number(json, op, owner), number(json, output, owner)};
+    const CollectionTensor out{get_integer(json, op, owner), get_integer(json, output, owner)};
     check_tensor(out, side, owner, name);
     return out;
   }
@@ -130,36 +135,36 @@ class RuleReader {
   }
 
   [[nodiscard]] std::vector<CollectionOperator> operators(const char* key) const {
-    const auto& json = list(json_, key, "");
+    const auto& json = get_list(json_, key, "");
     if (json.size() > kMaxOperators) {
       fail(fmt::format("'{}' has {} operators, more than {}", key, json.size(), kMaxOperators));
     }
     std::vector<CollectionOperator> out;
     out.reserve(json.size());
-    for (const auto& op : json) out.push_back(read_operator(op, owner_of(key, out.size())));
+    for (const auto& op : json) out.push_back(read_operator(op, format_owner(key, out.size())));
     for (std::size_t i = 0; i < out.size(); ++i) {
-      for (const auto& input : out[i].inputs) check_tensor(input, out, owner_of(key, i), key);
+      for (const auto& input : out[i].inputs) check_tensor(input, out, format_owner(key, i), key);
     }
     check_order(out, key);
     return out;
   }
 
-  static std::string owner_of(const char* key, std::size_t index) {
+  static std::string format_owner(const char* key, std::size_t index) {
     return fmt::format("{} {}: ", key, index);
   }
 
   [[nodiscard]] CollectionOperator read_operator(const Json& json, const std::string& owner) const {
-    CollectionOperator out{.type = text(json, "type", owner)};
-    const auto& inputs = list(json, "input", owner);
+    CollectionOperator out{.type = get_text(json, "type", owner)};
+    const auto& inputs = get_list(json, "input", owner);
     if (inputs.size() > kMaxOperators) {
       fail(fmt::format("{}has {} inputs, more than {}", owner, inputs.size(), kMaxOperators));
     }
     for (const auto& input : inputs) {
-      out.inputs.push_back({number(input, "opId", owner), number(input, "tsId", owner)});
+      out.inputs.push_back({get_integer(input, "opId", owner), get_integer(input, "tsId", owner)});
     }
-    for (const auto& parameter : list(json, "para", owner)) {
-      const auto key = text(parameter, "key", owner);
-      if (!out.parameters.emplace(key, number(parameter, "value", owner)).second) {
+    for (const auto& parameter : get_list(json, "para", owner)) {
+      const auto key = get_text(parameter, "key", owner);
+      if (!out.parameters.emplace(key, get_integer(parameter, "value", owner)).second) {
         fail(fmt::format("{}'{}' is given twice", owner, key));
       }
     }
@@ -182,15 +187,15 @@ class RuleReader {
     const auto stuck = std::ranges::find(ready, false);
     if (stuck == ready.end()) return;
     const auto i = static_cast<std::size_t>(stuck - ready.begin());
-    fail(fmt::format("{}({}) is part of a cycle", owner_of(key, i), side[i].type));
+    fail(fmt::format("{}({}) is part of a cycle", format_owner(key, i), side[i].type));
   }
 
   const Json& json_;
   std::string where_;
 };
 
-// Returns `text` in quotation marks, with special characters escaped.
-std::string quoted(const std::string& text) {
+// Returns `get_text` in quotation marks, with special characters escaped.
+std::string quote(const std::string& text) {
   const bool is_plain = std::ranges::all_of(
       text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
   if (is_plain) return '"' + text + '"';
@@ -208,18 +213,18 @@ void write_list(std::string& out, const Items& items, Write write) {
   out += ']';
 }
 
-// Appends the operators of `side` as text. Building a tree of JSON values for each rule would take
-// longer than the rest of the export.
+// Appends the operators of `renumber_side` as text. Building a tree of JSON values for each rule
+// would take longer than the rest of the export.
 void write_side(std::string& out, const std::vector<CollectionOperator>& side) {
   const auto end = std::back_inserter(out);
   write_list(out, side, [&](const CollectionOperator& op) {
-    fmt::format_to(end, R"({{"_t":"Operator","type":{},"input":)", quoted(op.type));
+    fmt::format_to(end, R"({{"_t":"Operator","type":{},"input":)", quote(op.type));
     write_list(out, op.inputs, [&](const CollectionTensor& t) {
       fmt::format_to(end, R"({{"_t":"Tensor","opId":{},"tsId":{}}})", t.op, t.output);
     });
     out += R"(,"para":)";
     write_list(out, op.parameters, [&](const auto& parameter) {
-      fmt::format_to(end, R"({{"_t":"Parameter","key":{},"value":{}}})", quoted(parameter.first),
+      fmt::format_to(end, R"({{"_t":"Parameter","key":{},"value":{}}})", quote(parameter.first),
                      parameter.second);
     });
     out += '}';
@@ -232,8 +237,8 @@ std::string_view name(Dimensions dimensions) {
   return kDimensions[static_cast<std::size_t>(dimensions)];
 }
 
-void for_each_rule_in(std::string_view text, const std::string& source,
-                      const CollectionVisit& visit) {
+void for_each_collection_rule(std::string_view text, const std::string& source,
+                              const CollectionVisit& visit) {
   bool in_list = false;
   bool in_dimensions = false;
   bool found = false;
@@ -245,7 +250,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
   const auto step = [&](int depth, Json::parse_event_t event, Json& value) {
     deepest = std::max(deepest, depth);
     if (depth >= kMaxDocumentDepth) return false;
-    repeated.see(depth, event, value);
+    repeated.observe(depth, event, value);
     repeated.check("rules", source);
     using Event = Json::parse_event_t;
     if (event == Event::key && depth == 1) {
@@ -274,7 +279,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
     if (deepest < kMaxDocumentDepth) {
       throw UserError("rules", source,
                       count == 0 ? "is not JSON" : fmt::format("is not JSON after rule {}", count),
-                      json_error_place(text, error));
+                      locate_json_error(text, error));
     }
   }
   if (deepest >= kMaxDocumentDepth) throw UserError("rules", source, "is nested too deeply");
@@ -285,7 +290,7 @@ void for_each_rule_in(std::string_view text, const std::string& source,
 }
 
 std::string to_json(const CollectionRule& rule) {
-  std::string out = fmt::format(R"({{"_t":"Rule","name":{},"srcOp":)", quoted(rule.name));
+  std::string out = fmt::format(R"({{"_t":"Rule","name":{},"srcOp":)", quote(rule.name));
   write_side(out, rule.source);
   out += R"(,"dstOp":)";
   write_side(out, rule.target);

@@ -56,8 +56,8 @@ struct CollectionRule {
 // one rule at a time. Checks that all tensors exist and that there are no cycles. Throws
 // UserError("rules", ...) if the text does not have this form.
 using CollectionVisit = std::function<void(const CollectionRule&, std::optional<Dimensions>)>;
-void for_each_rule_in(std::string_view text, const std::string& source,
-                      const CollectionVisit& visit);
+void for_each_collection_rule(std::string_view text, const std::string& source,
+                              const CollectionVisit& visit);
 
 // Returns `rule` as an element of the list "rule", as JSON in one line.
 std::string to_json(const CollectionRule& rule);

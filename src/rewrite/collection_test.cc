@@ -17,9 +17,9 @@ TEST(Proofs, AreOfTheRuleWithTheirHash) {
   const auto fuse = rule("fuse: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)");
   const auto add = rule("add: (add ?x ?y) => (add ?y ?x)");
   const auto other = rule("other: (relu ?x) => (tanh ?x)");
-  const ProofLine lines[] = {{"fuse", hash_of(fuse), {Status::kProved, "sums", ""}},
-                             {"add", hash_of(add) + 1, {Status::kProved, "sums", ""}}};
-  const auto rules = with_proofs({fuse, add, other}, "x.rules", lines);
+  const ProofLine lines[] = {{"fuse", compute_hash(fuse), {Status::kProved, "sums", ""}},
+                             {"add", compute_hash(add) + 1, {Status::kProved, "sums", ""}}};
+  const auto rules = attach_proofs({fuse, add, other}, "x.rules", lines);
   ASSERT_EQ(rules.size(), 3U);
   EXPECT_TRUE(rules[0].is_proved());
   EXPECT_EQ(rules[0].origin, "x.rules");
@@ -30,7 +30,7 @@ TEST(Proofs, AreOfTheRuleWithTheirHash) {
 TEST(Proofs, ConditionsJoinThoseOfTheRule) {
   const Proof proof{Status::kProvedIf, "z3", "dim(?x, 0) == 2 or rank(?x) == 1"};
   const auto guarded = [&](const std::string& line) {
-    return to_text(ProvedRule{rule(line), proof, ""}.guarded());
+    return to_text(ProvedRule{rule(line), proof, ""}.to_guarded_rule());
   };
   EXPECT_EQ(guarded("a: (relu ?x) => (relu ?x)"),
             "a: (relu ?x) => (relu ?x) if (dim(?x, 0) == 2 or rank(?x) == 1)");
@@ -68,7 +68,7 @@ TEST(ShippedProofs, AreOfEveryRule) {
   for (const auto& shipped : shipped_rules()) {
     EXPECT_TRUE(shipped.is_proved()) << shipped.rule.name << " of " << shipped.origin;
   }
-  EXPECT_EQ(usable_rules().size(), shipped_rules().size());
+  EXPECT_EQ(list_usable_rules().size(), shipped_rules().size());
 }
 
 TEST(ShippedProofs, AreOfEveryGeneratedRule) {
@@ -76,13 +76,14 @@ TEST(ShippedProofs, AreOfEveryGeneratedRule) {
   for (const auto& rule : generated_rules()) {
     EXPECT_EQ(rule.proof.status, Status::kProved) << rule.rule.name;
   }
-  EXPECT_EQ(all_rules().size(), usable_rules().size() + generated_rules().size());
+  EXPECT_EQ(list_all_rules().size(), list_usable_rules().size() + generated_rules().size());
 }
 
 // Names are unique so that a name finds one rule among all.
 TEST(ShippedProofs, NamesAreOfOneRule) {
   std::set<std::string> names;
-  for (const auto& rule : all_rules()) EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
+  for (const auto& rule : list_all_rules())
+    EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
 }
 
 TEST(ShippedProofs, AreFoundByName) {

@@ -22,11 +22,11 @@ using graph::NodeId;
 // one.
 class Replay {
  public:
-  Replay(const graph::Graph& graph, const Rule& rule, const Step& step)
+  Replay(const graph::Graph& graph, const Rule& rule, const DerivationStep& step)
       : graph_(graph),
         rule_(rule),
         step_(step),
-        hashes_(graph::node_hashes(graph, graph::HashKind::kIdentity)),
+        hashes_(graph::hash_nodes(graph, graph::HashKind::kIdentity)),
         tensors_(rule.tensors.size()),
         types_(rule.tensors.size()),
         symbols_(rule.symbols.size()) {}
@@ -40,7 +40,7 @@ class Replay {
       symbols_[rule_.choices[c]] = step_.choices[c];
     }
     for (std::size_t o = 0; o < step_.place.size(); ++o) {
-      outputs_.push_back(node_at(step_.place[o]));
+      outputs_.push_back(find_node(step_.place[o]));
       bind(rule_.source.outputs[o], outputs_[o]);
     }
     check_conditions();
@@ -52,7 +52,7 @@ class Replay {
     throw UserError("derivation", "", message);
   }
 
-  [[nodiscard]] NodeId node_at(Hash place) const {
+  [[nodiscard]] NodeId find_node(Hash place) const {
     const auto at = std::ranges::find(hashes_, place);
     if (at == hashes_.end()) fail(fmt::format("no node computes {:016x}", place));
     return NodeId(static_cast<std::size_t>(at - hashes_.begin()));
@@ -86,24 +86,24 @@ class Replay {
   // Binds symbols that are a whole attribute or an element of a list. All attributes are compared
   // later, in check_conditions(), once every symbol is bound.
   void bind_attributes(const PatternNode& pattern, const ops::Op& op) {
-    const auto values = attribute_values(op);
+    const auto values = parse_attribute_values(op);
     for (std::size_t a = 0; a < values.size(); ++a) {
       const auto& value = values[a];
       const auto& expression = pattern.attributes[a];
-      if (expression.operation == Operation::kSymbol) set(expression.variables[0], value);
+      if (expression.operation == Operation::kSymbol) bind_symbol(expression.variables[0], value);
       const auto* items = std::get_if<std::vector<std::int64_t>>(&value);
       if (expression.operation == Operation::kList && items != nullptr &&
           items->size() == expression.operands.size()) {
         for (std::size_t i = 0; i < items->size(); ++i) {
           const auto& item = expression.operands[i];
-          if (item.operation == Operation::kSymbol) set(item.variables[0], (*items)[i]);
+          if (item.operation == Operation::kSymbol) bind_symbol(item.variables[0], (*items)[i]);
         }
       }
       expected_.emplace_back(&expression, value);
     }
   }
 
-  void set(std::uint16_t symbol, const Value& value) {
+  void bind_symbol(std::uint16_t symbol, const Value& value) {
     if (symbols_[symbol] && *symbols_[symbol] != value) {
       fail(fmt::format("?{} would be both {} and {}", rule_.symbols[symbol],
                        rewrite::to_text(*symbols_[symbol]), rewrite::to_text(value)));
@@ -131,76 +131,78 @@ class Replay {
   // kCurrent: a node of the graph or its replacement. kOriginal: a node of the graph as it was.
   // kTarget: a node of the target. The target reads original tensors; all other nodes read current
   // ones.
-  enum class Kind : std::uint8_t { kCurrent, kOriginal, kTarget };
-  struct Item {
-    Kind kind = Kind::kCurrent;
+  enum class ReplayItemKind : std::uint8_t { kCurrent, kOriginal, kTarget };
+  struct ReplayItem {
+    ReplayItemKind kind = ReplayItemKind::kCurrent;
     std::size_t index = 0;
   };
-  struct Progress {
-    enum class State : std::uint8_t { kNew, kOpen, kDone } state = State::kNew;
+  struct ReplayItemProgress {
+    enum class ReplayItemState : std::uint8_t { kNew, kOpen, kDone } state = ReplayItemState::kNew;
     NodeId image = {};
   };
 
   // Returns the items that `item` is computed from or stands for.
-  [[nodiscard]] std::vector<Item> parts(const Item& item) const {
-    std::vector<Item> out;
-    if (item.kind == Kind::kTarget) {
+  [[nodiscard]] std::vector<ReplayItem> list_dependencies(const ReplayItem& item) const {
+    std::vector<ReplayItem> out;
+    if (item.kind == ReplayItemKind::kTarget) {
       const auto& node = rule_.target.nodes[item.index];
-      if (node.is_variable()) return {{Kind::kOriginal, tensors_[node.variable]->index()}};
-      for (auto input : node.inputs) out.push_back({Kind::kTarget, input});
+      if (node.is_variable())
+        return {{ReplayItemKind::kOriginal, tensors_[node.variable]->index()}};
+      for (auto input : node.inputs) out.push_back({ReplayItemKind::kTarget, input});
       return out;
     }
-    if (item.kind == Kind::kCurrent) return {replacement(item.index)};
+    if (item.kind == ReplayItemKind::kCurrent) return {find_replacement(item.index)};
     for (auto input : graph_.inputs(NodeId(item.index))) {
-      out.push_back({Kind::kCurrent, input.index()});
+      out.push_back({ReplayItemKind::kCurrent, input.index()});
     }
     return out;
   }
 
-  [[nodiscard]] Item replacement(std::size_t node) const {
+  [[nodiscard]] ReplayItem find_replacement(std::size_t node) const {
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
       if (hashes_[outputs_[o].index()] == hashes_[node]) {
-        return {Kind::kTarget, rule_.target.outputs[o]};
+        return {ReplayItemKind::kTarget, rule_.target.outputs[o]};
       }
     }
-    return {Kind::kOriginal, node};
+    return {ReplayItemKind::kOriginal, node};
   }
 
   graph::Graph build() {
     graph::GraphBuilder builder(graph_.name());
     for (auto id : graph_.ids()) taken_.insert(graph_.node(id).name);
-    std::vector<Progress> current(graph_.size());
-    std::vector<Progress> original(graph_.size());
-    std::vector<Progress> made(rule_.target.nodes.size());
-    const auto progress = [&](const Item& item) -> Progress& {
-      if (item.kind == Kind::kTarget) return made[item.index];
-      return (item.kind == Kind::kCurrent ? current : original)[item.index];
+    std::vector<ReplayItemProgress> current(graph_.size());
+    std::vector<ReplayItemProgress> original(graph_.size());
+    std::vector<ReplayItemProgress> made(rule_.target.nodes.size());
+    const auto progress = [&](const ReplayItem& item) -> ReplayItemProgress& {
+      if (item.kind == ReplayItemKind::kTarget) return made[item.index];
+      return (item.kind == ReplayItemKind::kCurrent ? current : original)[item.index];
     };
     for (auto output : graph_.outputs()) {
-      std::vector<Item> stack{{Kind::kCurrent, output.index()}};
+      std::vector<ReplayItem> stack{{ReplayItemKind::kCurrent, output.index()}};
       while (!stack.empty()) {
         const auto item = stack.back();
         auto& at = progress(item);
-        if (at.state == Progress::State::kDone) {
+        if (at.state == ReplayItemProgress::ReplayItemState::kDone) {
           stack.pop_back();
           continue;
         }
         bool ready = true;
-        at.state = Progress::State::kOpen;
+        at.state = ReplayItemProgress::ReplayItemState::kOpen;
         std::vector<NodeId> images;
-        for (const auto& part : parts(item)) {
+        for (const auto& part : list_dependencies(item)) {
           const auto& below = progress(part);
-          if (below.state == Progress::State::kDone) {
+          if (below.state == ReplayItemProgress::ReplayItemState::kDone) {
             images.push_back(below.image);
             continue;
           }
-          if (below.state == Progress::State::kOpen) fail("a node would depend on itself");
+          if (below.state == ReplayItemProgress::ReplayItemState::kOpen)
+            fail("a node would depend on itself");
           ready = false;
           stack.push_back(part);
         }
         if (!ready) continue;
-        at.image = image(builder, item, images);
-        at.state = Progress::State::kDone;
+        at.image = add_image(builder, item, images);
+        at.state = ReplayItemProgress::ReplayItemState::kDone;
         stack.pop_back();
       }
     }
@@ -210,9 +212,11 @@ class Replay {
     return builder.finish(std::move(results));
   }
 
-  NodeId image(graph::GraphBuilder& builder, const Item& item, const std::vector<NodeId>& images) {
-    if (item.kind == Kind::kCurrent) return images[0];
-    if (item.kind == Kind::kOriginal) return builder.keep(graph_, NodeId(item.index), images);
+  NodeId add_image(graph::GraphBuilder& builder, const ReplayItem& item,
+                   const std::vector<NodeId>& images) {
+    if (item.kind == ReplayItemKind::kCurrent) return images[0];
+    if (item.kind == ReplayItemKind::kOriginal)
+      return builder.copy_node(graph_, NodeId(item.index), images);
     const auto& node = rule_.target.nodes[item.index];
     if (node.is_variable()) return images[0];
     ops::AttributeList list;
@@ -228,21 +232,22 @@ class Replay {
     return builder.add(ops::parse_op(*node.spec, list), images, name);
   }
 
-  void check_types(const graph::GraphBuilder& builder, const std::vector<Progress>& made) const {
+  void check_types(const graph::GraphBuilder& builder,
+                   const std::vector<ReplayItemProgress>& made) const {
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
       const auto& before = graph_.node(outputs_[o]).type;
       const auto& at = made[rule_.target.outputs[o]];
-      if (at.state != Progress::State::kDone) continue;  // nothing needs it
+      if (at.state != ReplayItemProgress::ReplayItemState::kDone) continue;  // nothing needs it
       const auto& after = builder.node(at.image).type;
       if (before == after) continue;
-      fail(fmt::format("the type would become {} instead of {}", graph::type_text(after),
-                       graph::type_text(before)));
+      fail(fmt::format("the type would become {} instead of {}", graph::format_type(after),
+                       graph::format_type(before)));
     }
   }
 
   const graph::Graph& graph_;
   const Rule& rule_;
-  const Step& step_;
+  const DerivationStep& step_;
   std::vector<Hash> hashes_;
   std::vector<NodeId> outputs_;
   std::vector<std::optional<NodeId>> tensors_;
@@ -256,7 +261,7 @@ constexpr std::string_view kReversed = "-reversed";
 
 // Returns the rule from its target to its source. A step chooses the symbols that the target lacks.
 // For example, a pair of operators that a rule cancels can be inserted anywhere.
-Rule turned(Rule rule) {
+Rule reverse_with_choices(Rule rule) {
   std::swap(rule.source, rule.target);
   rule.choices.clear();
   std::vector<bool> read(rule.symbols.size());
@@ -279,21 +284,22 @@ Rule turned(Rule rule) {
 }
 
 // Returns the rule that `step` applies.
-Rule rule_of(const Step& step, const std::string& where, const FindRule& find) {
+Rule find_rule(const DerivationStep& step, const std::string& where, const FindRule& find) {
   if (const auto* rule = find(step.rule)) return *rule;
   const std::string_view name = step.rule;
   if (name.ends_with(kReversed)) {
     const auto* rule = find(std::string(name.substr(0, name.size() - kReversed.size())));
-    if (rule != nullptr) return turned(*rule);
+    if (rule != nullptr) return reverse_with_choices(*rule);
   }
   throw UserError("derivation", where, "unknown rule");
 }
 
 }  // namespace
 
-Step step_of(const RuleSet& rules, const Match& match, const Draft& before, const Draft& after) {
+DerivationStep make_derivation_step(const RuleSet& rules, const Match& match, const Draft& before,
+                                    const Draft& after) {
   const auto& rule = rules.rules()[match.rule];
-  Step out{rule.name, {}, {}, before.hash(), after.hash()};
+  DerivationStep out{rule.name, {}, {}, before.hash(), after.hash()};
   for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
     out.place.push_back(before.node(match.outputs[o]).hash);
   }
@@ -301,21 +307,22 @@ Step step_of(const RuleSet& rules, const Match& match, const Draft& before, cons
   return out;
 }
 
-FindRule rules_by_name(const std::vector<Rule>& rules) {
+FindRule make_rule_finder(const std::vector<Rule>& rules) {
   return [&rules](const std::string& name) {
     const auto at = std::ranges::find(rules, name, &Rule::name);
     return at == rules.end() ? nullptr : &*at;
   };
 }
 
-graph::Graph apply_step(const graph::Graph& graph, const Step& step, const FindRule& find) {
-  return Replay(graph, rule_of(step, step.rule, find), step).run();
+graph::Graph apply_step(const graph::Graph& graph, const DerivationStep& step,
+                        const FindRule& find) {
+  return Replay(graph, find_rule(step, step.rule, find), step).run();
 }
 
 graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, const FindRule& find) {
   auto out = graph;
   for (std::size_t s = 0; s < derivation.size(); ++s) {
-    stop_point();
+    throw_if_stopped();
     const auto& step = derivation[s];
     const auto where = fmt::format("step {} ({})", s + 1, step.rule);
     const auto check_hash = [&](std::string_view when, Hash expected) {
@@ -324,7 +331,7 @@ graph::Graph replay(const graph::Graph& graph, const Derivation& derivation, con
                       fmt::format("the graph {} it has hash {:016x} instead of {:016x}", when,
                                   out.identity_hash(), expected));
     };
-    const auto rule = rule_of(step, where, find);
+    const auto rule = find_rule(step, where, find);
     check_hash("before", step.before);
     try {
       out = Replay(out, rule, step).run();

@@ -12,9 +12,9 @@ namespace {
 
 using NameValue = std::pair<std::string, std::string>;
 
-// Returns the number of `item` among `items`. Calls `add` first if it is new.
+// Returns the number of `item` among `get_list_items`. Calls `add` first if it is new.
 template <class Id, class Items, class Item, class Add>
-Id intern(std::vector<Id>& same_hash, const Items& items, const Item& item, const Add& add) {
+Id find_or_add(std::vector<Id>& same_hash, const Items& items, const Item& item, const Add& add) {
   for (auto id : same_hash) {
     if (items[id.index()] == item) return id;
   }
@@ -25,7 +25,7 @@ Id intern(std::vector<Id>& same_hash, const Items& items, const Item& item, cons
 
 }  // namespace
 
-std::vector<Value> attribute_values(const ops::Op& op) {
+std::vector<Value> parse_attribute_values(const ops::Op& op) {
   // An operator's text lists only what differs from the defaults.
   const auto given = graph::split_attributes(op.attribute_text());
   CHECK(given.has_value(), op.name(), op.attribute_text());
@@ -42,31 +42,33 @@ Dictionary::Dictionary() {
   for (const auto* spec : ops::all_ops()) specs_.emplace(spec, SpecId(specs_.size()));
 }
 
-OpId Dictionary::id_of(const ops::Op& op) {
+OpId Dictionary::intern(const ops::Op& op) {
   auto& same_hash = ops_by_hash_[op.hash()];
   for (auto id : same_hash) {
     if (ops_[id.index()].op == op) return id;
   }
-  OpEntry entry{.op = op, .spec = id_of(op.spec()), .attributes = {}};
-  for (const auto& value : attribute_values(op)) entry.attributes.push_back(id_of(value));
+  OpEntry entry{.op = op, .spec = get_spec_id(op.spec()), .attributes = {}};
+  for (const auto& value : parse_attribute_values(op)) entry.attributes.push_back(intern(value));
   ops_.push_back(std::move(entry));
   same_hash.push_back(OpId(ops_.size() - 1));
   return same_hash.back();
 }
 
-TypeId Dictionary::id_of(const TensorType& type) {
-  return intern(types_by_hash_[type_hash(type)], types_, type, [&] { types_.push_back(type); });
+TypeId Dictionary::intern(const TensorType& type) {
+  return find_or_add(types_by_hash_[hash_type(type)], types_, type,
+                     [&] { types_.push_back(type); });
 }
 
-ValueId Dictionary::id_of(const Value& value) {
-  return intern(values_by_hash_[rewrite::hash_of(value)], values_, value,
-                [&] { values_.push_back(value); });
+ValueId Dictionary::intern(const Value& value) {
+  return find_or_add(values_by_hash_[rewrite::compute_hash(value)], values_, value,
+                     [&] { values_.push_back(value); });
 }
 
-std::optional<OpId> Dictionary::make(const ops::OpSpec& spec, std::span<const ValueId> attributes) {
-  key_.assign({id_of(spec).value});
+std::optional<OpId> Dictionary::make_op(const ops::OpSpec& spec,
+                                        std::span<const ValueId> attributes) {
+  key_.assign({get_spec_id(spec).value});
   for (auto value : attributes) key_.push_back(value.value);
-  if (const auto known = made_.find(key_); known != made_.end()) return known->second;
+  if (const auto known = ops_by_key_.find(key_); known != ops_by_key_.end()) return known->second;
   const auto key = key_;
   ops::AttributeList list;
   list.reserve(attributes.size());
@@ -75,14 +77,14 @@ std::optional<OpId> Dictionary::make(const ops::OpSpec& spec, std::span<const Va
   }
   std::optional<OpId> out;
   try {
-    out = id_of(ops::parse_op(spec, list));
+    out = intern(ops::parse_op(spec, list));
   } catch (const UserError&) {  // cached as nullopt
   }
-  made_.emplace(key, out);
+  ops_by_key_.emplace(key, out);
   return out;
 }
 
-std::optional<TypeId> Dictionary::result(OpId op, std::span<const TypeId> inputs) {
+std::optional<TypeId> Dictionary::infer_result_type(OpId op, std::span<const TypeId> inputs) {
   key_.assign({op.value});
   for (auto type : inputs) key_.push_back(type.value);
   if (const auto known = results_.find(key_); known != results_.end()) return known->second;
@@ -92,7 +94,7 @@ std::optional<TypeId> Dictionary::result(OpId op, std::span<const TypeId> inputs
   for (auto input : inputs) types.push_back(type(input));
   std::optional<TypeId> out;
   try {
-    out = id_of(graph::result_type(this->op(op), types));
+    out = intern(graph::infer_result_type(this->op(op), types));
   } catch (const UserError&) {  // cached as nullopt
   }
   results_.emplace(key, out);

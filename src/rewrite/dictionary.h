@@ -21,17 +21,17 @@ using ValueId = Id<struct ValueTag>;
 using TypeId = Id<struct TypeTag>;
 using SpecId = Id<struct SpecTag>;  // an operator without its attributes: its index in all_ops()
 
-// Returns all attributes of `op`, in the order of OpSpec::attributes.
-std::vector<Value> attribute_values(const ops::Op& op);
+// Returns all attributes of `make_op`, in the order of OpSpec::attributes.
+std::vector<Value> parse_attribute_values(const ops::Op& op);
 
 class Dictionary {
  public:
   Dictionary();
 
-  OpId id_of(const ops::Op& op);
-  TypeId id_of(const TensorType& type);
-  ValueId id_of(const Value& value);
-  [[nodiscard]] SpecId id_of(const ops::OpSpec& spec) const { return specs_.at(&spec); }
+  OpId intern(const ops::Op& op);
+  TypeId intern(const TensorType& type);
+  ValueId intern(const Value& value);
+  [[nodiscard]] SpecId get_spec_id(const ops::OpSpec& spec) const { return specs_.at(&spec); }
 
   [[nodiscard]] const ops::Op& op(OpId id) const { return ops_[id.index()].op; }
   [[nodiscard]] SpecId spec(OpId id) const { return ops_[id.index()].spec; }
@@ -43,9 +43,9 @@ class Dictionary {
   [[nodiscard]] const Value& value(ValueId id) const { return values_[id.index()]; }
 
   // Returns the operator with these attributes, or nullopt if it does not take such values.
-  std::optional<OpId> make(const ops::OpSpec& spec, std::span<const ValueId> attributes);
+  std::optional<OpId> make_op(const ops::OpSpec& spec, std::span<const ValueId> attributes);
   // Returns the type of the operator's result, or nullopt if the operands do not fit.
-  std::optional<TypeId> result(OpId op, std::span<const TypeId> inputs);
+  std::optional<TypeId> infer_result_type(OpId op, std::span<const TypeId> inputs);
 
  private:
   struct OpEntry {
@@ -54,7 +54,7 @@ class Dictionary {
     std::vector<ValueId> attributes;
   };
   using Key = std::vector<std::uint32_t>;
-  struct KeyHash {
+  struct DictionaryKeyHash {
     std::size_t operator()(const Key& key) const {
       Hash h = key.size();
       for (auto part : key) h = hash_combine(h, part);
@@ -69,8 +69,8 @@ class Dictionary {
   std::unordered_map<Hash, std::vector<OpId>> ops_by_hash_;
   std::unordered_map<Hash, std::vector<TypeId>> types_by_hash_;
   std::unordered_map<Hash, std::vector<ValueId>> values_by_hash_;
-  std::unordered_map<Key, std::optional<OpId>, KeyHash> made_;
-  std::unordered_map<Key, std::optional<TypeId>, KeyHash> results_;
+  std::unordered_map<Key, std::optional<OpId>, DictionaryKeyHash> ops_by_key_;
+  std::unordered_map<Key, std::optional<TypeId>, DictionaryKeyHash> results_;
   Key key_;  // key of the current query, reused to avoid allocation
 };
 

@@ -11,9 +11,9 @@
 
 namespace tandem::rewrite {
 
-Draft Draft::of(const graph::Graph& graph, Dictionary& dictionary) {
+Draft Draft::from_graph(const graph::Graph& graph, Dictionary& dictionary) {
   Draft out;
-  const auto hashes = graph::node_hashes(graph, graph::HashKind::kIdentity);
+  const auto hashes = graph::hash_nodes(graph, graph::HashKind::kIdentity);
   std::unordered_map<Hash, Slot> slots;
   std::vector<Slot> slot_of(graph.size());
   for (auto id : graph.ids()) {
@@ -22,15 +22,15 @@ Draft Draft::of(const graph::Graph& graph, Dictionary& dictionary) {
     const auto [known, fresh] = slots.emplace(hashes[id.index()], slot);
     slot_of[id.index()] = known->second;
     if (!fresh) continue;
-    Node entry{.op = dictionary.id_of(node.op),
-               .type = dictionary.id_of(node.type),
-               .first_input = static_cast<std::uint32_t>(out.inputs_.size()),
-               .input_count = static_cast<std::uint16_t>(graph.inputs(id).size()),
-               .in_use = true,
-               .is_first = true,
-               .named_after = id,
-               .op_hash = node.op.hash(),
-               .hash = hashes[id.index()]};
+    DraftNode entry{.op = dictionary.intern(node.op),
+                    .type = dictionary.intern(node.type),
+                    .first_input = static_cast<std::uint32_t>(out.inputs_.size()),
+                    .input_count = static_cast<std::uint16_t>(graph.inputs(id).size()),
+                    .in_use = true,
+                    .is_first = true,
+                    .named_after = id,
+                    .op_hash = node.op.hash(),
+                    .hash = hashes[id.index()]};
     out.nodes_.push_back(entry);
     for (auto input : graph.inputs(id)) out.inputs_.push_back(slot_of[input.index()]);
   }
@@ -54,7 +54,7 @@ graph::Graph Draft::to_graph(const graph::Graph& first, const Dictionary& dictio
     operands.clear();
     for (auto input : inputs(slot)) operands.push_back(ids[input]);
     if (node.is_first) {
-      ids[slot] = builder.keep(first, node.named_after, operands);
+      ids[slot] = builder.copy_node(first, node.named_after, operands);
       continue;
     }
     const auto& name = first.node(node.named_after).name;
@@ -77,7 +77,7 @@ std::optional<Slot> Draft::find(Hash hash) const {
 
 Slot Draft::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for) {
   const auto hash =
-      graph::node_hash(op_hash, inputs, [&](Slot input) { return nodes_[input].hash; });
+      graph::hash_node(op_hash, inputs, [&](Slot input) { return nodes_[input].hash; });
   if (const auto known = find(hash)) return *known;
   added_.push_back(take_slot({.op = op,
                               .type = type,
@@ -89,7 +89,7 @@ Slot Draft::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs
   return added_.back();
 }
 
-Slot Draft::take_slot(const Node& node, std::span<const Slot> inputs) {
+Slot Draft::take_slot(const DraftNode& node, std::span<const Slot> inputs) {
   auto slot = static_cast<Slot>(nodes_.size());
   if (free_.empty()) {
     nodes_.emplace_back();
@@ -111,8 +111,8 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
     }
     return slot;
   };
-  // Redirects the operands of `node`. Returns whether any of them was replaced.
-  const auto redirect = [&](const Node& node) {
+  // Redirects the operands of `renumber_node`. Returns whether any of them was replaced.
+  const auto redirect = [&](const DraftNode& node) {
     bool any = false;
     for (auto& input : std::span(inputs_).subspan(node.first_input, node.input_count)) {
       const auto now = replaced(input);
@@ -140,11 +140,11 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
 bool Draft::sort() {
   enum class State : std::uint8_t { kNew, kOpen, kDone };
   std::vector<State> state(nodes_.size(), State::kNew);
-  struct Frame {
+  struct DraftSortFrame {
     Slot slot;
     std::uint32_t next;
   };
-  std::vector<Frame> stack;
+  std::vector<DraftSortFrame> stack;
   order_.clear();
   for (auto output : outputs_) {
     if (state[output] == State::kNew) stack.push_back({output, 0});
@@ -194,22 +194,22 @@ void Draft::hash_all() {
   const auto hash_of = [&](Slot slot) { return nodes_[slot].hash; };
   for (auto slot : order_) {
     auto& node = nodes_[slot];
-    if (node.input_count != 0) node.hash = graph::node_hash(node.op_hash, inputs(slot), hash_of);
+    if (node.input_count != 0) node.hash = graph::hash_node(node.op_hash, inputs(slot), hash_of);
   }
-  hash_ = graph::outputs_hash(outputs_, hash_of);
+  hash_ = graph::hash_outputs(outputs_, hash_of);
 }
 
 DraftEdits::DraftEdits(Draft& draft)
     : draft_(draft), uses_(draft.slot_count()), is_changed_(draft.slot_count()) {
   for (auto slot : draft.order_) {
     for (auto input : draft.inputs(slot)) ++uses_[input];
-    if (draft.nodes_[slot].input_count > 0) by_key_.try_emplace(key_of(slot), slot);
+    if (draft.nodes_[slot].input_count > 0) by_key_.try_emplace(compute_key(slot), slot);
   }
   for (auto output : draft.outputs_) ++uses_[output];
 }
 
-Hash DraftEdits::key_of(Slot slot) const {
-  return graph::node_hash(draft_.nodes_[slot].op_hash, draft_.inputs(slot),
+Hash DraftEdits::compute_key(Slot slot) const {
+  return graph::hash_node(draft_.nodes_[slot].op_hash, draft_.inputs(slot),
                           [](Slot input) { return static_cast<Hash>(input); });
 }
 
@@ -217,9 +217,9 @@ Slot DraftEdits::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> i
                      Slot stands_for) {
   auto& nodes = draft_.nodes_;
   const auto hash =
-      graph::node_hash(op_hash, inputs, [&](Slot input) { return nodes[input].hash; });
+      graph::hash_node(op_hash, inputs, [&](Slot input) { return nodes[input].hash; });
   const auto key =
-      graph::node_hash(op_hash, inputs, [](Slot input) { return static_cast<Hash>(input); });
+      graph::hash_node(op_hash, inputs, [](Slot input) { return static_cast<Hash>(input); });
   if (inputs.empty()) {
     if (const auto known = draft_.find(hash)) return *known;
   } else if (const auto known = by_key_.find(key); known != by_key_.end()) {
@@ -245,7 +245,7 @@ Slot DraftEdits::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> i
 
 void DraftEdits::forget(Slot slot) {
   if (draft_.nodes_[slot].input_count == 0) return;
-  const auto at = by_key_.find(key_of(slot));
+  const auto at = by_key_.find(compute_key(slot));
   if (at != by_key_.end() && at->second == slot) by_key_.erase(at);
 }
 
@@ -288,7 +288,7 @@ void DraftEdits::replace(Slot before, Slot after) {
     if (uses > 0) {
       forget(slot);
       std::ranges::replace(inputs, before, after);
-      by_key_.try_emplace(key_of(slot), slot);
+      by_key_.try_emplace(compute_key(slot), slot);
       uses_[before] -= static_cast<std::uint32_t>(uses);
       uses_[after] += static_cast<std::uint32_t>(uses);
       is_changed_[slot] = true;
@@ -296,7 +296,7 @@ void DraftEdits::replace(Slot before, Slot after) {
     if (std::ranges::none_of(inputs, [&](Slot input) { return has_other_hash[input]; })) continue;
     has_other_hash[slot] = true;
     nodes[slot].hash =
-        graph::node_hash(node.op_hash, inputs, [&](Slot input) { return nodes[input].hash; });
+        graph::hash_node(node.op_hash, inputs, [&](Slot input) { return nodes[input].hash; });
   }
   for (auto& output : draft_.outputs_) {
     if (output != before) continue;
@@ -304,7 +304,7 @@ void DraftEdits::replace(Slot before, Slot after) {
     --uses_[before];
     ++uses_[after];
   }
-  draft_.hash_ = graph::outputs_hash(draft_.outputs_, [&](Slot slot) { return nodes[slot].hash; });
+  draft_.hash_ = graph::hash_outputs(draft_.outputs_, [&](Slot slot) { return nodes[slot].hash; });
   added_.clear();
   drop_if_unused(before);
   // An existing node may come later than the nodes that read it now.

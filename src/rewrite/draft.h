@@ -20,7 +20,7 @@ using Slot = std::uint32_t;
 
 class Draft {
  public:
-  struct Node {
+  struct DraftNode {
     OpId op;
     TypeId type;
     std::uint32_t first_input = 0;  // index in inputs_
@@ -32,14 +32,14 @@ class Draft {
     Hash hash = 0;
   };
 
-  static Draft of(const graph::Graph& graph, Dictionary& dictionary);
+  static Draft from_graph(const graph::Graph& graph, Dictionary& dictionary);
   // Returns the draft as a graph. `first` is the graph from which the first draft was made. Its
   // nodes are shared; a new node derives its name from the node that it replaces.
   [[nodiscard]] graph::Graph to_graph(const graph::Graph& first,
                                       const Dictionary& dictionary) const;
 
   [[nodiscard]] std::size_t slot_count() const { return nodes_.size(); }
-  [[nodiscard]] const Node& node(Slot slot) const { return nodes_[slot]; }
+  [[nodiscard]] const DraftNode& node(Slot slot) const { return nodes_[slot]; }
   [[nodiscard]] std::span<const Slot> inputs(Slot slot) const {
     return std::span(inputs_).subspan(nodes_[slot].first_input, nodes_[slot].input_count);
   }
@@ -65,12 +65,12 @@ class Draft {
   friend class DraftEdits;
 
   bool sort();
-  Slot take_slot(const Node& node, std::span<const Slot> inputs);
+  Slot take_slot(const DraftNode& node, std::span<const Slot> inputs);
   void drop_unused();
   void hash_all();
   [[nodiscard]] std::optional<Slot> find(Hash hash) const;
 
-  std::vector<Node> nodes_;
+  std::vector<DraftNode> nodes_;
   std::vector<Slot> inputs_;
   std::vector<Slot> order_;
   std::vector<Slot> outputs_;
@@ -86,7 +86,7 @@ class DraftEdits {
   explicit DraftEdits(Draft& draft);
 
   [[nodiscard]] const Draft& draft() const { return draft_; }
-  [[nodiscard]] const Draft::Node& node(Slot slot) const { return draft_.node(slot); }
+  [[nodiscard]] const Draft::DraftNode& node(Slot slot) const { return draft_.node(slot); }
   // These work like Draft::add and Draft::replace. The new node must not depend on the old one.
   Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for);
   void replace(Slot before, Slot after);
@@ -96,7 +96,7 @@ class DraftEdits {
   std::vector<Slot> finish();
 
  private:
-  [[nodiscard]] Hash key_of(Slot slot) const;
+  [[nodiscard]] Hash compute_key(Slot slot) const;
   void forget(Slot slot);
   void drop_if_unused(Slot slot);
 

@@ -15,7 +15,7 @@ namespace {
 
 using Result = std::optional<Value>;
 
-Value truth(bool value) { return std::string(value ? "true" : "false"); }
+Value to_truth_value(bool value) { return std::string(value ? "true" : "false"); }
 
 const std::int64_t* as_integer(const Result& value) {
   return value ? std::get_if<std::int64_t>(&*value) : nullptr;
@@ -29,7 +29,7 @@ std::optional<double> as_number(const Result& value) {
 }
 
 // Returns `value` as an integer if it is one, as in the text of an attribute.
-Result number(double value) {
+Result to_number(double value) {
   constexpr double kExact = 1e15;
   if (value == std::floor(value) && std::abs(value) < kExact) {
     return Value(static_cast<std::int64_t>(value));
@@ -37,7 +37,8 @@ Result number(double value) {
   return Value(value);
 }
 
-std::optional<std::int64_t> computed(Operation operation, std::int64_t a, std::int64_t b) {
+std::optional<std::int64_t> compute_arithmetic(Operation operation, std::int64_t a,
+                                               std::int64_t b) {
   std::int64_t out = 0;
   switch (operation) {
     case Operation::kAdd:
@@ -55,7 +56,7 @@ std::optional<std::int64_t> computed(Operation operation, std::int64_t a, std::i
   }
 }
 
-std::optional<bool> compared(Operation operation, std::int64_t a, std::int64_t b) {
+std::optional<bool> compare_integers(Operation operation, std::int64_t a, std::int64_t b) {
   switch (operation) {
     case Operation::kEqual:
       return a == b;
@@ -72,38 +73,39 @@ std::optional<bool> compared(Operation operation, std::int64_t a, std::int64_t b
   }
 }
 
-Result whole(Operation operation, std::int64_t a, std::int64_t b) {
-  if (const auto number = computed(operation, a, b)) return Value(*number);
-  const auto is = compared(operation, a, b);
-  return is ? Result(truth(*is)) : std::nullopt;
+Result evaluate_integer_operation(Operation operation, std::int64_t a, std::int64_t b) {
+  if (const auto number = compute_arithmetic(operation, a, b)) return Value(*number);
+  const auto is = compare_integers(operation, a, b);
+  return is ? Result(to_truth_value(*is)) : std::nullopt;
 }
 
-Result real(Operation operation, double a, double b) {
+Result evaluate_real_operation(Operation operation, double a, double b) {
   switch (operation) {
     case Operation::kAdd:
-      return number(a + b);
+      return to_number(a + b);
     case Operation::kSubtract:
-      return number(a - b);
+      return to_number(a - b);
     case Operation::kMultiply:
-      return number(a * b);
+      return to_number(a * b);
     case Operation::kDivide:
-      return b == 0 ? std::nullopt : number(a / b);
+      return b == 0 ? std::nullopt : to_number(a / b);
     case Operation::kLess:
-      return truth(a < b);
+      return to_truth_value(a < b);
     case Operation::kAtMost:
-      return truth(a <= b);
+      return to_truth_value(a <= b);
     default:
       return std::nullopt;
   }
 }
 
-const TensorType* tensor(const Expression& e, const Bindings& bindings, std::size_t i = 0) {
+const TensorType* find_bound_type(const Expression& e, const Bindings& bindings,
+                                  std::size_t i = 0) {
   const auto at = e.variables[i];
   return at < bindings.tensors.size() ? bindings.tensors[at] : nullptr;
 }
 
-Result of_dimension(const Expression& e, const Bindings& bindings) {
-  const auto* type = tensor(e, bindings);
+Result evaluate_dimension(const Expression& e, const Bindings& bindings) {
+  const auto* type = find_bound_type(e, bindings);
   const auto index = evaluate(e.operands[0], bindings);
   const auto* i = as_integer(index);
   if (type == nullptr || i == nullptr || *i < 0 ||
@@ -114,8 +116,8 @@ Result of_dimension(const Expression& e, const Bindings& bindings) {
   return Value(of[static_cast<std::size_t>(*i)]);
 }
 
-Result of_tensor(const Expression& e, const Bindings& bindings) {
-  const auto* type = tensor(e, bindings);
+Result evaluate_tensor_function(const Expression& e, const Bindings& bindings) {
+  const auto* type = find_bound_type(e, bindings);
   if (type == nullptr) return std::nullopt;
   switch (e.operation) {
     case Operation::kRank:
@@ -125,14 +127,14 @@ Result of_tensor(const Expression& e, const Bindings& bindings) {
     case Operation::kPartial:
       return Value(type->shape.partial);
     default: {
-      const auto* other = tensor(e, bindings, 1);
+      const auto* other = find_bound_type(e, bindings, 1);
       if (other == nullptr) return std::nullopt;
-      return truth(type->shape.sizes == other->shape.sizes);
+      return to_truth_value(type->shape.sizes == other->shape.sizes);
     }
   }
 }
 
-Result list(const Expression& e, const Bindings& bindings) {
+Result evaluate_list(const Expression& e, const Bindings& bindings) {
   std::vector<std::int64_t> out;
   for (const auto& operand : e.operands) {
     const auto value = evaluate(operand, bindings);
@@ -143,21 +145,21 @@ Result list(const Expression& e, const Bindings& bindings) {
   return Value(std::move(out));
 }
 
-Result binary(const Expression& e, const Bindings& bindings) {
+Result evaluate_binary(const Expression& e, const Bindings& bindings) {
   const auto a = evaluate(e.operands[0], bindings);
   const auto b = evaluate(e.operands[1], bindings);
   if (!a || !b) return std::nullopt;
-  if (e.operation == Operation::kEqual) return truth(*a == *b);
-  if (e.operation == Operation::kNotEqual) return truth(*a != *b);
+  if (e.operation == Operation::kEqual) return to_truth_value(*a == *b);
+  if (e.operation == Operation::kNotEqual) return to_truth_value(*a != *b);
   const auto* i = as_integer(a);
   const auto* j = as_integer(b);
-  if (i != nullptr && j != nullptr) return whole(e.operation, *i, *j);
+  if (i != nullptr && j != nullptr) return evaluate_integer_operation(e.operation, *i, *j);
   const auto x = as_number(a);
   const auto y = as_number(b);
-  return x && y ? real(e.operation, *x, *y) : std::nullopt;
+  return x && y ? evaluate_real_operation(e.operation, *x, *y) : std::nullopt;
 }
 
-Result negated(const Expression& e, const Bindings& bindings) {
+Result evaluate_negation(const Expression& e, const Bindings& bindings) {
   const auto value = evaluate(e.operands[0], bindings);
   if (const auto* i = as_integer(value)) {
     if (*i == std::numeric_limits<std::int64_t>::min()) return std::nullopt;
@@ -169,13 +171,13 @@ Result negated(const Expression& e, const Bindings& bindings) {
 
 }  // namespace
 
-Expression expression_of(Operation operation, Expression operand) {
+Expression make_expression(Operation operation, Expression operand) {
   Expression out{.operation = operation};
   out.operands.push_back(std::move(operand));
   return out;
 }
 
-Expression expression_of(Operation operation, Expression left, Expression right) {
+Expression make_expression(Operation operation, Expression left, Expression right) {
   Expression out{.operation = operation};
   out.operands.reserve(2);
   out.operands.push_back(std::move(left));
@@ -198,7 +200,7 @@ std::string to_text(const Value& value) {
   return attribute_text(std::get<std::vector<std::int64_t>>(value));
 }
 
-Hash hash_of(const Value& value) {
+Hash compute_hash(const Value& value) {
   const Hash kind = mix(value.index());
   if (const auto* text = std::get_if<std::string>(&value)) {
     return hash_combine(kind, hash_text(*text));
@@ -224,23 +226,23 @@ std::optional<Value> evaluate(const Expression& e, const Bindings& bindings) {
       return e.variables[0] < bindings.symbols.size() ? bindings.symbols[e.variables[0]]
                                                       : std::nullopt;
     case Operation::kList:
-      return list(e, bindings);
+      return evaluate_list(e, bindings);
     case Operation::kDim:
     case Operation::kDegree:
-      return of_dimension(e, bindings);
+      return evaluate_dimension(e, bindings);
     case Operation::kRank:
     case Operation::kReplicas:
     case Operation::kPartial:
     case Operation::kSameShape:
-      return of_tensor(e, bindings);
+      return evaluate_tensor_function(e, bindings);
     case Operation::kAnd:
     case Operation::kOr:
     case Operation::kNot:
-      return truth(holds(e, bindings));
+      return to_truth_value(holds(e, bindings));
     case Operation::kNegate:
-      return negated(e, bindings);
+      return evaluate_negation(e, bindings);
     default:
-      return binary(e, bindings);
+      return evaluate_binary(e, bindings);
   }
 }
 
@@ -249,32 +251,32 @@ namespace {
 // A value if it is an integer. Conditions are evaluated millions of times, nearly always on
 // integers. This avoids building a Value for those.
 struct Whole {
-  enum class Kind : std::uint8_t { kNumber, kNoValue, kOther } kind = Kind::kOther;
+  enum class IntegerKind : std::uint8_t { kNumber, kNoValue, kOther } kind = IntegerKind::kOther;
   std::int64_t number = 0;
 
-  static Whole of(std::int64_t number) { return {Kind::kNumber, number}; }
-  static Whole none() { return {Kind::kNoValue}; }
-  [[nodiscard]] bool is_number() const { return kind == Kind::kNumber; }
+  static Whole of(std::int64_t number) { return {IntegerKind::kNumber, number}; }
+  static Whole none() { return {IntegerKind::kNoValue}; }
+  [[nodiscard]] bool is_number() const { return kind == IntegerKind::kNumber; }
 };
 
-Whole whole_of(const Value& value) {
+Whole to_integer(const Value& value) {
   const auto* number = std::get_if<std::int64_t>(&value);
   return number != nullptr ? Whole::of(*number) : Whole{};
 }
 
-Whole whole_of(const Expression& e, const Bindings& bindings) {
+Whole evaluate_integer(const Expression& e, const Bindings& bindings) {
   switch (e.operation) {
     case Operation::kLiteral:
-      return whole_of(e.literal);
+      return to_integer(e.literal);
     case Operation::kSymbol: {
       const auto at = e.variables[0];
       const bool known = at < bindings.symbols.size() && bindings.symbols[at];
-      return known ? whole_of(*bindings.symbols[at]) : Whole::none();
+      return known ? to_integer(*bindings.symbols[at]) : Whole::none();
     }
     case Operation::kRank:
     case Operation::kReplicas:
     case Operation::kPartial: {
-      const auto* type = tensor(e, bindings);
+      const auto* type = find_bound_type(e, bindings);
       if (type == nullptr) return Whole::none();
       const auto& shape = type->shape;
       if (e.operation == Operation::kRank) {
@@ -284,9 +286,9 @@ Whole whole_of(const Expression& e, const Bindings& bindings) {
     }
     case Operation::kDim:
     case Operation::kDegree: {
-      const auto* type = tensor(e, bindings);
-      const auto i = whole_of(e.operands[0], bindings);
-      if (i.kind == Whole::Kind::kOther) return {};
+      const auto* type = find_bound_type(e, bindings);
+      const auto i = evaluate_integer(e.operands[0], bindings);
+      if (i.kind == Whole::IntegerKind::kOther) return {};
       if (type == nullptr || !i.is_number() || i.number < 0 ||
           i.number >= static_cast<std::int64_t>(type->shape.rank())) {
         return Whole::none();
@@ -299,10 +301,10 @@ Whole whole_of(const Expression& e, const Bindings& bindings) {
     case Operation::kMultiply:
     case Operation::kDivide:
     case Operation::kRemainder: {
-      const auto a = whole_of(e.operands[0], bindings);
-      const auto b = whole_of(e.operands[1], bindings);
+      const auto a = evaluate_integer(e.operands[0], bindings);
+      const auto b = evaluate_integer(e.operands[1], bindings);
       if (!a.is_number() || !b.is_number()) return {};
-      const auto made = computed(e.operation, a.number, b.number);
+      const auto made = compute_arithmetic(e.operation, a.number, b.number);
       return made ? Whole::of(*made) : Whole::none();
     }
     default:
@@ -311,13 +313,13 @@ Whole whole_of(const Expression& e, const Bindings& bindings) {
 }
 
 // Returns the result of a comparison of integers, or nullopt for other operands.
-std::optional<bool> whole_numbers_hold(const Expression& e, const Bindings& bindings) {
-  const auto a = whole_of(e.operands[0], bindings);
-  if (a.kind == Whole::Kind::kOther) return std::nullopt;
-  const auto b = whole_of(e.operands[1], bindings);
-  if (b.kind == Whole::Kind::kOther) return std::nullopt;
+std::optional<bool> compare_integer_operands(const Expression& e, const Bindings& bindings) {
+  const auto a = evaluate_integer(e.operands[0], bindings);
+  if (a.kind == Whole::IntegerKind::kOther) return std::nullopt;
+  const auto b = evaluate_integer(e.operands[1], bindings);
+  if (b.kind == Whole::IntegerKind::kOther) return std::nullopt;
   if (!a.is_number() || !b.is_number()) return false;
-  return compared(e.operation, a.number, b.number).value_or(false);
+  return compare_integers(e.operation, a.number, b.number).value_or(false);
 }
 
 }  // namespace
@@ -335,7 +337,7 @@ bool holds(const Expression& e, const Bindings& bindings) {
     case Operation::kLess:
     case Operation::kAtMost:
     case Operation::kDivides:
-      if (const auto known = whole_numbers_hold(e, bindings)) return *known;
+      if (const auto known = compare_integer_operands(e, bindings)) return *known;
       break;
     default:
       break;

@@ -23,10 +23,10 @@ namespace tandem::rewrite {
 // The value of an attribute. A truth value is the text "true" or "false", as in attributes.
 using Value = std::variant<std::int64_t, double, std::vector<std::int64_t>, std::string>;
 
-// Returns the value of `text`, which is written as in graphs: 3, 0.5, [1, 1], relu.
+// Returns the value of `get_text`, which is written as in graphs: 3, 0.5, [1, 1], relu.
 Value parse_value(std::string_view text);
 std::string to_text(const Value& value);
-Hash hash_of(const Value& value);
+Hash compute_hash(const Value& value);
 
 enum class Operation : std::uint8_t {
   kLiteral,
@@ -64,8 +64,8 @@ struct Expression {
 };
 // Return an expression with these operands, which are moved. An initializer list would copy the
 // operands with all their parts.
-Expression expression_of(Operation operation, Expression operand);
-Expression expression_of(Operation operation, Expression left, Expression right);
+Expression make_expression(Operation operation, Expression operand);
+Expression make_expression(Operation operation, Expression left, Expression right);
 
 // The values of variables, by their numbers in the rule. A null type or an empty optional means
 // that the variable is not bound yet.

@@ -11,7 +11,7 @@ namespace tandem::rewrite {
 namespace {
 
 // Returns a list of literals as one literal, and any other list unchanged.
-Expression folded(Expression list) {
+Expression fold_literals(Expression list) {
   const bool known = std::ranges::all_of(
       list.operands, [](const Expression& e) { return e.operation == Operation::kLiteral; });
   const auto value = known ? evaluate(list, {}) : std::nullopt;
@@ -29,7 +29,7 @@ Expression ExpressionReader::read_attribute_value() {
     at_ = end + 1;
     return {.literal = std::string(text_.substr(begin, at_ - begin))};
   }
-  while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
+  while (at_ < text_.size() && is_word_character(text_[at_])) ++at_;
   const bool ends = at_ == text_.size() || text_[at_] == ' ' || text_[at_] == ')';
   if (at_ != begin && ends) return {.literal = parse_value(text_.substr(begin, at_ - begin))};
   at_ = begin;
@@ -44,7 +44,7 @@ Expression ExpressionReader::read_expression(int precedence) {
   auto left = read_operand();
   while (const auto* infix = take_infix(precedence)) {
     auto right = read_expression(infix->precedence + 1);
-    left = expression_of(infix->operation, std::move(left), std::move(right));
+    left = make_expression(infix->operation, std::move(left), std::move(right));
   }
   --depth_;
   return left;
@@ -55,7 +55,7 @@ const Infix* ExpressionReader::take_infix(int precedence) {
   if (tight_ && parentheses_ == 0 && at_ < text_.size() && text_[at_] == ' ') return nullptr;
   skip_blanks();
   for (const auto& infix : kInfix) {
-    const bool is_word = is_letter(infix.text[0]);
+    const bool is_word = is_word_character(infix.text[0]);
     if (infix.precedence < precedence || !text_.substr(at_).starts_with(infix.text)) continue;
     if (is_word) {
       if (take_word(infix.text)) return &infix;
@@ -83,18 +83,18 @@ Expression ExpressionReader::read_operand() {
         i != nullptr && operand.operation == Operation::kLiteral) {
       return {.literal = -*i};
     }
-    return expression_of(Operation::kNegate, std::move(operand));
+    return make_expression(Operation::kNegate, std::move(operand));
   }
   if (take_word("not")) {
-    return expression_of(Operation::kNot, read_expression(kOfNot));
+    return make_expression(Operation::kNot, read_expression(kOfNot));
   }
   if (at_ < text_.size() && text_[at_] == '?') {
-    const std::string name(variable());
-    if (find(rule_.tensors, name) || subpatterns_.contains(name)) {
+    const std::string name(read_variable());
+    if (contains_name(rule_.tensors, name) || subpatterns_.contains(name)) {
       fail(fmt::format("?{} is used both as a tensor and as a symbol", name),
            "use dim(?x, 0), rank(?x) or similar for a tensor");
     }
-    return {.operation = Operation::kSymbol, .variables = {number_of(rule_.symbols, name)}};
+    return {.operation = Operation::kSymbol, .variables = {find_or_add_name(rule_.symbols, name)}};
   }
   return read_number_or_call();
 }
@@ -109,13 +109,13 @@ Expression ExpressionReader::read_list() {
     expect("]");
   }
   --parentheses_;
-  return folded(std::move(out));
+  return fold_literals(std::move(out));
 }
 
 Expression ExpressionReader::read_number_or_call() {
   const auto begin = at_;
   const auto take_letters = [&] {
-    while (at_ < text_.size() && (is_letter(text_[at_]) || text_[at_] == '.')) ++at_;
+    while (at_ < text_.size() && (is_word_character(text_[at_]) || text_[at_] == '.')) ++at_;
   };
   take_letters();
   if (begins_exponent(text_.substr(begin, at_ - begin))) {
@@ -125,11 +125,11 @@ Expression ExpressionReader::read_number_or_call() {
   const auto token = text_.substr(begin, at_ - begin);
   if (token.empty()) fail("expected a value");
   if (at_ == text_.size() || text_[at_] != '(') return {.literal = parse_value(token)};
-  const auto* f = std::ranges::find(kFunctions, token, &Function::name);
+  const auto* f = std::ranges::find(kFunctions, token, &ExpressionFunction::name);
   if (f == kFunctions.end()) {
     std::vector<std::string> names(kFunctions.size());
     std::ranges::transform(kFunctions, names.begin(),
-                           [](const Function& known) { return std::string(known.name); });
+                           [](const ExpressionFunction& known) { return std::string(known.name); });
     at_ = begin;
     fail(fmt::format("unknown function '{}'", token), "expected one of: " + join(names, ", "));
   }
@@ -144,7 +144,7 @@ bool ExpressionReader::begins_exponent(std::string_view token) const {
   return is_digit(text_[at_ + 1]) && parse_double(token.substr(0, token.size() - 1)).has_value();
 }
 
-Expression ExpressionReader::read_call(const Function& f) {
+Expression ExpressionReader::read_call(const ExpressionFunction& f) {
   Expression out{.operation = f.operation};
   expect("(");
   ++parentheses_;
@@ -154,12 +154,12 @@ Expression ExpressionReader::read_call(const Function& f) {
       out.operands.push_back(read_expression());
       continue;
     }
-    const std::string name(variable());
-    if (!find(rule_.tensors, name)) {
+    const std::string name(read_variable());
+    if (!contains_name(rule_.tensors, name)) {
       if (sides_are_read_) fail_no_tensor(f.name, name);
       early_.push_back({at_, f.name, name});
     }
-    out.variables.push_back(number_of(rule_.tensors, name));
+    out.variables.push_back(find_or_add_name(rule_.tensors, name));
   }
   expect(")");
   --parentheses_;
@@ -171,10 +171,10 @@ void ExpressionReader::fail_no_tensor(std::string_view function, const std::stri
 }
 
 // Checks the tensors that functions mentioned before an operator did.
-void ExpressionReader::check_early() {
+void ExpressionReader::check_early_calls() {
   sides_are_read_ = true;
   for (const auto& [at, function, name] : early_) {
-    const auto number = number_of(rule_.tensors, name);
+    const auto number = find_or_add_name(rule_.tensors, name);
     const auto has = [&](const Side& side) {
       return std::ranges::any_of(side.nodes, [&](const PatternNode& node) {
         return node.is_variable() && node.variable == number;
@@ -186,12 +186,13 @@ void ExpressionReader::check_early() {
   }
 }
 
-bool ExpressionReader::find(const std::vector<std::string>& names, const std::string& name) {
+bool ExpressionReader::contains_name(const std::vector<std::string>& names,
+                                     const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-std::uint16_t ExpressionReader::number_of(std::vector<std::string>& names,
-                                          const std::string& name) {
+std::uint16_t ExpressionReader::find_or_add_name(std::vector<std::string>& names,
+                                                 const std::string& name) {
   const auto at = std::ranges::find(names, name) - names.begin();
   if (static_cast<std::size_t>(at) == names.size()) names.push_back(name);
   return static_cast<std::uint16_t>(at);

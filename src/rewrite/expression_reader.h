@@ -24,12 +24,12 @@ class ExpressionReader : protected RuleCursor {
   // Reads a bare word, a quoted text, or an expression without blanks outside parentheses.
   Expression read_attribute_value();
   // Checks that the tensors in functions belong to the rule. Call it once the sides are read.
-  void check_early();
+  void check_early_calls();
 
   // Returns whether `names` contains `name`.
-  static bool find(const std::vector<std::string>& names, const std::string& name);
+  static bool contains_name(const std::vector<std::string>& names, const std::string& name);
   // Returns the index of `name` in `names`. Appends it if it is new.
-  static std::uint16_t number_of(std::vector<std::string>& names, const std::string& name);
+  static std::uint16_t find_or_add_name(std::vector<std::string>& names, const std::string& name);
 
   Rule rule_;
   // Positions in the text where named subpatterns begin.
@@ -41,7 +41,7 @@ class ExpressionReader : protected RuleCursor {
   Expression read_list();
   Expression read_number_or_call();
   [[nodiscard]] bool begins_exponent(std::string_view token) const;
-  Expression read_call(const Function& f);
+  Expression read_call(const ExpressionFunction& f);
   [[noreturn]] void fail_no_tensor(std::string_view function, const std::string& name);
 
   int parentheses_ = 0;

@@ -33,7 +33,7 @@ std::vector<Expression> numbers() {
   for (auto of : {Operation::kDim, Operation::kDegree}) {
     for (std::uint16_t tensor : {0, 1}) {
       for (const auto& index : kOperands) {
-        out.push_back(expression_of(of, index));
+        out.push_back(make_expression(of, index));
         out.back().variables = {tensor};
       }
     }
@@ -41,7 +41,7 @@ std::vector<Expression> numbers() {
   for (auto of : {Operation::kAdd, Operation::kSubtract, Operation::kMultiply, Operation::kDivide,
                   Operation::kRemainder}) {
     for (const auto& a : kOperands) {
-      for (const auto& b : kOperands) out.push_back(expression_of(of, a, b));
+      for (const auto& b : kOperands) out.push_back(make_expression(of, a, b));
     }
   }
   return out;
@@ -61,10 +61,10 @@ TEST(Expression, HoldsWhatIsTrue) {
                   Operation::kDivides}) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       for (std::size_t j = i % 7; j < all.size(); j += 7) {
-        const auto condition = expression_of(of, all[i], all[j]);
+        const auto condition = make_expression(of, all[i], all[j]);
         const bool is_true = evaluate(condition, bindings) == Value(std::string("true"));
         EXPECT_EQ(holds(condition, bindings), is_true) << i << " " << j;
-        EXPECT_EQ(holds(expression_of(Operation::kNot, condition), bindings), !is_true);
+        EXPECT_EQ(holds(make_expression(Operation::kNot, condition), bindings), !is_true);
         true_ones += is_true ? 1 : 0;
       }
     }

@@ -8,8 +8,8 @@ namespace {
 
 // Returns for every slot whether a match with an output there may depend on the change. This holds
 // for `changed` and its users up to `levels` above.
-std::vector<bool> near(const Draft& draft, const Users& users, std::span<const Slot> changed,
-                       std::size_t levels) {
+std::vector<bool> mark_nearby_slots(const Draft& draft, const Users& users,
+                                    std::span<const Slot> changed, std::size_t levels) {
   std::vector<bool> out(draft.slot_count());
   std::vector<Slot> level(changed.begin(), changed.end());
   for (auto slot : level) out[slot] = true;
@@ -53,11 +53,12 @@ Matches Matches::find(const RuleSet& rules, const Draft& draft) {
   return out;
 }
 
-Matches Matches::after(const RuleSet& rules, const Draft& draft,
-                       std::span<const Slot> changed) const {
+Matches Matches::find_after_rewrite(const RuleSet& rules, const Draft& draft,
+                                    std::span<const Slot> changed) const {
   auto out = *this;
   const Users users(draft);
-  const auto is_near = near(draft, users, changed, rules.depth() == 0 ? 0 : rules.depth() - 1);
+  const auto is_near =
+      mark_nearby_slots(draft, users, changed, rules.depth() == 0 ? 0 : rules.depth() - 1);
   out.single_.resize(draft.slot_count());
   out.size_ -= out.several_.size();
   for (Slot slot = 0; slot < draft.slot_count(); ++slot) {

@@ -11,12 +11,12 @@ namespace tandem::rewrite {
 
 class Matches {
  public:
-  // Returns all matches of `rules` in `draft`.
+  // Returns all matches of `rule_count` in `draft`.
   static Matches find(const RuleSet& rules, const Draft& draft);
   // Returns the matches in `draft`, which a rewrite made from the draft of these matches. `changed`
   // are the slots that the rewrite reported. The result equals find(rules, draft) in another order.
-  [[nodiscard]] Matches after(const RuleSet& rules, const Draft& draft,
-                              std::span<const Slot> changed) const;
+  [[nodiscard]] Matches find_after_rewrite(const RuleSet& rules, const Draft& draft,
+                                           std::span<const Slot> changed) const;
 
   [[nodiscard]] std::size_t size() const { return size_; }
   // Returns whether the rule set's limit was reached, so that some matches are missing.

@@ -11,7 +11,7 @@ namespace {
 
 // Names of dimensions. "..." is one of them, at index `rest`. If there is none, `rest` is past the
 // end.
-struct Dims {
+struct IndexTextDims {
   std::vector<std::string> names;
   std::size_t rest = 0;
 
@@ -21,11 +21,11 @@ struct Dims {
 
 // Index text split into dimensions, such as "b (g c) 2y+r-1, k -> b".
 struct IndexDims {
-  std::vector<Dims> operands;
-  Dims result;
+  std::vector<IndexTextDims> operands;
+  IndexTextDims result;
 };
 
-Dims dimensions(std::string_view text) {
+IndexTextDims parse_dimensions(std::string_view text) {
   std::vector<std::string> out;
   int depth = 0;
   bool open = false;
@@ -53,13 +53,13 @@ IndexDims read_index(const ops::OpSpec& spec) {
   if (arrow == std::string::npos) return out;
   const std::string_view text = spec.index;
   for (auto operand : split(text.substr(0, arrow), ','))
-    out.operands.push_back(dimensions(operand));
+    out.operands.push_back(parse_dimensions(operand));
   auto result = text.substr(arrow + 2);
-  out.result = dimensions(result.substr(0, result.find('|')));
+  out.result = parse_dimensions(result.substr(0, result.find('|')));
   return out;
 }
 
-const IndexDims& index_dims(const ops::OpSpec& spec) {
+const IndexDims& get_index_dims(const ops::OpSpec& spec) {
   static const auto all = [] {
     std::map<const ops::OpSpec*, IndexDims> out;
     for (const auto* s : ops::all_ops()) out.emplace(s, read_index(*s));
@@ -79,46 +79,48 @@ bool has_example_text(const PatternNode& node) {
          s == &ops::kConstant;
 }
 
-const Expression* attribute(const PatternNode& node, std::string_view name) {
+const Expression* find_attribute(const PatternNode& node, std::string_view name) {
   for (std::size_t i = 0; i < node.attributes.size(); ++i) {
     if (node.spec->attributes[i].first == name) return &node.attributes[i];
   }
   return nullptr;
 }
 
-std::optional<std::size_t> whole(const Expression* e) {
+std::optional<std::size_t> as_unsigned_literal(const Expression* e) {
   if (e == nullptr || e->operation != Operation::kLiteral) return std::nullopt;
   const auto* value = std::get_if<std::int64_t>(&e->literal);
   if (value == nullptr || *value < 0) return std::nullopt;
   return static_cast<std::size_t>(*value);
 }
 
-std::vector<std::int64_t> literal_list(const Expression* e) {
+std::vector<std::int64_t> as_integer_list(const Expression* e) {
   if (e == nullptr || e->operation != Operation::kLiteral) return {};
   const auto* list = std::get_if<std::vector<std::int64_t>>(&e->literal);
   return list == nullptr ? std::vector<std::int64_t>{} : *list;
 }
 
 constexpr int kMaxParts = 200;  // larger expressions count as unknown
-int parts_of(const Expression& expression) {
+int count_parts(const Expression& expression) {
   int out = 0;
   for_each_part(expression, [&](const Expression&) { ++out; });
   return out;
 }
 
-std::size_t width_of_rest(std::size_t rank, const Dims& dims) { return rank - (dims.size() - 1); }
+std::size_t compute_rest_width(std::size_t rank, const IndexTextDims& dims) {
+  return rank - (dims.size() - 1);
+}
 
 // Returns the size after padding. Example: n with (k - n) / 2 on both sides -> k.
-Expression padded(Expression size, const Expression& before, const Expression& after) {
+Expression add_padding(Expression size, const Expression& before, const Expression& after) {
   if (before == after && before.operation == Operation::kDivide &&
-      before.operands[1] == literal(2)) {
+      before.operands[1] == make_literal(2)) {
     const auto& missing = before.operands[0];
     if (missing.operation == Operation::kSubtract && missing.operands[1] == size) {
       return missing.operands[0];
     }
   }
-  size = combined(Operation::kAdd, std::move(size), before);
-  return combined(Operation::kAdd, std::move(size), after);
+  size = make_folded_operation(Operation::kAdd, std::move(size), before);
+  return make_folded_operation(Operation::kAdd, std::move(size), after);
 }
 
 // Position of an axis in `dims` for a tensor of this rank: the name's index and the offset in
@@ -127,12 +129,13 @@ struct Insertion {
   std::size_t at;
   std::size_t into_rest;
 };
-std::optional<Insertion> place_of(const Dims& dims, std::size_t rank, std::size_t axis) {
+std::optional<Insertion> find_axis_position(const IndexTextDims& dims, std::size_t rank,
+                                            std::size_t axis) {
   const auto rest = dims.rest;
   if (!dims.has_rest())
     return axis < dims.size() ? std::optional(Insertion{axis, 0}) : std::nullopt;
   if (rank + 1 < dims.size()) return std::nullopt;
-  const auto width = width_of_rest(rank, dims);
+  const auto width = compute_rest_width(rank, dims);
   if (axis < rest) return Insertion{axis, 0};
   if (axis < rest + width) return Insertion{rest, axis - rest};
   return Insertion{axis - width + 1, 0};
@@ -140,22 +143,22 @@ std::optional<Insertion> place_of(const Dims& dims, std::size_t rank, std::size_
 
 }  // namespace
 
-Expression literal(std::int64_t value) { return {.literal = value}; }
+Expression make_literal(std::int64_t value) { return {.literal = value}; }
 
-Expression dim_of(std::uint16_t variable, std::int64_t dimension) {
-  auto out = expression_of(Operation::kDim, literal(dimension));
+Expression make_dim(std::uint16_t variable, std::int64_t dimension) {
+  auto out = make_expression(Operation::kDim, make_literal(dimension));
   out.variables.push_back(variable);
   return out;
 }
 
-Expression combined(Operation operation, Expression a, Expression b) {
+Expression make_folded_operation(Operation operation, Expression a, Expression b) {
   const bool known = a.operation == Operation::kLiteral && b.operation == Operation::kLiteral;
-  auto out = expression_of(operation, std::move(a), std::move(b));
+  auto out = make_expression(operation, std::move(a), std::move(b));
   const auto value = known ? evaluate(out, {}) : std::nullopt;
   return value ? Expression{.literal = *value} : out;
 }
 
-PatternSizes::PatternSizes(const Side& side, Ranks& variables, const Known& known)
+PatternSizes::PatternSizes(const Side& side, Ranks& variables, const KnownPatternSizes& known)
     : side_(side), known_(known), ranks_(side.nodes.size()) {
   for (const auto& [id, rank] : known.ranks) (void)set_rank(id, rank);
   for (bool grown = true; grown;) {
@@ -199,11 +202,11 @@ bool PatternSizes::relax(PatternId id, Ranks& variables) {
     }
   }
   if (s == &ops::kTranspose) {
-    const auto perm = literal_list(attribute(node, "perm"));
+    const auto perm = as_integer_list(find_attribute(node, "perm"));
     if (!perm.empty()) grown = set_rank(id, perm.size()) || grown;
   }
   if (s == &ops::kReshape || s == &ops::kConstant) {
-    const auto* shape = attribute(node, "shape");
+    const auto* shape = find_attribute(node, "shape");
     if (shape->operation == Operation::kList) {
       grown = set_rank(id, shape->operands.size()) || grown;
     }
@@ -214,10 +217,10 @@ bool PatternSizes::relax(PatternId id, Ranks& variables) {
 bool PatternSizes::relax_text(PatternId id) {
   const auto& node = side_.nodes[id];
   const bool first_only = is_stretched(id);
-  const auto& text = index_dims(*node.spec);
+  const auto& text = get_index_dims(*node.spec);
   bool grown = false;
   const bool alone =
-      known_.of_one_rank || std::ranges::count_if(text.operands, &Dims::has_rest) < 2;
+      known_.of_one_rank || std::ranges::count_if(text.operands, &IndexTextDims::has_rest) < 2;
   if (!text.result.has_rest() && text.result.size() > 0) grown = set_rank(id, text.result.size());
   for (std::size_t i = 0; i < std::min(node.inputs.size(), text.operands.size()); ++i) {
     const auto& dims = text.operands[i];
@@ -228,26 +231,26 @@ bool PatternSizes::relax_text(PatternId id) {
     }
     if (!text.result.has_rest() || (first_only && i > 0) || !alone) continue;
     if (const auto& out = ranks_[id]; out && *out + 1 >= text.result.size()) {
-      grown = set_rank(input, width_of_rest(*out, text.result) + dims.size() - 1) || grown;
+      grown = set_rank(input, compute_rest_width(*out, text.result) + dims.size() - 1) || grown;
     }
     if (const auto& in = ranks_[input]; in && *in + 1 >= dims.size()) {
-      grown = set_rank(id, width_of_rest(*in, dims) + text.result.size() - 1) || grown;
+      grown = set_rank(id, compute_rest_width(*in, dims) + text.result.size() - 1) || grown;
     }
   }
   return grown;
 }
 
 // Returns the dimensions of operands that have the same size as `axis`, the first operand's first.
-std::vector<PatternSizes::Origin> PatternSizes::origins(PatternId id, std::size_t axis) const {
+std::vector<PatternSizes::Origin> PatternSizes::find_origins(PatternId id, std::size_t axis) const {
   const auto& node = side_.nodes[id];
   std::vector<Origin> out;
   if (!ranks_[id] || axis >= *ranks_[id]) return out;
   if (node.spec == &ops::kTranspose) {
-    const auto perm = literal_list(attribute(node, "perm"));
+    const auto perm = as_integer_list(find_attribute(node, "perm"));
     if (axis < perm.size()) out.push_back({node.inputs[0], static_cast<std::size_t>(perm[axis])});
     return out;
   }
-  if (const auto changed = whole(attribute(node, "axis"));
+  if (const auto changed = as_unsigned_literal(find_attribute(node, "axis"));
       changed && *changed != axis &&
       (is_concat(node) || node.spec == &ops::kSlice || node.spec == &ops::kSplit ||
        node.spec == &ops::kPad)) {
@@ -255,8 +258,8 @@ std::vector<PatternSizes::Origin> PatternSizes::origins(PatternId id, std::size_
     return out;
   }
   if (has_example_text(node)) return out;
-  const auto& text = index_dims(*node.spec);
-  const auto at = place_of(text.result, *ranks_[id], axis);
+  const auto& text = get_index_dims(*node.spec);
+  const auto at = find_axis_position(text.result, *ranks_[id], axis);
   if (!at) return out;
   const auto& name = text.result.names[at->at];
   for (std::size_t i = 0; i < std::min(node.inputs.size(), text.operands.size()); ++i) {
@@ -269,7 +272,7 @@ std::vector<PatternSizes::Origin> PatternSizes::origins(PatternId id, std::size_
     if (found == rest) place += at->into_rest;
     if (rest < found) {
       if (!ranks_[node.inputs[i]] || *ranks_[node.inputs[i]] + 1 < dims.size()) continue;
-      place += width_of_rest(*ranks_[node.inputs[i]], dims) - 1;
+      place += compute_rest_width(*ranks_[node.inputs[i]], dims) - 1;
     }
     out.push_back({node.inputs[i], place});
     if (is_stretched(id)) break;
@@ -284,7 +287,7 @@ std::optional<Expression> PatternSizes::size(PatternId id, std::size_t axis) con
   const auto [at, fresh] = sizes_.try_emplace({id, axis});
   if (!fresh) return at->second;
   auto found = find_size(id, axis);
-  if (found && parts_of(*found) <= kMaxParts) at->second = std::move(found);
+  if (found && count_parts(*found) <= kMaxParts) at->second = std::move(found);
   return at->second;
 }
 
@@ -296,36 +299,39 @@ std::vector<Expression> PatternSizes::parts(PatternId id, std::size_t axis) cons
 
 std::optional<Expression> PatternSizes::find_size(PatternId id, std::size_t axis) const {
   const auto& node = side_.nodes[id];
-  if (node.is_variable()) return dim_of(node.variable, static_cast<std::int64_t>(axis));
-  if (is_concat(node) && whole(attribute(node, "axis")) == axis) {
+  if (node.is_variable()) return make_dim(node.variable, static_cast<std::int64_t>(axis));
+  if (is_concat(node) && as_unsigned_literal(find_attribute(node, "axis")) == axis) {
     std::optional<Expression> sum;
     for (auto input : node.inputs) {
       auto part = size(input, axis);
       if (!part) return std::nullopt;
-      sum = sum ? combined(Operation::kAdd, std::move(*sum), std::move(*part)) : std::move(part);
+      sum = sum ? make_folded_operation(Operation::kAdd, std::move(*sum), std::move(*part))
+                : std::move(part);
     }
     return sum;
   }
-  if (node.spec == &ops::kSlice && whole(attribute(node, "axis")) == axis) {
-    return *attribute(node, "size");
+  if (node.spec == &ops::kSlice && as_unsigned_literal(find_attribute(node, "axis")) == axis) {
+    return *find_attribute(node, "size");
   }
-  if (node.spec == &ops::kSplit && whole(attribute(node, "axis")) == axis) {
+  if (node.spec == &ops::kSplit && as_unsigned_literal(find_attribute(node, "axis")) == axis) {
     auto all = size(node.inputs[0], axis);
     if (!all) return std::nullopt;
-    return combined(Operation::kDivide, std::move(*all), *attribute(node, "parts"));
+    return make_folded_operation(Operation::kDivide, std::move(*all),
+                                 *find_attribute(node, "parts"));
   }
-  if (node.spec == &ops::kPad && whole(attribute(node, "axis")) == axis) {
+  if (node.spec == &ops::kPad && as_unsigned_literal(find_attribute(node, "axis")) == axis) {
     auto all = size(node.inputs[0], axis);
     if (!all) return std::nullopt;
-    return padded(std::move(*all), *attribute(node, "before"), *attribute(node, "after"));
+    return add_padding(std::move(*all), *find_attribute(node, "before"),
+                       *find_attribute(node, "after"));
   }
   if (node.spec == &ops::kReshape || node.spec == &ops::kConstant) {
-    const auto* shape = attribute(node, "shape");
+    const auto* shape = find_attribute(node, "shape");
     if (shape->operation == Operation::kList && axis < shape->operands.size()) {
       return shape->operands[axis];
     }
   }
-  for (const auto& [operand, its_axis] : origins(id, axis)) {
+  for (const auto& [operand, its_axis] : find_origins(id, axis)) {
     if (auto found = size(operand, its_axis)) return found;
   }
   return std::nullopt;
@@ -334,7 +340,7 @@ std::optional<Expression> PatternSizes::find_size(PatternId id, std::size_t axis
 std::vector<Expression> PatternSizes::find_parts(PatternId id, std::size_t axis) const {
   const auto& node = side_.nodes[id];
   if (node.is_variable()) return {};
-  if (is_concat(node) && whole(attribute(node, "axis")) == axis) {
+  if (is_concat(node) && as_unsigned_literal(find_attribute(node, "axis")) == axis) {
     std::vector<Expression> out;
     for (auto input : node.inputs) {
       auto part = size(input, axis);
@@ -343,7 +349,7 @@ std::vector<Expression> PatternSizes::find_parts(PatternId id, std::size_t axis)
     }
     return out;
   }
-  for (const auto& [operand, its_axis] : origins(id, axis)) {
+  for (const auto& [operand, its_axis] : find_origins(id, axis)) {
     if (auto found = parts(operand, its_axis); !found.empty()) return found;
   }
   return {};

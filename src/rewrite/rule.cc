@@ -12,13 +12,14 @@ namespace tandem::rewrite {
 
 namespace {
 
-struct Bound {
+struct BoundRuleVariables {
   std::vector<bool> tensors;
   std::vector<bool> symbols;
 };
 
-Bound bound_by_source(const Rule& rule) {
-  Bound out{std::vector<bool>(rule.tensors.size()), std::vector<bool>(rule.symbols.size())};
+BoundRuleVariables find_bound_variables(const Rule& rule) {
+  BoundRuleVariables out{std::vector<bool>(rule.tensors.size()),
+                         std::vector<bool>(rule.symbols.size())};
   for (const auto& node : rule.source.nodes) {
     if (node.is_variable()) out.tensors[node.variable] = true;
     for (const auto& attribute : node.attributes) {
@@ -29,7 +30,8 @@ Bound bound_by_source(const Rule& rule) {
   return out;
 }
 
-void check_expression(const Rule& rule, const Bound& bound, const Expression& expression) {
+void check_expression(const Rule& rule, const BoundRuleVariables& bound,
+                      const Expression& expression) {
   for_each_part(expression, [&](const Expression& part) {
     const bool symbol = part.operation == Operation::kSymbol;
     for (auto v : part.variables) {
@@ -44,16 +46,16 @@ void check_expression(const Rule& rule, const Bound& bound, const Expression& ex
   });
 }
 
-Hash hash_of(const Expression& e) {
-  Hash h = hash_combine(static_cast<Hash>(e.operation), rewrite::hash_of(e.literal));
+Hash compute_hash(const Expression& e) {
+  Hash h = hash_combine(static_cast<Hash>(e.operation), rewrite::compute_hash(e.literal));
   for (auto v : e.variables) h = hash_combine(h, v);
-  for (const auto& operand : e.operands) h = hash_combine(h, hash_of(operand));
+  for (const auto& operand : e.operands) h = hash_combine(h, compute_hash(operand));
   return h;
 }
 
 }  // namespace
 
-const std::vector<Expression>& usual_attributes(const ops::OpSpec& spec) {
+const std::vector<Expression>& get_default_attributes(const ops::OpSpec& spec) {
   static const auto all = [] {
     std::unordered_map<const ops::OpSpec*, std::vector<Expression>> out;
     for (const auto* s : ops::all_ops()) {
@@ -79,25 +81,25 @@ PatternId Side::add(PatternNode node) {
   return id;
 }
 
-Hash hash_of(const Side& side) {
+Hash compute_hash(const Side& side) {
   Hash h = mix(side.nodes.size());
   for (const auto& node : side.nodes) {
     h = hash_combine(h, node.is_variable() ? node.variable : hash_text(node.spec->name));
-    for (const auto& attribute : node.attributes) h = hash_combine(h, hash_of(attribute));
+    for (const auto& attribute : node.attributes) h = hash_combine(h, compute_hash(attribute));
     for (auto input : node.inputs) h = hash_combine(h, input);
   }
   for (auto output : side.outputs) h = hash_combine(h, output);
   return h;
 }
 
-Hash hash_of(const Rule& rule) {
-  Hash h = hash_combine(hash_of(rule.source), hash_of(rule.target));
-  for (const auto& condition : rule.conditions) h = hash_combine(h, hash_of(condition));
+Hash compute_hash(const Rule& rule) {
+  Hash h = hash_combine(compute_hash(rule.source), compute_hash(rule.target));
+  for (const auto& condition : rule.conditions) h = hash_combine(h, compute_hash(condition));
   for (auto choice : rule.choices) h = hash_combine(h, choice);
   return h;
 }
 
-Rule reversed(const Rule& rule, std::string name) {
+Rule reverse_rule(const Rule& rule, std::string name) {
   Rule out = rule;
   out.name = std::move(name);
   std::swap(out.source, out.target);
@@ -118,7 +120,7 @@ void check_bound(const Rule& rule) {
     throw UserError("rule", rule.name, "an output of the source is a variable",
                     "a rule must start at an operator");
   }
-  const auto bound = bound_by_source(rule);
+  const auto bound = find_bound_variables(rule);
   for (const auto& node : rule.target.nodes) {
     if (node.is_variable() && !bound.tensors[node.variable]) {
       throw UserError("rule", rule.name,

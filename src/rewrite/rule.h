@@ -32,7 +32,7 @@ struct PatternNode {
 };
 
 // Returns the default attributes of an operator.
-const std::vector<Expression>& usual_attributes(const ops::OpSpec& spec);
+const std::vector<Expression>& get_default_attributes(const ops::OpSpec& spec);
 
 // One side of a rule. Nodes are in topological order; equal subpatterns are one node.
 struct Side {
@@ -41,7 +41,8 @@ struct Side {
 
   // Returns the number of operators, not counting variables.
   [[nodiscard]] std::size_t operator_count() const;
-  // Adds `node` unless there is an equal one. Returns the id of `node` or of its equal.
+  // Adds `renumber_node` unless there is an equal one. Returns the id of `renumber_node` or of its
+  // equal.
   PatternId add(PatternNode node);
   bool operator==(const Side&) const = default;
 };
@@ -60,12 +61,12 @@ struct Rule {
 
 // Returns a hash that is equal for rules that differ only in names of the rule, its variables or
 // symbols.
-Hash hash_of(const Rule& rule);
-Hash hash_of(const Side& side);
+Hash compute_hash(const Rule& rule);
+Hash compute_hash(const Side& side);
 
 // Returns the rule from target to source, called `name`. Throws UserError("rule") if the target
 // does not bind all variables.
-Rule reversed(const Rule& rule, std::string name);
+Rule reverse_rule(const Rule& rule, std::string name);
 
 // Throws UserError("rule", name, ...) if the source does not bind a variable or symbol of the
 // target or of the conditions. Also throws if the sides have different numbers of outputs.

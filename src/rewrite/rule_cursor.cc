@@ -9,7 +9,7 @@
 
 namespace tandem::rewrite {
 
-bool is_letter(char c) {
+bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
@@ -40,22 +40,22 @@ void RuleCursor::expect(std::string_view token) {
 
 bool RuleCursor::take_word(std::string_view word) {
   const auto before = at_;
-  if (take(word) && (at_ == text_.size() || !is_letter(text_[at_]))) return true;
+  if (take(word) && (at_ == text_.size() || !is_word_character(text_[at_]))) return true;
   at_ = before;
   return false;
 }
 
-std::string_view RuleCursor::word() {
+std::string_view RuleCursor::read_word() {
   skip_blanks();
   const auto begin = at_;
-  while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
+  while (at_ < text_.size() && is_word_character(text_[at_])) ++at_;
   if (begin == at_) fail("expected a name");
   return text_.substr(begin, at_ - begin);
 }
 
-std::string_view RuleCursor::variable() {
+std::string_view RuleCursor::read_variable() {
   expect("?");
-  return word();
+  return read_word();
 }
 
 }  // namespace tandem::rewrite

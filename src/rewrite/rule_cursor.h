@@ -7,7 +7,7 @@
 namespace tandem::rewrite {
 
 // Returns whether `c` is a letter, a digit or '_'.
-bool is_letter(char c);
+bool is_word_character(char c);
 
 class RuleCursor {
  protected:
@@ -23,11 +23,11 @@ class RuleCursor {
   // Skips blanks, then skips `token` if it comes next. Returns whether it did.
   bool take(std::string_view token);
   void expect(std::string_view token);
-  // Works like take(), but only if no letter follows `word`. Otherwise the position does not
+  // Works like take(), but only if no letter follows `read_word`. Otherwise the position does not
   // change.
   bool take_word(std::string_view word);
-  std::string_view word();
-  std::string_view variable();  // returns the name after '?'
+  std::string_view read_word();
+  std::string_view read_variable();  // returns the name after '?'
 
   std::string_view text_;
   std::size_t at_ = 0;

@@ -9,7 +9,7 @@ namespace tandem::rewrite {
 namespace {
 
 TEST(RuleFamily, OneRuleForEveryNumberOfOperands) {
-  const auto texts = family_of(
+  const auto texts = expand_family(
       "r-{n}: (concat {i<n: (relu ?x{i})} axis=1) => "
       "{add i<n: (slice ?x{i} begin={+ j<i: dim(?x{j}, 1)})} "
       "if {and i<n: rank(?x{i}) == 2} for n in 1..3");
@@ -23,7 +23,7 @@ TEST(RuleFamily, OneRuleForEveryNumberOfOperands) {
 }
 
 TEST(RuleFamily, CountsFromWhereItIsTold) {
-  const auto texts = family_of(
+  const auto texts = expand_family(
       "r-{n}: (relu {add k<2: (concat {k*n/2<=i<(k+1)*n/2: ?x{i}} axis={+ k*n/2<=i<n: {i}})}) => "
       "?x0 "
       "for n in 5..5");
@@ -34,7 +34,7 @@ TEST(RuleFamily, CountsFromWhereItIsTold) {
 }
 
 TEST(RuleFamily, OtherTextStandsForItself) {
-  EXPECT_EQ(family_of("a: (relu ?x) => ?x"), std::vector<std::string>{"a: (relu ?x) => ?x"});
+  EXPECT_EQ(expand_family("a: (relu ?x) => ?x"), std::vector<std::string>{"a: (relu ?x) => ?x"});
 }
 
 TEST(RuleFamily, MembersAreRulesOfTheirOwn) {
@@ -67,7 +67,7 @@ TEST(RuleFamily, SaysWhatIsWrong) {
       {"a: {i<n*n*n*n: ?x} => ?x for n in 64..64", "is out of range"},
   };
   for (const auto& wrong : cases) {
-    const auto said = error_of([&] { family_of(wrong.first); });
+    const auto said = error_of([&] { expand_family(wrong.first); });
     EXPECT_NE(said.find(wrong.second), std::string::npos) << wrong.first << "\n" << said;
   }
 }

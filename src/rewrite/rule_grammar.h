@@ -27,20 +27,20 @@ inline constexpr int kOfNot = 3;
 inline constexpr int kOfMinus = 7;
 
 // A function of `tensors` tensors, followed by `numbers` numbers.
-struct Function {
+struct ExpressionFunction {
   std::string_view name;
   Operation operation;
   std::size_t tensors;
   std::size_t numbers;
 };
 inline constexpr std::array kFunctions = {
-    Function{"dim", Operation::kDim, 1, 1},
-    Function{"degree", Operation::kDegree, 1, 1},
-    Function{"rank", Operation::kRank, 1, 0},
-    Function{"replicas", Operation::kReplicas, 1, 0},
-    Function{"partial", Operation::kPartial, 1, 0},
-    Function{"same_shape", Operation::kSameShape, 2, 0},
-    Function{"divides", Operation::kDivides, 0, 2},
+    ExpressionFunction{"dim", Operation::kDim, 1, 1},
+    ExpressionFunction{"degree", Operation::kDegree, 1, 1},
+    ExpressionFunction{"rank", Operation::kRank, 1, 0},
+    ExpressionFunction{"replicas", Operation::kReplicas, 1, 0},
+    ExpressionFunction{"partial", Operation::kPartial, 1, 0},
+    ExpressionFunction{"same_shape", Operation::kSameShape, 2, 0},
+    ExpressionFunction{"divides", Operation::kDivides, 0, 2},
 };
 
 }  // namespace tandem::rewrite

@@ -18,15 +18,16 @@ constexpr std::size_t kMaxSideNodes = 256;  // limit for one side
 constexpr std::size_t kMaxRead = 4096;      // limit for the patterns of a rule, written out
 
 bool is_name(std::string_view text) {
-  return !text.empty() &&
-         std::ranges::all_of(text, [](char c) { return is_letter(c) || c == '-' || c == '.'; });
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return is_word_character(c) || c == '-' || c == '.';
+  });
 }
 
 // Reads one rule. A variable alone among the inputs of an operator is a tensor. ExpressionReader
 // decides about a variable in an expression.
-class Reader : ExpressionReader {
+class RuleTextReader : ExpressionReader {
  public:
-  explicit Reader(std::string_view line) : ExpressionReader(line) {}
+  explicit RuleTextReader(std::string_view line) : ExpressionReader(line) {}
 
   std::vector<Rule> run() {
     const auto colon = text_.find(':');
@@ -46,7 +47,7 @@ class Reader : ExpressionReader {
     const bool both = take("<=>");
     if (!both && !take("=>")) fail("expected '=>' or '<=>'");
     rule_.target = read_side();
-    check_early();
+    check_early_calls();
     if (at_ != clauses.where && at_ < clauses.choose)
       fail("expected 'where', 'choose', 'if' or the end of the rule");
     at_ = clauses.choose;
@@ -58,7 +59,7 @@ class Reader : ExpressionReader {
     std::vector<Rule> out;
     check_bound(rule_);
     out.push_back(rule_);
-    if (both) out.push_back(reversed(rule_, rule_.name + "-reversed"));
+    if (both) out.push_back(reverse_rule(rule_, rule_.name + "-reversed"));
     return out;
   }
 
@@ -98,7 +99,7 @@ class Reader : ExpressionReader {
     skip_blanks();
     if (at_ < text_.size() && text_[at_] == '?') return read_leaf(side, depth);
     expect("(");
-    const auto name = word();
+    const auto name = read_word();
     PatternNode node;
     try {
       node.spec = &ops::find_op(name);
@@ -109,7 +110,7 @@ class Reader : ExpressionReader {
       fail(fmt::format("'{}' is not allowed in rules", name),
            "use a variable such as ?x, which matches any tensor");
     }
-    node.attributes = usual_attributes(*node.spec);
+    node.attributes = get_default_attributes(*node.spec);
     std::set<std::size_t> given;
     while (!take(")")) {
       skip_blanks();
@@ -130,7 +131,7 @@ class Reader : ExpressionReader {
   }
 
   PatternId read_leaf(Side& side, int depth) {
-    const std::string name(variable());
+    const std::string name(read_variable());
     if (const auto named = subpatterns_.find(name); named != subpatterns_.end()) {
       const auto back = at_;
       at_ = named->second;
@@ -138,15 +139,15 @@ class Reader : ExpressionReader {
       at_ = back;
       return out;
     }
-    if (find(rule_.symbols, name))
+    if (contains_name(rule_.symbols, name))
       fail(fmt::format("?{} is used both as a tensor and as a symbol", name));
-    return add(side, {.variable = number_of(rule_.tensors, name)});
+    return add(side, {.variable = find_or_add_name(rule_.tensors, name)});
   }
 
   // Stores where each subpattern begins; it is read again wherever it is mentioned.
   void read_where() {
     do {
-      const std::string name(variable());
+      const std::string name(read_variable());
       expect("=");
       skip_blanks();
       if (!subpatterns_.emplace(name, at_).second) fail(fmt::format("?{} is defined twice", name));
@@ -164,7 +165,7 @@ class Reader : ExpressionReader {
   }
 
   void read_attribute(PatternNode& node, std::set<std::size_t>& given) {
-    const auto name = word();
+    const auto name = read_word();
     const auto& known = node.spec->attributes;
     const auto i = static_cast<std::size_t>(
         std::ranges::find(known, name, &std::pair<std::string, std::string>::first) -
@@ -193,7 +194,7 @@ class Reader : ExpressionReader {
 
   void read_choices() {
     do {
-      rule_.choices.push_back(number_of(rule_.symbols, std::string(variable())));
+      rule_.choices.push_back(find_or_add_name(rule_.symbols, std::string(read_variable())));
     } while (take(","));
   }
 
@@ -216,6 +217,6 @@ class Reader : ExpressionReader {
 
 }  // namespace
 
-std::vector<Rule> read_rule(std::string_view line) { return Reader(line).run(); }
+std::vector<Rule> read_rule(std::string_view line) { return RuleTextReader(line).run(); }
 
 }  // namespace tandem::rewrite

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxSourceNodes = 64;  // limit for a source
 constexpr std::size_t kMaxSymbols = 16;      // limit for a rule
 constexpr Slot kNowhere = ~Slot{0};
 
-std::size_t depth_of(const Side& side) {
+std::size_t compute_depth(const Side& side) {
   std::vector<std::size_t> depth(side.nodes.size());
   std::size_t deepest = 0;
   for (std::size_t i = 0; i < side.nodes.size(); ++i) {
@@ -68,7 +68,7 @@ class RuleSet::Attempt {
     return true;
   }
 
-  bool set(std::uint16_t symbol, ValueId value) {
+  bool bind_symbol(std::uint16_t symbol, ValueId value) {
     if (is_set_[symbol]) return values_[symbol] == value;
     is_set_[symbol] = true;
     values_[symbol] = value;
@@ -105,12 +105,12 @@ class RuleSet::Attempt {
   }
 
  private:
-  bool bind_attributes(const Node& pattern, std::span<const ValueId> values) {
-    using enum Attribute::Kind;
+  bool bind_attributes(const CompiledPatternNode& pattern, std::span<const ValueId> values) {
+    using enum CompiledPatternAttribute::CompiledAttributeKind;
     for (const auto& attribute : pattern.attributes) {
       const auto value = values[attribute.position];
       if (attribute.kind == kValue && attribute.value != value) return false;
-      if (attribute.kind == kSymbol && !set(attribute.symbol, value)) return false;
+      if (attribute.kind == kSymbol && !bind_symbol(attribute.symbol, value)) return false;
       if (attribute.kind == kList && !bind_list(*attribute.expression, value)) return false;
     }
     return true;
@@ -123,7 +123,7 @@ class RuleSet::Attempt {
       const auto& operand = pattern.operands[i];
       const Value item = (*items)[i];
       if (operand.operation == Operation::kSymbol) {
-        if (!set(operand.variables[0], dictionary_->id_of(item))) return false;
+        if (!bind_symbol(operand.variables[0], dictionary_->intern(item))) return false;
       } else if (operand.literal != item) {
         return false;
       }
@@ -152,8 +152,8 @@ RuleSet::RuleSet(std::vector<Rule> rules, Dictionary& dictionary, Limits limits)
   std::unordered_map<Hash, std::vector<std::uint32_t>> known;  // sources by hash
   for (std::uint32_t r = 0; r < rules_.size(); ++r) {
     check_size(rules_[r]);
-    depth_ = std::max(depth_, depth_of(rules_[r].source));
-    auto& same_hash = known[hash_of(rules_[r].source)];
+    depth_ = std::max(depth_, compute_depth(rules_[r].source));
+    auto& same_hash = known[compute_hash(rules_[r].source)];
     const auto at = std::ranges::find_if(same_hash, [&](std::uint32_t s) {
       return rules_[sources_[s].rules[0]].source == rules_[r].source;
     });
@@ -170,24 +170,24 @@ RuleSet::Source RuleSet::compile(const Rule& rule) const {
   Source out;
   out.outputs = rule.source.outputs;
   for (const auto& node : rule.source.nodes) {
-    Node compiled;
+    CompiledPatternNode compiled;
     compiled.is_variable = node.is_variable();
     compiled.inputs = node.inputs;
-    if (!node.is_variable()) compiled.spec = dictionary_.id_of(*node.spec);
+    if (!node.is_variable()) compiled.spec = dictionary_.get_spec_id(*node.spec);
     for (std::size_t i = 0; i < node.attributes.size(); ++i) {
       const auto& expression = node.attributes[i];
-      Attribute attribute{.position = i, .expression = &expression};
+      CompiledPatternAttribute attribute{.position = i, .expression = &expression};
       const auto is_simple = [](const Expression& e) {
         return e.operation == Operation::kSymbol || e.operation == Operation::kLiteral;
       };
       if (expression.operation == Operation::kLiteral) {
-        attribute.value = dictionary_.id_of(expression.literal);
+        attribute.value = dictionary_.intern(expression.literal);
       } else if (expression.operation == Operation::kSymbol) {
-        attribute.kind = Attribute::Kind::kSymbol;
+        attribute.kind = CompiledPatternAttribute::CompiledAttributeKind::kSymbol;
         attribute.symbol = expression.variables[0];
       } else if (expression.operation == Operation::kList &&
                  std::ranges::all_of(expression.operands, is_simple)) {
-        attribute.kind = Attribute::Kind::kList;
+        attribute.kind = CompiledPatternAttribute::CompiledAttributeKind::kList;
       } else {
         out.computed.push_back({static_cast<PatternId>(out.nodes.size()), i, &expression});
         continue;
@@ -197,12 +197,12 @@ RuleSet::Source RuleSet::compile(const Rule& rule) const {
     out.nodes.push_back(std::move(compiled));
   }
   for (std::size_t i = 0; i < out.outputs.size() && out.outputs.size() > 1; ++i) {
-    out.climbs.push_back(climbs_from(out, i));
+    out.climbs.push_back(find_climbs(out, i));
   }
   return out;
 }
 
-std::vector<RuleSet::Climb> RuleSet::climbs_from(const Source& source, std::size_t first) {
+std::vector<RuleSet::Climb> RuleSet::find_climbs(const Source& source, std::size_t first) {
   std::vector<bool> is_bound(source.nodes.size());
   const auto bind_below = [&](PatternId root) {
     std::vector<PatternId> stack{root};
@@ -216,11 +216,11 @@ std::vector<RuleSet::Climb> RuleSet::climbs_from(const Source& source, std::size
   };
   // Returns a shortest path from an output down to a bound node. Sources have few nodes.
   const auto way_to = [&](std::size_t output) {
-    struct Visit {
+    struct ClimbVisit {
       PatternId id;
-      std::vector<Climb::Step> steps;
+      std::vector<Climb::ClimbStep> steps;
     };
-    std::vector<Visit> queue{{source.outputs[output], {}}};
+    std::vector<ClimbVisit> queue{{source.outputs[output], {}}};
     for (std::size_t q = 0; q < queue.size(); ++q) {
       const auto visit = queue[q];
       if (is_bound[visit.id]) {
@@ -252,8 +252,8 @@ std::vector<RuleSet::Climb> RuleSet::climbs_from(const Source& source, std::size
   return out;
 }
 
-const std::vector<RuleSet::Root>& RuleSet::roots_at(const Draft& draft, Slot slot,
-                                                    bool several) const {
+const std::vector<RuleSet::Root>& RuleSet::find_roots(const Draft& draft, Slot slot,
+                                                      bool several) const {
   const auto inputs = draft.inputs(slot);
   const auto spec_of = [&](Slot s) { return dictionary_.spec(draft.node(s).op).value; };
   std::array<std::uint32_t, 3> specs = {spec_of(slot), 0, 0};
@@ -283,7 +283,7 @@ const std::vector<RuleSet::Root>& RuleSet::roots_at(const Draft& draft, Slot slo
 // --- Matching -----------------------------------------------------------------------------------
 
 void RuleSet::match_single(const Draft& draft, Slot slot, std::vector<Match>& out) const {
-  for (const auto& root : roots_at(draft, slot, false)) {
+  for (const auto& root : find_roots(draft, slot, false)) {
     const auto& source = sources_[root.source];
     Attempt attempt(draft, source, dictionary_);
     if (attempt.bind(source.outputs[0], slot)) add_matches(attempt, out);
@@ -292,7 +292,7 @@ void RuleSet::match_single(const Draft& draft, Slot slot, std::vector<Match>& ou
 
 void RuleSet::match_several(const Draft& draft, const Users& users, Slot slot,
                             const std::vector<bool>& is_anchor, std::vector<Match>& out) const {
-  for (const auto& root : roots_at(draft, slot, true)) {
+  for (const auto& root : find_roots(draft, slot, true)) {
     const auto& source = sources_[root.source];
     Attempt attempt(draft, source, dictionary_);
     if (attempt.bind(source.outputs[root.output], slot)) {
@@ -343,8 +343,8 @@ void RuleSet::bind_others(const Attempt& attempt, const Search& search,
   for (auto slot : reached) try_at(slot);
 }
 
-std::vector<std::int64_t> RuleSet::candidates(const Rule& rule, std::uint16_t symbol,
-                                              std::size_t rank) const {
+std::vector<std::int64_t> RuleSet::list_choice_values(const Rule& rule, std::uint16_t symbol,
+                                                      std::size_t rank) const {
   for (const auto& node : rule.target.nodes) {
     for (std::size_t i = 0; i < node.attributes.size(); ++i) {
       const auto& attribute = node.attributes[i];
@@ -381,10 +381,10 @@ void RuleSet::add_matches(const Attempt& attempt, std::vector<Match>& out) const
         if (bound.satisfies(rule)) out.push_back(match);
         return;
       }
-      for (auto candidate : candidates(rule, rule.choices[c], rank)) {
+      for (auto candidate : list_choice_values(rule, rule.choices[c], rank)) {
         auto next = bound;
         match.choices[c] = static_cast<std::int32_t>(candidate);
-        next.set(rule.choices[c], dictionary_.id_of(Value(candidate)));
+        next.bind_symbol(rule.choices[c], dictionary_.intern(Value(candidate)));
         self(self, next, c + 1);
       }
     };
@@ -408,7 +408,7 @@ std::optional<RuleSet::Attempt> RuleSet::bind(const Draft& draft, const Match& m
     if (!attempt.bind(source.outputs[o], slot)) return std::nullopt;
   }
   for (std::size_t c = 0; c < rule.choices.size(); ++c) {
-    attempt.set(rule.choices[c], dictionary_.id_of(Value(std::int64_t{match.choices[c]})));
+    attempt.bind_symbol(rule.choices[c], dictionary_.intern(Value(std::int64_t{match.choices[c]})));
   }
   if (!attempt.satisfies(rule)) return std::nullopt;
   return attempt;
@@ -463,7 +463,7 @@ std::vector<Draft::Replacement> RuleSet::add_target(Edited& edited, const Rule& 
       slots.push_back(of_variable[node.variable]);
       continue;
     }
-    const auto op = make(node, bindings);
+    const auto op = make_op(node, bindings);
     if (!op) return {};
     inputs.clear();
     types.clear();
@@ -471,7 +471,7 @@ std::vector<Draft::Replacement> RuleSet::add_target(Edited& edited, const Rule& 
       inputs.push_back(slots[input]);
       types.push_back(edited.node(slots[input]).type);
     }
-    const auto type = dictionary_.result(*op, types);
+    const auto type = dictionary_.infer_result_type(*op, types);
     if (!type) return {};
     slots.push_back(edited.add(*op, dictionary_.op(*op).hash(), *type, inputs, stands_for));
   }
@@ -488,15 +488,15 @@ std::vector<Draft::Replacement> RuleSet::add_target(Edited& edited, const Rule& 
   return replacements;
 }
 
-std::optional<OpId> RuleSet::make(const PatternNode& node, const Bindings& bindings) const {
+std::optional<OpId> RuleSet::make_op(const PatternNode& node, const Bindings& bindings) const {
   std::vector<ValueId> values;
   values.reserve(node.attributes.size());
   for (const auto& attribute : node.attributes) {
     const auto value = evaluate(attribute, bindings);
     if (!value) return std::nullopt;
-    values.push_back(dictionary_.id_of(*value));
+    values.push_back(dictionary_.intern(*value));
   }
-  return dictionary_.make(*node.spec, values);
+  return dictionary_.make_op(*node.spec, values);
 }
 
 }  // namespace tandem::rewrite

@@ -63,8 +63,12 @@ class RuleSet {
 
  private:
   // An attribute of a pattern's operator that can be compared, or binds symbols, immediately.
-  struct Attribute {
-    enum class Kind : std::uint8_t { kValue, kSymbol, kList } kind = Kind::kValue;
+  struct CompiledPatternAttribute {
+    enum class CompiledAttributeKind : std::uint8_t {
+      kValue,
+      kSymbol,
+      kList
+    } kind = CompiledAttributeKind::kValue;
     std::size_t position = 0;                // index in OpSpec::attributes
     ValueId value = {};                      // kValue
     std::uint16_t symbol = 0;                // kSymbol
@@ -76,27 +80,27 @@ class RuleSet {
     std::size_t position = 0;
     const Expression* expression = nullptr;
   };
-  struct Node {
+  struct CompiledPatternNode {
     bool is_variable = false;
     SpecId spec = {};
-    std::vector<Attribute> attributes;
+    std::vector<CompiledPatternAttribute> attributes;
     std::vector<PatternId> inputs;
   };
   // An output that is to be bound, and the path up to it from a bound node. Each step names a
   // parent and the operand by which it is reached. If the output is not connected, any node may
   // match it.
   struct Climb {
-    struct Step {
+    struct ClimbStep {
       PatternId parent = 0;
       std::size_t operand = 0;
     };
     std::size_t output = 0;
     bool is_connected = false;
     PatternId from = 0;
-    std::vector<Step> steps;
+    std::vector<ClimbStep> steps;
   };
   struct Source {
-    std::vector<Node> nodes;
+    std::vector<CompiledPatternNode> nodes;
     std::vector<PatternId> outputs;
     std::vector<Computed> computed;
     std::vector<std::uint32_t> rules;
@@ -110,10 +114,10 @@ class RuleSet {
   class Attempt;
 
   [[nodiscard]] Source compile(const Rule& rule) const;
-  static std::vector<Climb> climbs_from(const Source& source, std::size_t first);
+  static std::vector<Climb> find_climbs(const Source& source, std::size_t first);
   // Returns the roots that may match at `slot`, by its operator and those of its first two
   // operands.
-  const std::vector<Root>& roots_at(const Draft& draft, Slot slot, bool several) const;
+  const std::vector<Root>& find_roots(const Draft& draft, Slot slot, bool several) const;
   struct Search {
     const Users& users;
     const std::vector<bool>& is_anchor;
@@ -122,8 +126,8 @@ class RuleSet {
   void bind_others(const Attempt& attempt, const Search& search, std::span<const Climb> climbs,
                    std::vector<Match>& out) const;
   void add_matches(const Attempt& attempt, std::vector<Match>& out) const;
-  [[nodiscard]] std::vector<std::int64_t> candidates(const Rule& rule, std::uint16_t symbol,
-                                                     std::size_t rank) const;
+  [[nodiscard]] std::vector<std::int64_t> list_choice_values(const Rule& rule, std::uint16_t symbol,
+                                                             std::size_t rank) const;
   // Binds the source of a match. Returns nullopt if `draft` does not contain the match.
   std::optional<Attempt> bind(const Draft& draft, const Match& match) const;
   // Adds the target's nodes. Returns the replacements of the source's outputs. Returns an empty
@@ -135,7 +139,7 @@ class RuleSet {
   std::vector<Draft::Replacement> add_target(Edited& edited, const Rule& rule,
                                              const Attempt& attempt,
                                              const Bindings& bindings) const;
-  std::optional<OpId> make(const PatternNode& node, const Bindings& bindings) const;
+  std::optional<OpId> make_op(const PatternNode& node, const Bindings& bindings) const;
 
   std::vector<Rule> rules_;
   Dictionary& dictionary_;

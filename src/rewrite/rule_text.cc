@@ -16,7 +16,7 @@ namespace tandem::rewrite {
 namespace {
 
 // Returns `line` without its comment. A '#' inside quotation marks does not begin one.
-std::string_view without_comment(std::string_view line) {
+std::string_view strip_comment(std::string_view line) {
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '"') quoted = !quoted;
@@ -40,7 +40,7 @@ void for_each_rule(std::string_view text, const std::string& source,
     const auto where = fmt::format("{}:{}", source, begin);
     std::vector<Rule> found;
     try {
-      for (const auto& line : family_of(pending)) {
+      for (const auto& line : expand_family(pending)) {
         for (auto& rule : parse_rule(line)) {
           const auto [known, fresh] = lines.emplace(rule.name, begin);
           if (!fresh) {
@@ -61,7 +61,7 @@ void for_each_rule(std::string_view text, const std::string& source,
   int number = 0;
   while (!text.empty()) {
     ++number;
-    const auto line = without_comment(take_line(text));
+    const auto line = strip_comment(take_line(text));
     if (trim(line).empty()) continue;
     const bool continues = line[0] == ' ' || line[0] == '\t';
     if (!continues) {

@@ -12,58 +12,59 @@ namespace tandem::rewrite {
 
 namespace {
 
-const Infix* infix_of(Operation operation) {
+const Infix* find_infix(Operation operation) {
   const auto* at = std::ranges::find(kInfix, operation, &Infix::operation);
   return at == kInfix.end() ? nullptr : at;
 }
 
-std::string text_of(const Rule& rule, const Expression& e, int precedence, bool tight);
+std::string format_expression(const Rule& rule, const Expression& e, int precedence, bool tight);
 
-std::string list_text(const Rule& rule, const Expression& e, bool tight) {
+std::string format_list(const Rule& rule, const Expression& e, bool tight) {
   std::vector<std::string> parts;
   for (auto v : e.variables) parts.push_back("?" + rule.tensors[v]);
-  for (const auto& operand : e.operands) parts.push_back(text_of(rule, operand, 0, tight));
+  for (const auto& operand : e.operands)
+    parts.push_back(format_expression(rule, operand, 0, tight));
   return join(parts, ", ");
 }
 
 // If `tight`, writes no blanks outside parentheses.
-std::string text_of(const Rule& rule, const Expression& e, int precedence, bool tight) {
+std::string format_expression(const Rule& rule, const Expression& e, int precedence, bool tight) {
   switch (e.operation) {
     case Operation::kLiteral:
       return to_text(e.literal);
     case Operation::kSymbol:
       return "?" + rule.symbols[e.variables[0]];
     case Operation::kList:
-      return "[" + list_text(rule, e, false) + "]";
+      return "[" + format_list(rule, e, false) + "]";
     case Operation::kNegate:
-      return "-" + text_of(rule, e.operands[0], kOfMinus, tight);
+      return "-" + format_expression(rule, e.operands[0], kOfMinus, tight);
     case Operation::kNot:
-      return "not " + text_of(rule, e.operands[0], kOfNot, tight);
+      return "not " + format_expression(rule, e.operands[0], kOfNot, tight);
     default:
       break;
   }
-  const auto* infix = infix_of(e.operation);
+  const auto* infix = find_infix(e.operation);
   if (infix == nullptr) {
-    const auto* f = std::ranges::find(kFunctions, e.operation, &Function::operation);
-    return fmt::format("{}({})", f->name, list_text(rule, e, false));
+    const auto* f = std::ranges::find(kFunctions, e.operation, &ExpressionFunction::operation);
+    return fmt::format("{}({})", f->name, format_list(rule, e, false));
   }
   const bool wrapped = infix->precedence < precedence || tight;
-  const auto out =
-      fmt::format("{} {} {}", text_of(rule, e.operands[0], infix->precedence, false), infix->text,
-                  text_of(rule, e.operands[1], infix->precedence + 1, false));
+  const auto out = fmt::format(
+      "{} {} {}", format_expression(rule, e.operands[0], infix->precedence, false), infix->text,
+      format_expression(rule, e.operands[1], infix->precedence + 1, false));
   return wrapped ? "(" + out + ")" : out;
 }
 
-std::string pattern_text(const Rule& rule, const Side& side, PatternId id) {
+std::string format_pattern(const Rule& rule, const Side& side, PatternId id) {
   const auto& node = side.nodes[id];
   if (node.is_variable()) return "?" + rule.tensors[node.variable];
-  const auto& usual = usual_attributes(*node.spec);
+  const auto& usual = get_default_attributes(*node.spec);
   std::string out = "(" + node.spec->name;
-  for (auto input : node.inputs) out += " " + pattern_text(rule, side, input);
+  for (auto input : node.inputs) out += " " + format_pattern(rule, side, input);
   for (std::size_t a = 0; a < node.attributes.size(); ++a) {
     if (node.attributes[a] == usual[a]) continue;
     out += fmt::format(" {}={}", node.spec->attributes[a].first,
-                       text_of(rule, node.attributes[a], 0, true));
+                       format_expression(rule, node.attributes[a], 0, true));
   }
   return out + ")";
 }
@@ -71,13 +72,13 @@ std::string pattern_text(const Rule& rule, const Side& side, PatternId id) {
 }  // namespace
 
 std::string to_text(const Rule& rule, const Expression& expression) {
-  return text_of(rule, expression, 0, false);
+  return format_expression(rule, expression, 0, false);
 }
 
 std::string to_text(const Rule& rule, const Side& side) {
   std::vector<std::string> parts;
   parts.reserve(side.outputs.size());
-  for (auto output : side.outputs) parts.push_back(pattern_text(rule, side, output));
+  for (auto output : side.outputs) parts.push_back(format_pattern(rule, side, output));
   return join(parts, ", ");
 }
 
@@ -90,7 +91,7 @@ std::string to_text(const Rule& rule) {
   parts.clear();
   const int of_and = 3;
   for (const auto& condition : rule.conditions) {
-    parts.push_back(text_of(rule, condition, of_and, false));
+    parts.push_back(format_expression(rule, condition, of_and, false));
   }
   if (!parts.empty()) out += " if " + join(parts, " and ");
   return out;

@@ -4,12 +4,12 @@
 #include <bit>
 
 #include "base/error.h"
-#include "graph/tried_type.h"
+#include "graph/try_infer_type.h"
 #include "ops/rank_error.h"
 
 namespace tandem::rewrite {
 
-TypeTable& TypeTable::of_thread() {
+TypeTable& TypeTable::get_thread_local() {
   static thread_local TypeTable table;
   return table;
 }
@@ -21,95 +21,96 @@ std::size_t TypeTable::KeyHash::operator()(const Key& key) const {
 }
 
 TypeTable::TypeId TypeTable::intern(const TensorType& type) {
-  const auto hash = type_hash(type);
+  const auto hash = hash_type(type);
   auto& recent = recent_types_[hash >> kRecentTypesShift];
-  if (recent.id == kNone || recent.type != type) recent = {type, interned(type, hash)};
+  if (recent.id == kNone || recent.type != type) recent = {type, find_or_add_type(type, hash)};
   return recent.id;
 }
 
-TypeTable::TypeId TypeTable::interned(const TensorType& type, Hash hash) {
+TypeTable::TypeId TypeTable::find_or_add_type(const TensorType& type, Hash hash) {
   const auto next = static_cast<TypeId>(types_.size());
   const auto id = ids_.find_or_add(hash, next, [&](TypeId known) { return types_[known] == type; });
   if (id != next) return id;
   types_.push_back(type);
   whole_.push_back(id);
   ranks_.push_back(static_cast<std::uint8_t>(type.shape.rank()));
-  if (type.shape.devices() == 1) return id;
+  if (type.shape.device_count() == 1) return id;
   auto whole = type;
   whole.shape = ParallelShape(type.shape.sizes);
   whole_[id] = intern(whole);
   return id;
 }
 
-Hash TypeTable::ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const {
+Hash TypeTable::compute_ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const {
   std::uint64_t ranks = 1;  // four bits for each
   for (auto i : inputs) ranks = ranks << 4U | ranks_[i];
   return hash_combine(reinterpret_cast<std::uint64_t>(op.raw()), ranks);
 }
 
-TypeTable::TypeId TypeTable::result(const ops::Op& op, std::span<const TypeId> inputs) {
+TypeTable::TypeId TypeTable::infer_result_type(const ops::Op& op, std::span<const TypeId> inputs) {
   // Interned operators never move, so the address of the attributes identifies the operator.
-  if (inputs.size() > Result::kMostInputs) {
+  if (inputs.size() > CachedResultType::kMostInputs) {
     Key key{reinterpret_cast<std::uint64_t>(op.raw())};
     key.insert(key.end(), inputs.begin(), inputs.end());
     if (const auto at = long_results_.find(key); at != long_results_.end()) return at->second;
-    const auto out = made(op, inputs);
+    const auto out = compute_result_type(op, inputs);
     long_results_.emplace(std::move(key), out);
     return out;
   }
-  Result asked;
+  CachedResultType asked;
   asked.op = op.raw();
   std::ranges::copy(inputs, asked.inputs.begin());
   const auto hash = asked.hash();
   auto& recent = recent_[hash >> kRecentShift];
-  if (!recent.is_of(asked)) {
-    asked.result = sought(op, inputs, asked, hash);
+  if (!recent.is_same_query(asked)) {
+    asked.result = find_result_type(op, inputs, asked, hash);
     recent = asked;
   }
   return recent.result;
 }
 
-TypeTable::TypeId TypeTable::sought(const ops::Op& op, std::span<const TypeId> inputs,
-                                    const Result& asked, Hash hash) {
-  const auto ranks = ranks_hash(op, inputs);
+TypeTable::TypeId TypeTable::find_result_type(const ops::Op& op, std::span<const TypeId> inputs,
+                                              const CachedResultType& asked, Hash hash) {
+  const auto ranks = compute_ranks_hash(op, inputs);
   if (misfits_.contains(ranks)) return kNone;
-  if (const auto& known = place(asked, hash); known.op != nullptr) return known.result;
+  if (const auto& known = find_entry(asked, hash); known.op != nullptr) return known.result;
   auto found = asked;
-  found.result = made(op, inputs);
+  found.result = compute_result_type(op, inputs);
   if (found.result == kNone && misfits_.contains(ranks)) return kNone;
   if (results_used_ * 2 >= results_.size()) grow();
   ++results_used_;
-  return (place(found, hash) = found).result;
+  return (find_entry(found, hash) = found).result;
 }
 
-Hash TypeTable::Result::hash() const {
+Hash TypeTable::CachedResultType::hash() const {
   auto h = reinterpret_cast<std::uint64_t>(op);
   for (auto i : inputs) h = (h ^ i) * 0x9e3779b97f4a7c15ULL + (h >> 29U);
   return mix(h);
 }
 
-TypeTable::Result& TypeTable::place(const Result& of, Hash hash) {
+TypeTable::CachedResultType& TypeTable::find_entry(const CachedResultType& of, Hash hash) {
   for (auto at = hash & (results_.size() - 1);; at = (at + 1) & (results_.size() - 1)) {
     auto& there = results_[at];
-    if (there.op == nullptr || there.is_of(of)) return there;
+    if (there.op == nullptr || there.is_same_query(of)) return there;
   }
 }
 
 void TypeTable::grow() {
   // Randomly drawn sizes occur only once, so their results must not fill the memory.
   if (results_.size() == most_results_) {
-    std::ranges::fill(results_, Result{});
+    std::ranges::fill(results_, CachedResultType{});
     results_used_ = 0;
     return;
   }
-  std::vector<Result> old(results_.size() * 2);
+  std::vector<CachedResultType> old(results_.size() * 2);
   std::swap(old, results_);
   for (const auto& result : old) {
-    if (result.op != nullptr) place(result, result.hash()) = result;
+    if (result.op != nullptr) find_entry(result, result.hash()) = result;
   }
 }
 
-TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inputs) {
+TypeTable::TypeId TypeTable::compute_result_type(const ops::Op& op,
+                                                 std::span<const TypeId> inputs) {
   // Operands that do not fit unsharded do not fit sharded. This query is cached once for all
   // shardings.
   const auto is_whole = [&](TypeId id) { return whole_[id] == id; };
@@ -117,16 +118,17 @@ TypeTable::TypeId TypeTable::made(const ops::Op& op, std::span<const TypeId> inp
     std::vector<TypeId> whole;
     whole.reserve(inputs.size());
     for (auto i : inputs) whole.push_back(whole_[i]);
-    if (result(op, whole) == kNone) return kNone;
+    if (infer_result_type(op, whole) == kNone) return kNone;
   }
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (auto i : inputs) types.push_back(types_[i]);
   try {
-    const auto type = graph::tried_type(op, types);
+    const auto type = graph::try_infer_type(op, types);
     return type ? intern(*type) : kNone;
   } catch (const ops::RankError&) {
-    if (inputs.size() <= Result::kMostInputs) misfits_.insert(ranks_hash(op, inputs));
+    if (inputs.size() <= CachedResultType::kMostInputs)
+      misfits_.insert(compute_ranks_hash(op, inputs));
     return kNone;
   } catch (const UserError&) {
     return kNone;  // the misfit is the result
@@ -153,7 +155,7 @@ void append(std::vector<std::uint64_t>& key, const Value& value) {
 
 }  // namespace
 
-std::optional<ops::Op> TypeTable::op(const PatternNode& node, const Bindings& bindings) {
+std::optional<ops::Op> TypeTable::make_op(const PatternNode& node, const Bindings& bindings) {
   key_.clear();
   key_.push_back(reinterpret_cast<std::uint64_t>(node.spec));
   values_.clear();

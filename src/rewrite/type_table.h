@@ -30,15 +30,16 @@ class TypeTable {
   explicit TypeTable(std::size_t most_results = std::size_t{1} << 21U)
       : most_results_(most_results) {}
 
-  static TypeTable& of_thread();
+  static TypeTable& get_thread_local();
 
   TypeId intern(const TensorType& type);
   [[nodiscard]] const TensorType& type(TypeId id) const { return types_[id]; }
   // Returns the type of the operator's result, or kNone if the operands do not fit.
-  TypeId result(const ops::Op& op, std::span<const TypeId> inputs);
+  TypeId infer_result_type(const ops::Op& op, std::span<const TypeId> inputs);
   // Returns the operator of a pattern node, or nullopt if an attribute has no value or an invalid
   // one.
-  std::optional<ops::Op> op(const rewrite::PatternNode& node, const rewrite::Bindings& bindings);
+  std::optional<ops::Op> make_op(const rewrite::PatternNode& node,
+                                 const rewrite::Bindings& bindings);
 
  private:
   struct KeyHash {
@@ -46,27 +47,28 @@ class TypeTable {
   };
   using Key = std::vector<std::uint64_t>;
 
-  // The result of an operator with up to four operands. `op` is null in a free entry. The alignment
-  // keeps an entry within one cache line.
-  struct alignas(32) Result {
+  // The result of an operator with up to four operands. `make_op` is null in a free entry. The
+  // alignment keeps an entry within one cache line.
+  struct alignas(32) CachedResultType {
     static constexpr std::size_t kMostInputs = 4;
     const void* op = nullptr;
     std::array<TypeId, kMostInputs> inputs{kNone, kNone, kNone, kNone};
     TypeId result = kNone;
 
-    [[nodiscard]] bool is_of(const Result& other) const {
+    [[nodiscard]] bool is_same_query(const CachedResultType& other) const {
       return op == other.op && inputs == other.inputs;
     }
     [[nodiscard]] Hash hash() const;
   };
 
   // Returns a hash of an operator and the ranks of its operands.
-  [[nodiscard]] Hash ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const;
-  TypeId interned(const TensorType& type, Hash hash);
-  TypeId made(const ops::Op& op, std::span<const TypeId> inputs);
-  TypeId sought(const ops::Op& op, std::span<const TypeId> inputs, const Result& asked, Hash hash);
+  [[nodiscard]] Hash compute_ranks_hash(const ops::Op& op, std::span<const TypeId> inputs) const;
+  TypeId find_or_add_type(const TensorType& type, Hash hash);
+  TypeId compute_result_type(const ops::Op& op, std::span<const TypeId> inputs);
+  TypeId find_result_type(const ops::Op& op, std::span<const TypeId> inputs,
+                          const CachedResultType& asked, Hash hash);
   // Returns the entry that equals `of`, or the free entry for it.
-  Result& place(const Result& of, Hash hash);
+  CachedResultType& find_entry(const CachedResultType& of, Hash hash);
   void grow();
 
   std::size_t most_results_;
@@ -83,9 +85,9 @@ class TypeTable {
   HashSet misfits_;                  // operators and ranks that fit at no sizes
   // The latest queries, few enough for the processor's cache. A rule repeats the same queries.
   static constexpr unsigned kRecentShift = 64 - 13;
-  std::vector<Result> recent_ = std::vector<Result>(std::size_t{1} << 13U);
+  std::vector<CachedResultType> recent_ = std::vector<CachedResultType>(std::size_t{1} << 13U);
   // An open-addressing table in one block of memory, because it is queried millions of times.
-  std::vector<Result> results_ = std::vector<Result>(1024);
+  std::vector<CachedResultType> results_ = std::vector<CachedResultType>(1024);
   std::size_t results_used_ = 0;
   std::unordered_map<Key, TypeId, KeyHash> long_results_;  // for more than kMostInputs operands
   std::unordered_map<Key, std::optional<ops::Op>, KeyHash> ops_;

@@ -24,7 +24,8 @@ at::Tensor activate(Activation act, const at::Tensor& x) {
   return x;
 }
 
-at::Tensor activation_gradient(Activation act, const at::Tensor& gradient, const at::Tensor& from) {
+at::Tensor compute_activation_gradient(Activation act, const at::Tensor& gradient,
+                                       const at::Tensor& from) {
   switch (act) {
     case Activation::kNone:
       return gradient;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 4096;
 
-char* new_region(std::size_t bytes) {
+char* map_region(std::size_t bytes) {
   void* out = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (out == MAP_FAILED) return nullptr;
   madvise(out, bytes, MADV_HUGEPAGE);
@@ -20,8 +20,8 @@ char* new_region(std::size_t bytes) {
 
 }  // namespace
 
-Places place(const std::vector<Lifetime>& tensors) {
-  Places out{std::vector<std::size_t>(tensors.size()), 0};
+ArenaLayout place_tensors(const std::vector<Lifetime>& tensors) {
+  ArenaLayout out{std::vector<std::size_t>(tensors.size()), 0};
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(),
@@ -45,7 +45,7 @@ Places place(const std::vector<Lifetime>& tensors) {
   return out;
 }
 
-std::size_t Arena::rounded_up(std::size_t bytes) {
+std::size_t Arena::round_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
@@ -54,21 +54,21 @@ Arena::~Arena() {
 }
 
 void Arena::begin_step() {
-  if (phase_ == Phase::kWatching) {
+  if (phase_ == ArenaState::kWatching) {
     lay_out();
-  } else if (phase_ == Phase::kBefore) {
-    phase_ = Phase::kWatching;
+  } else if (phase_ == ArenaState::kBefore) {
+    phase_ = ArenaState::kWatching;
   }
   next_ = 0;
 }
 
 void Arena::lay_out() {
-  phase_ = Phase::kPlaced;
+  phase_ = ArenaState::kPlaced;
   std::vector<Lifetime> ended;
   for (const auto& w : watched_) {
     if (w.ended) ended.push_back(w.lifetime);
   }
-  const auto found = place(ended);
+  const auto found = place_tensors(ended);
   std::size_t n = 0;
   for (const auto& w : watched_) {
     places_.push_back({w.lifetime.bytes, w.ended ? found.at[n++] : 0, w.ended});
@@ -76,18 +76,18 @@ void Arena::lay_out() {
   watched_.clear();
   watched_at_.clear();
   if (found.length == 0) return;
-  region_ = new_region(found.length);
+  region_ = map_region(found.length);
   length_ = region_ == nullptr ? 0 : found.length;
 }
 
 void* Arena::allocate(std::size_t bytes) {
-  bytes = rounded_up(bytes);
-  return phase_ == Phase::kPlaced ? take_place(bytes) : map(bytes);
+  bytes = round_up(bytes);
+  return phase_ == ArenaState::kPlaced ? take_slot(bytes) : map(bytes);
 }
 
 // Returns the place of the next tensor of this size, or null. Skips up to kMostLeftOut places,
 // because some tensors of the watched step may not come again.
-void* Arena::take_place(std::size_t bytes) {
+void* Arena::take_slot(std::size_t bytes) {
   constexpr std::size_t kMostLeftOut = 16;
   const auto end = std::min(places_.size(), next_ + kMostLeftOut);
   for (auto i = next_; i < end; ++i) {
@@ -101,16 +101,16 @@ void* Arena::take_place(std::size_t bytes) {
   return nullptr;
 }
 
-bool Arena::is_free(const Place& place) const {
+bool Arena::is_free(const ArenaSlot& place) const {
   const auto after = taken_.lower_bound(place.at + place.bytes);
   return after == taken_.begin() || std::prev(after)->second <= place.at;
 }
 
 void* Arena::map(std::size_t bytes) {
-  auto* out = new_region(bytes);
+  auto* out = map_region(bytes);
   if (out == nullptr) return nullptr;
   mapped_[out] = bytes;
-  if (phase_ == Phase::kWatching) {
+  if (phase_ == ArenaState::kWatching) {
     watched_at_[out] = watched_.size();
     watched_.push_back({{bytes, now_++, 0}, false});
   }

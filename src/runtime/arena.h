@@ -21,14 +21,14 @@ struct Lifetime {
 };
 
 // Offsets of tensors in a region, by tensor, and the region's length.
-struct Places {
+struct ArenaLayout {
   std::vector<std::size_t> at;
   std::size_t length = 0;
 };
 // Places the largest tensors first, each at the lowest offset that is free during its lifetime.
 // Example: 2 bytes during [0, 2), 1 byte during [1, 3), 2 bytes during [2, 4) -> offsets 0, 2, 0
 // and length 3.
-Places place(const std::vector<Lifetime>& tensors);
+ArenaLayout place_tensors(const std::vector<Lifetime>& tensors);
 
 // The allocator of a step's large tensors. It is not thread-safe.
 class Arena {
@@ -39,7 +39,7 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   // Returns the bytes that a tensor of `bytes` bytes takes: whole pages.
-  static std::size_t rounded_up(std::size_t bytes);
+  static std::size_t round_up(std::size_t bytes);
 
   void begin_step();
   // Returns null if the system has no memory or the arena has no place for the tensor. The caller
@@ -54,21 +54,21 @@ class Arena {
     Lifetime lifetime;
     bool ended = false;
   };
-  struct Place {
+  struct ArenaSlot {
     std::size_t bytes = 0;
     std::size_t at = 0;
     bool used = false;  // False if the tensor outlived its step
   };
   void lay_out();
-  [[nodiscard]] bool is_free(const Place& place) const;
-  void* take_place(std::size_t bytes);
+  [[nodiscard]] bool is_free(const ArenaSlot& place) const;
+  void* take_slot(std::size_t bytes);
   void* map(std::size_t bytes);
 
-  enum class Phase : std::uint8_t { kBefore, kWatching, kPlaced } phase_ = Phase::kBefore;
+  enum class ArenaState : std::uint8_t { kBefore, kWatching, kPlaced } phase_ = ArenaState::kBefore;
   std::size_t now_ = 0;  // Number of events so far in the watched step
   std::vector<Watched> watched_;
   std::map<void*, std::size_t> watched_at_;  // Live tensors: address to index in watched_
-  std::vector<Place> places_;                // In order of allocation
+  std::vector<ArenaSlot> places_;            // In order of allocation
   std::size_t next_ = 0;  // Index in places_ from which the next allocation searches
   char* region_ = nullptr;
   std::size_t length_ = 0;

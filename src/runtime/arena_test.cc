@@ -37,7 +37,7 @@ TEST(Arena, PlacesDoNotMeetAndLeaveFewHoles) {
   std::mt19937 random(5);
   for (int n = 0; n < 20; ++n) {
     const auto tensors = layers(40, random);
-    const auto places = place(tensors);
+    const auto places = place_tensors(tensors);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       EXPECT_LE(places.at[i] + tensors[i].bytes, places.length);
       for (std::size_t j = 0; j < i; ++j) {
@@ -72,7 +72,7 @@ TEST(Arena, TensorsKeepWhatIsWrittenToThem) {
       EXPECT_TRUE(std::all_of(t.memory, t.memory + t.bytes, is_kept));
       std::size_t bytes = 0;
       EXPECT_TRUE(arena.free(t.memory, bytes));
-      EXPECT_EQ(bytes, Arena::rounded_up(t.bytes));
+      EXPECT_EQ(bytes, Arena::round_up(t.bytes));
       there.erase(there.begin() + static_cast<std::ptrdiff_t>(i));
     };
     std::mt19937 alike(step == 4 ? 99 : 1);

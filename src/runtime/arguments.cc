@@ -23,64 +23,65 @@ namespace {
 struct Given {
   std::string flag, value;
 
-  [[nodiscard]] UsageError bad(const std::string& wanted) const {
+  [[nodiscard]] UsageError make_error(const std::string& wanted) const {
     return {fmt::format("{} cannot be '{}': {}", flag, value, wanted)};
   }
-  [[nodiscard]] std::int64_t integer(std::int64_t least) const {
+  [[nodiscard]] std::int64_t parse_integer(std::int64_t least) const {
     const auto number = parse_int(value);
     if (!number || *number < least)
-      throw bad(fmt::format("expected an integer of at least {}", least));
+      throw make_error(fmt::format("expected an integer of at least {}", least));
     return *number;
   }
-  [[nodiscard]] double number(double least) const {
+  [[nodiscard]] double parse_number(double least) const {
     const auto number = parse_double(value);
     if (!number || !(*number >= least))
-      throw bad(fmt::format("expected a number of at least {}", least));
+      throw make_error(fmt::format("expected a number of at least {}", least));
     return *number;
   }
-  [[nodiscard]] bool yes() const {
-    if (value != "yes" && value != "no") throw bad("expected 'yes' or 'no'");
+  [[nodiscard]] bool parse_yes_no() const {
+    if (value != "yes" && value != "no") throw make_error("expected 'yes' or 'no'");
     return value == "yes";
   }
 };
 
-void set(Arguments& out, const Given& given) {
+void set_flag(Arguments& out, const Given& given) {
   const auto& flag = given.flag;
   if (flag == "--steps") {
-    out.steps = given.integer(1);
+    out.steps = given.parse_integer(1);
   } else if (flag == "--seed") {
-    out.seed = static_cast<std::uint64_t>(given.integer(0));
+    out.seed = static_cast<std::uint64_t>(given.parse_integer(0));
   } else if (flag == "--timeout") {
-    out.timeout = given.integer(1);
+    out.timeout = given.parse_integer(1);
   } else if (flag == "--seconds") {
-    out.seconds = given.number(0);
+    out.seconds = given.parse_number(0);
   } else if (flag == "--progress") {
-    out.progress = given.yes();
+    out.progress = given.parse_yes_no();
   } else if (flag == "--notes") {
-    out.notes = given.yes();
+    out.notes = given.parse_yes_no();
   } else if (flag == "--data") {
     out.data = given.value;
   } else if (flag == "--device") {
-    if (given.value != "cpu" && given.value != "cuda") throw given.bad("expected 'cpu' or 'cuda'");
+    if (given.value != "cpu" && given.value != "cuda")
+      throw given.make_error("expected 'cpu' or 'cuda'");
     out.device = given.value;
   } else if (flag == "--checkpoint") {
     out.checkpoints = given.value;
   } else if (flag == "--checkpoint-every") {
-    out.every = given.integer(1);
+    out.every = given.parse_integer(1);
   } else if (flag == "--resume") {
-    out.resume = given.yes();
+    out.resume = given.parse_yes_no();
   } else if (flag == "--measure") {
-    out.measure = given.yes();
+    out.measure = given.parse_yes_no();
   } else if (flag == "--profile") {
     if (given.value != "full" && given.value != "quick")
-      throw given.bad("expected 'full' or 'quick'");
+      throw given.make_error("expected 'full' or 'quick'");
     out.profile = given.value;
   } else if (flag == "--threads") {
-    out.threads = given.integer(1);
+    out.threads = given.parse_integer(1);
   } else if (flag == "--lr") {
-    out.rate = given.number(0);
+    out.rate = given.parse_number(0);
   } else if (flag == "--momentum") {
-    if (given.value != "no") throw given.bad("momentum is not supported, expected 'no'");
+    if (given.value != "no") throw given.make_error("momentum is not supported, expected 'no'");
   } else {
     throw UsageError{fmt::format("unknown flag {}", flag)};
   }
@@ -99,7 +100,7 @@ Arguments parse_arguments(std::span<char*> argv) {
       continue;
     }
     if (i + 1 == argv.size()) throw UsageError{fmt::format("{} requires a value", flag)};
-    set(out, {flag, argv[++i]});
+    set_flag(out, {flag, argv[++i]});
   }
   if (out.plan.empty() == out.profile.empty()) throw UsageError{"expected a plan or --profile"};
   if (out.resume && out.checkpoints.empty()) throw UsageError{"--resume requires --checkpoint"};

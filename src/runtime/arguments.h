@@ -12,7 +12,7 @@ namespace tandem::runtime {
 struct Arguments {
   std::string plan;            // Path that the first process reads
   std::string profile;         // "full" or "quick": measures instead of running a plan
-  std::int64_t threads = 1;    // Threads of each process with `profile`
+  std::int64_t threads = 1;    // Threads of each process with `run_profile`
   std::string data;            // File or directory; empty: synthetic data
   std::string device = "cpu";  // "cpu" or "cuda"
   std::int64_t steps = 10;

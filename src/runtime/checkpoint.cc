@@ -20,9 +20,11 @@ namespace {
 constexpr std::size_t kKept = 2;
 constexpr std::size_t kChunk = std::size_t{1} << 20U;
 
-std::int64_t element_bytes(DType type) { return static_cast<std::int64_t>(size_of(type).value); }
+std::int64_t get_element_bytes(DType type) {
+  return static_cast<std::int64_t>(get_element_size(type).value);
+}
 
-std::span<std::byte> bytes_of(at::Tensor& t) {
+std::span<std::byte> as_byte_span(at::Tensor& t) {
   return {static_cast<std::byte*>(t.data_ptr()), static_cast<std::size_t>(t.nbytes())};
 }
 
@@ -45,12 +47,12 @@ void check_finite(const at::Tensor& t, const std::string& name) {
 }
 
 // Describes a model for messages; `type` is the type of the weights.
-std::string described(const std::string& model, std::int64_t batch, const std::string& optimizer,
-                      DType type) {
+std::string describe_model(const std::string& model, std::int64_t batch,
+                           const std::string& optimizer, DType type) {
   return fmt::format("{}, batch {}, {}, {}", model, batch, optimizer, name(type));
 }
 
-Hash checksum_of(const File& file, const Piece& piece) {
+Hash compute_checksum(const File& file, const CheckpointPiece& piece) {
   Checksum sum;
   std::vector<std::byte> chunk(kChunk);
   for (std::int64_t at = 0; at < piece.bytes; at += static_cast<std::int64_t>(kChunk)) {
@@ -62,7 +64,7 @@ Hash checksum_of(const File& file, const Piece& piece) {
   return sum.value();
 }
 
-bool lies_in(const Box& box, const Shape& sizes) {
+bool is_inside(const TensorBox& box, const Shape& sizes) {
   if (box.shape.rank() != sizes.rank() || box.offset.rank() != sizes.rank()) return false;
   for (std::size_t d = 0; d < sizes.rank(); ++d) {
     if (box.offset[d] < 0 || box.shape[d] < 1 || box.shape[d] > sizes[d] ||
@@ -73,18 +75,18 @@ bool lies_in(const Box& box, const Shape& sizes) {
   return true;
 }
 
-const Manifest::Tensor* find_tensor(const Manifest& manifest, const std::string& name) {
-  const auto at = std::ranges::find(manifest.tensors, name, &Manifest::Tensor::name);
+const Manifest::ManifestTensor* find_tensor(const Manifest& manifest, const std::string& name) {
+  const auto at = std::ranges::find(manifest.tensors, name, &Manifest::ManifestTensor::name);
   return at == manifest.tensors.end() ? nullptr : &*at;
 }
 
 // Returns the hash of the network as it was before it was rewritten for this plan.
-Hash hash_of_model(const plan::Plan& plan) {
+Hash compute_model_hash(const plan::Plan& plan) {
   if (!plan.derivation.empty()) return plan.derivation.front().before;
   return graph::erase_parallelism(plan.mapped.pcg).identity_hash();
 }
 
-fs::path file_of(const fs::path& folder, std::int64_t rank) {
+fs::path get_rank_file(const fs::path& folder, std::int64_t rank) {
   return folder / fmt::format("rank-{}", rank);
 }
 
@@ -92,11 +94,11 @@ fs::path file_of(const fs::path& folder, std::int64_t rank) {
 
 Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const plan::Plan& plan,
                          const lower::Program& program)
-    : folder_(std::move(folder)),
+    : directory_(std::move(folder)),
       world_(world),
       plan_(plan),
       program_(program),
-      graph_(hash_of_model(plan)) {
+      graph_(compute_model_hash(plan)) {
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const auto& buffer = program.buffers[b];
     if (buffer.kind != BufferKind::kWeight) continue;
@@ -113,31 +115,31 @@ Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const
           {fmt::format("{} state {}", program.pcg.node(task.node).name, s - 2), task.reads[s]});
     }
   }
-  on_first(world_, [&] {
+  run_on_first_rank(world_, [&] {
     std::error_code failed;
-    if (resume && !fs::is_directory(folder_, failed)) {
-      throw UserError("checkpoint", folder_.string(),
+    if (resume && !fs::is_directory(directory_, failed)) {
+      throw UserError("checkpoint", directory_.string(),
                       "does not exist, so training cannot resume from it",
                       "omit --resume to start from the beginning and create the directory");
     }
-    fs::create_directories(folder_, failed);
+    fs::create_directories(directory_, failed);
     if (failed)
-      throw UserError("checkpoint", folder_.string(), "cannot be created", failed.message());
-    lock_.emplace(folder_);
-    if (!resume && !complete_steps(folder_).empty()) {
-      throw UserError("checkpoint", folder_.string(),
+      throw UserError("checkpoint", directory_.string(), "cannot be created", failed.message());
+    lock_.emplace(directory_);
+    if (!resume && !list_complete_steps(directory_).empty()) {
+      throw UserError("checkpoint", directory_.string(),
                       "already holds checkpoints, which are not overwritten",
                       "use --resume to continue from the newest one, or another directory");
     }
-    remove_leftovers(folder_);
+    remove_leftovers(directory_);
   });
 }
 
-Box Checkpoints::box_of(const Buffer& buffer) const {
-  Box out{buffer.shard, buffer.shard};
+TensorBox Checkpoints::compute_shard_box(const Buffer& buffer) const {
+  TensorBox out{buffer.shard, buffer.shard};
   for (std::size_t d = 0; d < out.offset.rank(); ++d) {
     out.offset[d] =
-        range_of(buffer.layout, program_.digits, world_.rank, d, buffer.sizes[d]).offset;
+        compute_range(buffer.layout, program_.digits, world_.rank, d, buffer.sizes[d]).offset;
   }
   return out;
 }
@@ -146,7 +148,7 @@ Box Checkpoints::box_of(const Buffer& buffer) const {
 // shard writes it; the replicas take turns from tensor to tensor.
 bool Checkpoints::writes(std::size_t which) const {
   const auto& buffer = program_.buffer(lasting_[which].buffer);
-  if (!machine::holds(buffer.layout, program_.digits, world_.rank)) return false;
+  if (!machine::holds_shard(buffer.layout, program_.digits, world_.rank)) return false;
   const auto copies = buffer.layout.digits(DigitRole::kReplica) & program_.digits.space();
   const auto turn = static_cast<std::int64_t>(which) % program_.digits.group_size(copies);
   return program_.digits.rank_in_group(world_.rank, copies) == turn;
@@ -156,7 +158,7 @@ bool Checkpoints::writes(std::size_t which) const {
 
 namespace {
 
-DType type_of(const Manifest& manifest, DType of_nothing) {
+DType get_weight_type(const Manifest& manifest, DType of_nothing) {
   return manifest.tensors.empty() ? of_nothing : manifest.tensors[0].dtype;
 }
 
@@ -174,17 +176,17 @@ void Checkpoints::check_model(const Manifest& manifest, const std::string& path)
   if (same) return;
   throw UserError("checkpoint", path,
                   fmt::format("is a checkpoint of another model ({}); this run trains {}",
-                              described(manifest.model, manifest.batch, manifest.optimizer,
-                                        type_of(manifest, plan_.dtype)),
-                              described(plan_.model, plan_.batch, optimizer, plan_.dtype)),
+                              describe_model(manifest.model, manifest.batch, manifest.optimizer,
+                                             get_weight_type(manifest, plan_.dtype)),
+                              describe_model(plan_.model, plan_.batch, optimizer, plan_.dtype)),
                   "use the model of the checkpoint, or another directory");
 }
 
 void Checkpoints::check_data(const Manifest& manifest, const std::string& data) const {
-  on_first(world_, [&] {
+  run_on_first_rank(world_, [&] {
     if (!manifest.data || *manifest.data == data) return;
     const auto said = [](const std::string& d) { return d.empty() ? "random data" : d; };
-    throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
+    throw UserError("checkpoint", get_step_directory(directory_, manifest.step).string(),
                     fmt::format("is a checkpoint of a run on {}, but this run uses {}",
                                 said(*manifest.data), said(data)),
                     "use the same --data (its path may differ), or another directory to start from "
@@ -204,10 +206,10 @@ void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder)
   std::map<fs::path, std::uint64_t> ends;  // End of each file's last piece
   for (std::size_t p = 0; p < manifest.pieces.size(); ++p) {
     const auto& piece = manifest.pieces[p];
-    const auto path = file_of(folder, piece.file);
+    const auto path = get_rank_file(folder, piece.file);
     const auto* tensor = find_tensor(manifest, piece.tensor);
-    if (tensor == nullptr || !lies_in(piece.box, tensor->sizes) || piece.at < 0 ||
-        piece.bytes != piece.box.shape.count() * element_bytes(tensor->dtype)) {
+    if (tensor == nullptr || !is_inside(piece.box, tensor->sizes) || piece.at < 0 ||
+        piece.bytes != piece.box.shape.count() * get_element_bytes(tensor->dtype)) {
       throw damaged(
           path, fmt::format("cannot hold the piece of {} that the manifest lists", piece.tensor));
     }
@@ -219,7 +221,7 @@ void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder)
     if (file.size() - piece.bytes < piece.at) {
       throw damaged(path, fmt::format("is truncated after {} bytes", file.size()));
     }
-    if (checksum_of(file, piece) != piece.checksum) {
+    if (compute_checksum(file, piece) != piece.checksum) {
       throw damaged(path,
                     fmt::format("is damaged: the checksum of {} does not match", piece.tensor));
     }
@@ -234,10 +236,10 @@ void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder)
 
 std::optional<Manifest> Checkpoints::find_newest() {
   std::optional<Manifest> out;
-  together(world_, [&] {
-    const auto steps = complete_steps(folder_);
+  run_together(world_, [&] {
+    const auto steps = list_complete_steps(directory_);
     if (steps.empty()) return;
-    const auto folder = folder_of(folder_, steps.back());
+    const auto folder = get_step_directory(directory_, steps.back());
     out = read_manifest(folder);
     if (out->step != steps.back()) {
       throw UserError(
@@ -246,54 +248,58 @@ std::optional<Manifest> Checkpoints::find_newest() {
     }
     check_model(*out, folder.string());
   });
-  if (out) together(world_, [&] { check_pieces(*out, folder_of(folder_, out->step)); });
+  if (out)
+    run_together(world_, [&] { check_pieces(*out, get_step_directory(directory_, out->step)); });
   return out;
 }
 
-void Checkpoints::fill(const Lasting& lasting, const Manifest& manifest, Executor& executor) const {
+void Checkpoints::fill_tensor(const Lasting& lasting, const Manifest& manifest,
+                              Executor& executor) const {
   const auto& buffer = program_.buffer(lasting.buffer);
-  const auto mine = box_of(buffer);
-  auto& shard = tensor_of(lasting, executor);
+  const auto mine = compute_shard_box(buffer);
+  auto& shard = get_tensor(lasting, executor);
   const bool in_place = shard.is_cpu() && shard.is_contiguous();
   auto here = in_place ? shard : at::empty(shard.sizes(), shard.options().device(at::kCPU));
-  const auto size = element_bytes(buffer.dtype);
+  const auto size = get_element_bytes(buffer.dtype);
   std::int64_t elements = 0;
   for (const auto& piece : manifest.pieces) {
-    if (piece.tensor != lasting.name || !intersection(piece.box, mine)) continue;
-    const auto file = File::open(file_of(folder_of(folder_, manifest.step), piece.file));
-    elements += copy_shared(file, piece.at, piece.box, mine, size, bytes_of(here).data());
+    if (piece.tensor != lasting.name || !intersect(piece.box, mine)) continue;
+    const auto file =
+        File::open(get_rank_file(get_step_directory(directory_, manifest.step), piece.file));
+    elements += copy_overlap(file, piece.at, piece.box, mine, size, as_byte_span(here).data());
   }
   if (elements != mine.shape.count()) {
-    throw UserError("checkpoint", folder_of(folder_, manifest.step).string(),
+    throw UserError("checkpoint", get_step_directory(directory_, manifest.step).string(),
                     fmt::format("does not hold all of {}", lasting.name));
   }
   if (!in_place) shard.copy_(here);
 }
 
 void Checkpoints::load(const Manifest& manifest, Executor& executor) const {
-  together(world_, [&] {
+  run_together(world_, [&] {
     for (const auto& lasting : lasting_) {
-      if (executor.holds(lasting.buffer)) fill(lasting, manifest, executor);
+      if (executor.holds(lasting.buffer)) fill_tensor(lasting, manifest, executor);
     }
   });
 }
 
 // --- Writing ------------------------------------------------------------------------------------
 
-std::vector<Piece> Checkpoints::write_pieces(const fs::path& path, Executor& executor) const {
-  std::vector<Piece> out;
+std::vector<CheckpointPiece> Checkpoints::write_pieces(const fs::path& path,
+                                                       Executor& executor) const {
+  std::vector<CheckpointPiece> out;
   auto file = File::create(path);
   std::int64_t at = 0;
   for (std::size_t i = 0; i < lasting_.size(); ++i) {
     if (!writes(i)) continue;
-    auto shard = tensor_of(lasting_[i], executor).to(at::kCPU).contiguous();
+    auto shard = get_tensor(lasting_[i], executor).to(at::kCPU).contiguous();
     check_finite(shard, lasting_[i].name);
-    const auto bytes = bytes_of(shard);
+    const auto bytes = as_byte_span(shard);
     file.write(bytes);
     Checksum sum;
     sum.add(bytes);
     out.push_back({.tensor = lasting_[i].name,
-                   .box = box_of(program_.buffer(lasting_[i].buffer)),
+                   .box = compute_shard_box(program_.buffer(lasting_[i].buffer)),
                    .file = world_.rank,
                    .at = at,
                    .bytes = static_cast<std::int64_t>(bytes.size()),
@@ -304,7 +310,8 @@ std::vector<Piece> Checkpoints::write_pieces(const fs::path& path, Executor& exe
   return out;
 }
 
-std::vector<Piece> Checkpoints::gather(const std::vector<Piece>& mine) const {
+std::vector<CheckpointPiece> Checkpoints::gather_pieces(
+    const std::vector<CheckpointPiece>& mine) const {
   Manifest own;
   own.pieces = mine;
   const auto text = to_text(own);
@@ -320,7 +327,7 @@ std::vector<Piece> Checkpoints::gather(const std::vector<Piece>& mine) const {
   std::string all(static_cast<std::size_t>(total), '\0');
   MPI_Gatherv(text.data(), count, MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, 0,
               MPI_COMM_WORLD);
-  std::vector<Piece> out;
+  std::vector<CheckpointPiece> out;
   if (world_.rank != 0) return out;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     const auto one =
@@ -337,7 +344,7 @@ namespace {
 // already.
 void discard(const fs::path& checkpoint) {
   // The rename comes first, so that a half-deleted checkpoint does not look like a checkpoint.
-  const auto old = old_of(checkpoint);
+  const auto old = get_old_directory(checkpoint);
   std::error_code failed;
   fs::remove_all(old, failed);
   if (!failed) fs::rename(checkpoint, old, failed);
@@ -359,24 +366,27 @@ void Checkpoints::publish(Manifest manifest, const fs::path& unfinished) const {
   const auto text = to_text(manifest);
   file.write(std::as_bytes(std::span(text)));
   file.finish();
-  finish_folder(unfinished);
-  fs::rename(unfinished, folder_of(folder_, manifest.step));
-  finish_folder(folder_);
-  const auto steps = complete_steps(folder_);
-  for (std::size_t i = 0; i + kKept < steps.size(); ++i) discard(folder_of(folder_, steps[i]));
+  flush_directory(unfinished);
+  fs::rename(unfinished, get_step_directory(directory_, manifest.step));
+  flush_directory(directory_);
+  const auto steps = list_complete_steps(directory_);
+  for (std::size_t i = 0; i + kKept < steps.size(); ++i)
+    discard(get_step_directory(directory_, steps[i]));
 }
 
-void Checkpoints::save(std::int64_t step, const Training& training, Executor& executor) const {
-  const auto unfinished = unfinished_of(folder_of(folder_, step));
+void Checkpoints::save(std::int64_t step, const TrainingOptions& training,
+                       Executor& executor) const {
+  const auto unfinished = get_unfinished_directory(get_step_directory(directory_, step));
   try {
-    on_first(world_, [&] {
+    run_on_first_rank(world_, [&] {
       fs::remove_all(unfinished);  // Left by a killed run
       fs::create_directories(unfinished);
     });
-    std::vector<Piece> pieces;
-    together(world_, [&] { pieces = write_pieces(file_of(unfinished, world_.rank), executor); });
-    pieces = gather(pieces);
-    on_first(world_, [&] {
+    std::vector<CheckpointPiece> pieces;
+    run_together(world_,
+                 [&] { pieces = write_pieces(get_rank_file(unfinished, world_.rank), executor); });
+    pieces = gather_pieces(pieces);
+    run_on_first_rank(world_, [&] {
       publish({.step = step,
                .seed = training.seed,
                .rate = training.rate,

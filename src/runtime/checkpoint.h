@@ -17,7 +17,7 @@ namespace tandem::runtime {
 // order. If one process fails, all throw Failed, and the files on disk stay as they were.
 class Checkpoints {
  public:
-  // Locks the directory `folder` until destruction. If `resume` is false, it must contain no
+  // Locks the directory `directory` until destruction. If `resume` is false, it must contain no
   // checkpoint; if true, it must exist. `plan` and `program` must outlive this object.
   Checkpoints(std::filesystem::path folder, bool resume, const World& world, const plan::Plan& plan,
               const lower::Program& program);
@@ -32,7 +32,7 @@ class Checkpoints {
   void load(const Manifest& manifest, Executor& executor) const;
 
   // Saves a checkpoint after `step` steps, and deletes all but the two newest.
-  void save(std::int64_t step, const Training& training, Executor& executor) const;
+  void save(std::int64_t step, const TrainingOptions& training, Executor& executor) const;
 
  private:
   // A tensor that lasts from step to step: a weight ("w1") or its optimizer state ("w1 state 0").
@@ -42,21 +42,24 @@ class Checkpoints {
     lower::BufferId buffer;
     bool before = false;
   };
-  static at::Tensor& tensor_of(const Lasting& lasting, Executor& executor) {
-    return lasting.before ? executor.before(lasting.buffer) : executor.lasting(lasting.buffer);
+  static at::Tensor& get_tensor(const Lasting& lasting, Executor& executor) {
+    return lasting.before ? executor.get_next_step_version(lasting.buffer)
+                          : executor.get_newest_version(lasting.buffer);
   }
-  [[nodiscard]] Box box_of(const lower::Buffer& buffer) const;
+  [[nodiscard]] TensorBox compute_shard_box(const lower::Buffer& buffer) const;
   [[nodiscard]] bool writes(std::size_t which) const;
   void check_model(const Manifest& manifest, const std::string& path) const;
   void check_pieces(const Manifest& manifest, const std::filesystem::path& folder) const;
-  void fill(const Lasting& lasting, const Manifest& manifest, Executor& executor) const;
-  std::vector<Piece> write_pieces(const std::filesystem::path& path, Executor& executor) const;
+  void fill_tensor(const Lasting& lasting, const Manifest& manifest, Executor& executor) const;
+  std::vector<CheckpointPiece> write_pieces(const std::filesystem::path& path,
+                                            Executor& executor) const;
   // Returns the pieces of all processes on the first process, and none on the others.
-  [[nodiscard]] std::vector<Piece> gather(const std::vector<Piece>& mine) const;
+  [[nodiscard]] std::vector<CheckpointPiece> gather_pieces(
+      const std::vector<CheckpointPiece>& mine) const;
   void publish(Manifest manifest, const std::filesystem::path& unfinished) const;
 
-  std::filesystem::path folder_;
-  std::optional<FolderLock> lock_;  // Set on the first process
+  std::filesystem::path directory_;
+  std::optional<DirectoryLock> lock_;  // Set on the first process
   World world_;
   const plan::Plan& plan_;
   const lower::Program& program_;

@@ -31,7 +31,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kHeader = "tandem checkpoint 1 ";
 constexpr std::string_view kFolder = "step-";
 
-std::string hex(Hash h) { return fmt::format("{:016x}", h); }
+std::string to_hex(Hash h) { return fmt::format("{:016x}", h); }
 
 std::optional<Hash> parse_hex(std::string_view text) {
   Hash out = 0;
@@ -41,20 +41,20 @@ std::optional<Hash> parse_hex(std::string_view text) {
   return out;
 }
 
-std::vector<std::int64_t> vector_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
-Shape shape_of(const Json& json) {
+std::vector<std::int64_t> to_vector(const Shape& shape) { return {shape.begin(), shape.end()}; }
+Shape parse_shape(const Json& json) {
   const auto sizes = json.get<std::vector<std::int64_t>>();
   if (sizes.size() > Shape::kMaxRank) throw std::runtime_error("rank");
   return Shape(sizes);
 }
 
-DType dtype_of(const Json& json) {
+DType parse_dtype(const Json& json) {
   DType type{};
   if (!parse_attribute(json.get<std::string>(), type)) throw std::runtime_error("dtype");
   return type;
 }
 
-Hash checksum_of(std::string_view text) {
+Hash compute_checksum(std::string_view text) {
   Checksum sum;
   sum.add(std::as_bytes(std::span(text)));
   return sum.value();
@@ -72,11 +72,11 @@ Manifest from_json(const Json& json) {
   out.plan = json.at("plan");
   if (json.contains("data")) out.data = json.at("data").get<std::string>();
   for (const auto& t : json.at("tensors")) {
-    out.tensors.push_back({t.at("name"), shape_of(t.at("sizes")), dtype_of(t.at("dtype"))});
+    out.tensors.push_back({t.at("name"), parse_shape(t.at("sizes")), parse_dtype(t.at("dtype"))});
   }
   for (const auto& p : json.at("pieces")) {
     out.pieces.push_back({.tensor = p.at("tensor"),
-                          .box = {shape_of(p.at("offset")), shape_of(p.at("shape"))},
+                          .box = {parse_shape(p.at("offset")), parse_shape(p.at("shape"))},
                           .file = p.at("file"),
                           .at = p.at("at"),
                           .bytes = p.at("bytes"),
@@ -97,8 +97,8 @@ void Checksum::add(std::span<const std::byte> bytes) {
   }
 }
 
-std::optional<Box> intersection(const Box& a, const Box& b) {
-  Box out = a;
+std::optional<TensorBox> intersect(const TensorBox& a, const TensorBox& b) {
+  TensorBox out = a;
   for (std::size_t d = 0; d < a.shape.rank(); ++d) {
     const auto end = std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]);
     out.offset[d] = std::max(a.offset[d], b.offset[d]);
@@ -113,31 +113,31 @@ std::optional<Box> intersection(const Box& a, const Box& b) {
 std::string to_text(const Manifest& manifest) {
   Json tensors = Json::array();
   for (const auto& t : manifest.tensors) {
-    tensors.push_back({{"name", t.name}, {"sizes", vector_of(t.sizes)}, {"dtype", name(t.dtype)}});
+    tensors.push_back({{"name", t.name}, {"sizes", to_vector(t.sizes)}, {"dtype", name(t.dtype)}});
   }
   Json pieces = Json::array();
   for (const auto& p : manifest.pieces) {
     pieces.push_back({{"tensor", p.tensor},
-                      {"offset", vector_of(p.box.offset)},
-                      {"shape", vector_of(p.box.shape)},
+                      {"offset", to_vector(p.box.offset)},
+                      {"shape", to_vector(p.box.shape)},
                       {"file", p.file},
                       {"at", p.at},
                       {"bytes", p.bytes},
-                      {"checksum", hex(p.checksum)}});
+                      {"checksum", to_hex(p.checksum)}});
   }
   Json json = {{"step", manifest.step},
                {"seed", manifest.seed},
                {"rate", manifest.rate},
                {"model", manifest.model},
                {"batch", manifest.batch},
-               {"graph", hex(manifest.graph)},
+               {"graph", to_hex(manifest.graph)},
                {"optimizer", manifest.optimizer},
                {"plan", manifest.plan},
                {"tensors", tensors},
                {"pieces", pieces}};
   if (manifest.data) json["data"] = *manifest.data;
   const auto text = json.dump();
-  return fmt::format("{}{}\n{}\n", kHeader, hex(checksum_of(text)), text);
+  return fmt::format("{}{}\n{}\n", kHeader, to_hex(compute_checksum(text)), text);
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
@@ -150,7 +150,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   if (line == std::string::npos || text.back() != '\n') throw damaged("is truncated");
   const auto sum = parse_hex(std::string_view(text).substr(kHeader.size(), line - kHeader.size()));
   const auto body = std::string_view(text).substr(line + 1, text.size() - line - 2);
-  if (sum != checksum_of(body)) throw damaged("is damaged: its checksum does not match");
+  if (sum != compute_checksum(body)) throw damaged("is damaged: its checksum does not match");
   // The checksum matches, so another version wrote this text.
   try {
     return from_json(Json::parse(body));
@@ -160,11 +160,11 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   }
 }
 
-fs::path folder_of(const fs::path& checkpoints, std::int64_t step) {
+fs::path get_step_directory(const fs::path& checkpoints, std::int64_t step) {
   return checkpoints / fmt::format("{}{}", kFolder, step);
 }
 
-std::vector<std::int64_t> complete_steps(const fs::path& checkpoints) {
+std::vector<std::int64_t> list_complete_steps(const fs::path& checkpoints) {
   std::vector<std::int64_t> out;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(checkpoints, failed)) {
@@ -178,15 +178,18 @@ std::vector<std::int64_t> complete_steps(const fs::path& checkpoints) {
   return out;
 }
 
-fs::path unfinished_of(const fs::path& checkpoint) { return checkpoint.string() + ".new"; }
-fs::path old_of(const fs::path& checkpoint) { return checkpoint.string() + ".old"; }
+fs::path get_unfinished_directory(const fs::path& checkpoint) {
+  return checkpoint.string() + ".new";
+}
+fs::path get_old_directory(const fs::path& checkpoint) { return checkpoint.string() + ".old"; }
 
 void remove_leftovers(const fs::path& checkpoints) {
   std::vector<fs::path> left;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(checkpoints, failed)) {
     const auto ending = entry.path().extension();
-    if (ending != unfinished_of("").native() && ending != old_of("").native()) continue;
+    if (ending != get_unfinished_directory("").native() && ending != get_old_directory("").native())
+      continue;
     const auto name = entry.path().stem().string();
     if (!name.starts_with(kFolder)) continue;
     if (parse_int(std::string_view(name).substr(kFolder.size()))) left.push_back(entry.path());
@@ -256,7 +259,7 @@ void File::read(std::int64_t at, std::span<std::byte> into) const {
 }
 
 // The lock file is never deleted: that could take it away from a run that has just opened it.
-FolderLock::FolderLock(const fs::path& folder)
+DirectoryLock::DirectoryLock(const fs::path& folder)
     : descriptor_(::open((folder / "lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) {
   const auto fail = [&](const std::string& what, const std::string& hint) {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -273,9 +276,9 @@ FolderLock::FolderLock(const fs::path& folder)
   }
 }
 
-FolderLock::~FolderLock() { ::close(descriptor_); }
+DirectoryLock::~DirectoryLock() { ::close(descriptor_); }
 
-void finish_folder(const fs::path& folder) {
+void flush_directory(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   errno = 0;
   // Some network file systems cannot flush a directory, and return EINVAL.
@@ -285,9 +288,9 @@ void finish_folder(const fs::path& folder) {
   if (!done) throw UserError("checkpoint", folder.string(), std::strerror(error));
 }
 
-std::int64_t copy_shared(const File& file, std::int64_t at, const Box& from, const Box& to,
-                         std::int64_t element_bytes, std::byte* elements) {
-  const auto shared = intersection(from, to);
+std::int64_t copy_overlap(const File& file, std::int64_t at, const TensorBox& from,
+                          const TensorBox& to, std::int64_t element_bytes, std::byte* elements) {
+  const auto shared = intersect(from, to);
   if (!shared) return 0;
   // A run is adjacent in both boxes: the innermost dimensions that both share whole, and the one
   // before them. Example: [2, 4] of [2, 4] and [3, 4] -> one run of 8.
@@ -305,8 +308,8 @@ std::int64_t copy_shared(const File& file, std::int64_t at, const Box& from, con
       in_from[d] += shared->offset[d] - from.offset[d];
       in_to[d] += shared->offset[d] - to.offset[d];
     }
-    file.read(at + flat_index(from.shape, in_from) * element_bytes,
-              {elements + flat_index(to.shape, in_to) * element_bytes,
+    file.read(at + compute_flat_index(from.shape, in_from) * element_bytes,
+              {elements + compute_flat_index(to.shape, in_to) * element_bytes,
                static_cast<std::size_t>(run * element_bytes)});
   });
   return shared->shape.count();

@@ -24,8 +24,8 @@
 
 namespace tandem::runtime {
 
-// Checksum over 8-byte words. Only the last call of `add` may pass a number of bytes that is not a
-// multiple of 8.
+// Checksum over 8-byte words. Only the last call of `measure_add` may pass a number of bytes that
+// is not a multiple of 8.
 class Checksum {
  public:
   void add(std::span<const std::byte> bytes);
@@ -36,18 +36,18 @@ class Checksum {
 };
 
 // A part of a tensor: its sizes are `shape`, and its first element is at `offset`.
-struct Box {
+struct TensorBox {
   Shape offset;
   Shape shape;
 };
 
 // Returns the box that `a` and `b` of one tensor share, or nullopt if they are disjoint.
-std::optional<Box> intersection(const Box& a, const Box& b);
+std::optional<TensorBox> intersect(const TensorBox& a, const TensorBox& b);
 
 // A box of a tensor as one rank has written it to its file.
-struct Piece {
+struct CheckpointPiece {
   std::string tensor;
-  Box box;
+  TensorBox box;
   std::int64_t file = 0;  // Rank that wrote it
   std::int64_t at = 0;    // Byte offset in the file
   std::int64_t bytes = 0;
@@ -56,11 +56,11 @@ struct Piece {
 
 // The description of a checkpoint.
 struct Manifest {
-  struct Tensor {
+  struct ManifestTensor {
     std::string name;
     Shape sizes;
     DType dtype = DType::kFp32;
-    bool operator==(const Tensor&) const = default;
+    bool operator==(const ManifestTensor&) const = default;
   };
   std::int64_t step = 0;  // Number of steps done
   std::uint64_t seed = 0;
@@ -73,8 +73,8 @@ struct Manifest {
   // Identity of the training data (data::Dataset::identity), or empty for random numbers. Older
   // checkpoints do not have it.
   std::optional<std::string> data = {};
-  std::vector<Tensor> tensors;
-  std::vector<Piece> pieces;
+  std::vector<ManifestTensor> tensors;
+  std::vector<CheckpointPiece> pieces;
 };
 
 std::string to_text(const Manifest& manifest);
@@ -83,15 +83,16 @@ std::string to_text(const Manifest& manifest);
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 // Returns the directory of the checkpoint after `step` steps: DIR/step-20.
-std::filesystem::path folder_of(const std::filesystem::path& checkpoints, std::int64_t step);
-// Returns the name of the checkpoint's directory while it is written (unfinished_of) or deleted
-// (old_of).
-std::filesystem::path unfinished_of(const std::filesystem::path& checkpoint);
-std::filesystem::path old_of(const std::filesystem::path& checkpoint);
+std::filesystem::path get_step_directory(const std::filesystem::path& checkpoints,
+                                         std::int64_t step);
+// Returns the name of the checkpoint's directory while it is written (get_unfinished_directory) or
+// deleted (get_old_directory).
+std::filesystem::path get_unfinished_directory(const std::filesystem::path& checkpoint);
+std::filesystem::path get_old_directory(const std::filesystem::path& checkpoint);
 // Deletes the unfinished and old directories that killed runs have left.
 void remove_leftovers(const std::filesystem::path& checkpoints);
 // Returns the steps of all complete checkpoints in ascending order.
-std::vector<std::int64_t> complete_steps(const std::filesystem::path& checkpoints);
+std::vector<std::int64_t> list_complete_steps(const std::filesystem::path& checkpoints);
 // Throws UserError if the manifest cannot be read or is damaged.
 Manifest read_manifest(const std::filesystem::path& folder);
 
@@ -123,23 +124,23 @@ class File {
 
 // A lock on a directory, so that no other run writes to it. The system releases the lock when the
 // process ends, however it ends. The constructor throws UserError if another run has the lock.
-class FolderLock {
+class DirectoryLock {
  public:
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
+  explicit DirectoryLock(const std::filesystem::path& folder);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
 
  private:
   int descriptor_;
 };
 
-// Flushes the directory entry to disk: files created or renamed in `folder`.
-void finish_folder(const std::filesystem::path& folder);
+// Flushes the directory entry to disk: files created or renamed in `directory`.
+void flush_directory(const std::filesystem::path& folder);
 
-// Copies the elements that `from` and `to` share. `from` starts at byte `at` of the file;
+// Copies the elements that `run_from` and `to` share. `run_from` starts at byte `at` of the file;
 // `elements` holds the elements of `to`. Returns the number of elements copied.
-std::int64_t copy_shared(const File& file, std::int64_t at, const Box& from, const Box& to,
-                         std::int64_t element_bytes, std::byte* elements);
+std::int64_t copy_overlap(const File& file, std::int64_t at, const TensorBox& from,
+                          const TensorBox& to, std::int64_t element_bytes, std::byte* elements);
 
 }  // namespace tandem::runtime

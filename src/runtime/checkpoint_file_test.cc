@@ -16,15 +16,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Folder {
+class TemporaryDirectory {
  public:
-  Folder() : path_(fs::temp_directory_path() / fmt::format("tandem_checkpoint_{}", getpid())) {
+  TemporaryDirectory()
+      : path_(fs::temp_directory_path() / fmt::format("tandem_checkpoint_{}", getpid())) {
     fs::remove_all(path_);
     fs::create_directories(path_);
   }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  ~TemporaryDirectory() { fs::remove_all(path_); }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
   [[nodiscard]] const fs::path& path() const { return path_; }
 
  private:
@@ -61,7 +62,7 @@ TEST(CheckpointFile, AManifestReadsBack) {
   EXPECT_EQ(again.seed, 0xfedcba9876543210);
   EXPECT_EQ(again.rate, 0.1);
   ASSERT_EQ(again.tensors.size(), 2U);
-  EXPECT_EQ(again.tensors[0], (Manifest::Tensor{"w1", {16, 12}, DType::kFp64}));
+  EXPECT_EQ(again.tensors[0], (Manifest::ManifestTensor{"w1", {16, 12}, DType::kFp64}));
   ASSERT_EQ(again.pieces.size(), 1U);
   EXPECT_EQ(again.pieces[0].box.offset, (Shape{8, 0}));
   EXPECT_EQ(again.pieces[0].checksum, 0xffffffffffffffff);
@@ -105,10 +106,10 @@ TEST(CheckpointFile, ChecksumsDependOnEveryByteAndNotOnHowTheyCome) {
 // Checks pairs of boxes of a small tensor. The element at each global index is its number.
 TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
   const Shape sizes{3, 4, 2};
-  std::vector<Box> boxes;
+  std::vector<TensorBox> boxes;
   for_each_index(sizes, [&](const Shape& offset) {
     for_each_index(sizes, [&](const Shape& last) {
-      Box box{offset, last};
+      TensorBox box{offset, last};
       for (std::size_t d = 0; d < 3; ++d) {
         box.shape[d] = last[d] - offset[d] + 1;
         if (box.shape[d] < 1) return;
@@ -116,12 +117,12 @@ TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
       boxes.push_back(box);
     });
   });
-  const auto number = [&](const Box& box, const Shape& index) {
+  const auto number = [&](const TensorBox& box, const Shape& index) {
     Shape at = index;
     for (std::size_t d = 0; d < 3; ++d) at[d] += box.offset[d];
-    return static_cast<float>(flat_index(sizes, at));
+    return static_cast<float>(compute_flat_index(sizes, at));
   };
-  const Folder folder;
+  const TemporaryDirectory folder;
   for (std::size_t i = 0; i < boxes.size(); i += 7) {
     const auto& from = boxes[i];
     std::vector<float> elements(5, -1);  // Bytes before the piece
@@ -135,18 +136,18 @@ TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
     for (const auto& to : boxes) {
       std::vector<float> got(static_cast<std::size_t>(to.shape.count()), -1);
       const auto copied =
-          copy_shared(file, 20, from, to, 4, std::as_writable_bytes(std::span(got)).data());
+          copy_overlap(file, 20, from, to, 4, std::as_writable_bytes(std::span(got)).data());
       std::int64_t wanted = 0;
       std::size_t at = 0;
       bool same = true;
       for_each_index(to.shape, [&](const Shape& index) {
-        const bool shared = intersection(from, {[&] {
-                                                  Shape place = index;
-                                                  for (std::size_t d = 0; d < 3; ++d)
-                                                    place[d] += to.offset[d];
-                                                  return place;
-                                                }(),
-                                                {1, 1, 1}})
+        const bool shared = intersect(from, {[&] {
+                                               Shape place = index;
+                                               for (std::size_t d = 0; d < 3; ++d)
+                                                 place[d] += to.offset[d];
+                                               return place;
+                                             }(),
+                                             {1, 1, 1}})
                                 .has_value();
         wanted += shared ? 1 : 0;
         same = same && got[at++] == (shared ? number(to, index) : -1);
@@ -157,16 +158,16 @@ TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
 }
 
 TEST(CheckpointFile, OnlyFoldersWithANumberAreComplete) {
-  const Folder folder;
+  const TemporaryDirectory folder;
   for (const auto* name : {"step-10", "step-2", "step-30.new", "step-5.old", "other"}) {
     fs::create_directories(folder.path() / name);
   }
-  EXPECT_EQ(complete_steps(folder.path()), (std::vector<std::int64_t>{2, 10}));
-  EXPECT_TRUE(complete_steps(folder.path() / "nowhere").empty());
+  EXPECT_EQ(list_complete_steps(folder.path()), (std::vector<std::int64_t>{2, 10}));
+  EXPECT_TRUE(list_complete_steps(folder.path() / "nowhere").empty());
 }
 
 TEST(CheckpointFile, WhatCannotBeReadOrWrittenIsSaid) {
-  const Folder folder;
+  const TemporaryDirectory folder;
   EXPECT_EQ(message_of([&] { File::open(folder.path() / "nothing"); }),
             "No such file or directory");
   EXPECT_EQ(message_of([&] { read_manifest(folder.path()); }), "cannot be read");
@@ -185,11 +186,11 @@ TEST(CheckpointFile, AnOlderManifestDoesNotKnowItsData) {
 }
 
 TEST(CheckpointFile, AFolderIsLockedUntilTheLockGoes) {
-  const Folder folder;
-  auto lock = std::make_unique<FolderLock>(folder.path());
-  EXPECT_EQ(message_of([&] { FolderLock second(folder.path()); }), "is in use by another run");
+  const TemporaryDirectory folder;
+  auto lock = std::make_unique<DirectoryLock>(folder.path());
+  EXPECT_EQ(message_of([&] { DirectoryLock second(folder.path()); }), "is in use by another run");
   lock.reset();
-  EXPECT_EQ(message_of([&] { FolderLock second(folder.path()); }), "nothing is wrong");
+  EXPECT_EQ(message_of([&] { DirectoryLock second(folder.path()); }), "nothing is wrong");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ plan::Plan pipeline_of(const std::string& strategy, int processes,
   auto plan = plan_of({}, processes);
   const auto machine = machine::load_machine(plan.machine);
   const auto made =
-      strategies::named_strategies(strategy, mlp(), machine::Digits(machine), semantics).front();
+      strategies::make_named_strategies(strategy, mlp(), machine::Digits(machine), semantics)
+          .front();
   const machine::Digits digits(machine, made.schedule.micro_batches);
   plan.mapped = plan::parallelize(mlp(), digits, made.choices, made.schedule);
   return plan;
@@ -53,12 +54,12 @@ class Trainer {
     const auto json = Json::parse(done.out, nullptr, false);
     return json.is_object() ? json["loss"].get<std::vector<double>>() : std::vector<double>();
   }
-  [[nodiscard]] std::string folder() const { return scratch_.file("checkpoints"); }
+  [[nodiscard]] std::string directory() const { return scratch_.file("checkpoints"); }
   [[nodiscard]] fs::path newest(int step) const {
-    return fs::path(folder()) / fmt::format("step-{}", step);
+    return fs::path(directory()) / fmt::format("step-{}", step);
   }
   [[nodiscard]] std::string flags(int steps, const std::string& more = "") const {
-    return fmt::format("--steps {} --lr 0.05 --checkpoint {} {}", steps, folder(), more);
+    return fmt::format("--steps {} --lr 0.05 --checkpoint {} {}", steps, directory(), more);
   }
 
  private:
@@ -127,7 +128,7 @@ TEST(Checkpoint, ShardsAreResharded) {
 TEST(Checkpoint, TheTwoNewestAreKept) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(7, "--checkpoint-every 2"));
-  EXPECT_EQ(complete_steps(trainer.folder()), (std::vector<std::int64_t>{6, 7}));
+  EXPECT_EQ(list_complete_steps(trainer.directory()), (std::vector<std::int64_t>{6, 7}));
 }
 
 void expect_error(const Output& run, const std::string& message) {
@@ -139,7 +140,7 @@ void expect_error(const Output& run, const std::string& message) {
 TEST(Checkpoint, LeftoversAreRemoved) {
   Trainer trainer;
   trainer.losses(plan_of(kDataParallel), trainer.flags(2, "--checkpoint-every 1"));
-  const fs::path folder = trainer.folder();
+  const fs::path folder = trainer.directory();
   for (const auto* name : {"step-1.old", "step-7.new", "step-2.mine"}) {
     fs::create_directories(folder / name);
     std::ofstream(folder / name / "rank-0") << "half";
@@ -148,7 +149,7 @@ TEST(Checkpoint, LeftoversAreRemoved) {
   EXPECT_FALSE(fs::exists(folder / "step-1.old"));
   EXPECT_FALSE(fs::exists(folder / "step-7.new"));
   EXPECT_TRUE(fs::exists(folder / "step-2.mine"));
-  EXPECT_EQ(complete_steps(folder), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(list_complete_steps(folder), (std::vector<std::int64_t>{3, 4}));
 }
 
 TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
@@ -156,7 +157,7 @@ TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
   trainer.losses(plan_of({}, 1), trainer.flags(2));
   expect_error(trainer.run(plan_of({}, 1), trainer.flags(4)),
                "already holds checkpoints, which are not overwritten");
-  EXPECT_EQ(complete_steps(trainer.folder()).back(), 2);
+  EXPECT_EQ(list_complete_steps(trainer.directory()).back(), 2);
 }
 
 TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
@@ -184,8 +185,8 @@ TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
 
 TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
   Trainer trainer;
-  fs::create_directories(trainer.folder());
-  const FolderLock other(trainer.folder());
+  fs::create_directories(trainer.directory());
+  const DirectoryLock other(trainer.directory());
   for (const char* resume : {"", "--resume yes"}) {
     const auto run = trainer.run(plan_of(kDataParallel), trainer.flags(2, resume));
     EXPECT_EQ(run.status, 1);
@@ -197,7 +198,7 @@ TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
 TEST(Checkpoint, OtherDataAreRefused) {
   Trainer trainer;
   const auto save = [&](const std::string& name, double first) {
-    const auto folder = fs::path(trainer.folder() + name);
+    const auto folder = fs::path(trainer.directory() + name);
     fs::create_directories(folder);
     for (const auto& [input, size] : {std::pair("x", 12), std::pair("target", 4)}) {
       auto header =
@@ -228,7 +229,7 @@ TEST(Checkpoint, ThereMustBeAFolderToResumeFrom) {
   Trainer trainer;
   expect_error(trainer.run(plan_of({}), trainer.flags(2, "--resume yes")),
                "does not exist, so training cannot resume from it");
-  fs::create_directories(trainer.folder());
+  fs::create_directories(trainer.directory());
   EXPECT_EQ(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).size(), 2U);
   EXPECT_TRUE(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).empty());
 }
@@ -256,7 +257,7 @@ TEST(Checkpoint, DamageIsNoticed) {
   std::ofstream(file, std::ios::binary) << right;
   std::ofstream(trainer.newest(2) / "manifest", std::ios::app) << "x";
   expect_error(resume(), "is truncated");
-  EXPECT_EQ(complete_steps(trainer.folder()).back(), 2);
+  EXPECT_EQ(list_complete_steps(trainer.directory()).back(), 2);
 }
 
 // Files cannot grow beyond 2 KiB: a write fails half way, as on a full disk.
@@ -267,7 +268,7 @@ TEST(Checkpoint, AFullDiskLeavesTheLastOne) {
   expect_error(
       trainer.run(plan_of({}, 1), trainer.flags(4, "--resume yes"), "", "prlimit --fsize=2048"),
       "cannot be written: File too large");
-  EXPECT_EQ(complete_steps(trainer.folder()).back(), 2);
+  EXPECT_EQ(list_complete_steps(trainer.directory()).back(), 2);
   EXPECT_FALSE(fs::exists(trainer.newest(4).string() + ".new"));
   EXPECT_EQ(read(trainer.newest(2) / "rank-0"), before);
 }
@@ -281,9 +282,10 @@ TEST(Worker, ALossThatIsNoNumberEndsTheRun) {
 // Adam divides this rate by 0.1 in its first step.
 TEST(Checkpoint, WeightsThatAreNotFiniteAreNotKept) {
   Trainer trainer;
-  expect_error(trainer.run(plan_of(kDataParallel), "--lr 1e308 --checkpoint " + trainer.folder()),
-               "is not finite, so no checkpoint is written");
-  EXPECT_TRUE(complete_steps(trainer.folder()).empty());
+  expect_error(
+      trainer.run(plan_of(kDataParallel), "--lr 1e308 --checkpoint " + trainer.directory()),
+      "is not finite, so no checkpoint is written");
+  EXPECT_TRUE(list_complete_steps(trainer.directory()).empty());
 }
 
 // Returns the processes that mpirun has started for this test.
@@ -304,7 +306,7 @@ std::vector<int> workers() {
 // Sends a signal to a process of the current run, once it has a checkpoint.
 std::thread signal_later(const Trainer& trainer, int signal) {
   return std::thread([&trainer, signal] {
-    for (int i = 0; i < 3000 && complete_steps(trainer.folder()).empty(); ++i) {
+    for (int i = 0; i < 3000 && list_complete_steps(trainer.directory()).empty(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     const auto found = workers();
@@ -321,7 +323,7 @@ TEST(Checkpoint, AKilledRunGoesOn) {
                   fmt::format("TANDEM_TEST={} ", getpid()));
   killer.join();
   EXPECT_EQ(killed.status, 128 + SIGKILL) << killed.out << killed.err;
-  const auto step = static_cast<int>(complete_steps(trainer.folder()).back());
+  const auto step = static_cast<int>(list_complete_steps(trainer.directory()).back());
   const auto tail =
       trainer.losses(plan_of(kColumnsThenRows), trainer.flags(step + 5, "--resume yes"));
   Trainer other;

@@ -37,7 +37,7 @@ void copy_past_caches(char* to, const char* from, std::size_t bytes) {
 
 // Averages a new measurement into `cost`, so the newest counts most. It counts at most twice the
 // old cost, because another program may have had the core meanwhile.
-void update(double& cost, double seconds_a_byte) {
+void update_cost(double& cost, double seconds_a_byte) {
   constexpr double kBelievable = 2;
   cost = cost == 0 ? seconds_a_byte : (cost + std::min(seconds_a_byte, kBelievable * cost)) / 2;
 }
@@ -63,19 +63,19 @@ bool ChunkPath::is_measured(std::int64_t chunk, std::int64_t bytes) {
   return bytes >= kSmallest && (chunk % kPeriod == 0 || chunk % kPeriod == kByMemory);
 }
 
-Path ChunkPath::measured_path(std::int64_t chunk) {
+Path ChunkPath::get_measured_path(std::int64_t chunk) {
   return chunk % kPeriod == 0 ? Path::kCaches : Path::kMemory;
 }
 
-Path ChunkPath::of(std::int64_t chunk, std::int64_t bytes) const {
+Path ChunkPath::choose_path(std::int64_t chunk, std::int64_t bytes) const {
   if (bytes < kSmallest) return Path::kCaches;
-  if (is_measured(chunk, bytes)) return measured_path(chunk);
+  if (is_measured(chunk, bytes)) return get_measured_path(chunk);
   return cost_.memory > 0 && cost_.memory < cost_.caches ? Path::kMemory : Path::kCaches;
 }
 
-void ChunkPath::spent(std::int64_t chunk, std::int64_t bytes, double seconds) {
-  auto& cost = measured_path(chunk) == Path::kCaches ? cost_.caches : cost_.memory;
-  update(cost, seconds / static_cast<double>(bytes));
+void ChunkPath::record_time(std::int64_t chunk, std::int64_t bytes, double seconds) {
+  auto& cost = get_measured_path(chunk) == Path::kCaches ? cost_.caches : cost_.memory;
+  update_cost(cost, seconds / static_cast<double>(bytes));
 }
 
 }  // namespace tandem::runtime

@@ -20,16 +20,16 @@ class ChunkPath {
  public:
   // Returns the path by which this process writes chunk number `chunk` of `bytes` bytes. All
   // processes write a measured chunk by the same path.
-  [[nodiscard]] Path of(std::int64_t chunk, std::int64_t bytes) const;
+  [[nodiscard]] Path choose_path(std::int64_t chunk, std::int64_t bytes) const;
 
   // Returns whether each process measures its own work on the chunk, without waiting times.
   static bool is_measured(std::int64_t chunk, std::int64_t bytes);
   // Records the seconds that this process has worked on the measured chunk.
-  void spent(std::int64_t chunk, std::int64_t bytes, double seconds);
+  void record_time(std::int64_t chunk, std::int64_t bytes, double seconds);
 
  private:
-  static Path measured_path(std::int64_t chunk);
-  struct Cost {
+  static Path get_measured_path(std::int64_t chunk);
+  struct PathCost {
     double caches = 0;  // Seconds per byte; 0: not yet measured
     double memory = 0;
   } cost_;

@@ -38,7 +38,7 @@ void Collectives::prepare(DigitMask mask, bool only_sends) {
     MPI_Comm_split(MPI_COMM_WORLD,
                    static_cast<int>(digits_.rank_in_group(device_, digits_.all() & ~mask)),
                    static_cast<int>(digits_.rank_in_group(device_, mask)), &channel.comm);
-    if (network_ == nullptr) channel.memory = SharedMemory::over(channel.comm);
+    if (network_ == nullptr) channel.memory = SharedMemory::create(channel.comm);
   }
   if (network_ != nullptr && !only_sends && channel.device == nullptr) {
     channel.device = network_->over(channel.comm);
@@ -67,16 +67,17 @@ at::Tensor Collectives::move(const ReshardStep& step, at::Tensor shard, const Sh
 
 Transfer Collectives::start(const ReshardStep& step, at::Tensor shard, const Shape& local,
                             at::ScalarType type, std::int64_t micro_batch) {
-  if (!takes_part(step)) return done({});
+  if (!takes_part(step)) return make_finished_transfer({});
   if (!is_staged() || is_local(step.kind)) {
     return start_on(place_, step, std::move(shard), local, type, micro_batch);
   }
   if (shard.defined()) shard = shard.to(at::kCPU);
-  return to_place(start_on(at::kCPU, step, std::move(shard), local, type, micro_batch));
+  return copy_results_to_device(
+      start_on(at::kCPU, step, std::move(shard), local, type, micro_batch));
 }
 
 // Returns the transfer with its results copied from host memory to the device.
-Transfer Collectives::to_place(Transfer transfer) const {
+Transfer Collectives::copy_results_to_device(Transfer transfer) const {
   transfer.result = [place = place_, result = std::move(transfer.result)] {
     auto out = result();
     for (auto& t : out) {
@@ -91,7 +92,7 @@ Transfer Collectives::start_on(at::Device on, const ReshardStep& step, at::Tenso
                                const Shape& local, at::ScalarType type, std::int64_t micro_batch) {
   const auto rank = digits_.rank_in_group(digits_.slot(device_, micro_batch), step.digits);
   const auto* channel = is_local(step.kind) ? nullptr : &channels_.at(step.digits);
-  const auto root = machine::root_of(step, digits_);
+  const auto root = machine::find_root_rank(step, digits_);
   const GroupCollectives group(channel == nullptr ? MPI_COMM_NULL : channel->comm,
                                channel == nullptr ? nullptr : channel->memory.get(),
                                channel == nullptr ? nullptr : channel->device.get(), rank, root,
@@ -101,16 +102,16 @@ Transfer Collectives::start_on(at::Device on, const ReshardStep& step, at::Tenso
   const auto zeros = [&] { return at::zeros(to_aten(local), options); };
   switch (step.kind) {
     case Step::kSlice:
-      return done(group.block(shard, step.to_dim));
+      return make_finished_transfer(group.get_block(shard, step.to_dim));
     case Step::kDrop:
-      return done(rank == root ? shard : at::Tensor());
+      return make_finished_transfer(rank == root ? shard : at::Tensor());
     case Step::kMask:
     case Step::kZero:
-      return done(rank == root ? shard : zeros());
+      return make_finished_transfer(rank == root ? shard : zeros());
     case Step::kPad: {
       auto out = zeros();
-      group.block(out, step.from_dim).copy_(shard);
-      return done(out);
+      group.get_block(out, step.from_dim).copy_(shard);
+      return make_finished_transfer(out);
     }
     case Step::kAllReduce:
       return group.all_reduce(std::move(shard));
@@ -154,7 +155,7 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
   // One row for every member that gets a part: each tensor's block for that member.
   std::vector<at::Tensor> rows;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    rows.push_back(scatters ? group.blocks(shards[i], steps[i].to_dim).reshape({size, -1})
+    rows.push_back(scatters ? group.arrange_blocks(shards[i], steps[i].to_dim).reshape({size, -1})
                             : shards[i].reshape({1, -1}));
   }
   auto row = at::cat(rows, 1);
@@ -170,7 +171,7 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
     }
     return out;
   };
-  return is_staged() ? to_place(std::move(transfer)) : transfer;
+  return is_staged() ? copy_results_to_device(std::move(transfer)) : transfer;
 }
 
 // --- Halos --------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ Transfer Collectives::start_together(const std::vector<ReshardStep>& steps,
 namespace {
 
 // Returns the common part of two boxes. A side of it is 0 if they are disjoint.
-term::Box common(const term::Box& a, const term::Box& b) {
+term::Box intersect_boxes(const term::Box& a, const term::Box& b) {
   auto out = a;
   for (std::size_t d = 0; d < a.size.rank(); ++d) {
     const auto end = std::min(a.offset[d] + a.size[d], b.offset[d] + b.size[d]);
@@ -189,7 +190,7 @@ term::Box common(const term::Box& a, const term::Box& b) {
 }
 
 // Returns the part `part` of `t`, where `t` has the elements of `box`.
-at::Tensor part_of(at::Tensor t, const term::Box& box, const term::Box& part) {
+at::Tensor narrow_to_part(at::Tensor t, const term::Box& box, const term::Box& part) {
   for (std::size_t d = 0; d < part.size.rank(); ++d) {
     t = t.narrow(static_cast<std::int64_t>(d), part.offset[d] - box.offset[d], part.size[d]);
   }
@@ -201,7 +202,7 @@ at::Tensor part_of(at::Tensor t, const term::Box& box, const term::Box& part) {
 // A device does not send the part that it keeps itself.
 Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& whole,
                                  const std::vector<Exchanged>& group) {
-  if (!takes_part(step)) return done({});
+  if (!takes_part(step)) return make_finished_transfer({});
   const auto shard = is_staged() ? whole.to(at::kCPU) : whole;
   const auto rank = static_cast<std::size_t>(digits_.rank_in_group(device_, step.digits));
   const auto& own = group[rank];
@@ -210,14 +211,14 @@ Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& whol
   std::vector<at::Tensor> given;
   std::vector<term::Box> taken;
   for (std::size_t r = 0; r < group.size(); ++r) {
-    const auto to = common(own.has, group[r].gets);
+    const auto to = intersect_boxes(own.has, group[r].gets);
     gives.add(r == rank ? 0 : to.size.count());
-    if (gives.of.back() > 0) given.push_back(part_of(shard, own.has, to).reshape({-1}));
-    taken.push_back(common(group[r].has, own.gets));
+    if (gives.of.back() > 0) given.push_back(narrow_to_part(shard, own.has, to).reshape({-1}));
+    taken.push_back(intersect_boxes(group[r].has, own.gets));
     takes.add(r == rank ? 0 : taken.back().size.count());
   }
   const auto sent = given.empty() ? at::empty({0}, shard.options()) : at::cat(given);
-  const auto received = at::empty({takes.all()}, shard.options());
+  const auto received = at::empty({takes.total()}, shard.options());
   Transfer transfer{.held = {sent, received}, .result = {}};
   transfer.result = [=, sums = step.kind == Step::kHaloReduce] {
     const auto format = shard.suggest_memory_format();
@@ -226,29 +227,29 @@ Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& whol
     for (std::size_t r = 0; r < taken.size(); ++r) {
       if (taken[r].size.count() == 0) continue;
       const auto from =
-          r == rank ? part_of(shard, own.has, taken[r])
+          r == rank ? narrow_to_part(shard, own.has, taken[r])
                     : received.narrow(0, takes.before[r], takes.of[r]).view(to_aten(taken[r].size));
-      auto to = part_of(out, own.gets, taken[r]);
+      auto to = narrow_to_part(out, own.gets, taken[r]);
       if (sums) {
         to.add_(from);
       } else {
         to.copy_(from);
       }
     }
-    return only(out);
+    return wrap_in_vector(out);
   };
   const auto& channel = channels_.at(step.digits);
   GroupCollectives(channel.comm, channel.memory.get(), channel.device.get(),
                    static_cast<std::int64_t>(rank), 0, static_cast<std::int64_t>(group.size()),
                    shard.scalar_type())
       .exchange(transfer, sent, gives, received, takes);
-  return is_staged() ? to_place(std::move(transfer)) : transfer;
+  return is_staged() ? copy_results_to_device(std::move(transfer)) : transfer;
 }
 
 // Sends the indices and the elements of the rows together as bytes.
 Transfer Collectives::start_rows(const ReshardStep& step, const at::Tensor& rows) {
   CHECK(step.kind == Step::kAllReduce);
-  if (!takes_part(step)) return done({});
+  if (!takes_part(step)) return make_finished_transfer({});
   const auto& channel = channels_.at(step.digits);
   const auto size = digits_.group_size(step.digits);
   const GroupCollectives group(channel.comm, channel.memory.get(), channel.device.get(),
@@ -270,7 +271,7 @@ Transfer Collectives::start_rows(const ReshardStep& step, const at::Tensor& rows
         bytes.narrow(1, first, bytes.size(1) - first).contiguous().view(elements.scalar_type());
     auto at = elements.sizes().vec();
     at[0] *= size;
-    return only(at::_sparse_coo_tensor_unsafe(
+    return wrap_in_vector(at::_sparse_coo_tensor_unsafe(
         all_places.view({size, places.size(0), -1}).movedim(0, 1).reshape({places.size(0), -1}),
         all_elements.view(at), sizes, options));
   };
@@ -293,7 +294,7 @@ namespace {
 // Returns how long a process polls before it sleeps, because waking up takes tens of microseconds.
 // Afterwards another program may have the core. With more processes than cores, that may be the
 // process it waits for.
-double patience_s() {
+double get_polling_seconds() {
   static const double seconds = [] {
     int processes = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
@@ -308,7 +309,7 @@ double patience_s() {
 // Other processes may wait for this one elsewhere, so all transfers advance while it waits.
 void Collectives::wait(Transfer& transfer) {
   if (transfer.mark) return network_->await(transfer.mark);
-  const double patience = patience_s();
+  const double patience = get_polling_seconds();
   const double since = MPI_Wtime();
   for (;;) {
     int done = 1;
@@ -336,12 +337,14 @@ std::vector<at::Tensor> Collectives::finish(Transfer transfer) {
 
 // --- Send steps ----------------------------------------------------------------------------------
 
-std::int64_t Collectives::sender_of(const ReshardStep& step) const {
-  return digits_.group(device_, step.digits)[static_cast<std::size_t>(root_of(step, digits_))];
+std::int64_t Collectives::find_sender(const ReshardStep& step) const {
+  return digits_.group(device_,
+                       step.digits)[static_cast<std::size_t>(find_root_rank(step, digits_))];
 }
 
-std::int64_t Collectives::receiver_of(const ReshardStep& step) const {
-  return digits_.group(device_, step.digits)[static_cast<std::size_t>(target_of(step, digits_))];
+std::int64_t Collectives::find_receiver(const ReshardStep& step) const {
+  return digits_.group(device_,
+                       step.digits)[static_cast<std::size_t>(find_target_rank(step, digits_))];
 }
 
 // Frees the tensors that have been sent.
@@ -358,13 +361,13 @@ void Collectives::send(const ReshardStep& step, const at::Tensor& given, int tag
   forget_sent();
   if (network_ != nullptr) {
     auto& out = sent_.emplace_back(Sent{MPI_REQUEST_NULL, given.contiguous()});
-    out.mark = network_->send(out.tensor, static_cast<int>(receiver_of(step)));
+    out.mark = network_->send(out.tensor, static_cast<int>(find_receiver(step)));
     return;
   }
   const auto shard = is_staged() ? given.to(at::kCPU) : given;
   auto& out = sent_.emplace_back(Sent{MPI_REQUEST_NULL, shard.contiguous()});
   MPI_Isend(out.tensor.data_ptr(), count(out.tensor), to_mpi(shard.scalar_type()),
-            static_cast<int>(target_of(step, digits_)), tag, channels_.at(step.digits).comm,
+            static_cast<int>(find_target_rank(step, digits_)), tag, channels_.at(step.digits).comm,
             &out.request);
 }
 
@@ -373,24 +376,26 @@ void Collectives::send(const ReshardStep& step, const at::Tensor& given, int tag
 // the end of a backward pass, when memory use peaks.
 at::Tensor Collectives::receive(const ReshardStep& step, const Shape& local, at::ScalarType type,
                                 int tag) {
-  if (network_ != nullptr) return finish(queued_receive(step, tag))[0];
+  if (network_ != nullptr) return finish(queue_receive(step, tag))[0];
   const auto out = at::empty(to_aten(local), type);
-  auto transfer = is_staged() ? to_place(done(out)) : done(out);
-  MPI_Irecv(out.data_ptr(), count(out), to_mpi(type), static_cast<int>(root_of(step, digits_)), tag,
-            channels_.at(step.digits).comm, &transfer.request);
+  auto transfer = is_staged() ? copy_results_to_device(make_finished_transfer(out))
+                              : make_finished_transfer(out);
+  MPI_Irecv(out.data_ptr(), count(out), to_mpi(type),
+            static_cast<int>(find_root_rank(step, digits_)), tag, channels_.at(step.digits).comm,
+            &transfer.request);
   auto received = finish(std::move(transfer))[0];
   forget_sent();
   return received;
 }
 
-Transfer Collectives::queued_receive(const ReshardStep& step, int tag) {
-  const auto from = sender_of(step);
+Transfer Collectives::queue_receive(const ReshardStep& step, int tag) {
+  const auto from = find_sender(step);
   auto& incoming = incoming_.at(from);
   while (!incoming.received.contains(tag)) {
     CHECK(incoming.next < incoming.order.size(), tag);
     const auto& message = incoming.order[incoming.next++];
     const auto out = at::empty(to_aten(message.local), at::device(place_).dtype(message.type));
-    auto transfer = done(out);
+    auto transfer = make_finished_transfer(out);
     transfer.held = {out};
     transfer.mark = network_->receive(out, static_cast<int>(from));
     incoming.received[message.tag] = std::move(transfer);

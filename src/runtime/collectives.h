@@ -58,16 +58,16 @@ class Collectives {
   // before the first `move` over these mesh axis factors. `only_sends`: they carry nothing but
   // sends.
   void prepare(machine::DigitMask mask, bool only_sends = false);
-  // Announces the messages that device `from` sends to device `to` in one step, in the order of
+  // Announces the messages that device `run_from` sends to device `to` in one step, in the order of
   // sending. Both devices call it before the first message, and all processes use the same order of
   // pairs.
   void expect(std::int64_t from, std::int64_t to, std::vector<Message> messages);
 
-  // Moves `shard` by `step`. Returns this device's shard in the new layout, with sizes `local` and
-  // type `type`. `shard` is undefined if step.before leaves nothing on this device; the result is
-  // undefined if step.after does. The result may share memory with `shard`; a step over
-  // micro-batches, for instance, stays in the process. `shard` may be overwritten if the caller
-  // keeps no other reference to it.
+  // Moves `compute_shard_shape` by `step`. Returns this device's shard in the new layout, with
+  // sizes `local` and type `type`. `compute_shard_shape` is undefined if step.before leaves nothing
+  // on this device; the result is undefined if step.after does. The result may share memory with
+  // `compute_shard_shape`; a step over micro-batches, for instance, stays in the process.
+  // `compute_shard_shape` may be overwritten if the caller keeps no other reference to it.
   at::Tensor move(const machine::ReshardStep& step, at::Tensor shard, const Shape& local,
                   at::ScalarType type, std::int64_t micro_batch = 0);
 
@@ -92,8 +92,8 @@ class Collectives {
   // Waits for `transfer` and returns its results.
   std::vector<at::Tensor> finish(Transfer transfer);
 
-  // Sends `shard` by a send step, or receives it; `tag` identifies the message. `send` does not
-  // wait; `finish` waits for all that was sent.
+  // Sends `compute_shard_shape` by a send step, or receives it; `tag` identifies the message.
+  // `measure_sends` does not wait; `finish` waits for all that was sent.
   void send(const machine::ReshardStep& step, const at::Tensor& shard, int tag);
   at::Tensor receive(const machine::ReshardStep& step, const Shape& local, at::ScalarType type,
                      int tag);
@@ -105,15 +105,15 @@ class Collectives {
  private:
   // Returns whether the data of devices goes through host memory.
   [[nodiscard]] bool is_staged() const { return !place_.is_cpu() && network_ == nullptr; }
-  [[nodiscard]] Transfer to_place(Transfer transfer) const;
+  [[nodiscard]] Transfer copy_results_to_device(Transfer transfer) const;
   Transfer start_on(at::Device on, const machine::ReshardStep& step, at::Tensor shard,
                     const Shape& local, at::ScalarType type, std::int64_t micro_batch);
-  Transfer queued_receive(const machine::ReshardStep& step, int tag);
+  Transfer queue_receive(const machine::ReshardStep& step, int tag);
   void forget_sent();
-  // Returns the device that sends (sender_of) or receives (receiver_of) in a send step of this
+  // Returns the device that sends (find_sender) or receives (find_receiver) in a send step of this
   // device's group.
-  [[nodiscard]] std::int64_t sender_of(const machine::ReshardStep& step) const;
-  [[nodiscard]] std::int64_t receiver_of(const machine::ReshardStep& step) const;
+  [[nodiscard]] std::int64_t find_sender(const machine::ReshardStep& step) const;
+  [[nodiscard]] std::int64_t find_receiver(const machine::ReshardStep& step) const;
   // Returns whether this device's group has the tensor. It does not if a mesh axis factor that the
   // step leaves alone is idle, and the device is not at the idle place.
   [[nodiscard]] bool takes_part(const machine::ReshardStep& step) const;

@@ -8,7 +8,7 @@ namespace tandem::runtime {
 namespace {
 
 // Tensors that the backward pass needs.
-struct Made {
+struct FlashAttentionResult {
   at::Tensor result, log_sums, seed, offset;
 };
 
@@ -17,7 +17,7 @@ constexpr double kDropped = 0;
 // Returns `t` in the layout that the kernel reads: the elements of a head are adjacent.
 at::Tensor readable(const at::Tensor& t) { return t.stride(3) == 1 ? t : t.contiguous(); }
 
-Made run(const Call& call, std::span<const at::Tensor> in) {
+FlashAttentionResult run(const Call& call, std::span<const at::Tensor> in) {
   const auto& a = call.op.get<ops::Attention>();
   const auto out = at::_scaled_dot_product_flash_attention(
       readable(in[0]), readable(in[1]), readable(in[2]), kDropped, a.causal, false, a.scale);
@@ -42,16 +42,16 @@ bool has_flash_attention(const Call& call, std::span<const at::Tensor> in) {
 
 at::Tensor flash_attention(const Call& call, std::span<const at::Tensor> in) {
   const auto made = run(call, in);
-  call.keep({made.result, made.log_sums, made.seed, made.offset});
+  call.save({made.result, made.log_sums, made.seed, made.offset});
   return made.result;
 }
 
 Gradients flash_attention_gradients(const Call& call, const BackwardInput& b) {
   const auto& a = call.op.get<ops::Attention>();
   const auto& in = b.operands;
-  const auto made =
-      call.has_kept() ? Made{call.kept->at(0), call.kept->at(1), call.kept->at(2), call.kept->at(3)}
-                      : run(call, in);
+  const auto made = call.has_saved() ? FlashAttentionResult{call.saved->at(0), call.saved->at(1),
+                                                            call.saved->at(2), call.saved->at(3)}
+                                     : run(call, in);
   const auto [q, k, v] = at::_scaled_dot_product_flash_attention_backward(
       readable(b.gradient), readable(in[0]), readable(in[1]), readable(in[2]), made.result,
       made.log_sums, {}, {}, in[0].size(2), in[1].size(2), kDropped, a.causal, made.seed,

@@ -55,17 +55,17 @@ std::size_t count(const at::Tensor& t) { return static_cast<std::size_t>(t.numel
 // --- Events -------------------------------------------------------------------------------------
 
 // A point in a stream.
-class Event {
+class StreamEvent {
  public:
   // Timed events are more expensive.
-  explicit Event(cudaStream_t stream, bool timed = false) {
+  explicit StreamEvent(cudaStream_t stream, bool timed = false) {
     check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming),
           "event");
     check(cudaEventRecord(event_, stream), "event");
   }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  ~StreamEvent() { cudaEventDestroy(event_); }
+  StreamEvent(const StreamEvent&) = delete;
+  StreamEvent& operator=(const StreamEvent&) = delete;
 
   void hold_up(cudaStream_t stream) const {
     check(cudaStreamWaitEvent(stream, event_, 0), "stream");
@@ -75,7 +75,7 @@ class Event {
     if (state != cudaErrorNotReady) check(state, "pending computation");
     return state == cudaSuccess;
   }
-  [[nodiscard]] double seconds_until(const Event& later) const {
+  [[nodiscard]] double seconds_until(const StreamEvent& later) const {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, event_, later.event_), "event");
     return 1e-3 * static_cast<double>(milliseconds);
@@ -112,9 +112,9 @@ class Communicator {
   // Queues `work` after everything that has been queued on the device so far.
   template <class Work>
   Mark queue(const char* what, const Work& work) const {
-    Event(computing(device_)).hold_up(stream());
+    StreamEvent(computing(device_)).hold_up(stream());
     check(work(), what);
-    return std::make_shared<Event>(stream());
+    return std::make_shared<StreamEvent>(stream());
   }
   void check_for_errors() const {
     auto state = ncclSuccess;
@@ -258,33 +258,33 @@ class CudaNetwork final : public DeviceNetwork {
     }
     all_.push_back(
         std::make_shared<Communicator>(device_, new_stream(), id, rank_ == from ? 0 : 1, 2));
-    ways_[{from, to}] = all_.back();
+    connections_[{from, to}] = all_.back();
   }
 
   Mark send(const at::Tensor& tensor, int to) override {
-    const auto& way = ways_.at({rank_, to});
-    return way->queue("message", [&] {
+    const auto& connection = connections_.at({rank_, to});
+    return connection->queue("message", [&] {
       return ncclSend(tensor.data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), 1,
-                      way->get(), way->stream());
+                      connection->get(), connection->stream());
     });
   }
   Mark receive(const at::Tensor& tensor, int from) override {
-    const auto& way = ways_.at({from, rank_});
-    return way->queue("message", [&] {
+    const auto& connection = connections_.at({from, rank_});
+    return connection->queue("message", [&] {
       return ncclRecv(tensor.data_ptr(), count(tensor), to_nccl(tensor.scalar_type()), 0,
-                      way->get(), way->stream());
+                      connection->get(), connection->stream());
     });
   }
 
   [[nodiscard]] bool is_over(const Mark& mark) const override {
-    return static_cast<const Event*>(mark.get())->is_over();
+    return static_cast<const StreamEvent*>(mark.get())->is_over();
   }
 
   void await(const Mark& mark) override {
     const auto stream = computing(device_);
-    auto begin = std::make_unique<Event>(stream, true);
-    static_cast<const Event*>(mark.get())->hold_up(stream);
-    waits_.emplace_back(std::move(begin), std::make_unique<Event>(stream, true));
+    auto begin = std::make_unique<StreamEvent>(stream, true);
+    static_cast<const StreamEvent*>(mark.get())->hold_up(stream);
+    waits_.emplace_back(std::move(begin), std::make_unique<StreamEvent>(stream, true));
   }
 
   void finish() override {
@@ -301,7 +301,7 @@ class CudaNetwork final : public DeviceNetwork {
     return c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device_.index());
   }
   void wait_for(cudaStream_t stream) const {
-    const Event last(stream);
+    const StreamEvent last(stream);
     while (!last.is_over()) pause();
   }
   // A lost member or link shows up as an NCCL error. Without this check the process would wait
@@ -315,8 +315,8 @@ class CudaNetwork final : public DeviceNetwork {
   c10::cuda::CUDAStream collectives_;
   int rank_ = 0;
   std::vector<std::shared_ptr<Communicator>> all_;
-  std::map<std::pair<int, int>, std::shared_ptr<Communicator>> ways_;
-  std::vector<std::pair<std::unique_ptr<Event>, std::unique_ptr<Event>>> waits_;
+  std::map<std::pair<int, int>, std::shared_ptr<Communicator>> connections_;
+  std::vector<std::pair<std::unique_ptr<StreamEvent>, std::unique_ptr<StreamEvent>>> waits_;
   double waited_ = 0;
 };
 

@@ -16,7 +16,7 @@
 
 namespace tandem::runtime {
 
-std::int64_t visible_devices(const std::string& kind) {
+std::int64_t count_visible_devices(const std::string& kind) {
   if (kind == "cpu") return 1;
   if (kind != "cuda") {
     throw UserError("flag", "--device", fmt::format("unknown device '{}'", kind),
@@ -35,7 +35,7 @@ std::int64_t visible_devices(const std::string& kind) {
 }
 
 at::Device choose_device(const std::string& kind, const World& world) {
-  const auto count = visible_devices(kind);
+  const auto count = count_visible_devices(kind);
   if (kind == "cpu") return at::kCPU;
   const auto index = static_cast<at::DeviceIndex>(world.local_rank % count);
 #ifdef TANDEM_HAS_CUDA
@@ -65,12 +65,12 @@ void synchronize([[maybe_unused]] at::Device device) {
 #endif
 }
 
-Bytes peak_memory(at::Device device) {
+Bytes get_peak_memory(at::Device device) {
 #ifdef TANDEM_HAS_CUDA
   if (device.is_cuda()) return peak_gpu_memory(device.index());
 #endif
   CHECK(!device.is_cuda());
-  return peak_tensor_memory();
+  return get_peak_tensor_memory();
 }
 
 }  // namespace tandem::runtime

@@ -15,7 +15,7 @@ struct World;
 
 // Returns how many devices of `kind`, "cpu" or "cuda", this process sees. Throws UserError if there
 // are none or this program is built without CUDA.
-std::int64_t visible_devices(const std::string& kind);
+std::int64_t count_visible_devices(const std::string& kind);
 
 // Returns the visible device for this process. The processes on one computer take its devices
 // round-robin.
@@ -30,6 +30,6 @@ std::unique_ptr<DeviceNetwork> make_network(at::Device device, const World& worl
 void synchronize(at::Device device);
 
 // Returns the peak memory of tensors on the device.
-Bytes peak_memory(at::Device device);
+Bytes get_peak_memory(at::Device device);
 
 }  // namespace tandem::runtime

@@ -70,7 +70,7 @@ struct Result {
   std::vector<at::Tensor> weights;
 };
 
-Result train_here(const lower::Program& program, int rank, Place place) {
+Result train_here(const lower::Program& program, int rank, ExecutionDevice place) {
   Executor executor(program, rank, {.seed = 3, .rate = 0.05}, std::move(place));
   Result out;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
@@ -81,7 +81,7 @@ Result train_here(const lower::Program& program, int rank, Place place) {
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const lower::BufferId id(b);
     if (program.buffer(id).kind != lower::BufferKind::kWeight || !executor.holds(id)) continue;
-    out.weights.push_back(executor.lasting(id).to(at::kCPU));
+    out.weights.push_back(executor.get_newest_version(id).to(at::kCPU));
   }
   return out;
 }
@@ -103,7 +103,7 @@ void expect_same(const Result& got, const Result& want, Optimizer optimizer) {
 
 lower::Program lowered(const plan::Plan& plan) {
   const auto machine = machine::load_machine(plan.machine);
-  return lower::lower(plan.mapped, digits_of(plan, machine), plan.optimizer);
+  return lower::lower(plan.mapped, make_digits(plan, machine), plan.optimizer);
 }
 
 // These networks have the kernels that loop over elements themselves on CPUs.
@@ -156,7 +156,7 @@ TEST(DeviceRanks, DISABLED_EveryJob) {
 
 TEST(Device, SaysWhyThereIsNone) {
   try {
-    const auto count = visible_devices("cuda");
+    const auto count = count_visible_devices("cuda");
     GTEST_SKIP() << count << " CUDA devices are visible";
   } catch (const UserError& e) {
 #ifdef TANDEM_HAS_CUDA

@@ -14,7 +14,7 @@ namespace tandem::runtime {
 namespace {
 constexpr const char* kDone = "TANDEM_WORKER_ENVIRONMENT";
 
-void propose(const char* name, const char* value) { setenv(name, value, 0); }
+void set_if_unset(const char* name, const char* value) { setenv(name, value, 0); }
 
 #ifdef __x86_64__
 // Returns whether the CPU computes 512-bit vectors in two halves, as Zen 4 does. AVX-512 kernels
@@ -33,7 +33,7 @@ bool halves_wide_vectors() {
 // Returns the name of OpenBLAS's fastest kernels for this CPU, or null. Debian's OpenBLAS 0.3.21
 // does not know newer CPUs: it takes AVX2 kernels on AMD's, and older ones on Intel's. Those are
 // 1.7 and 4 times slower than the fastest.
-const char* fastest_kernels() {
+const char* find_fastest_kernels() {
   const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
   if (wide && !halves_wide_vectors()) return "SkylakeX";
@@ -56,23 +56,23 @@ void prefer_blas_with_openmp() {
 void tune_environment(char** argv) {
   if (std::getenv(kDone) != nullptr) return;
   // One thread per process unless the plan says otherwise; the ranks are the parallelism.
-  propose("OPENBLAS_NUM_THREADS", "1");
-  propose("OMP_NUM_THREADS", "1");
+  set_if_unset("OPENBLAS_NUM_THREADS", "1");
+  set_if_unset("OMP_NUM_THREADS", "1");
 #ifdef __x86_64__
-  if (const auto* kernels = fastest_kernels()) propose("OPENBLAS_CORETYPE", kernels);
+  if (const auto* kernels = find_fastest_kernels()) set_if_unset("OPENBLAS_CORETYPE", kernels);
 #endif
   prefer_blas_with_openmp();
   // Page faults on memory that is freed and allocated again in every step cost up to 40 % of a
   // step.
-  propose("GLIBC_TUNABLES",
-          "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
-          "glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864");
+  set_if_unset("GLIBC_TUNABLES",
+               "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
+               "glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864");
   // Cross-memory attach is slower here than copying through shared memory, and often forbidden.
-  propose("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  set_if_unset("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   // A rank that spins while it waits keeps the awaited rank from running if other programs use the
   // cores too: steps of 0.06 s were seen to take 2.6 s. Yielding costs nothing on idle cores.
   // (Processes that share memory sleep instead: see runtime/shared_memory.h.)
-  propose("OMPI_MCA_mpi_yield_when_idle", "1");
+  set_if_unset("OMPI_MCA_mpi_yield_when_idle", "1");
   setenv(kDone, "tuned", 1);
   execv("/proc/self/exe", argv);
   // Without /proc this process continues without these settings, and is slower.

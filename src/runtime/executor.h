@@ -16,14 +16,14 @@
 
 namespace tandem::runtime {
 
-struct Training {
+struct TrainingOptions {
   std::uint64_t seed = 0;
   double rate = 0.01;
   std::shared_ptr<const data::Dataset> data = nullptr;  // Null: synthetic data
 };
 
 // The device that holds the tensors, and the network that connects such devices (see device.h).
-struct Place {
+struct ExecutionDevice {
   at::Device device = at::kCPU;
   std::unique_ptr<DeviceNetwork> network = nullptr;
 };
@@ -32,7 +32,8 @@ class Executor {
  public:
   // `program` must outlive this object. All processes construct their executors together, because
   // that creates communicators. Throws UserError if the runtime cannot execute the program.
-  Executor(const lower::Program& program, std::int64_t device, Training training, Place place = {});
+  Executor(const lower::Program& program, std::int64_t device, TrainingOptions training,
+           ExecutionDevice place = {});
 
   // Runs one training step: feed(n), run(), loss(), with n = 0, 1, ...
   void feed(std::int64_t step);
@@ -50,7 +51,7 @@ class Executor {
     // Number of those overlapped with later tasks of the backward pass
     std::int64_t started = 0;
     // Start of the first one
-    std::int64_t beside_backward = 0;
+    std::int64_t overlapped_with_backward = 0;
     // End of the backward pass
     double first_start_s = 0;
     double backward_end_s = 0;
@@ -62,15 +63,15 @@ class Executor {
   // Returns seconds by task of the program: the lower quartile of the task's runs, because other
   // programs only add time (through shared caches). It is 0 for collectives and for tasks that do
   // not run here.
-  [[nodiscard]] std::vector<double> task_seconds() const;
+  [[nodiscard]] std::vector<double> compute_task_seconds() const;
 
   // Returns whether this device has a shard of the buffer. Shards of weights and optimizer state
   // may be read, and overwritten in place, between steps.
   [[nodiscard]] bool holds(lower::BufferId id) const;
   // Returns the newest version of a weight or of optimizer state. Its dimensions may have any order
   // in memory.
-  at::Tensor& lasting(lower::BufferId id) {
-    return is_delayed(id) ? newest_[id.index()] : values_[instances_.of(id, 0)];
+  at::Tensor& get_newest_version(lower::BufferId id) {
+    return is_delayed(id) ? newest_[id.index()] : values_[instances_.get_index(id, 0)];
   }
   // Returns whether the buffer has two versions: the newest, and the one before, with which the
   // next step computes (lower/program.h).
@@ -78,10 +79,12 @@ class Executor {
     return program_.buffer(id).kind == lower::BufferKind::kWeight && program_.versions(id) > 1;
   }
   // Returns the version with which the next step computes.
-  at::Tensor& before(lower::BufferId id) { return values_[instances_.of(id, 0)]; }
+  at::Tensor& get_next_step_version(lower::BufferId id) {
+    return values_[instances_.get_index(id, 0)];
+  }
 
   // Returns the names of operators that have no kernel and run slowly, by their definition.
-  [[nodiscard]] std::vector<std::string> slow_operators() const;
+  [[nodiscard]] std::vector<std::string> list_slow_operators() const;
 
  private:
   // A task and what about it does not change from step to step.
@@ -89,17 +92,17 @@ class Executor {
     const lower::Task* task;
     const Kernel* kernel = nullptr;  // Forward, backward
     Call call = {};
-    lower::BufferId kept_result = lower::Program::kNone;  // Backward: if it helps
+    lower::BufferId saved_result = lower::Program::kNone;  // Backward: if it helps
     bool reads_result = false;  // Backward: reads the result and no operand
     bool starts = false;        // Collective that overlaps with compute
     bool widens = false;        // Widens bf16 operands to fp32
     bool wide = false;          // Backward: makes a fp32 gradient of bf16 operands
     bool of_rows = false;       // All-reduces sparse tensors
-    // Backward: the weight that the matmul updates in place (lower/product_updates.h).
+    // Backward: the weight that the matmul updates in place (lower/fused_updates.h).
     lower::BufferId updates = lower::Program::kNone;
-    bool keeps = false;  // Saves values for backward, or takes the saved ones
+    bool saves_values = false;  // Saves values for backward, or takes the saved ones
   };
-  struct Turn {
+  struct ScheduledTask {
     std::size_t ready = 0;
     std::int64_t micro_batch = 0;
     std::vector<std::size_t> last_used = {};  // Instances used last here
@@ -114,69 +117,69 @@ class Executor {
 
   [[nodiscard]] bool runs_here(const lower::Task& task) const;
   [[nodiscard]] Ready prepare(const lower::Task& task) const;
-  [[nodiscard]] bool kept_for_backward(lower::BufferId id) const;
-  void place(Call& call, const lower::Task& task, std::int64_t micro_batch) const;
+  [[nodiscard]] bool is_saved_for_backward(lower::BufferId id) const;
+  void set_shards(Call& call, const lower::Task& task, std::int64_t micro_batch) const;
   void narrow_to_block(Call& call, const lower::Task& task, std::int64_t slot) const;
-  void take_turns();
+  void schedule_tasks();
   void find_last_uses();
-  void find_what_to_keep();
+  void mark_tasks_that_save();
   void find_waits();
   void prepare_communication();
-  [[nodiscard]] int tag_of(std::size_t send, std::int64_t micro_batch) const;
-  [[nodiscard]] std::vector<Message> messages_between(std::int64_t from, std::int64_t to) const;
+  [[nodiscard]] int compute_tag(std::size_t send, std::int64_t micro_batch) const;
+  [[nodiscard]] std::vector<Message> list_messages(std::int64_t from, std::int64_t to) const;
   void initialise();
   void wait_for_device();
 
-  void run(Ready& ready, const Turn& turn);
-  [[nodiscard]] std::vector<at::Tensor>* kept(const Ready& ready);
-  void forward(const Ready& ready);
-  void backward(const Ready& ready);
-  [[nodiscard]] std::vector<at::Tensor> operands_of(const Ready& ready) const;
+  void run_task(Ready& ready, const ScheduledTask& scheduled);
+  [[nodiscard]] std::vector<at::Tensor>* get_saved_values(const Ready& ready);
+  void run_forward(const Ready& ready);
+  void run_backward(const Ready& ready);
+  [[nodiscard]] std::vector<at::Tensor> get_operands(const Ready& ready) const;
   void add_part(const lower::Task& task, lower::BufferId id, const Shard& part,
                 const at::Tensor& made);
   // Returns the box of the buffer that this device has in the current slot's micro-batch.
-  [[nodiscard]] term::Box box_of(lower::BufferId id) const;
-  void move(const Ready& ready, const Turn& turn);
+  [[nodiscard]] term::Box compute_local_box(lower::BufferId id) const;
+  void move(const Ready& ready, const ScheduledTask& scheduled);
   void send(const lower::Task& task);
-  [[nodiscard]] Transfer start(const Ready& ready, const Turn& turn);
+  [[nodiscard]] Transfer start(const Ready& ready, const ScheduledTask& scheduled);
   [[nodiscard]] Transfer start_halo(const lower::Task& task, at::Tensor shard);
   [[nodiscard]] Transfer start_bucket(const lower::Task& task);
-  [[nodiscard]] bool needs(const Turn& turn, const Started& started) const;
-  void finish_started(const Turn* turn);
-  void collect(const lower::Task& task);
-  void accumulate(const lower::Task& task);
+  [[nodiscard]] bool needs(const ScheduledTask& scheduled, const Started& started) const;
+  void finish_started(const ScheduledTask* scheduled);
+  void accumulate_gradient(const lower::Task& task);
+  void add_gradients(const lower::Task& task);
   void update(const lower::Task& task);
-  void change(at::Tensor weight, const lower::Task& task);
-  [[nodiscard]] bool has_master_of(const lower::Task& update) const;
+  void apply_optimizer(at::Tensor weight, const lower::Task& task);
+  [[nodiscard]] bool has_master_copy(const lower::Task& update) const;
   // Returns `t` converted to the buffer's element type.
-  [[nodiscard]] at::Tensor stored(const at::Tensor& t, lower::BufferId id) const;
-  [[nodiscard]] at::TensorOptions options(const lower::Buffer& buffer) const {
+  [[nodiscard]] at::Tensor to_stored_type(const at::Tensor& t, lower::BufferId id) const;
+  [[nodiscard]] at::TensorOptions make_options(const lower::Buffer& buffer) const {
     return at::device(place_).dtype(to_aten(buffer.dtype));
   }
   void add_loss();
-  [[nodiscard]] at::Tensor seed_value(lower::BufferId id) const;
-  [[nodiscard]] std::vector<at::Tensor> values(std::span<const lower::BufferId> ids) const;
+  [[nodiscard]] at::Tensor make_loss_gradient(lower::BufferId id) const;
+  [[nodiscard]] std::vector<at::Tensor> get_values(std::span<const lower::BufferId> ids) const;
   // Returns the buffer's tensor for the current slot's micro-batch.
-  at::Tensor& value(lower::BufferId id) { return values_[instances_.of(id, micro_batch_)]; }
+  at::Tensor& value(lower::BufferId id) { return values_[instances_.get_index(id, micro_batch_)]; }
   [[nodiscard]] const at::Tensor& value(lower::BufferId id) const {
-    return values_[instances_.of(id, micro_batch_)];
+    return values_[instances_.get_index(id, micro_batch_)];
   }
 
   const lower::Program& program_;
   std::int64_t device_;
-  Training training_;
+  TrainingOptions training_;
   at::Device place_;
   Collectives collectives_;
   lower::Instances instances_;
   ImageOrder order_;
   std::vector<int> send_number_;  // Each task's number among the sends; -1: none
   std::vector<Ready> tasks_;      // Tasks that this device takes part in
-  std::vector<Turn> turns_;
+  std::vector<ScheduledTask> scheduled_tasks_;
   std::vector<at::Tensor> values_;  // One per instance
   std::vector<at::Tensor> newest_;  // Newest version, by buffer, of weights with delayed updates
   // Values that kernels save between a node's forward task and its only backward task, by node and
   // micro-batch.
-  std::vector<std::vector<std::vector<at::Tensor>>> kept_;
+  std::vector<std::vector<std::vector<at::Tensor>>> saved_;
   std::int64_t step_ = 0;
   std::int64_t micro_batch_ = 0;
   std::vector<at::Tensor> losses_;  // Losses of this step, read at its end

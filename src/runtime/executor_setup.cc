@@ -6,8 +6,8 @@
 #include <ranges>
 #include <set>
 
-#include "lower/order.h"
 #include "lower/row_sparse.h"
+#include "lower/schedule_actions.h"
 #include "lower/shard_boxes.h"
 #include "runtime/aten.h"
 #include "runtime/executor.h"
@@ -29,17 +29,18 @@ namespace {
 // Returns whether the task is a collective that overlaps with compute. These are sums of gradients,
 // and ring steps, which overlap with work on the previous block. All other collectives are needed
 // at once.
-bool starts_only(const Task& task) {
+bool is_overlapped(const Task& task) {
   if (task.kind != TaskKind::kMove) return false;
   if (task.step.kind == machine::Step::kShift) return true;
-  return task.backward && !task.remade &&
+  return task.backward && !task.recomputed &&
          (task.step.kind == machine::Step::kAllReduce ||
           task.step.kind == machine::Step::kReduceScatter);
 }
 
 }  // namespace
 
-Executor::Executor(const Program& program, std::int64_t device, Training training, Place place)
+Executor::Executor(const Program& program, std::int64_t device, TrainingOptions training,
+                   ExecutionDevice place)
     : program_(program),
       device_(device),
       training_(std::move(training)),
@@ -50,15 +51,15 @@ Executor::Executor(const Program& program, std::int64_t device, Training trainin
   // Throws UserError if the runtime does not support a type.
   for (const auto& buffer : program_.buffers) to_aten(buffer.dtype);
   prepare_communication();
-  take_turns();
+  schedule_tasks();
   find_last_uses();
-  find_what_to_keep();
+  mark_tasks_that_save();
   find_waits();
   initialise();
 }
 
 bool Executor::holds(BufferId id) const {
-  return machine::holds(program_.buffer(id).layout, program_.digits, device_);
+  return machine::holds_shard(program_.buffer(id).layout, program_.digits, device_);
 }
 
 // Creates communicators and announces messages, in the same order on all devices.
@@ -74,21 +75,21 @@ void Executor::prepare_communication() {
     collectives_.prepare(task.step.digits, true);
     const auto& digits = program_.digits;
     for (std::int64_t from = 0; from < digits.devices(); ++from) {
-      if (!machine::holds(program_.buffer(task.reads[0]).layout, digits, from)) continue;
-      const auto target = static_cast<std::size_t>(target_of(task.step, digits));
+      if (!machine::holds_shard(program_.buffer(task.reads[0]).layout, digits, from)) continue;
+      const auto target = static_cast<std::size_t>(find_target_rank(task.step, digits));
       pairs.insert({from, digits.group(from, task.step.digits)[target]});
     }
   }
   for (const auto& [from, to] : pairs) {
     if (from == device_ || to == device_) {
-      collectives_.expect(from, to, messages_between(from, to));
+      collectives_.expect(from, to, list_messages(from, to));
     }
   }
 }
 
-// Returns the tag of what the task `send` sends in this micro-batch. No two messages have the same
-// tag.
-int Executor::tag_of(std::size_t send, std::int64_t micro_batch) const {
+// Returns the tag of what the task `measure_sends` sends in this micro-batch. No two messages have
+// the same tag.
+int Executor::compute_tag(std::size_t send, std::int64_t micro_batch) const {
   const std::int64_t number = send_number_[send];
   const auto tag = number * program_.digits.micro_batches() + micro_batch;
   CHECK(number >= 0 && tag <= std::numeric_limits<int>::max(), send, tag);
@@ -96,23 +97,23 @@ int Executor::tag_of(std::size_t send, std::int64_t micro_batch) const {
 }
 
 // Returns the messages in the order of sending.
-std::vector<Message> Executor::messages_between(std::int64_t from, std::int64_t to) const {
+std::vector<Message> Executor::list_messages(std::int64_t from, std::int64_t to) const {
   std::vector<Message> out;
   const auto& schedule = program_.schedule;
   const auto& digits = program_.digits;
   const auto rank = digits.rank_in_group(from, schedule.digits);
-  for (const auto& turn : turns_of(schedule, instances_.ranks(), rank, program_.phase)) {
-    for (auto t : program_.segment(turn.stage, turn.part).tasks) {
+  for (const auto& action : list_actions(schedule, instances_.ranks(), rank, program_.mode)) {
+    for (auto t : program_.segment(action.stage, action.phase).tasks) {
       const auto& task = program_.tasks[t];
       if (task.kind != TaskKind::kSend) continue;
       const auto& buffer = program_.buffer(task.reads[0]);
-      if (!machine::holds(buffer.layout, digits, from)) continue;
-      const auto target = static_cast<std::size_t>(target_of(task.step, digits));
+      if (!machine::holds_shard(buffer.layout, digits, from)) continue;
+      const auto target = static_cast<std::size_t>(find_target_rank(task.step, digits));
       if (digits.group(from, task.step.digits)[target] != to) continue;
-      if (!runs_in(task, turn.micro_batch, schedule.micro_batches)) continue;
+      if (!runs_in(task, action.micro_batch, schedule.micro_batches)) continue;
       const bool image = order_.is_image(task.reads[0]);
-      out.push_back({tag_of(t, turn.micro_batch),
-                     image ? channels_last(buffer.shard) : buffer.shard, to_aten(buffer.dtype)});
+      out.push_back({compute_tag(t, action.micro_batch),
+                     image ? to_channels_last(buffer.shard) : buffer.shard, to_aten(buffer.dtype)});
     }
   }
   return out;
@@ -126,11 +127,11 @@ bool Executor::runs_here(const Task& task) const {
 
 Executor::Ready Executor::prepare(const Task& task) const {
   Ready ready{
-      .task = &task, .starts = starts_only(task), .of_rows = lower::sums_rows(program_, task)};
+      .task = &task, .starts = is_overlapped(task), .of_rows = lower::sums_rows(program_, task)};
   if (task.kind != TaskKind::kForward && task.kind != TaskKind::kBackward) return ready;
   const auto& op = program_.pcg.node(task.node).op;
   ready.call.op = op;
-  place(ready.call, task, 0);
+  set_shards(ready.call, task, 0);
   ready.kernel = &find_kernel(ready.call);
   // If a result is wanted in more bits than the operands have, the operands are widened. GPUs are
   // an exception: they multiply fp32 many times slower, and sum bf16 products in fp32.
@@ -140,19 +141,20 @@ Executor::Ready Executor::prepare(const Task& task) const {
   ready.wide =
       multiplies && !all_half && place_.is_cuda() && is_half(program_.tensor[task.node.index()]);
   const bool as_they_are =
-      all_half ? multiplies || takes_half_for_half(*ready.kernel, place_) : ready.wide;
+      all_half ? multiplies || takes_half_for_half_results(*ready.kernel, place_) : ready.wide;
   ready.widens = !takes_half(*ready.kernel) && !as_they_are;
   if (task.kind == TaskKind::kBackward) {
-    ready.reads_result = signature_of(program_.pcg, task.node).gradient_from_result.has_value();
+    ready.reads_result =
+        get_node_signature(program_.pcg, task.node).gradient_from_result.has_value();
     const auto result = program_.tensor[task.node.index()];
     if (ready.reads_result) {
-      ready.kept_result = task.reads[0];
-    } else if (ready.kernel->uses_result(op) && kept_for_backward(result)) {
-      ready.kept_result = result;
+      ready.saved_result = task.reads[0];
+    } else if (ready.kernel->uses_result(op) && is_saved_for_backward(result)) {
+      ready.saved_result = result;
     }
     for (auto id : task.writes) {
       const auto& gradient = program_.buffer(id);
-      if (gradient.in_product) ready.updates = program_.tensor[gradient.node.index()];
+      if (gradient.fused_update) ready.updates = program_.tensor[gradient.node.index()];
     }
     ready.call.row_sparse = std::ranges::any_of(
         task.writes, [&](BufferId id) { return program_.buffer(id).sparse_elements.has_value(); });
@@ -162,10 +164,10 @@ Executor::Ready Executor::prepare(const Task& task) const {
 
 // Sets the shards of the operands and of the result of a task, or the parts of them that its block
 // covers.
-void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) const {
+void Executor::set_shards(Call& call, const Task& task, std::int64_t micro_batch) const {
   const auto slot = program_.digits.slot(device_, micro_batch);
   const auto shard_of = [&](const Buffer& buffer) {
-    const auto box = lower::box_of(buffer, program_.digits, slot);
+    const auto box = lower::compute_box(buffer, program_.digits, slot);
     return Shard{buffer.sizes, box.size, box.offset, buffer.density, buffer.dtype};
   };
   const auto inputs = program_.pcg.inputs(task.node);
@@ -189,16 +191,16 @@ void Executor::place(Call& call, const Task& task, std::int64_t micro_batch) con
 }
 
 void Executor::narrow_to_block(Call& call, const Task& task, std::int64_t slot) const {
-  const auto& signature = signature_of(call);
-  auto parts = factor_ranges(call, signature);
+  const auto& signature = get_signature(call);
+  auto parts = compute_factor_ranges(call, signature);
   const auto f = task.block->factor;
-  const auto dim = signature.map.input_dim(task.block->operand, f);
-  const auto range = range_of(program_.buffer(task.block->part), program_.digits, slot,
-                              static_cast<std::size_t>(dim));
+  const auto dim = signature.map.find_input_dim(task.block->operand, f);
+  const auto range = compute_range(program_.buffer(task.block->part), program_.digits, slot,
+                                   static_cast<std::size_t>(dim));
   parts[f].local = range.size;
   parts[f].offset = range.offset;
   const auto narrow = [&](Shard& shard, const term::Dims& dims) {
-    const auto box = term::box_of(dims, parts);
+    const auto box = term::compute_box(dims, parts);
     shard.local = box.size;
     shard.offset = box.offset;
   };
@@ -208,7 +210,7 @@ void Executor::narrow_to_block(Call& call, const Task& task, std::int64_t slot) 
   narrow(call.result, signature.map.output);
 }
 
-void Executor::take_turns() {
+void Executor::schedule_tasks() {
   std::vector<std::size_t> ready(program_.tasks.size());
   std::vector<bool> here(program_.tasks.size());
   for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
@@ -220,25 +222,25 @@ void Executor::take_turns() {
   const auto& schedule = program_.schedule;
   const auto rank = program_.digits.rank_in_group(device_, schedule.digits);
   values_.resize(instances_.count(rank));
-  for (const auto& turn : turns_of(schedule, instances_.ranks(), rank, program_.phase)) {
-    for (auto t : program_.segment(turn.stage, turn.part).tasks) {
+  for (const auto& action : list_actions(schedule, instances_.ranks(), rank, program_.mode)) {
+    for (auto t : program_.segment(action.stage, action.phase).tasks) {
       if (!here[t]) continue;
-      if (!runs_in(program_.tasks[t], turn.micro_batch, schedule.micro_batches)) continue;
-      turns_.push_back({ready[t], turn.micro_batch});
+      if (!runs_in(program_.tasks[t], action.micro_batch, schedule.micro_batches)) continue;
+      scheduled_tasks_.push_back({ready[t], action.micro_batch});
     }
   }
 }
 
 // Returns whether the backward pass of some operator needs this tensor, so that it is in memory
 // anyway.
-bool Executor::kept_for_backward(BufferId id) const {
+bool Executor::is_saved_for_backward(BufferId id) const {
   return std::ranges::any_of(program_.tasks, [&](const Task& task) {
     return task.kind == TaskKind::kBackward &&
-           (task.kept == id || std::ranges::find(task.reads, id) != task.reads.end());
+           (task.saved == id || std::ranges::find(task.reads, id) != task.reads.end());
   });
 }
 
-std::vector<std::string> Executor::slow_operators() const {
+std::vector<std::string> Executor::list_slow_operators() const {
   std::set<std::string> names;
   for (const auto& ready : tasks_) {
     if (ready.kernel == &kMeaningKernel) names.insert(ready.call.op.name());
@@ -248,15 +250,15 @@ std::vector<std::string> Executor::slow_operators() const {
 
 void Executor::find_last_uses() {
   std::vector<bool> used_later(values_.size());
-  for (auto& turn : std::views::reverse(turns_)) {
+  for (auto& scheduled : std::views::reverse(scheduled_tasks_)) {
     const auto visit = [&](BufferId id) {
       if (id == Program::kNone || program_.buffer(id).is_persistent()) return;
-      const auto instance = instances_.of(id, turn.micro_batch);
-      if (!used_later[instance]) turn.last_used.push_back(instance);
+      const auto instance = instances_.get_index(id, scheduled.micro_batch);
+      if (!used_later[instance]) scheduled.last_used.push_back(instance);
       used_later[instance] = true;
     };
-    const auto& ready = tasks_[turn.ready];
-    visit(ready.kept_result);
+    const auto& ready = tasks_[scheduled.ready];
+    visit(ready.saved_result);
     for (auto id : ready.task->reads) visit(id);
     for (auto id : ready.task->writes) visit(id);
   }
@@ -266,12 +268,12 @@ void Executor::find_last_uses() {
 // write.
 void Executor::find_waits() {
   std::vector<bool> on_its_way(values_.size());
-  for (auto& turn : turns_) {
-    const auto& ready = tasks_[turn.ready];
+  for (auto& action : scheduled_tasks_) {
+    const auto& ready = tasks_[action.ready];
     const auto visit = [&](BufferId id, bool starts) {
       if (id == Program::kNone) return;
-      const auto instance = instances_.of(id, turn.micro_batch);
-      turn.waits = turn.waits || on_its_way[instance];
+      const auto instance = instances_.get_index(id, action.micro_batch);
+      action.waits = action.waits || on_its_way[instance];
       on_its_way[instance] = starts;
     };
     for (auto id : ready.task->reads) visit(id, false);
@@ -281,30 +283,30 @@ void Executor::find_waits() {
 
 // Marks the tasks that save values for backward. If forward is recomputed, only the second run
 // saves them.
-void Executor::find_what_to_keep() {
+void Executor::mark_tasks_that_save() {
   std::vector<int> backward(program_.pcg.size());
   std::vector<bool> again(program_.pcg.size());
   for (const auto& ready : tasks_) {
     const auto& task = *ready.task;
     if (task.kind == TaskKind::kBackward) ++backward[task.node.index()];
-    if (task.kind == TaskKind::kForward && task.remade) again[task.node.index()] = true;
+    if (task.kind == TaskKind::kForward && task.recomputed) again[task.node.index()] = true;
   }
   for (auto& ready : tasks_) {
     const auto& task = *ready.task;
     const bool forward = task.kind == TaskKind::kForward;
     if (!forward && task.kind != TaskKind::kBackward) continue;
-    ready.keeps = backward[task.node.index()] == 1 && !task.block &&
-                  (!forward || task.remade == again[task.node.index()]);
+    ready.saves_values = backward[task.node.index()] == 1 && !task.block &&
+                         (!forward || task.recomputed == again[task.node.index()]);
   }
-  kept_.resize(program_.pcg.size());
-  for (auto& of_node : kept_) {
+  saved_.resize(program_.pcg.size());
+  for (auto& of_node : saved_) {
     of_node.resize(static_cast<std::size_t>(program_.digits.micro_batches()));
   }
 }
 
-std::vector<at::Tensor>* Executor::kept(const Ready& ready) {
-  if (!ready.keeps) return nullptr;
-  return &kept_[ready.task->node.index()][static_cast<std::size_t>(micro_batch_)];
+std::vector<at::Tensor>* Executor::get_saved_values(const Ready& ready) {
+  if (!ready.saves_values) return nullptr;
+  return &saved_[ready.task->node.index()][static_cast<std::size_t>(micro_batch_)];
 }
 
 void Executor::initialise() {
@@ -316,19 +318,19 @@ void Executor::initialise() {
     const auto& buffer = program_.buffers[b];
     if (!holds(BufferId(b))) continue;
     if (buffer.kind == BufferKind::kWeight) {
-      value(BufferId(b)) = source_values(program_, buffer, device_, training_.seed, 0, place_)
+      value(BufferId(b)) = make_source_values(program_, buffer, device_, training_.seed, 0, place_)
                                .contiguous(format(BufferId(b)));
       if (is_delayed(BufferId(b))) newest_[b] = value(BufferId(b)).clone();
     } else if (buffer.kind == BufferKind::kState) {
       value(BufferId(b)) =
-          at::empty(to_aten(buffer.shard), options(buffer), format(BufferId(b))).zero_();
+          at::empty(to_aten(buffer.shard), make_options(buffer), format(BufferId(b))).zero_();
     }
   }
   for (const auto& task : program_.tasks) {
-    if (task.kind != TaskKind::kUpdate || !has_master_of(task) || !holds(task.reads[0])) continue;
+    if (task.kind != TaskKind::kUpdate || !has_master_copy(task) || !holds(task.reads[0])) continue;
     const auto master = task.reads.back();
     value(master) =
-        source_values(program_, program_.buffer(master), device_, training_.seed, 0, place_)
+        make_source_values(program_, program_.buffer(master), device_, training_.seed, 0, place_)
             .contiguous(format(master));
   }
 }

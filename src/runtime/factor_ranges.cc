@@ -4,10 +4,10 @@
 
 namespace tandem::runtime {
 
-const ops::Signature& signature_of(const Call& call) {
+const ops::Signature& get_signature(const Call& call) {
   std::vector<Shape> sizes;
   for (const auto& shard : call.operands) sizes.push_back(shard.sizes);
-  return ops::signature(call.op, sizes);
+  return ops::get_signature(call.op, sizes);
 }
 
 namespace {
@@ -17,8 +17,8 @@ namespace {
 // than one multiple, that one is cut along the next carrier. Example: dimension (a:3 b:4), 2
 // elements at offset 6 -> a: 1 at offset 1, b: 2 at offset 2. The ranges of a window's carriers
 // cannot be derived.
-void add_ranges(const term::IndexMap& map, const term::Dims& dims, const Shard& shard,
-                std::vector<term::FactorRange>& out) {
+void narrow_ranges(const term::IndexMap& map, const term::Dims& dims, const Shard& shard,
+                   std::vector<term::FactorRange>& out) {
   for (std::size_t d = 0; d < shard.sizes.rank(); ++d) {
     const auto& dim = dims[d];
     if (!dim.exact || shard.local[d] == shard.sizes[d]) continue;
@@ -36,19 +36,20 @@ void add_ranges(const term::IndexMap& map, const term::Dims& dims, const Shard& 
 
 }  // namespace
 
-std::vector<term::FactorRange> factor_ranges(const Call& call, const ops::Signature& signature) {
+std::vector<term::FactorRange> compute_factor_ranges(const Call& call,
+                                                     const ops::Signature& signature) {
   const auto& map = signature.map;
-  auto out = whole_ranges(map);
+  auto out = make_full_ranges(map);
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
-    add_ranges(map, map.inputs[i], call.operands[i], out);
+    narrow_ranges(map, map.inputs[i], call.operands[i], out);
   }
-  add_ranges(map, map.output, call.result, out);
+  narrow_ranges(map, map.output, call.result, out);
   return out;
 }
 
-term::Box result_box(const Call& call) {
-  const auto& signature = signature_of(call);
-  return term::box_of(signature.map.output, factor_ranges(call, signature));
+term::Box compute_result_box(const Call& call) {
+  const auto& signature = get_signature(call);
+  return term::compute_box(signature.map.output, compute_factor_ranges(call, signature));
 }
 
 }  // namespace tandem::runtime

@@ -12,7 +12,7 @@ namespace tandem::runtime {
 // Returns nullopt if there is a GPU.
 inline std::optional<std::string> why_no_gpu() {
   try {
-    visible_devices("cuda");
+    count_visible_devices("cuda");
     return std::nullopt;
   } catch (const UserError& e) {
     return e.message;

@@ -17,7 +17,7 @@ void add_bf16(void* from, void* to, int* length, MPI_Datatype* /*type*/) {
   for (int i = 0; i < *length; ++i) sum[i] += summand[i];
 }
 
-MPI_Op sum_of(at::ScalarType type) {
+MPI_Op get_sum_operation(at::ScalarType type) {
   if (type != at::kBFloat16) return MPI_SUM;
   static const MPI_Op sum = [] {
     MPI_Op op = MPI_OP_NULL;
@@ -47,7 +47,7 @@ MPI_Datatype to_mpi(at::ScalarType type) {
   }
 }
 
-int mpi_count(std::int64_t elements) {
+int to_mpi_count(std::int64_t elements) {
   if (elements > std::numeric_limits<int>::max()) {
     throw UserError("plan", "", fmt::format("a message of {} elements is too large", elements),
                     "MPI supports at most 2147483647 elements per message");
@@ -55,21 +55,21 @@ int mpi_count(std::int64_t elements) {
   return static_cast<int>(elements);
 }
 
-int count(const at::Tensor& t) { return mpi_count(t.numel()); }
+int count(const at::Tensor& t) { return to_mpi_count(t.numel()); }
 
 MpiLengths::MpiLengths(const Lengths& lengths) {
-  for (const auto n : lengths.of) of.push_back(mpi_count(n));
-  for (const auto n : lengths.before) before.push_back(mpi_count(n));
+  for (const auto n : lengths.of) of.push_back(to_mpi_count(n));
+  for (const auto n : lengths.before) before.push_back(to_mpi_count(n));
 }
 
-std::vector<at::Tensor> only(at::Tensor t) {
+std::vector<at::Tensor> wrap_in_vector(at::Tensor t) {
   std::vector<at::Tensor> out;
   out.push_back(std::move(t));
   return out;
 }
 
-Transfer done(const at::Tensor& t) {
-  return {.held = {}, .result = [t] { return only(t); }};
+Transfer make_finished_transfer(const at::Tensor& t) {
+  return {.held = {}, .result = [t] { return wrap_in_vector(t); }};
 }
 
 GroupCollectives::GroupCollectives(MPI_Comm comm, SharedMemory* memory, DeviceChannel* device,
@@ -82,14 +82,14 @@ GroupCollectives::GroupCollectives(MPI_Comm comm, SharedMemory* memory, DeviceCh
       root_(static_cast<int>(root)),
       size_(size),
       type_(to_mpi(type)),
-      sum_(sum_of(type)) {}
+      sum_(get_sum_operation(type)) {}
 
-at::Tensor GroupCollectives::block(const at::Tensor& t, std::size_t dim) const {
+at::Tensor GroupCollectives::get_block(const at::Tensor& t, std::size_t dim) const {
   const auto length = t.size(static_cast<std::int64_t>(dim)) / size_;
   return t.narrow(static_cast<std::int64_t>(dim), rank_ * length, length);
 }
 
-at::Tensor GroupCollectives::blocks(const at::Tensor& t, std::size_t dim) const {
+at::Tensor GroupCollectives::arrange_blocks(const at::Tensor& t, std::size_t dim) const {
   const auto d = static_cast<std::int64_t>(dim);
   auto sizes = t.sizes().vec();
   auto strides = t.strides().vec();
@@ -103,7 +103,7 @@ Transfer GroupCollectives::all_reduce(at::Tensor t) const {
   t = t.contiguous();
   const bool own = t.use_count() == 1 && t.storage().use_count() == 1;
   const auto out = own ? t : at::empty_like(t);
-  auto transfer = holding(t, out);
+  auto transfer = make_transfer(t, out);
   if (device_ != nullptr) {
     transfer.mark = device_->sum(t, out);
   } else if (memory_ != nullptr) {
@@ -118,7 +118,7 @@ Transfer GroupCollectives::all_reduce(at::Tensor t) const {
 Transfer GroupCollectives::reduce(const at::Tensor& t) const {
   const auto in = t.contiguous();
   const auto out = is_root() ? at::empty_like(in) : at::Tensor();
-  auto transfer = holding(in, out);
+  auto transfer = make_transfer(in, out);
   if (device_ != nullptr) {
     transfer.mark = device_->sum_to(in, out, root_);
   } else if (memory_ != nullptr) {
@@ -133,15 +133,15 @@ Transfer GroupCollectives::reduce(const at::Tensor& t) const {
 Transfer GroupCollectives::reduce_scatter(at::Tensor t, std::size_t dim) const {
   if (memory_ != nullptr) {
     t = t.contiguous();
-    const auto part = at::empty(cut(t, dim), t.options());
-    auto transfer = holding(t, part);
-    transfer.exchange = memory_->start_sum_of_block(Blocks::along(t, dim, size_), part);
+    const auto part = at::empty(compute_block_sizes(t, dim), t.options());
+    auto transfer = make_transfer(t, part);
+    transfer.exchange = memory_->start_sum_of_block(Blocks::split_along(t, dim, size_), part);
     return transfer;
   }
-  const auto in = blocks(t, dim);
+  const auto in = arrange_blocks(t, dim);
   t.reset();  // `in` may be a copy of it
   const auto out = at::empty(in.sizes().slice(1), in.options());
-  auto transfer = holding(in, out);
+  auto transfer = make_transfer(in, out);
   if (device_ != nullptr) {
     transfer.mark = device_->sum_of_row(in, out);
   } else {
@@ -154,13 +154,13 @@ Transfer GroupCollectives::reduce_scatter(at::Tensor t, std::size_t dim) const {
 Transfer GroupCollectives::all_gather(const at::Tensor& t, std::size_t dim) const {
   const auto in = t.contiguous();
   if (memory_ != nullptr) {
-    const auto whole = at::empty(joined(in, dim), in.options());
-    auto transfer = holding(in, whole);
-    transfer.exchange = memory_->start_gather(in, Blocks::along(whole, dim, size_));
+    const auto whole = at::empty(compute_joined_sizes(in, dim), in.options());
+    auto transfer = make_transfer(in, whole);
+    transfer.exchange = memory_->start_gather(in, Blocks::split_along(whole, dim, size_));
     return transfer;
   }
-  const auto out = all_shards(in);
-  auto transfer = joining(in, out, dim);
+  const auto out = make_gather_buffer(in);
+  auto transfer = make_joining_transfer(in, out, dim);
   if (device_ != nullptr) {
     transfer.mark = device_->gather(in, out);
   } else {
@@ -173,13 +173,14 @@ Transfer GroupCollectives::all_gather(const at::Tensor& t, std::size_t dim) cons
 Transfer GroupCollectives::gather(const at::Tensor& t, std::size_t dim) const {
   const auto in = t.contiguous();
   if (memory_ != nullptr) {
-    const auto whole = is_root() ? at::empty(joined(in, dim), in.options()) : at::Tensor();
-    auto transfer = holding(in, whole);
-    transfer.exchange = memory_->start_gather(in, Blocks::along(whole, dim, size_));
+    const auto whole =
+        is_root() ? at::empty(compute_joined_sizes(in, dim), in.options()) : at::Tensor();
+    auto transfer = make_transfer(in, whole);
+    transfer.exchange = memory_->start_gather(in, Blocks::split_along(whole, dim, size_));
     return transfer;
   }
-  const auto out = is_root() ? all_shards(in) : at::Tensor();
-  auto transfer = is_root() ? joining(in, out, dim) : holding(in, out);
+  const auto out = is_root() ? make_gather_buffer(in) : at::Tensor();
+  auto transfer = is_root() ? make_joining_transfer(in, out, dim) : make_transfer(in, out);
   if (device_ != nullptr) {
     transfer.mark = device_->gather_to(in, out, root_);
   } else {
@@ -193,19 +194,19 @@ Transfer GroupCollectives::all_to_all(const at::Tensor& t, std::size_t from_dim,
                                       std::size_t to_dim) const {
   if (memory_ != nullptr) {
     const auto from = t.contiguous();
-    auto sizes = cut(from, to_dim);
+    auto sizes = compute_block_sizes(from, to_dim);
     sizes[from_dim] *= size_;
     const auto to = at::empty(sizes, from.options());
-    auto transfer = holding(from, to);
-    transfer.exchange =
-        memory_->start_swap(Blocks::along(from, to_dim, size_), Blocks::along(to, from_dim, size_));
+    auto transfer = make_transfer(from, to);
+    transfer.exchange = memory_->start_swap(Blocks::split_along(from, to_dim, size_),
+                                            Blocks::split_along(to, from_dim, size_));
     return transfer;
   }
-  const auto in = blocks(t, to_dim);
+  const auto in = arrange_blocks(t, to_dim);
   const auto out = at::empty_like(in);
-  auto transfer = joining(in, out, from_dim);
+  auto transfer = make_joining_transfer(in, out, from_dim);
   if (device_ != nullptr) {
-    transfer.mark = device_->exchange(in, even(in), out, even(out));
+    transfer.mark = device_->exchange(in, split_evenly(in), out, split_evenly(out));
   } else {
     const auto each = count(in) / static_cast<int>(size_);
     MPI_Ialltoall(in.data_ptr(), each, type_, out.data_ptr(), each, type_, comm_,
@@ -216,7 +217,7 @@ Transfer GroupCollectives::all_to_all(const at::Tensor& t, std::size_t from_dim,
 
 Transfer GroupCollectives::broadcast(const at::Tensor& t, at::Tensor like) const {
   const auto out = is_root() ? t.contiguous() : std::move(like);
-  auto transfer = holding(out, out);
+  auto transfer = make_transfer(out, out);
   if (device_ != nullptr) {
     transfer.mark = device_->broadcast(out, root_);
   } else if (memory_ != nullptr) {
@@ -231,12 +232,12 @@ Transfer GroupCollectives::scatter(const at::Tensor& t, std::size_t dim, at::Ten
   const auto out = std::move(like);
   if (memory_ != nullptr) {
     const auto whole = is_root() ? t.contiguous() : at::Tensor();
-    auto transfer = holding(whole, out);
-    transfer.exchange = memory_->start_scatter(Blocks::along(whole, dim, size_), out, root_);
+    auto transfer = make_transfer(whole, out);
+    transfer.exchange = memory_->start_scatter(Blocks::split_along(whole, dim, size_), out, root_);
     return transfer;
   }
-  const auto in = is_root() ? blocks(t, dim) : at::Tensor();
-  auto transfer = holding(in, out);
+  const auto in = is_root() ? arrange_blocks(t, dim) : at::Tensor();
+  auto transfer = make_transfer(in, out);
   if (device_ != nullptr) {
     transfer.mark = device_->scatter(in, out, root_);
   } else {
@@ -249,7 +250,7 @@ Transfer GroupCollectives::scatter(const at::Tensor& t, std::size_t dim, at::Ten
 Transfer GroupCollectives::shift(const at::Tensor& t) const {
   const auto in = t.contiguous();
   const auto out = at::empty_like(in);
-  auto transfer = holding(in, out);
+  auto transfer = make_transfer(in, out);
   Lengths sent;
   Lengths received;
   for (std::int64_t r = 0; r < size_; ++r) {
@@ -274,43 +275,45 @@ void GroupCollectives::exchange(Transfer& transfer, const at::Tensor& from, cons
   transfer.result = [kept, result = std::move(transfer.result)] { return result(); };
 }
 
-Lengths GroupCollectives::even(const at::Tensor& t) const {
+Lengths GroupCollectives::split_evenly(const at::Tensor& t) const {
   Lengths out;
   for (std::int64_t r = 0; r < size_; ++r) out.add(t.numel() / size_);
   return out;
 }
 
-std::vector<std::int64_t> GroupCollectives::joined(const at::Tensor& block, std::size_t dim) const {
+std::vector<std::int64_t> GroupCollectives::compute_joined_sizes(const at::Tensor& block,
+                                                                 std::size_t dim) const {
   auto sizes = block.sizes().vec();
   sizes[dim] *= size_;
   return sizes;
 }
 
-std::vector<std::int64_t> GroupCollectives::cut(const at::Tensor& t, std::size_t dim) const {
+std::vector<std::int64_t> GroupCollectives::compute_block_sizes(const at::Tensor& t,
+                                                                std::size_t dim) const {
   auto sizes = t.sizes().vec();
   sizes[dim] /= size_;
   return sizes;
 }
 
-at::Tensor GroupCollectives::all_shards(const at::Tensor& one) const {
+at::Tensor GroupCollectives::make_gather_buffer(const at::Tensor& one) const {
   auto sizes = one.sizes().vec();
   sizes.insert(sizes.begin(), size_);
   return at::empty(sizes, one.options());
 }
 
-Transfer GroupCollectives::holding(const at::Tensor& in, const at::Tensor& out) const {
-  return {.memory = memory_, .held = {in, out}, .result = [out] { return only(out); }};
+Transfer GroupCollectives::make_transfer(const at::Tensor& in, const at::Tensor& out) const {
+  return {.memory = memory_, .held = {in, out}, .result = [out] { return wrap_in_vector(out); }};
 }
 
-Transfer GroupCollectives::joining(const at::Tensor& in, const at::Tensor& out,
-                                   std::size_t dim) const {
-  auto transfer = holding(in, out);
+Transfer GroupCollectives::make_joining_transfer(const at::Tensor& in, const at::Tensor& out,
+                                                 std::size_t dim) const {
+  auto transfer = make_transfer(in, out);
   transfer.result = [out, dim, size = size_] {
     const auto d = static_cast<std::int64_t>(dim);
     auto sizes = out.sizes().vec();
     sizes.erase(sizes.begin());
     sizes[dim] *= size;
-    return only(out.movedim(0, d).reshape(sizes));
+    return wrap_in_vector(out.movedim(0, d).reshape(sizes));
   };
   return transfer;
 }

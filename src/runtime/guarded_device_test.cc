@@ -183,7 +183,7 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, DeviceGuard);
 // --- A network ----------------------------------------------------------------------------------
 
 template <class Work>
-Mark on_copies(const at::Tensor& from, const at::Tensor& to, const Work& work) {
+Mark run_on_copies(const at::Tensor& from, const at::Tensor& to, const Work& work) {
   const auto in = from.defined() ? from.to(at::kCPU) : at::Tensor();
   const auto out = to.defined() ? to.to(at::kCPU) : at::Tensor();
   work(in.defined() ? in.data_ptr() : nullptr, out.defined() ? out.data_ptr() : nullptr);
@@ -206,39 +206,39 @@ class GuardedChannel final : public DeviceChannel {
   explicit GuardedChannel(MPI_Comm comm) : comm_(comm) {}
 
   Mark sum(const at::Tensor& from, const at::Tensor& to) override {
-    return on_copies(from, to, [&](void* in, void* out) {
+    return run_on_copies(from, to, [&](void* in, void* out) {
       MPI_Allreduce(in, out, length_of(from), to_mpi_type(from), MPI_SUM, comm_);
     });
   }
   Mark sum_to(const at::Tensor& from, const at::Tensor& to, int root) override {
-    return on_copies(from, to, [&](void* in, void* out) {
+    return run_on_copies(from, to, [&](void* in, void* out) {
       MPI_Reduce(in, out, length_of(from), to_mpi_type(from), MPI_SUM, root, comm_);
     });
   }
   Mark sum_of_row(const at::Tensor& from, const at::Tensor& to) override {
-    return on_copies(from, to, [&](void* in, void* out) {
+    return run_on_copies(from, to, [&](void* in, void* out) {
       MPI_Reduce_scatter_block(in, out, length_of(to), to_mpi_type(to), MPI_SUM, comm_);
     });
   }
   Mark gather(const at::Tensor& from, const at::Tensor& to) override {
-    return on_copies(from, to, [&](void* in, void* out) {
+    return run_on_copies(from, to, [&](void* in, void* out) {
       MPI_Allgather(in, length_of(from), to_mpi_type(from), out, length_of(from), to_mpi_type(from),
                     comm_);
     });
   }
   Mark gather_to(const at::Tensor& from, const at::Tensor& to, int root) override {
-    return on_copies(from, to, [&](void* in, void* out) {
+    return run_on_copies(from, to, [&](void* in, void* out) {
       MPI_Gather(in, length_of(from), to_mpi_type(from), out, length_of(from), to_mpi_type(from),
                  root, comm_);
     });
   }
   Mark broadcast(const at::Tensor& tensor, int root) override {
-    return on_copies({}, tensor, [&](void*, void* out) {
+    return run_on_copies({}, tensor, [&](void*, void* out) {
       MPI_Bcast(out, length_of(tensor), to_mpi_type(tensor), root, comm_);
     });
   }
   Mark scatter(const at::Tensor& from, const at::Tensor& to, int root) override {
-    return on_copies(from, to, [&](void* in, void* out) {
+    return run_on_copies(from, to, [&](void* in, void* out) {
       MPI_Scatter(in, length_of(to), to_mpi_type(to), out, length_of(to), to_mpi_type(to), root,
                   comm_);
     });
@@ -248,7 +248,7 @@ class GuardedChannel final : public DeviceChannel {
     CHECK(from.scalar_type() == at::kDouble);
     const MpiLengths given(gives);
     const MpiLengths taken(takes);
-    return on_copies(from, to, [&](void* in, void* out) {
+    return run_on_copies(from, to, [&](void* in, void* out) {
       MPI_Alltoallv(in, given.of.data(), given.before.data(), MPI_DOUBLE, out, taken.of.data(),
                     taken.before.data(), MPI_DOUBLE, comm_);
     });
@@ -263,7 +263,7 @@ class GuardedNetwork final : public DeviceNetwork {
   std::unique_ptr<DeviceChannel> over(MPI_Comm comm) override {
     return std::make_unique<GuardedChannel>(comm);
   }
-  void connect(int from, int to) override { ways_.insert({from, to}); }
+  void connect(int from, int to) override { connections_.insert({from, to}); }
   Mark send(const at::Tensor& tensor, int to) override {
     const auto in = tensor.to(at::kCPU);
     sent_.emplace_back(in, MPI_REQUEST_NULL);
@@ -272,7 +272,7 @@ class GuardedNetwork final : public DeviceNetwork {
     return std::make_shared<int>();
   }
   Mark receive(const at::Tensor& tensor, int from) override {
-    return on_copies({}, tensor, [&](void*, void* out) {
+    return run_on_copies({}, tensor, [&](void*, void* out) {
       MPI_Recv(out, length_of(tensor), to_mpi_type(tensor), from, 0, MPI_COMM_WORLD,
                MPI_STATUS_IGNORE);
     });
@@ -286,7 +286,7 @@ class GuardedNetwork final : public DeviceNetwork {
   [[nodiscard]] double waited() const override { return 0; }
 
  private:
-  std::set<std::pair<int, int>> ways_;
+  std::set<std::pair<int, int>> connections_;
   std::vector<std::pair<at::Tensor, MPI_Request>> sent_;
 };
 

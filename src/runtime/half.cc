@@ -24,7 +24,7 @@ constexpr auto kProducts =
 
 // Returns whether bf16 matmuls are faster than fp32 on `device`. ATen uses oneDNN for them on CPUs,
 // which is slower than fp32 without instructions for bf16.
-bool has_half_products(at::Device device) {
+bool has_fast_half_matmuls(at::Device device) {
   if (!device.is_cpu()) return true;
 #if defined(__x86_64__)
   static const bool has = at::hasMKLDNN() && __builtin_cpu_supports("avx512bf16") > 0;
@@ -42,24 +42,24 @@ bool is_in(std::span<const std::string_view> names, const Kernel& kernel) {
 
 bool takes_half(const Kernel& kernel) { return is_in(kTakeHalf, kernel); }
 
-bool takes_half_for_half(const Kernel& kernel, at::Device device) {
+bool takes_half_for_half_results(const Kernel& kernel, at::Device device) {
   return takes_half(kernel) || (device.is_cuda() && is_in(kTakeHalfOnGpus, kernel));
 }
 
 bool multiplies_half(const Kernel& kernel, at::Device device) {
-  return is_in(kProducts, kernel) && has_half_products(device);
+  return is_in(kProducts, kernel) && has_fast_half_matmuls(device);
 }
 
-at::Tensor widened(const at::Tensor& t) {
+at::Tensor widen(const at::Tensor& t) {
   return t.defined() && t.scalar_type() == at::kBFloat16 ? t.to(at::kFloat) : t;
 }
 
-std::vector<at::Tensor> widened(std::vector<at::Tensor> tensors) {
-  for (auto& t : tensors) t = widened(t);
+std::vector<at::Tensor> widen(std::vector<at::Tensor> tensors) {
+  for (auto& t : tensors) t = widen(t);
   return tensors;
 }
 
-at::Tensor rounded(const at::Tensor& t, at::ScalarType type) {
+at::Tensor convert_to_type(const at::Tensor& t, at::ScalarType type) {
   if (!t.defined() || t.scalar_type() == type) return t;
   if (!t.is_sparse()) return t.to(type);
   return at::_sparse_coo_tensor_unsafe(t._indices(), t._values().to(type), t.sizes(),

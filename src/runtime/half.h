@@ -16,18 +16,18 @@ namespace tandem::runtime {
 bool takes_half(const Kernel& kernel);
 
 // Returns whether that holds on `device` if all results are wanted in bf16.
-bool takes_half_for_half(const Kernel& kernel, at::Device device);
+bool takes_half_for_half_results(const Kernel& kernel, at::Device device);
 
 // Returns whether the kernel consists of matmuls and `device` multiplies bf16 faster than wider
 // numbers.
 bool multiplies_half(const Kernel& kernel, at::Device device);
 
 // Returns `t` in fp32 if it is bf16, and `t` itself otherwise.
-at::Tensor widened(const at::Tensor& t);
-std::vector<at::Tensor> widened(std::vector<at::Tensor> tensors);
+at::Tensor widen(const at::Tensor& t);
+std::vector<at::Tensor> widen(std::vector<at::Tensor> tensors);
 
 // Returns `t` in `type`, the element type of its buffer. Of a sparse tensor it converts the
 // elements.
-at::Tensor rounded(const at::Tensor& t, at::ScalarType type);
+at::Tensor convert_to_type(const at::Tensor& t, at::ScalarType type);
 
 }  // namespace tandem::runtime

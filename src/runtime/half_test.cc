@@ -8,7 +8,7 @@
 #include "ops/registry.h"
 #include "runtime/aten.h"
 #include "runtime/gpu_test_support.h"
-#include "runtime/product.h"
+#include "runtime/matmul.h"
 
 namespace tandem::runtime {
 namespace {
@@ -36,7 +36,7 @@ Call call_of(const Product& p) {
 // Returns the difference relative to the largest number in `wide`.
 double difference(const at::Tensor& made, const at::Tensor& wide) {
   EXPECT_TRUE(!made.is_cpu() || made.scalar_type() == at::kBFloat16);
-  const auto narrow = rounded(made, at::kBFloat16);
+  const auto narrow = convert_to_type(made, at::kBFloat16);
   EXPECT_EQ(narrow.sizes(), wide.sizes());
   return ((narrow.to(at::kFloat) - wide).abs().max() / wide.abs().max()).item<double>();
 }
@@ -62,21 +62,21 @@ void expect_those_of_wide_numbers(const Product& p, at::Device place) {
   for (const auto& shape : p.operands) {
     narrow.push_back(at::randn(to_aten(shape)).to(place, at::kBFloat16));
   }
-  const auto wide = widened(narrow);
+  const auto wide = widen(narrow);
   constexpr double kRounding = 0x1p-8;  // Half of the last of eight bits
   std::vector<at::Tensor> kept_of_wide, kept_of_narrow;
-  call.kept = &kept_of_wide;
+  call.saved = &kept_of_wide;
   const auto result = kernel.forward(call, wide);
-  call.kept = &kept_of_narrow;
+  call.saved = &kept_of_narrow;
   EXPECT_LE(difference(kernel.forward(call, narrow), result), 2 * kRounding);
 
   const auto gradient = at::randn_like(result).to(at::kBFloat16);
   const auto all = (term::InputMask{1} << narrow.size()) - 1;
   for (const bool keeps : {false, true}) {
-    call.kept = keeps ? &kept_of_wide : nullptr;
+    call.saved = keeps ? &kept_of_wide : nullptr;
     const auto of_wide = kernel.backward(
-        call, {.operands = wide, .result = {}, .gradient = widened(gradient), .wanted = all});
-    call.kept = keeps ? &kept_of_narrow : nullptr;
+        call, {.operands = wide, .result = {}, .gradient = widen(gradient), .wanted = all});
+    call.saved = keeps ? &kept_of_narrow : nullptr;
     const auto of_narrow = kernel.backward(
         call, {.operands = narrow, .result = {}, .gradient = gradient, .wanted = all});
     ASSERT_EQ(of_narrow.size(), of_wide.size());
@@ -93,9 +93,9 @@ TEST_P(Half, ProductsAreThoseOfWideNumbers) {
   expect_those_of_wide_numbers(GetParam(), at::kCPU);
 }
 
-std::vector<Product> products() {
+std::vector<Product> list_matmul_cases() {
   const auto linear = [](ops::Activation act) {
-    return ops::make_op(ops::kLinear, ops::Linear{act});
+    return ops::make_op(ops::kLinear, ops::LinearAttributes{act});
   };
   return {
       {"linear", linear(ops::Activation::kNone), {{12, 64}, {32, 64}, {32}}},
@@ -113,7 +113,7 @@ std::vector<Product> products() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Half, testing::ValuesIn(products()),
+INSTANTIATE_TEST_SUITE_P(Kernels, Half, testing::ValuesIn(list_matmul_cases()),
                          [](const auto& test) { return test.param.name; });
 
 #ifdef TANDEM_HAS_CUDA
@@ -147,7 +147,7 @@ std::vector<Product> on_gpus() {
        {"mul", ops::parse_op(ops::kMul, {}), {{6, 64}, {6, 64}}},
        {"rms_norm", ops::parse_op(ops::kRmsNorm, {}), {{3, 4, 64}, {64}}},
        {"rope", ops::parse_op(ops::kRope, {}), {{2, 4, 6, 32}}},
-       {"scale", ops::make_op(ops::kScale, ops::Scale{0.3}), {{6, 64}}},
+       {"scale", ops::make_op(ops::kScale, ops::ScaleAttributes{0.3}), {{6, 64}}},
        {"sigmoid", ops::parse_op(ops::kSigmoid, {}), {{6, 64}}},
        {"silu", ops::parse_op(ops::kSilu, {}), {{6, 64}}},
        {"softmax", ops::make_op(ops::kSoftmax, ops::Softmax{.causal = true}), {{2, 3, 16, 16}}},
@@ -163,7 +163,7 @@ TEST(HalfOnGpus, GradientsOfWeightsAreWideWhereWanted) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const auto a = at::randn({48, 64}).to(at::Device(at::kCUDA, 0), at::kBFloat16);
   const auto b = at::randn({48, 32}).to(at::Device(at::kCUDA, 0), at::kBFloat16);
-  const auto made = wide_product_of(a.t(), b);
+  const auto made = compute_wide_matmul(a.t(), b);
   ASSERT_EQ(made.scalar_type(), at::kFloat);
   EXPECT_LE((made - at::mm(widened(a).t(), widened(b))).abs().max().item<double>(), 1e-4);
 }
@@ -175,8 +175,8 @@ TEST(HalfKernels, OthersAreWidenedOnProcessors) {
   const auto& kernel = find_kernel(call_of(sum));
   EXPECT_FALSE(multiplies_half(kernel, at::kCPU));
   EXPECT_FALSE(multiplies_half(kernel, at::Device(at::kCUDA, 0)));
-  EXPECT_FALSE(takes_half_for_half(kernel, at::kCPU));
-  EXPECT_TRUE(takes_half_for_half(kernel, at::Device(at::kCUDA, 0)));
+  EXPECT_FALSE(takes_half_for_half_results(kernel, at::kCPU));
+  EXPECT_TRUE(takes_half_for_half_results(kernel, at::Device(at::kCUDA, 0)));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ bool makes_images(const ops::Op& op) {
 bool makes_rows(const ops::Op& op) { return op.is(ops::kReshape) || op.is(ops::kTranspose); }
 
 // Marks the weights of convolutions. (With 1 x 1 windows both orders are the same.)
-void mark_kernels(const graph::Graph& graph, std::vector<bool>& images) {
+void mark_convolution_weights(const graph::Graph& graph, std::vector<bool>& images) {
   for (const auto id : graph.ids()) {
     if (!graph.node(id).op.is(ops::kConv2d)) continue;
     auto weight = graph.inputs(id)[1];
@@ -40,7 +40,7 @@ void mark_kernels(const graph::Graph& graph, std::vector<bool>& images) {
 ImageOrder::ImageOrder(const lower::Program& program) {
   const auto& graph = program.pcg;
   std::vector<bool> images(graph.size());
-  mark_kernels(graph, images);
+  mark_convolution_weights(graph, images);
   for (const auto id : graph.ids()) {
     const auto& node = graph.node(id);
     if (node.type.shape.sizes.rank() != 4 || makes_rows(node.op)) continue;
@@ -53,17 +53,19 @@ ImageOrder::ImageOrder(const lower::Program& program) {
   }
 }
 
-at::Tensor channels_last(const at::Tensor& image) { return image.permute({0, 2, 3, 1}); }
+at::Tensor to_channels_last(const at::Tensor& image) { return image.permute({0, 2, 3, 1}); }
 
-at::Tensor channels_second(const at::Tensor& reordered) { return reordered.permute({0, 3, 1, 2}); }
+at::Tensor to_channels_second(const at::Tensor& reordered) {
+  return reordered.permute({0, 3, 1, 2});
+}
 
-Shape channels_last(const Shape& sizes) {
+Shape to_channels_last(const Shape& sizes) {
   Shape out = sizes;
   for (std::size_t d = 0; d < kChannelsLast.size(); ++d) out[d] = sizes[kChannelsLast[d]];
   return out;
 }
 
-machine::ReshardStep channels_last(machine::ReshardStep step) {
+machine::ReshardStep to_channels_last(machine::ReshardStep step) {
   step.from_dim = kPlaceInMemory[step.from_dim];
   step.to_dim = kPlaceInMemory[step.to_dim];
   return step;

@@ -26,10 +26,10 @@ class ImageOrder {
 };
 
 // Permutes the dimensions of an image from [n, c, h, w] to their order in memory, [n, h, w, c];
-// channels_second permutes them back.
-at::Tensor channels_last(const at::Tensor& image);
-at::Tensor channels_second(const at::Tensor& reordered);
-Shape channels_last(const Shape& sizes);
-machine::ReshardStep channels_last(machine::ReshardStep step);
+// to_channels_second permutes them back.
+at::Tensor to_channels_last(const at::Tensor& image);
+at::Tensor to_channels_second(const at::Tensor& reordered);
+Shape to_channels_last(const Shape& sizes);
+machine::ReshardStep to_channels_last(machine::ReshardStep step);
 
 }  // namespace tandem::runtime

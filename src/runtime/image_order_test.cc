@@ -33,7 +33,7 @@ return %loss
 
 lower::Program program() {
   const auto model = graph::parse_graph(kModel);
-  const auto digits = plan::digits_of({2});
+  const auto digits = plan::make_digits({2});
   const std::map<std::string, std::string> words = {{"a", "b"}, {"b", "d0"}, {"c", "b"}};
   return lower::lower(plan::parallelize(model, digits, plan::named_choices(model, digits, words)),
                       digits, plan::Optimizer::kSgd);
@@ -57,16 +57,16 @@ TEST(ImageOrder, IsOfWhatConvolutionsMakeAndRead) {
 
 TEST(ImageOrder, StepsMoveTheSameDimensions) {
   const Shape sizes = {2, 3, 5, 7};
-  EXPECT_EQ(channels_last(sizes), (Shape{2, 5, 7, 3}));
+  EXPECT_EQ(to_channels_last(sizes), (Shape{2, 5, 7, 3}));
   const auto image = at::arange(2 * 3 * 5 * 7).view({2, 3, 5, 7});
-  EXPECT_TRUE(at::equal(channels_second(channels_last(image)), image));
+  EXPECT_TRUE(at::equal(to_channels_second(to_channels_last(image)), image));
   for (std::size_t d = 0; d < sizes.rank(); ++d) {
     machine::ReshardStep step;
     step.from_dim = d;
     step.to_dim = d;
-    step = channels_last(step);
-    EXPECT_EQ(channels_last(sizes)[step.from_dim], sizes[d]);
-    EXPECT_EQ(channels_last(sizes)[step.to_dim], sizes[d]);
+    step = to_channels_last(step);
+    EXPECT_EQ(to_channels_last(sizes)[step.from_dim], sizes[d]);
+    EXPECT_EQ(to_channels_last(sizes)[step.to_dim], sizes[d]);
   }
 }
 

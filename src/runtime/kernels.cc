@@ -6,7 +6,7 @@
 #include "ops/attributes.h"
 #include "runtime/activations.h"
 #include "runtime/aten.h"
-#include "runtime/product.h"
+#include "runtime/matmul.h"
 
 namespace tandem::runtime {
 
@@ -18,14 +18,14 @@ using Operands = std::span<const at::Tensor>;
 
 // Returns the gradient of operand `i`. If the operand is broadcast, it sums over the broadcast
 // dimensions.
-at::Tensor for_operand(const Call& call, std::size_t i, const at::Tensor& gradient) {
+at::Tensor sum_to_operand(const Call& call, std::size_t i, const at::Tensor& gradient) {
   return at::sum_to(gradient, to_aten(call.operands[i].local));
 }
 
 at::Tensor add_forward(const Call&, Operands in) { return at::add(in[0], in[1]); }
 
 Gradients add_backward(const Call& call, const BackwardInput& b) {
-  return {for_operand(call, 0, b.gradient), for_operand(call, 1, b.gradient)};
+  return {sum_to_operand(call, 0, b.gradient), sum_to_operand(call, 1, b.gradient)};
 }
 
 at::Tensor mul_forward(const Call&, Operands in) { return at::mul(in[0], in[1]); }
@@ -33,7 +33,7 @@ at::Tensor mul_forward(const Call&, Operands in) { return at::mul(in[0], in[1]);
 Gradients mul_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
   for (const std::size_t i : {0, 1}) {
-    if (b.wants(i)) out[i] = for_operand(call, i, at::mul(b.gradient, b.operands[1 - i]));
+    if (b.wants(i)) out[i] = sum_to_operand(call, i, at::mul(b.gradient, b.operands[1 - i]));
   }
   return out;
 }
@@ -43,25 +43,27 @@ Gradients mul_backward(const Call& call, const BackwardInput& b) {
 // Joins the leading dimensions: [..., k] -> [rows, k].
 at::Tensor as_matrix(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
 
-ops::Activation activation(const ops::Op& op) { return op.get<ops::Linear>().act; }
+ops::Activation get_activation(const ops::Op& op) { return op.get<ops::LinearAttributes>().act; }
 
 // Returns whether the result is worth saving for backward: there is an activation, and its gradient
 // needs only the result.
-bool linear_keeps(const ops::Op& op) {
-  return activation(op) != ops::Activation::kNone && has_gradient_from_result(activation(op));
+bool linear_saves_result(const ops::Op& op) {
+  return get_activation(op) != ops::Activation::kNone &&
+         has_gradient_from_result(get_activation(op));
 }
 
 // Returns the result before the activation, as a matrix.
-at::Tensor linear_sums(Operands in) {
+at::Tensor compute_linear_preactivation(Operands in) {
   const auto x = as_matrix(in[0]);
-  return product_of(x, in[1].t(), in.size() == 3 ? in[2] : at::Tensor());
+  return compute_matmul(x, in[1].t(), in.size() == 3 ? in[2] : at::Tensor());
 }
 
 at::Tensor linear_forward(const Call& call, Operands in) {
-  auto out = linear_sums(in);
-  if (activation(call.op) != ops::Activation::kNone && !linear_keeps(call.op)) call.keep({out});
-  out = activation(call.op) == ops::Activation::kRelu ? at::relu_(out)
-                                                      : activate(activation(call.op), out);
+  auto out = compute_linear_preactivation(in);
+  if (get_activation(call.op) != ops::Activation::kNone && !linear_saves_result(call.op))
+    call.save({out});
+  out = get_activation(call.op) == ops::Activation::kRelu ? at::relu_(out)
+                                                          : activate(get_activation(call.op), out);
   auto sizes = in[0].sizes().vec();
   sizes.back() = in[1].size(0);
   return out.view(sizes);
@@ -69,22 +71,23 @@ at::Tensor linear_forward(const Call& call, Operands in) {
 
 Gradients linear_backward(const Call& call, const BackwardInput& b) {
   auto g = as_matrix(b.gradient);
-  const auto act = activation(call.op);
-  if (linear_keeps(call.op)) {
+  const auto act = get_activation(call.op);
+  if (linear_saves_result(call.op)) {
     const auto result = b.result.defined() ? b.result : linear_forward(call, b.operands);
-    g = activation_gradient(act, g, as_matrix(result));
+    g = compute_activation_gradient(act, g, as_matrix(result));
   } else if (act != ops::Activation::kNone) {
-    g = activation_gradient(act, g, call.has_kept() ? call.kept->at(0) : linear_sums(b.operands));
+    g = compute_activation_gradient(
+        act, g, call.has_saved() ? call.saved->at(0) : compute_linear_preactivation(b.operands));
   }
   Gradients out(b.operands.size());
-  if (b.wants(0)) out[0] = product_of(g, b.operands[1]).view(to_aten(call.operands[0].local));
+  if (b.wants(0)) out[0] = compute_matmul(g, b.operands[1]).view(to_aten(call.operands[0].local));
   if (b.wants(1)) {
     const auto x = as_matrix(b.operands[0]);
     if (b.weight.defined()) {
       auto weight = b.weight;
-      add_product(weight, g.t(), x, -b.rate);
+      add_matmul(weight, g.t(), x, -b.rate);
     } else {
-      out[1] = b.wide ? wide_product_of(g.t(), x) : product_of(g.t(), x);
+      out[1] = b.wide ? compute_wide_matmul(g.t(), x) : compute_matmul(g.t(), x);
     }
   }
   if (b.operands.size() == 3 && b.wants(2)) out[2] = at::sum(g, 0);
@@ -93,30 +96,30 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
 
 // Returns whether the second operand is one matrix for all leading dimensions of the first. Then
 // one matmul does for all of them; otherwise each has its own.
-bool is_one_product(const Call& call) { return call.operands[1].local.rank() == 2; }
+bool is_one_matmul(const Call& call) { return call.operands[1].local.rank() == 2; }
 
 at::Tensor matmul_forward(const Call& call, Operands in) {
-  if (!is_one_product(call)) return at::matmul(in[0], in[1]);
+  if (!is_one_matmul(call)) return at::matmul(in[0], in[1]);
   auto sizes = in[0].sizes().vec();
   sizes.back() = in[1].size(1);
-  return product_of(as_matrix(in[0]), in[1]).view(sizes);
+  return compute_matmul(as_matrix(in[0]), in[1]).view(sizes);
 }
 
 Gradients matmul_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
-  if (is_one_product(call)) {
+  if (is_one_matmul(call)) {
     const auto g = as_matrix(b.gradient);
     if (b.wants(0)) {
-      out[0] = product_of(g, b.operands[1].t()).view(to_aten(call.operands[0].local));
+      out[0] = compute_matmul(g, b.operands[1].t()).view(to_aten(call.operands[0].local));
     }
-    if (b.wants(1)) out[1] = product_of(as_matrix(b.operands[0]).t(), g);
+    if (b.wants(1)) out[1] = compute_matmul(as_matrix(b.operands[0]).t(), g);
     return out;
   }
   if (b.wants(0)) {
-    out[0] = for_operand(call, 0, at::matmul(b.gradient, b.operands[1].transpose(-2, -1)));
+    out[0] = sum_to_operand(call, 0, at::matmul(b.gradient, b.operands[1].transpose(-2, -1)));
   }
   if (b.wants(1)) {
-    out[1] = for_operand(call, 1, at::matmul(b.operands[0].transpose(-2, -1), b.gradient));
+    out[1] = sum_to_operand(call, 1, at::matmul(b.operands[0].transpose(-2, -1), b.gradient));
   }
   return out;
 }
@@ -139,14 +142,14 @@ Gradients softmax_backward(const Call& call, const BackwardInput& b) {
   return {at::_softmax_backward_data(b.gradient, result, -1, result.scalar_type())};
 }
 
-auto normalised(const Call& call, const at::Tensor& x, const at::Tensor& scale,
-                const at::Tensor& shift) {
+auto run_layer_norm(const Call& call, const at::Tensor& x, const at::Tensor& scale,
+                    const at::Tensor& shift) {
   return at::native_layer_norm(x, {x.size(-1)}, scale, shift, call.op.get<ops::Norm>().eps);
 }
 
 at::Tensor layer_norm_forward(const Call& call, Operands in) {
-  auto [out, mean, inverse_deviation] = normalised(call, in[0], in[1], in[2]);
-  call.keep({mean, inverse_deviation});
+  auto [out, mean, inverse_deviation] = run_layer_norm(call, in[0], in[1], in[2]);
+  call.save({mean, inverse_deviation});
   return out;
 }
 
@@ -160,11 +163,11 @@ Gradients layer_norm_backward(const Call& call, const BackwardInput& b) {
   const auto scale = b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
   const auto& shift = scale;
   at::Tensor mean, inverse_deviation;
-  if (call.has_kept()) {
-    mean = call.kept->at(0);
-    inverse_deviation = call.kept->at(1);
+  if (call.has_saved()) {
+    mean = call.saved->at(0);
+    inverse_deviation = call.saved->at(1);
   } else {
-    std::tie(std::ignore, mean, inverse_deviation) = normalised(call, x, scale, shift);
+    std::tie(std::ignore, mean, inverse_deviation) = run_layer_norm(call, x, scale, shift);
   }
   auto [gx, gscale, gshift] = at::native_layer_norm_backward(
       b.gradient.contiguous(), x.contiguous(), {x.size(-1)}, mean, inverse_deviation, scale, shift,
@@ -186,17 +189,17 @@ Gradients concat_backward(const Call& call, const BackwardInput& b) {
 }
 
 // Returns 1 / (number of elements on all devices), because the loss is their mean.
-double mse_weight(const Call& call) {
+double compute_mse_weight(const Call& call) {
   return 1 / static_cast<double>(call.operands[0].sizes.count());
 }
 
 at::Tensor mse_forward(const Call& call, Operands in) {
-  return at::mse_loss(in[0], in[1], at::Reduction::Sum).mul_(mse_weight(call));
+  return at::mse_loss(in[0], in[1], at::Reduction::Sum).mul_(compute_mse_weight(call));
 }
 
 Gradients mse_backward(const Call& call, const BackwardInput& b) {
   const auto g =
-      at::sub(b.operands[0], b.operands[1]).mul_(at::mul(b.gradient, 2 * mse_weight(call)));
+      at::sub(b.operands[0], b.operands[1]).mul_(at::mul(b.gradient, 2 * compute_mse_weight(call)));
   return {b.wants(0) ? g : at::Tensor(), b.wants(1) ? at::neg(g) : at::Tensor()};
 }
 
@@ -241,7 +244,7 @@ const Kernel& find_kernel(const Call& call) {
       kIdentityKernel,
       kInteractionKernel,
       Kernel{"layer_norm", layer_norm_forward, layer_norm_backward, kNoResult, layer_norm_covers},
-      Kernel{"linear", linear_forward, linear_backward, linear_keeps},
+      Kernel{"linear", linear_forward, linear_backward, linear_saves_result},
       kLogKernel,
       kLogSoftmaxKernel,
       Kernel{"matmul", matmul_forward, matmul_backward},

@@ -27,19 +27,19 @@ struct Call {
   // Shards of the operands. If an operand is read in windows, its shard is the part that they
   // cover, which depends on the result.
   std::vector<Shard> operands;
-  // Shard of the result. If `sizes` is empty, it is all that the operands yield.
+  // Shard of the result. If `get_sizes` is empty, it is all that the operands yield.
   Shard result = {};
   // Whether embedding_bag may return its table's gradient as an uncoalesced sparse tensor of the
   // rows read.
   bool row_sparse = false;
   term::Draw draw = {};  // For operators with random numbers
   // Values that forward saves so that backward need not recompute them; null if nobody needs them.
-  std::vector<at::Tensor>* kept = nullptr;
+  std::vector<at::Tensor>* saved = nullptr;
 
-  void keep(std::vector<at::Tensor> values) const {
-    if (kept != nullptr) *kept = std::move(values);
+  void save(std::vector<at::Tensor> values) const {
+    if (saved != nullptr) *saved = std::move(values);
   }
-  [[nodiscard]] bool has_kept() const { return kept != nullptr && !kept->empty(); }
+  [[nodiscard]] bool has_saved() const { return saved != nullptr && !saved->empty(); }
 };
 
 struct BackwardInput {

@@ -9,17 +9,17 @@ namespace tandem::runtime {
 namespace {
 
 // Returns the groups on this device: views of `t`, or `t` itself if it is one group.
-std::vector<at::Tensor> in_groups(const Call& call, const at::Tensor& t) {
+std::vector<at::Tensor> split_groups(const Call& call, const at::Tensor& t) {
   const auto group = call.op.get<ops::BatchNorm>().group;
   const auto size = group == 0 ? call.operands[0].sizes[0] : group;
   return t.size(0) == size ? std::vector{t} : at::split(t, size, 0);
 }
 
-at::Tensor joined(std::vector<at::Tensor> groups) {
+at::Tensor join_groups(std::vector<at::Tensor> groups) {
   return groups.size() == 1 ? std::move(groups[0]) : at::cat(groups, 0);
 }
 
-double eps_of(const Call& call) { return call.op.get<ops::BatchNorm>().eps; }
+double get_eps(const Call& call) { return call.op.get<ops::BatchNorm>().eps; }
 
 // Tensors that backward needs of one group. `chosen` is the kernel that ATen chose: cuDNN's on a
 // GPU if it covers the call.
@@ -31,43 +31,43 @@ struct Statistics {
 // Number of tensors that are saved for backward per group.
 constexpr std::size_t kKept = 4;
 
-Statistics kept_of(const std::vector<at::Tensor>& kept, std::size_t group) {
+Statistics get_saved_statistics(const std::vector<at::Tensor>& kept, std::size_t group) {
   const auto* t = &kept[kKept * group];
   return {t[0], t[1], t[2], t[3].item<std::int64_t>()};
 }
 
-Statistics statistics_of(const at::Tensor& x, double eps) {
+Statistics compute_statistics(const at::Tensor& x, double eps) {
   const auto [mean, variance] = at::batch_norm_update_stats(x, {}, {}, 0);
   return {mean, variance.add(eps).rsqrt_(), at::empty({0}, x.options().dtype(at::kByte))};
 }
 
 at::Tensor batch_norm_forward(const Call& call, std::span<const at::Tensor> in) {
-  auto groups = in_groups(call, in[0]);
+  auto groups = split_groups(call, in[0]);
   std::vector<at::Tensor> kept;
   for (auto& x : groups) {
     auto [out, mean, inverse, reserve, chosen] =
-        at::_batch_norm_impl_index(x, in[1], in[2], {}, {}, true, 0, eps_of(call), true);
+        at::_batch_norm_impl_index(x, in[1], in[2], {}, {}, true, 0, get_eps(call), true);
     x = out;
     kept.insert(kept.end(), {mean, inverse, reserve, at::scalar_tensor(chosen, at::kLong)});
   }
-  call.keep(std::move(kept));
-  return joined(std::move(groups));
+  call.save(std::move(kept));
+  return join_groups(std::move(groups));
 }
 
-at::Tensor shift_gradient(const at::Tensor& g) {
+at::Tensor compute_shift_gradient(const at::Tensor& g) {
   std::vector<std::int64_t> over = {0};
   for (std::int64_t d = 2; d < g.dim(); ++d) over.push_back(d);
   return at::sum(g, over);
 }
 
 Gradients batch_norm_backward(const Call& call, const BackwardInput& b) {
-  if (!b.wants(0) && !b.wants(1)) return {{}, {}, shift_gradient(b.gradient)};
+  if (!b.wants(0) && !b.wants(1)) return {{}, {}, compute_shift_gradient(b.gradient)};
   // The scale is undefined if only its gradient is wanted. Its value then does not matter.
   const auto scale = b.operands[1].defined()
                          ? b.operands[1]
                          : at::ones(to_aten(call.operands[1].local), b.operands[0].options());
-  const auto groups = in_groups(call, b.operands[0]);
-  const auto gradients = in_groups(call, b.gradient);
+  const auto groups = split_groups(call, b.operands[0]);
+  const auto gradients = split_groups(call, b.gradient);
   std::vector<at::Tensor> images;
   Gradients out(3);
   const auto add = [&](std::size_t i, const at::Tensor& more) {
@@ -75,15 +75,16 @@ Gradients batch_norm_backward(const Call& call, const BackwardInput& b) {
   };
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto& x = groups[i];
-    const auto s = call.has_kept() ? kept_of(*call.kept, i) : statistics_of(x, eps_of(call));
+    const auto s = call.has_saved() ? get_saved_statistics(*call.saved, i)
+                                    : compute_statistics(x, get_eps(call));
     const auto [gx, gscale, gshift] = at::_batch_norm_impl_index_backward(
         s.chosen, x, gradients[i].contiguous(x.suggest_memory_format()), scale, {}, {}, s.mean,
-        s.inverse_deviation, true, eps_of(call), {b.wants(0), b.wants(1), b.wants(2)}, s.reserve);
+        s.inverse_deviation, true, get_eps(call), {b.wants(0), b.wants(1), b.wants(2)}, s.reserve);
     if (b.wants(0)) images.push_back(gx);
     add(1, gscale);
     add(2, gshift);
   }
-  if (b.wants(0)) out[0] = joined(std::move(images));
+  if (b.wants(0)) out[0] = join_groups(std::move(images));
   return out;
 }
 

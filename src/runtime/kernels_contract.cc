@@ -10,7 +10,7 @@
 #include "runtime/aten.h"
 #include "runtime/factor_ranges.h"
 #include "runtime/kernels.h"
-#include "runtime/zero_rows.h"
+#include "runtime/zero_row_matmul.h"
 
 namespace tandem::runtime {
 
@@ -20,39 +20,39 @@ namespace {
 class Factors {
  public:
   explicit Factors(const Call& call) {
-    const auto& signature = signature_of(call);
-    const auto ranges = factor_ranges(call, signature);
+    const auto& signature = get_signature(call);
+    const auto ranges = compute_factor_ranges(call, signature);
     for (std::size_t f = 0; f < ranges.size(); ++f) {
       size_[signature.map.factors[f].name] = ranges[f].local;
     }
     const std::string_view index = call.op.get<ops::Contract>().index;
     const auto arrow = index.find("->");
     const auto sides = split(index.substr(0, arrow), ',');
-    lhs = letters(sides[0]);
-    rhs = letters(sides[1]);
-    out = letters(index.substr(arrow + 2));
+    lhs = assign_letters(sides[0]);
+    rhs = assign_letters(sides[1]);
+    out = assign_letters(index.substr(arrow + 2));
   }
 
   std::string lhs, rhs, out;
 
-  [[nodiscard]] std::vector<std::int64_t> sizes(const std::string& of) const {
+  [[nodiscard]] std::vector<std::int64_t> get_sizes(const std::string& of) const {
     std::vector<std::int64_t> out;
     for (const char letter : of) out.push_back(local_.at(letter));
     return out;
   }
   // Splits dimensions of several factors: (kv g) becomes two dimensions.
-  [[nodiscard]] at::Tensor apart(const at::Tensor& t, const std::string& of) const {
-    return t.dim() == static_cast<std::int64_t>(of.size()) ? t : t.reshape(sizes(of));
+  [[nodiscard]] at::Tensor split_dimensions(const at::Tensor& t, const std::string& of) const {
+    return t.dim() == static_cast<std::int64_t>(of.size()) ? t : t.reshape(get_sizes(of));
   }
 
  private:
-  std::string letters(std::string_view side) {
+  std::string assign_letters(std::string_view side) {
     constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     std::string text(side);
     std::ranges::replace_if(
         text, [](char c) { return c == '(' || c == ')'; }, ' ');
     std::string found;
-    for (auto factor : words(text)) {
+    for (auto factor : split_words(text)) {
       const std::string name(factor.substr(0, factor.find(':')));
       found += letter_.try_emplace(name, kLetters[letter_.size()]).first->second;
       local_[found.back()] = size_.at(name);
@@ -73,7 +73,7 @@ at::Tensor einsum(const std::string& lhs, const std::string& rhs, const std::str
   return at::einsum(lhs + "," + rhs + "->" + out, {a, b});
 }
 
-at::Tensor scaled(const Call& call, at::Tensor t) {
+at::Tensor apply_scale(const Call& call, at::Tensor t) {
   const auto scale = call.op.get<ops::Contract>().scale;
   return scale == 1 ? t : t.mul_(scale);
 }
@@ -90,56 +90,59 @@ bool skips_zeros(const Call& call, const Factors& f) {
 }
 
 // Reshapes [expert, token..., k] to [expert, tokens, k].
-at::Tensor by_expert(const at::Tensor& t) { return t.reshape({t.size(0), -1, t.size(-1)}); }
+at::Tensor flatten_tokens(const at::Tensor& t) { return t.reshape({t.size(0), -1, t.size(-1)}); }
 
 Gradients expert_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
-  const auto g = by_expert(b.gradient);
+  const auto g = flatten_tokens(b.gradient);
   if (b.wants(0)) {
-    const auto product = product_of_rows(g, b.operands[1].transpose(1, 2));
-    out[0] = scaled(call, product).view(to_aten(call.operands[0].local));
+    const auto product = multiply_nonzero_rows(g, b.operands[1].transpose(1, 2));
+    out[0] = apply_scale(call, product).view(to_aten(call.operands[0].local));
   }
-  if (b.wants(1)) out[1] = scaled(call, product_over_rows(g, by_expert(b.operands[0])));
+  if (b.wants(1))
+    out[1] = apply_scale(call, multiply_over_nonzero_rows(g, flatten_tokens(b.operands[0])));
   return out;
 }
 
 at::Tensor contract_forward(const Call& call, std::span<const at::Tensor> in) {
   const Factors f(call);
   if (skips_zeros(call, f)) {
-    return scaled(call, product_of_rows(by_expert(in[0]), in[1])).view(f.sizes(f.out));
+    return apply_scale(call, multiply_nonzero_rows(flatten_tokens(in[0]), in[1]))
+        .view(f.get_sizes(f.out));
   }
   // The result of a trivial contraction may be a view of an operand.
-  auto out = einsum(f.lhs, f.rhs, f.out, f.apart(in[0], f.lhs), f.apart(in[1], f.rhs));
+  auto out = einsum(f.lhs, f.rhs, f.out, f.split_dimensions(in[0], f.lhs),
+                    f.split_dimensions(in[1], f.rhs));
   const bool shares = out.is_alias_of(in[0]) || out.is_alias_of(in[1]);
-  out = scaled(call, shares ? out.clone() : out);
-  return has_groups(call) ? out.reshape(to_aten(result_box(call).size)) : out;
+  out = apply_scale(call, shares ? out.clone() : out);
+  return has_groups(call) ? out.reshape(to_aten(compute_result_box(call).size)) : out;
 }
 
 // Returns the gradient of the operand with factors `of`; `other` is the other operand. The gradient
 // is the same along a factor that only this operand has.
-at::Tensor gradient(const Call& call, const Factors& f, const std::string& of, const Shape& local,
-                    const at::Tensor& g, const std::string& other_factors,
-                    const at::Tensor& other) {
+at::Tensor compute_operand_gradient(const Call& call, const Factors& f, const std::string& of,
+                                    const Shape& local, const at::Tensor& g,
+                                    const std::string& other_factors, const at::Tensor& other) {
   std::string found;
   for (char c : of) {
     if (f.out.find(c) != std::string::npos || other_factors.find(c) != std::string::npos) {
       found += c;
     }
   }
-  auto result = einsum(f.out, other_factors, found, g, f.apart(other, other_factors));
+  auto result = einsum(f.out, other_factors, found, g, f.split_dimensions(other, other_factors));
   if (result.is_alias_of(g) || result.is_alias_of(other)) result = result.clone();
-  result = scaled(call, result);
+  result = apply_scale(call, result);
   for (std::size_t d = 0; d < of.size(); ++d) {
     if (found.find(of[d]) == std::string::npos) {
       result = result.unsqueeze(static_cast<std::int64_t>(d));
     }
   }
-  return result.expand(f.sizes(of)).reshape(to_aten(local));
+  return result.expand(f.get_sizes(of)).reshape(to_aten(local));
 }
 
 // Returns `g` with a new order in memory: first the factors of both operands, then those of the
 // left one, then those of the right one. Neither matmul then has to reorder it.
-at::Tensor arranged(const Factors& f, const at::Tensor& g) {
+at::Tensor arrange_for_matmuls(const Factors& f, const at::Tensor& g) {
   const auto has = [](const std::string& of, char c) { return of.find(c) != std::string::npos; };
   const auto place = [&](std::int64_t d) {
     const char c = f.out[static_cast<std::size_t>(d)];
@@ -159,13 +162,13 @@ at::Tensor arranged(const Factors& f, const at::Tensor& g) {
 Gradients contract_backward(const Call& call, const BackwardInput& b) {
   const Factors f(call);
   if (skips_zeros(call, f)) return expert_backward(call, b);
-  auto g = f.apart(b.gradient, f.out);
-  if (b.wants(0) && b.wants(1)) g = arranged(f, g);
+  auto g = f.split_dimensions(b.gradient, f.out);
+  if (b.wants(0) && b.wants(1)) g = arrange_for_matmuls(f, g);
   Gradients grads(2);
   for (const std::size_t i : {0, 1}) {
     if (!b.wants(i)) continue;
-    grads[i] = gradient(call, f, i == 0 ? f.lhs : f.rhs, call.operands[i].local, g,
-                        i == 0 ? f.rhs : f.lhs, b.operands[1 - i]);
+    grads[i] = compute_operand_gradient(call, f, i == 0 ? f.lhs : f.rhs, call.operands[i].local, g,
+                                        i == 0 ? f.rhs : f.lhs, b.operands[1 - i]);
   }
   return grads;
 }

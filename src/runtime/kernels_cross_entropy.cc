@@ -7,13 +7,15 @@ namespace tandem::runtime {
 
 namespace {
 
-double weight(const Call& call) { return 1 / static_cast<double>(call.operands[1].sizes.count()); }
+double compute_row_weight(const Call& call) {
+  return 1 / static_cast<double>(call.operands[1].sizes.count());
+}
 
 at::Tensor cross_entropy_forward(const Call& call, std::span<const at::Tensor> in) {
   const auto logits = in[0].reshape({-1, in[0].size(-1)});
   const auto right = at::gather(logits, 1, in[1].reshape({-1, 1}));
   const auto all = at::logsumexp(logits, {1}, true);
-  return at::sum(at::sub(all, right)).mul_(weight(call));
+  return at::sum(at::sub(all, right)).mul_(compute_row_weight(call));
 }
 
 Gradients cross_entropy_backward(const Call& call, const BackwardInput& b) {
@@ -21,7 +23,7 @@ Gradients cross_entropy_backward(const Call& call, const BackwardInput& b) {
   auto g = at::_softmax(x.reshape({-1, x.size(-1)}), -1, false);
   const auto right = b.operands[1].reshape({-1, 1});
   g.scatter_add_(1, right, at::full(right.sizes(), -1.0, g.options()));
-  g.mul_(at::mul(b.gradient, weight(call)));
+  g.mul_(at::mul(b.gradient, compute_row_weight(call)));
   return {g.view(x.sizes()), at::Tensor()};
 }
 

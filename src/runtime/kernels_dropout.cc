@@ -10,7 +10,7 @@ namespace tandem::runtime {
 
 namespace {
 
-at::Tensor factors_here(const Call& call, at::ScalarType type) {
+at::Tensor compute_factors_on_cpu(const Call& call, at::ScalarType type) {
   const auto& a = call.op.get<ops::Dropout>();
   const auto& shard = call.operands[0];
   auto out = at::empty(to_aten(shard.local), type);
@@ -23,11 +23,11 @@ at::Tensor factors_here(const Call& call, at::ScalarType type) {
     const auto stays = static_cast<scalar_t>(1 / (1 - a.p));
     for_each_index(rows, [&](Shape at) {
       for (std::size_t d = 0; d < rank; ++d) at[d] += shard.offset[d];
-      const auto first = flat_index(shard.sizes, at);
+      const auto first = compute_flat_index(shard.sizes, at);
       for (std::int64_t i = 0; i < run; ++i) {
         const double drawn =
-            uniform(call.draw.seed, call.draw.step, static_cast<std::uint64_t>(a.origin),
-                    static_cast<std::uint64_t>(first + i));
+            draw_uniform(call.draw.seed, call.draw.step, static_cast<std::uint64_t>(a.origin),
+                         static_cast<std::uint64_t>(first + i));
         *to++ = drawn < 1 - a.p ? stays : scalar_t(0);
       }
     });
@@ -37,18 +37,18 @@ at::Tensor factors_here(const Call& call, at::ScalarType type) {
 
 // Returns 1 / (1 - p) for an element that stays, and 0 otherwise. The CPU draws them on every
 // device.
-at::Tensor factors_of(const Call& call, const at::Tensor& like) {
-  return factors_here(call, like.scalar_type()).to(like.device());
+at::Tensor compute_factors(const Call& call, const at::Tensor& like) {
+  return compute_factors_on_cpu(call, like.scalar_type()).to(like.device());
 }
 
 }  // namespace
 
 const Kernel kDropoutKernel = {"dropout",
                                [](const Call& call, std::span<const at::Tensor> in) {
-                                 return factors_of(call, in[0]).mul_(in[0]);
+                                 return compute_factors(call, in[0]).mul_(in[0]);
                                },
                                [](const Call& call, const BackwardInput& b) -> Gradients {
-                                 return {factors_of(call, b.gradient).mul_(b.gradient)};
+                                 return {compute_factors(call, b.gradient).mul_(b.gradient)};
                                }};
 
 }  // namespace tandem::runtime

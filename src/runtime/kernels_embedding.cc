@@ -1,4 +1,4 @@
-// embedding, embedding_bag and embedding_bags on a device that may hold only some rows of the
+// embedding, embedding_bag and add_embedding_bags on a device that may hold only some rows of the
 // table. Indices are global, and those of other rows contribute nothing. An embedding is a bag of
 // one.
 #include "ops/attributes.h"
@@ -17,13 +17,13 @@ template <class Sum, class T>
 }
 
 // bf16 rows are summed in fp32.
-at::TensorOptions sums_like(const at::Tensor& t) {
+at::TensorOptions make_sum_options(const at::Tensor& t) {
   return t.scalar_type() == at::kBFloat16 ? t.options().dtype(at::kFloat) : t.options();
 }
 
 bool has_tables(const Call& call) { return call.op.is(ops::kEmbeddingBags); }
 
-std::int64_t bag_size(const Call& call, const at::Tensor& indices) {
+std::int64_t get_bag_size(const Call& call, const at::Tensor& indices) {
   return call.op.is(ops::kEmbedding) ? 1 : indices.size(-1);
 }
 
@@ -32,7 +32,7 @@ std::int64_t bag_size(const Call& call, const at::Tensor& indices) {
 template <class Visit>
 void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
   const auto* index = indices.data_ptr<std::int64_t>();
-  const auto length = bag_size(call, indices);
+  const auto length = get_bag_size(call, indices);
   const auto bags = indices.numel() / length;
   const auto& table = call.operands[1];
   const std::size_t d = has_tables(call) ? 1 : 0;
@@ -52,11 +52,11 @@ void for_each_row(const Call& call, const at::Tensor& indices, Visit&& visit) {
 
 // The row of every index, numbered through all tables. If the row is on another device, `row` and
 // `here` are 0.
-struct Places {
+struct TableRows {
   at::Tensor row, here;  // [indices]; `here`: undefined if tables are whole
   std::int64_t length;   // Indices in a bag
 
-  Places(const Call& call, const at::Tensor& indices) : length(bag_size(call, indices)) {
+  TableRows(const Call& call, const at::Tensor& indices) : length(get_bag_size(call, indices)) {
     const auto& table = call.operands[1];
     const std::size_t d = has_tables(call) ? 1 : 0;
     const auto rows = table.local[d];
@@ -75,35 +75,37 @@ struct Places {
   }
 
   // Returns `elements` [indices, width] with zeros for rows on other devices.
-  [[nodiscard]] at::Tensor only_here(const at::Tensor& elements) const {
+  [[nodiscard]] at::Tensor zero_absent_rows(const at::Tensor& elements) const {
     return here.defined() ? at::mul(elements, here.unsqueeze(-1)) : elements;
   }
   // Returns the row of each index's bag: [indices, width].
-  [[nodiscard]] at::Tensor of_bags(const at::Tensor& g) const {
+  [[nodiscard]] at::Tensor expand_bags(const at::Tensor& g) const {
     const auto bags = g.reshape({-1, 1, g.size(-1)});
-    return only_here(bags.expand({-1, length, -1}).reshape({-1, g.size(-1)}));
+    return zero_absent_rows(bags.expand({-1, length, -1}).reshape({-1, g.size(-1)}));
   }
 };
 
-at::Tensor aten_bags(const Call& call, std::span<const at::Tensor> in) {
-  const Places places(call, in[0]);
+at::Tensor compute_bags_by_aten(const Call& call, std::span<const at::Tensor> in) {
+  const TableRows places(call, in[0]);
   const auto width = in[1].size(-1);
   auto sizes = in[0].sizes().vec();
   if (!call.op.is(ops::kEmbedding)) sizes.pop_back();
   sizes.push_back(width);
-  const auto rows = places.only_here(at::index_select(in[1].reshape({-1, width}), 0, places.row));
-  const auto type = c10::typeMetaToScalarType(sums_like(in[1]).dtype());
+  const auto rows =
+      places.zero_absent_rows(at::index_select(in[1].reshape({-1, width}), 0, places.row));
+  const auto type = c10::typeMetaToScalarType(make_sum_options(in[1]).dtype());
   return at::sum(rows.view({-1, places.length, width}), {1}, false, type).view(sizes);
 }
 
 // Returns the gradient with an entry for every index, which is zero if the row is on another
 // device.
-at::Tensor aten_bag_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
-  const Places places(call, indices);
-  const auto elements = places.of_bags(g);
+at::Tensor compute_bag_gradient_by_aten(const Call& call, const at::Tensor& indices,
+                                        const at::Tensor& g) {
+  const TableRows places(call, indices);
+  const auto elements = places.expand_bags(g);
   const auto sizes = to_aten(call.operands[1].local);
   if (!call.row_sparse) {
-    auto out = at::zeros(sizes, sums_like(g));
+    auto out = at::zeros(sizes, make_sum_options(g));
     out.view({-1, g.size(-1)}).index_add_(0, places.row, elements.to(out.scalar_type()));
     return out;
   }
@@ -118,14 +120,14 @@ at::Tensor aten_bag_gradient(const Call& call, const at::Tensor& indices, const 
 // --- By rows, on the CPU -------------------------------------------------------------------------
 
 at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
-  if (!in[1].is_cpu()) return aten_bags(call, in);
+  if (!in[1].is_cpu()) return compute_bags_by_aten(call, in);
   const auto indices = in[0].contiguous();
   const auto table = in[1].contiguous();
   const auto width = table.size(-1);
   auto sizes = indices.sizes().vec();
   if (!call.op.is(ops::kEmbedding)) sizes.pop_back();
   sizes.push_back(width);
-  auto out = at::zeros(sizes, sums_like(table));
+  auto out = at::zeros(sizes, make_sum_options(table));
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, table.scalar_type(), "embedding_bag", [&] {
     using Sum = at::opmath_type<scalar_t>;
     auto* to = out.data_ptr<Sum>();
@@ -138,7 +140,8 @@ at::Tensor bag_forward(const Call& call, std::span<const at::Tensor> in) {
 }
 
 // Returns the sparse gradient of the rows read, with one entry for each read.
-at::Tensor sparse_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
+at::Tensor compute_sparse_gradient(const Call& call, const at::Tensor& indices,
+                                   const at::Tensor& g) {
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> bags;
   for_each_row(call, indices, [&](std::int64_t bag, std::int64_t row) {
@@ -157,8 +160,9 @@ at::Tensor sparse_gradient(const Call& call, const at::Tensor& indices, const at
                                        g.options().layout(at::kSparse));
 }
 
-at::Tensor dense_gradient(const Call& call, const at::Tensor& indices, const at::Tensor& g) {
-  auto out = at::zeros(to_aten(call.operands[1].local), sums_like(g));
+at::Tensor compute_dense_gradient(const Call& call, const at::Tensor& indices,
+                                  const at::Tensor& g) {
+  auto out = at::zeros(to_aten(call.operands[1].local), make_sum_options(g));
   const auto width = out.size(-1);
   AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g.scalar_type(), "embedding_bag_backward", [&] {
     using Sum = at::opmath_type<scalar_t>;
@@ -174,12 +178,12 @@ at::Tensor dense_gradient(const Call& call, const at::Tensor& indices, const at:
 Gradients bag_backward(const Call& call, const BackwardInput& b) {
   if (!b.wants(1)) return Gradients(2);
   if (!b.gradient.is_cpu()) {
-    return {at::Tensor(), aten_bag_gradient(call, b.operands[0], b.gradient)};
+    return {at::Tensor(), compute_bag_gradient_by_aten(call, b.operands[0], b.gradient)};
   }
   const auto indices = b.operands[0].contiguous();
   const auto g = b.gradient.contiguous();
-  return {at::Tensor(),
-          call.row_sparse ? sparse_gradient(call, indices, g) : dense_gradient(call, indices, g)};
+  return {at::Tensor(), call.row_sparse ? compute_sparse_gradient(call, indices, g)
+                                        : compute_dense_gradient(call, indices, g)};
 }
 
 bool bag_covers(const Call& call) {

@@ -18,7 +18,7 @@ namespace {
 // Writes the softmax over the k largest elements of x, and zeros elsewhere. Of equal elements the
 // first is taken. Example: x = [1 2 2], k = 1 -> [0 1 0].
 template <class T>
-void gate_row(T* to, const T* x, std::int64_t experts, std::int64_t k) {
+void compute_gate_row(T* to, const T* x, std::int64_t experts, std::int64_t k) {
   std::fill_n(to, experts, T(0));
   T largest = 0;
   T sum = 0;
@@ -35,7 +35,7 @@ void gate_row(T* to, const T* x, std::int64_t experts, std::int64_t k) {
 }
 
 // Computes the gates by ATen, on any device. A stable sort finds the k largest.
-at::Tensor aten_gates(const at::Tensor& x, std::int64_t k) {
+at::Tensor compute_gates_by_aten(const at::Tensor& x, std::int64_t k) {
   const auto order = std::get<1>(at::sort(x, /*stable=*/true, -1, /*descending=*/true));
   const auto largest = at::amax(x, {-1}, true);
   const auto tiny = x.scalar_type() == at::kDouble ? std::numeric_limits<double>::min()
@@ -46,14 +46,14 @@ at::Tensor aten_gates(const at::Tensor& x, std::int64_t k) {
 }
 
 at::Tensor gate_forward(const Call& call, std::span<const at::Tensor> in) {
-  if (!in[0].is_cpu()) return aten_gates(in[0], call.op.get<ops::TopK>().k);
+  if (!in[0].is_cpu()) return compute_gates_by_aten(in[0], call.op.get<ops::TopK>().k);
   const auto x = in[0].contiguous();
   const auto experts = x.size(-1);
   auto out = at::empty_like(x);
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "top_k_gate", [&] {
     for (std::int64_t at = 0; at < x.numel(); at += experts) {
-      gate_row(out.data_ptr<scalar_t>() + at, x.data_ptr<scalar_t>() + at, experts,
-               call.op.get<ops::TopK>().k);
+      compute_gate_row(out.data_ptr<scalar_t>() + at, x.data_ptr<scalar_t>() + at, experts,
+                       call.op.get<ops::TopK>().k);
     }
   });
   return out;
@@ -94,14 +94,16 @@ void for_each_gate(const at::Tensor& gates, Visit&& visit) {
 }
 
 // Reshapes gates [tokens..., experts] to [experts, tokens..., 1].
-at::Tensor gates_by_expert(const at::Tensor& gates) { return gates.movedim(-1, 0).unsqueeze(-1); }
+at::Tensor move_experts_first(const at::Tensor& gates) {
+  return gates.movedim(-1, 0).unsqueeze(-1);
+}
 
-at::Tensor where_sent(const at::Tensor& gates, const at::Tensor& rows) {
-  return at::where(gates_by_expert(gates).ne(0), rows, at::zeros({}, rows.options()));
+at::Tensor zero_unsent_rows(const at::Tensor& gates, const at::Tensor& rows) {
+  return at::where(move_experts_first(gates).ne(0), rows, at::zeros({}, rows.options()));
 }
 
 at::Tensor dispatch_forward(const Call&, std::span<const at::Tensor> in) {
-  if (!in[0].is_cpu()) return where_sent(in[1], in[0].unsqueeze(0));
+  if (!in[0].is_cpu()) return zero_unsent_rows(in[1], in[0].unsqueeze(0));
   const auto x = in[0].contiguous();
   const auto gates = in[1].contiguous();
   const auto width = x.size(-1);
@@ -130,7 +132,7 @@ Gradients dispatch_backward(const Call& call, const BackwardInput& b) {
   if (b.wants(1)) out[1] = at::zeros(to_aten(call.operands[1].local), b.gradient.options());
   if (!b.wants(0)) return out;
   if (!b.gradient.is_cpu()) {
-    out[0] = at::sum(where_sent(b.operands[1], b.gradient), {0});
+    out[0] = at::sum(zero_unsent_rows(b.operands[1], b.gradient), {0});
     return out;
   }
   const auto gates = b.operands[1].contiguous();
@@ -151,7 +153,7 @@ Gradients dispatch_backward(const Call& call, const BackwardInput& b) {
 }
 
 at::Tensor combine_forward(const Call&, std::span<const at::Tensor> in) {
-  if (!in[1].is_cpu()) return at::sum(at::mul(in[1], gates_by_expert(in[0])), {0});
+  if (!in[1].is_cpu()) return at::sum(at::mul(in[1], move_experts_first(in[0])), {0});
   const auto gates = in[0].contiguous();
   const auto y = in[1].contiguous();
   const auto width = y.size(-1);
@@ -167,16 +169,16 @@ at::Tensor combine_forward(const Call&, std::span<const at::Tensor> in) {
   return out;
 }
 
-Gradients aten_combine_backward(const BackwardInput& b) {
+Gradients combine_backward_by_aten(const BackwardInput& b) {
   const auto g = b.gradient.unsqueeze(0);
   Gradients out(2);
   if (b.wants(0)) out[0] = at::sum(at::mul(b.operands[1], g), {-1}).movedim(0, -1).contiguous();
-  if (b.wants(1)) out[1] = at::mul(gates_by_expert(b.operands[0]), g);
+  if (b.wants(1)) out[1] = at::mul(move_experts_first(b.operands[0]), g);
   return out;
 }
 
 Gradients combine_backward(const Call& call, const BackwardInput& b) {
-  if (!b.gradient.is_cpu()) return aten_combine_backward(b);
+  if (!b.gradient.is_cpu()) return combine_backward_by_aten(b);
   const auto g = b.gradient.contiguous();
   const auto width = g.size(-1);
   const auto tokens = g.numel() / width;

@@ -9,7 +9,7 @@ namespace {
 
 // Returns the pairs as flat indices into an n x n matrix, in the order (1,0) (2,0) (2,1) ...
 // Example: n = 3 -> 3 6 7.
-at::Tensor places_of_pairs(std::int64_t n, at::Device device) {
+at::Tensor list_pair_indices(std::int64_t n, at::Device device) {
   auto out = at::empty({n * (n - 1) / 2}, at::kLong);
   auto* to = out.data_ptr<std::int64_t>();
   for (std::int64_t i = 1; i < n; ++i) {
@@ -21,14 +21,14 @@ at::Tensor places_of_pairs(std::int64_t n, at::Device device) {
 at::Tensor interaction_forward(const Call&, std::span<const at::Tensor> in) {
   const auto& x = in[0];
   const auto products = at::bmm(x, x.transpose(1, 2));
-  return products.view({x.size(0), -1}).index_select(1, places_of_pairs(x.size(1), x.device()));
+  return products.view({x.size(0), -1}).index_select(1, list_pair_indices(x.size(1), x.device()));
 }
 
 Gradients interaction_backward(const Call&, const BackwardInput& b) {
   const auto& x = b.operands[0];
   const auto n = x.size(1);
   auto g = at::zeros({x.size(0), n * n}, x.options());
-  g.index_copy_(1, places_of_pairs(n, x.device()), b.gradient);
+  g.index_copy_(1, list_pair_indices(n, x.device()), b.gradient);
   const auto of_products = g.view({-1, n, n});
   return {at::bmm(at::add(of_products, of_products.transpose(1, 2)), x)};
 }

@@ -9,7 +9,7 @@ namespace tandem::runtime {
 namespace {
 
 at::Tensor reshape_forward(const Call& call, std::span<const at::Tensor> in) {
-  return in[0].contiguous().view(to_aten(result_box(call).size));
+  return in[0].contiguous().view(to_aten(compute_result_box(call).size));
 }
 
 Gradients reshape_backward(const Call& call, const BackwardInput& b) {
@@ -29,34 +29,34 @@ Gradients transpose_backward(const Call& call, const BackwardInput& b) {
   return {b.gradient.permute(back).contiguous()};
 }
 
-std::size_t split_axis(const Call& call) {
-  const auto axis = call.op.get<ops::Split>().axis;
+std::size_t get_split_axis(const Call& call) {
+  const auto axis = call.op.get<ops::SplitAttributes>().axis;
   const auto rank = static_cast<std::int64_t>(call.operands[0].sizes.rank());
   return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
 }
 
-at::Tensor part_of(const Call& call, const at::Tensor& t) {
-  const auto& a = call.op.get<ops::Split>();
-  const auto d = static_cast<std::int64_t>(split_axis(call));
+at::Tensor narrow_to_split_part(const Call& call, const at::Tensor& t) {
+  const auto& a = call.op.get<ops::SplitAttributes>();
+  const auto d = static_cast<std::int64_t>(get_split_axis(call));
   const auto size = t.size(d) / a.parts;
   return t.narrow(d, a.part * size, size);
 }
 
 at::Tensor split_forward(const Call& call, std::span<const at::Tensor> in) {
-  return part_of(call, in[0]).contiguous(in[0].suggest_memory_format());
+  return narrow_to_split_part(call, in[0]).contiguous(in[0].suggest_memory_format());
 }
 
 Gradients split_backward(const Call& call, const BackwardInput& b) {
   auto out = at::empty(to_aten(call.operands[0].local), b.gradient.options(),
                        b.gradient.suggest_memory_format())
                  .zero_();
-  part_of(call, out).copy_(b.gradient);
+  narrow_to_split_part(call, out).copy_(b.gradient);
   return {out};
 }
 
 bool split_covers(const Call& call) {
   const auto& shard = call.operands[0];
-  const auto d = split_axis(call);
+  const auto d = get_split_axis(call);
   return shard.local[d] == shard.sizes[d];
 }
 

@@ -30,61 +30,65 @@ at::Tensor into_aten(const Values& values, at::Device device, at::ScalarType typ
 }
 
 // One call: the operands as blocks of whole tensors, and the factor ranges that they cover.
-struct Problem {
+struct EvaluationProblem {
   const ops::Signature& signature;
   std::vector<Values> values;
 
-  Problem(const Call& call, std::span<const at::Tensor> operands) : signature(signature_of(call)) {
+  EvaluationProblem(const Call& call, std::span<const at::Tensor> operands)
+      : signature(get_signature(call)) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       values.push_back(from_aten(operands[i], call.operands[i].local));
     }
   }
 
-  [[nodiscard]] std::vector<term::FactorRange> ranges(const Call& call) const {
-    return factor_ranges(call, signature);
+  [[nodiscard]] std::vector<term::FactorRange> compute_ranges(const Call& call) const {
+    return compute_factor_ranges(call, signature);
   }
 
-  [[nodiscard]] term::Evaluation<double> evaluation(const Call& call) const {
+  [[nodiscard]] term::Evaluation<double> make_evaluation(const Call& call) const {
     std::vector<term::Operand<double>> operands;
     for (std::size_t i = 0; i < values.size(); ++i) {
       operands.emplace_back(values[i], call.operands[i].offset, call.operands[i].sizes);
     }
-    return {signature.meaning, ranges(call), std::move(operands), call.draw};
+    return {signature.meaning, compute_ranges(call), std::move(operands), call.draw};
   }
 };
 
-at::ScalarType real_type(std::span<const at::Tensor> tensors) {
+at::ScalarType find_real_type(std::span<const at::Tensor> tensors) {
   for (const auto& t : tensors) {
     if (t.defined() && t.is_floating_point()) return t.scalar_type();
   }
   return at::kFloat;
 }
 
-at::Tensor forward(const Call& call, std::span<const at::Tensor> in) {
-  const Problem problem(call, in);
+at::Tensor meaning_forward(const Call& call, std::span<const at::Tensor> in) {
+  const EvaluationProblem problem(call, in);
   const auto stated = call.op.spec().dtype(call.op.raw());
-  return into_aten(problem.evaluation(call).forward(problem.signature.map.output), in[0].device(),
-                   stated ? to_aten(*stated) : real_type(in));
+  return into_aten(problem.make_evaluation(call).forward(problem.signature.map.output),
+                   in[0].device(), stated ? to_aten(*stated) : find_real_type(in));
 }
 
-Gradients from_result(const Problem& problem, const Call& call, const BackwardInput& b) {
+Gradients meaning_backward_from_result(const EvaluationProblem& problem, const Call& call,
+                                       const BackwardInput& b) {
   const auto& map = problem.signature.map;
-  const auto box = term::box_of(map.output, problem.ranges(call));
-  const auto whole = term::shape_of(map.output);
+  const auto box = term::compute_box(map.output, problem.compute_ranges(call));
+  const auto whole = term::to_shape(map.output);
   const auto result = from_aten(b.result, box.size);
   const auto gradient = from_aten(b.gradient, box.size);
-  term::Evaluation<double> evaluation(*problem.signature.gradient_from_result, problem.ranges(call),
+  term::Evaluation<double> evaluation(*problem.signature.gradient_from_result,
+                                      problem.compute_ranges(call),
                                       {{result, box.offset, whole}, {gradient, box.offset, whole}});
   return {
       into_aten(evaluation.forward(map.inputs[0]), b.gradient.device(), b.gradient.scalar_type())};
 }
 
-Gradients backward(const Call& call, const BackwardInput& b) {
-  const Problem problem(call, b.operands);
+Gradients meaning_backward(const Call& call, const BackwardInput& b) {
+  const EvaluationProblem problem(call, b.operands);
   if (problem.signature.gradient_from_result && b.result.defined())
-    return from_result(problem, call, b);
-  auto evaluation = problem.evaluation(call);
-  const auto shape = term::box_of(problem.signature.map.output, problem.ranges(call)).size;
+    return meaning_backward_from_result(problem, call, b);
+  auto evaluation = problem.make_evaluation(call);
+  const auto shape =
+      term::compute_box(problem.signature.map.output, problem.compute_ranges(call)).size;
   std::vector<Values> gradients;
   for (const auto& v : problem.values) gradients.emplace_back(v.shape);
   std::vector<Values*> wanted;
@@ -102,6 +106,6 @@ Gradients backward(const Call& call, const BackwardInput& b) {
 
 }  // namespace
 
-const Kernel kMeaningKernel = {"meaning", forward, backward};
+const Kernel kMeaningKernel = {"meaning", meaning_forward, meaning_backward};
 
 }  // namespace tandem::runtime

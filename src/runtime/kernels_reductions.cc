@@ -12,7 +12,7 @@ namespace tandem::runtime {
 namespace {
 
 // Returns the reduced dimensions in ascending order.
-std::vector<std::int64_t> reduced_axes(const Call& call) {
+std::vector<std::int64_t> list_reduced_axes(const Call& call) {
   const auto rank = static_cast<std::int64_t>(call.operands[0].sizes.rank());
   std::vector<std::int64_t> out;
   for (auto axis : call.op.get<ops::Reduction>().axes) out.push_back(axis < 0 ? axis + rank : axis);
@@ -23,27 +23,28 @@ std::vector<std::int64_t> reduced_axes(const Call& call) {
 }
 
 // Returns 1 for a sum, and 1 / (number of elements averaged) for a mean.
-double weight_of(const Call& call) {
+double compute_weight(const Call& call) {
   if (!call.op.is(ops::kReduceMean)) return 1;
   double count = 1;
-  for (auto d : reduced_axes(call)) {
+  for (auto d : list_reduced_axes(call)) {
     count *= static_cast<double>(call.operands[0].sizes[static_cast<std::size_t>(d)]);
   }
   return 1 / count;
 }
 
 at::Tensor sum_forward(const Call& call, std::span<const at::Tensor> in) {
-  const auto sums = at::sum(in[0], reduced_axes(call), call.op.get<ops::Reduction>().keep);
-  const auto weight = weight_of(call);
+  const auto sums =
+      at::sum(in[0], list_reduced_axes(call), call.op.get<ops::Reduction>().keep_dims);
+  const auto weight = compute_weight(call);
   return weight == 1 ? sums : at::mul(sums, weight);
 }
 
 Gradients sum_backward(const Call& call, const BackwardInput& b) {
   auto g = b.gradient;
-  if (!call.op.get<ops::Reduction>().keep) {
-    for (auto d : reduced_axes(call)) g = g.unsqueeze(d);
+  if (!call.op.get<ops::Reduction>().keep_dims) {
+    for (auto d : list_reduced_axes(call)) g = g.unsqueeze(d);
   }
-  const auto weight = weight_of(call);
+  const auto weight = compute_weight(call);
   if (weight != 1) g = at::mul(g, weight);
   return {g.expand(to_aten(call.operands[0].local)).contiguous()};
 }

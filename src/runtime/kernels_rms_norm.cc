@@ -10,7 +10,7 @@ namespace tandem::runtime {
 namespace {
 
 template <class T>
-[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T sum_of_squares(
+[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T sum_squares(
     const T* __restrict x, std::int64_t width) {
   T sum = 0;
   for (std::int64_t i = 0; i < width; ++i) sum += x[i] * x[i];
@@ -18,9 +18,8 @@ template <class T>
 }
 
 template <class T>
-[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T
-sum_of_products(const T* __restrict x, const T* __restrict g, const T* __restrict scale,
-                std::int64_t width) {
+[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T sum_products(
+    const T* __restrict x, const T* __restrict g, const T* __restrict scale, std::int64_t width) {
   T sum = 0;
   for (std::int64_t i = 0; i < width; ++i) sum += x[i] * g[i] * scale[i];
   return sum;
@@ -34,9 +33,9 @@ template <class T>
 
 // Computes rate * (g scale - n mean(g scale n)), where n = x rate and drift = rate mean(g scale n).
 template <class T>
-[[gnu::optimize("O3")]] void row_gradient(T* __restrict to, const T* __restrict x,
-                                          const T* __restrict g, const T* __restrict scale, T rate,
-                                          T drift, std::int64_t width) {
+[[gnu::optimize("O3")]] void compute_row_gradient(T* __restrict to, const T* __restrict x,
+                                                  const T* __restrict g, const T* __restrict scale,
+                                                  T rate, T drift, std::int64_t width) {
   for (std::int64_t i = 0; i < width; ++i) to[i] = rate * (g[i] * scale[i] - x[i] * drift);
 }
 
@@ -49,21 +48,21 @@ template <class T>
 // --- By ATen, on any device ----------------------------------------------------------------------
 
 // Returns 1 / (root mean square) of every row, [rows, 1].
-at::Tensor aten_rates(const Call& call, const at::Tensor& x) {
+at::Tensor compute_rates_by_aten(const Call& call, const at::Tensor& x) {
   const auto rows = x.reshape({-1, x.size(-1)});
   return at::mean(at::mul(rows, rows), {1}, true).add_(call.op.get<ops::Norm>().eps).rsqrt_();
 }
 
-at::Tensor aten_rms_norm(const Call& call, const at::Tensor& x, const at::Tensor& scale) {
-  const auto rates = aten_rates(call, x);
-  call.keep({rates});
+at::Tensor rms_norm_by_aten(const Call& call, const at::Tensor& x, const at::Tensor& scale) {
+  const auto rates = compute_rates_by_aten(call, x);
+  call.save({rates});
   return at::mul(x.reshape({-1, x.size(-1)}), rates).mul_(scale).view(x.sizes());
 }
 
-Gradients aten_rms_norm_gradients(const Call& call, const BackwardInput& b) {
+Gradients rms_norm_gradients_by_aten(const Call& call, const BackwardInput& b) {
   const auto x = b.operands[0].reshape({-1, b.operands[0].size(-1)});
   const auto g = b.gradient.reshape(x.sizes());
-  const auto rates = call.has_kept() ? call.kept->at(0) : aten_rates(call, x);
+  const auto rates = call.has_saved() ? call.saved->at(0) : compute_rates_by_aten(call, x);
   const auto normal = at::mul(x, rates);
   Gradients out(2);
   if (b.wants(0)) {
@@ -83,7 +82,7 @@ constexpr bool kIsFusedOnGpus = true;
 at::Tensor fused_rms_norm(const Call& call, const at::Tensor& x, const at::Tensor& scale) {
   const auto [out, rates] =
       at::_fused_rms_norm(x, {x.size(-1)}, scale, call.op.get<ops::Norm>().eps);
-  call.keep({rates});
+  call.save({rates});
   return out;
 }
 
@@ -92,8 +91,8 @@ Gradients fused_rms_norm_gradients(const Call& call, const BackwardInput& b) {
   // The scale is undefined if only its gradient is wanted. Its value then does not matter.
   const auto scale = b.operands[1].defined() ? b.operands[1] : at::ones({x.size(-1)}, x.options());
   const auto rates =
-      call.has_kept()
-          ? call.kept->at(0)
+      call.has_saved()
+          ? call.saved->at(0)
           : std::get<1>(at::_fused_rms_norm(x, {x.size(-1)}, scale, call.op.get<ops::Norm>().eps));
   const auto [gx, gscale] = at::_fused_rms_norm_backward(b.gradient, x, {x.size(-1)}, rates, scale,
                                                          {b.wants(0), b.wants(1)});
@@ -109,7 +108,7 @@ Gradients fused_rms_norm_gradients(const Call&, const BackwardInput&) { return {
 // --- By rows, on the CPU -------------------------------------------------------------------------
 
 // Returns 1 / (root mean square) of every row.
-at::Tensor rates_of(const Call& call, const at::Tensor& x) {
+at::Tensor compute_rates(const Call& call, const at::Tensor& x) {
   const auto width = x.size(-1);
   const auto rows = x.numel() / width;
   auto out = at::empty({rows}, x.options());
@@ -118,7 +117,7 @@ at::Tensor rates_of(const Call& call, const at::Tensor& x) {
     auto* rate = out.data_ptr<scalar_t>();
     const auto eps = static_cast<scalar_t>(call.op.get<ops::Norm>().eps);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const auto mean = sum_of_squares(from + r * width, width) / static_cast<scalar_t>(width);
+      const auto mean = sum_squares(from + r * width, width) / static_cast<scalar_t>(width);
       rate[r] = 1 / std::sqrt(mean + eps);
     }
   });
@@ -127,10 +126,10 @@ at::Tensor rates_of(const Call& call, const at::Tensor& x) {
 
 at::Tensor rms_norm_forward(const Call& call, std::span<const at::Tensor> in) {
   if (kIsFusedOnGpus && in[0].is_cuda()) return fused_rms_norm(call, in[0], in[1]);
-  if (!in[0].is_cpu()) return aten_rms_norm(call, in[0], in[1]);
+  if (!in[0].is_cpu()) return rms_norm_by_aten(call, in[0], in[1]);
   const auto x = in[0].contiguous();
   const auto scale = in[1].contiguous();
-  const auto rates = rates_of(call, x);
+  const auto rates = compute_rates(call, x);
   const auto width = x.size(-1);
   auto out = at::empty_like(x);
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm", [&] {
@@ -140,16 +139,16 @@ at::Tensor rms_norm_forward(const Call& call, std::span<const at::Tensor> in) {
                 scale.data_ptr<scalar_t>(), rate[r], width);
     }
   });
-  call.keep({rates});
+  call.save({rates});
   return out;
 }
 
 Gradients rms_norm_backward(const Call& call, const BackwardInput& b) {
   if (kIsFusedOnGpus && b.gradient.is_cuda()) return fused_rms_norm_gradients(call, b);
-  if (!b.gradient.is_cpu()) return aten_rms_norm_gradients(call, b);
+  if (!b.gradient.is_cpu()) return rms_norm_gradients_by_aten(call, b);
   const auto x = b.operands[0].contiguous();
   const auto g = b.gradient.contiguous();
-  const auto rates = call.has_kept() ? call.kept->at(0) : rates_of(call, x);
+  const auto rates = call.has_saved() ? call.saved->at(0) : compute_rates(call, x);
   const auto width = x.size(-1);
   Gradients out(2);
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "rms_norm_backward", [&] {
@@ -163,9 +162,9 @@ Gradients rms_norm_backward(const Call& call, const BackwardInput& b) {
       auto* to = out[0].data_ptr<scalar_t>();
       for (std::int64_t r = 0; r < rates.numel(); ++r) {
         const auto at = r * width;
-        const auto dot = sum_of_products(from + at, gradient + at, factors, width);
+        const auto dot = sum_products(from + at, gradient + at, factors, width);
         const auto drift = rate[r] * rate[r] * dot / static_cast<scalar_t>(width);
-        row_gradient(to + at, from + at, gradient + at, factors, rate[r], drift, width);
+        compute_row_gradient(to + at, from + at, gradient + at, factors, rate[r], drift, width);
       }
     }
     if (b.wants(1)) {

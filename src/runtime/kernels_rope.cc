@@ -12,8 +12,8 @@ namespace tandem::runtime {
 namespace {
 
 // Returns the cosine and sine for every position and pair: [cos or sin, rows, pairs].
-at::Tensor make_turns(double base, std::int64_t first, std::int64_t rows, std::int64_t pairs,
-                      const at::TensorOptions& options) {
+at::Tensor make_rotations(double base, std::int64_t first, std::int64_t rows, std::int64_t pairs,
+                          const at::TensorOptions& options) {
   auto out = at::empty({2, rows, pairs}, at::kDouble);
   auto* cos = out.data_ptr<double>();
   auto* sin = cos + rows * pairs;
@@ -30,7 +30,7 @@ at::Tensor make_turns(double base, std::int64_t first, std::int64_t rows, std::i
 }
 
 // Returns cached cosines and sines, which are expensive and the same in every layer and step.
-const at::Tensor& turns(const Call& call, const at::TensorOptions& options) {
+const at::Tensor& get_rotations(const Call& call, const at::TensorOptions& options) {
   const auto& a = call.op.get<ops::Rope>();
   const auto& shard = call.operands[0];
   const auto d = shard.local.rank() - 2;
@@ -48,15 +48,15 @@ const at::Tensor& turns(const Call& call, const at::TensorOptions& options) {
   thread_local std::map<Key, at::Tensor> made;
   auto& out = made[key];
   if (!out.defined()) {
-    out = make_turns(a.base, first, std::get<2>(key), std::get<3>(key), options);
+    out = make_rotations(a.base, first, std::get<2>(key), std::get<3>(key), options);
   }
   return out;
 }
 
 template <class T>
-[[gnu::optimize("O3")]] void turn_row(T* __restrict to, const T* __restrict x,
-                                      const T* __restrict cos, const T* __restrict sin, T sign,
-                                      std::int64_t pairs) {
+[[gnu::optimize("O3")]] void rotate_row(T* __restrict to, const T* __restrict x,
+                                        const T* __restrict cos, const T* __restrict sin, T sign,
+                                        std::int64_t pairs) {
   for (std::int64_t i = 0; i < pairs; ++i) {
     to[i] = x[i] * cos[i] - sign * x[i + pairs] * sin[i];
     to[i + pairs] = x[i + pairs] * cos[i] + sign * x[i] * sin[i];
@@ -64,7 +64,7 @@ template <class T>
 }
 
 // Rotates by ATen, on any device.
-at::Tensor turned_by_halves(const at::Tensor& x, const at::Tensor& table, int sign) {
+at::Tensor rotate_by_aten(const at::Tensor& x, const at::Tensor& table, int sign) {
   const auto halves = x.split(x.size(-1) / 2, -1);
   const auto cos = table.select(0, 0);
   const auto sin = table.select(0, 1);
@@ -75,10 +75,10 @@ at::Tensor turned_by_halves(const at::Tensor& x, const at::Tensor& table, int si
   return out;
 }
 
-at::Tensor turned(const Call& call, const at::Tensor& given, int sign) {
+at::Tensor rotate_pairs(const Call& call, const at::Tensor& given, int sign) {
   const auto x = given.contiguous();
-  const auto& table = turns(call, x.options().dtype(at::toOpMathType(x.scalar_type())));
-  if (!x.is_cpu()) return turned_by_halves(x, table, sign);
+  const auto& table = get_rotations(call, x.options().dtype(at::toOpMathType(x.scalar_type())));
+  if (!x.is_cpu()) return rotate_by_aten(x, table, sign);
   const auto rows = table.size(1);
   const auto pairs = table.size(2);
   auto out = at::empty_like(x);
@@ -90,8 +90,8 @@ at::Tensor turned(const Call& call, const at::Tensor& given, int sign) {
     const auto all = x.numel() / (2 * pairs);
     for (std::int64_t r = 0; r < all; ++r) {
       const auto turn = r % rows * pairs;
-      turn_row(to + r * 2 * pairs, from + r * 2 * pairs, cos + turn, sin + turn,
-               static_cast<scalar_t>(sign), pairs);
+      rotate_row(to + r * 2 * pairs, from + r * 2 * pairs, cos + turn, sin + turn,
+                 static_cast<scalar_t>(sign), pairs);
     }
   });
   return out;
@@ -100,9 +100,10 @@ at::Tensor turned(const Call& call, const at::Tensor& given, int sign) {
 }  // namespace
 
 const Kernel kRopeKernel = {
-    "rope", [](const Call& call, std::span<const at::Tensor> in) { return turned(call, in[0], 1); },
+    "rope",
+    [](const Call& call, std::span<const at::Tensor> in) { return rotate_pairs(call, in[0], 1); },
     [](const Call& call, const BackwardInput& b) -> Gradients {
-      return {turned(call, b.gradient, -1)};
+      return {rotate_pairs(call, b.gradient, -1)};
     }};
 
 }  // namespace tandem::runtime

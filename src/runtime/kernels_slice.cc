@@ -15,7 +15,7 @@ bool is_whole(const Shard& shard, std::int64_t axis) {
 
 // Returns zeros with `part` copied to place_in(zeros), a view of them.
 template <class PlaceIn>
-at::Tensor among_zeros(at::IntArrayRef sizes, const at::Tensor& part, PlaceIn&& place_in) {
+at::Tensor embed_in_zeros(at::IntArrayRef sizes, const at::Tensor& part, PlaceIn&& place_in) {
   auto out = at::empty(sizes, part.options(), part.suggest_memory_format()).zero_();
   place_in(out).copy_(part);
   return out;
@@ -23,18 +23,18 @@ at::Tensor among_zeros(at::IntArrayRef sizes, const at::Tensor& part, PlaceIn&& 
 
 // --- slice --------------------------------------------------------------------------------------
 
-at::Tensor slice_part(const Call& call, const at::Tensor& t) {
+at::Tensor narrow_to_slice(const Call& call, const at::Tensor& t) {
   const auto& a = call.op.get<ops::Slice>();
   return t.narrow(a.axis, a.begin, a.size);
 }
 
 at::Tensor slice_forward(const Call& call, std::span<const at::Tensor> in) {
-  return slice_part(call, in[0]).contiguous(in[0].suggest_memory_format());
+  return narrow_to_slice(call, in[0]).contiguous(in[0].suggest_memory_format());
 }
 
 Gradients slice_backward(const Call& call, const BackwardInput& b) {
-  return {among_zeros(to_aten(call.operands[0].local), b.gradient,
-                      [&](const at::Tensor& all) { return slice_part(call, all); })};
+  return {embed_in_zeros(to_aten(call.operands[0].local), b.gradient,
+                         [&](const at::Tensor& all) { return narrow_to_slice(call, all); })};
 }
 
 bool slice_covers(const Call& call) {
@@ -44,7 +44,7 @@ bool slice_covers(const Call& call) {
 // --- pad ----------------------------------------------------------------------------------------
 
 // Returns the part of the padded tensor that is not padding.
-at::Tensor inside(const Call& call, const at::Tensor& padded) {
+at::Tensor narrow_to_unpadded(const Call& call, const at::Tensor& padded) {
   const auto& a = call.op.get<ops::Pad>();
   return padded.narrow(a.axis, a.before, padded.size(a.axis) - a.before - a.after);
 }
@@ -54,11 +54,12 @@ at::Tensor pad_forward(const Call& call, std::span<const at::Tensor> in) {
   auto sizes = in[0].sizes().vec();
   const auto last = static_cast<std::int64_t>(sizes.size());
   sizes[static_cast<std::size_t>(a.axis < 0 ? a.axis + last : a.axis)] += a.before + a.after;
-  return among_zeros(sizes, in[0], [&](const at::Tensor& all) { return inside(call, all); });
+  return embed_in_zeros(sizes, in[0],
+                        [&](const at::Tensor& all) { return narrow_to_unpadded(call, all); });
 }
 
 Gradients pad_backward(const Call& call, const BackwardInput& b) {
-  return {inside(call, b.gradient).contiguous(b.gradient.suggest_memory_format())};
+  return {narrow_to_unpadded(call, b.gradient).contiguous(b.gradient.suggest_memory_format())};
 }
 
 // Returns whether operand and result are whole along the padded dimension. One part of a sharded

@@ -40,10 +40,10 @@ ops::Op contract(std::string index, double scale = 1) {
   return op(ops::kContract, ops::Contract{std::move(index), scale});
 }
 
-ops::Op activated(ops::Activation act) { return op(ops::kLinear, ops::Linear{act}); }
+ops::Op activated(ops::Activation act) { return op(ops::kLinear, ops::LinearAttributes{act}); }
 
 std::vector<Case> cases() {
-  const auto fused = op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
+  const auto fused = op(ops::kLinear, ops::LinearAttributes{ops::Activation::kRelu});
   return {
       {"add", op(ops::kAdd), {{4, 6}, {4, 6}}, {{"d0", 2}}},
       {"add_stretched", op(ops::kAdd), {{4, 1, 6}, {3, 1}}, {{"d0", 2}}},
@@ -270,7 +270,7 @@ std::vector<Case> cases() {
        {{4, 3, 6}},
        {{"d0", 2}, {"d2", 3}}},
       {"reduce_mean_kept",
-       op(ops::kReduceMean, ops::Reduction{.axes = {1}, .keep = true}),
+       op(ops::kReduceMean, ops::Reduction{.axes = {1}, .keep_dims = true}),
        {{4, 6}},
        {{"d1", 2}}},
       {"reduce_sum", op(ops::kReduceSum), {{4, 6}}, {{"d1", 2}}},
@@ -333,7 +333,7 @@ double difference(const at::Tensor& anywhere, const Values& want) {
 
 class KernelTest : public testing::TestWithParam<Case> {
  protected:
-  KernelTest() : signature_(ops::signature(GetParam().op, GetParam().operands)) {
+  KernelTest() : signature_(ops::get_signature(GetParam().op, GetParam().operands)) {
     for (const auto& f : signature_.map.factors) degrees_.push_back(1), sizes_.push_back(f.size);
     for (const auto& [name, degree] : GetParam().split) {
       const int f = signature_.map.find(name);
@@ -363,7 +363,7 @@ class KernelTest : public testing::TestWithParam<Case> {
 
   // Returns the shard of operand `i` on a device with these factor ranges.
   Shard place(std::size_t i, const std::vector<term::FactorRange>& ranges) const {
-    const auto box = term::box_of(signature_.map.inputs[i], ranges);
+    const auto box = term::compute_box(signature_.map.inputs[i], ranges);
     return {.sizes = GetParam().operands[i],
             .local = box.size,
             .offset = box.offset,
@@ -376,7 +376,7 @@ class KernelTest : public testing::TestWithParam<Case> {
     std::size_t n = 0;
     for_each_index(shard.local, [&](Shape at) {
       for (std::size_t d = 0; d < at.rank(); ++d) at[d] += shard.offset[d];
-      out.data[n++] = whole_[i].data[static_cast<std::size_t>(flat_index(shard.sizes, at))];
+      out.data[n++] = whole_[i].data[static_cast<std::size_t>(compute_flat_index(shard.sizes, at))];
     });
     return out;
   }
@@ -397,9 +397,9 @@ class KernelTest : public testing::TestWithParam<Case> {
       ranges.push_back({local, sizes_[f], device[f] * local});
     }
     Call call{.op = GetParam().op, .operands = {}};
-    const auto made = term::box_of(signature_.map.output, ranges);
+    const auto made = term::compute_box(signature_.map.output, ranges);
     call.result = {
-        .sizes = term::shape_of(signature_.map.output), .local = made.size, .offset = made.offset};
+        .sizes = term::to_shape(signature_.map.output), .local = made.size, .offset = made.offset};
     std::vector<Values> shards;
     std::vector<at::Tensor> tensors;
     for (std::size_t i = 0; i < whole_.size(); ++i) {
@@ -410,7 +410,7 @@ class KernelTest : public testing::TestWithParam<Case> {
     std::vector<term::Operand<double>> inputs;
     for (std::size_t i = 0; i < shards.size(); ++i) {
       const auto& dims = signature_.map.inputs[i];
-      inputs.emplace_back(shards[i], term::box_of(dims, ranges).offset, term::shape_of(dims));
+      inputs.emplace_back(shards[i], term::compute_box(dims, ranges).offset, term::to_shape(dims));
     }
     term::Evaluation<double> evaluation(signature_.meaning, ranges, inputs);
     const auto& dims = signature_.map.output;
@@ -418,9 +418,9 @@ class KernelTest : public testing::TestWithParam<Case> {
     const auto& kernel = find_kernel(call);
     const auto result = kernel.forward(call, tensors);
     std::vector<at::Tensor> kept;
-    call.kept = &kept;
+    call.saved = &kept;
     kernel.forward(call, tensors);
-    call.kept = nullptr;
+    call.saved = nullptr;
     const auto expected = evaluation.forward(dims);
     EXPECT_LE(difference(result, expected), 1e-12) << "forward";
 
@@ -438,12 +438,12 @@ class KernelTest : public testing::TestWithParam<Case> {
     // needs.
     const auto check = [&](const char* what, term::InputMask wanted) {
       auto given = tensors;
-      const auto read = term::backward_reads(signature_.meaning, wanted);
+      const auto read = term::find_saved_inputs(signature_.meaning, wanted);
       for (std::size_t i = 0; i < given.size(); ++i) {
         if ((read >> i & 1U) == 0) given[i] = at::Tensor();
       }
       const auto got = kernel.backward(call, {.operands = given,
-                                              .result = kept_result_,
+                                              .result = saved_result_,
                                               .gradient = to_tensor(gradient).to(place_),
                                               .wanted = wanted});
       for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -458,14 +458,14 @@ class KernelTest : public testing::TestWithParam<Case> {
         if ((all & one) != 0) check(what, one);
       }
     };
-    kept_result_ = at::Tensor();
+    saved_result_ = at::Tensor();
     check_all("plain:");
-    kept_result_ = result;
+    saved_result_ = result;
     if (kernel.uses_result(call.op)) check_all("from the result:");
-    kept_result_ = at::Tensor();
-    call.kept = &kept;
+    saved_result_ = at::Tensor();
+    call.saved = &kept;
     if (!kept.empty()) check_all("with what forward kept:");
-    call.kept = nullptr;
+    call.saved = nullptr;
     call.row_sparse = true;
     // Only libtorch's own devices have sparse tensors.
     const bool has_sparse = place_ != guarded_device();
@@ -475,7 +475,7 @@ class KernelTest : public testing::TestWithParam<Case> {
   ops::Signature signature_;
   std::vector<std::int64_t> degrees_, sizes_;
   std::vector<Values> whole_;
-  at::Tensor kept_result_;
+  at::Tensor saved_result_;
   at::Device place_ = at::kCPU;
   std::mt19937_64 draw_{7};
 };
@@ -507,7 +507,7 @@ TEST(Kernels, EveryUseOfEveryOperatorRuns) {
   for (const auto& example : ops::examples()) {
     SCOPED_TRACE(name_of(example));
     const auto in = ops::random_inputs<double>(example, draw);
-    const auto& s = ops::signature(make(example), example.inputs);
+    const auto& s = ops::get_signature(make(example), example.inputs);
     Call call{.op = make(example), .operands = {}};
     std::vector<at::Tensor> tensors;
     BackwardInput input{.operands = {}, .result = {}, .gradient = {}};
@@ -518,7 +518,7 @@ TEST(Kernels, EveryUseOfEveryOperatorRuns) {
       tensors.push_back(to_tensor(in[i], is_index(example, i)));
       if (!is_index(example, i)) input.wanted |= term::InputMask{1} << i;
     }
-    term::Evaluation<double> evaluation(s.meaning, whole_ranges(s.map), ops::operands(in));
+    term::Evaluation<double> evaluation(s.meaning, make_full_ranges(s.map), ops::operands(in));
     const auto expected = evaluation.forward(s.map.output);
     const auto& kernel = find_kernel(call);
     EXPECT_LE(difference(kernel.forward(call, tensors), expected), 1e-12);

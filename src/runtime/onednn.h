@@ -12,7 +12,7 @@ struct Matrices {
   std::optional<dnnl::memory::desc> bias = {};
 };
 
-inline dnnl::matmul::primitive_desc product_description(
+inline dnnl::matmul::primitive_desc make_matmul_description(
     const Matrices& m, const dnnl::engine& engine, const dnnl::primitive_attr& attributes = {}) {
 #if DNNL_VERSION_MAJOR < 3
   const auto product =
@@ -25,7 +25,7 @@ inline dnnl::matmul::primitive_desc product_description(
 }
 
 // Returns the attributes of a matmul that adds `factor` times the product to the output.
-inline dnnl::primitive_attr added(float factor) {
+inline dnnl::primitive_attr make_adding_attributes(float factor) {
   dnnl::primitive_attr out;
   dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR < 3

@@ -10,11 +10,9 @@ namespace tandem::runtime {
 namespace {
 
 template <class T, class Gradient>
-[[gnu::optimize("O3", "no-math-errno")]] void adam_elements(T* __restrict w,
-                                                            const Gradient* __restrict gradient,
-                                                            T* __restrict m, T* __restrict v,
-                                                            std::int64_t count, T rate,
-                                                            T correction) {
+[[gnu::optimize("O3", "no-math-errno")]] void update_adam_elements(
+    T* __restrict w, const Gradient* __restrict gradient, T* __restrict m, T* __restrict v,
+    std::int64_t count, T rate, T correction) {
   constexpr T kBeta1 = T(0.9);
   constexpr T kBeta2 = T(0.999);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -32,15 +30,15 @@ template <class T>
 }
 
 // Runs Adam by ATen on any device, in several passes over memory.
-void adam_by_aten(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean,
-                  at::Tensor& square, double rate, double correction) {
+void apply_adam_by_aten(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean,
+                        at::Tensor& square, double rate, double correction) {
   const auto g = gradient.to(weight.scalar_type());
   mean.mul_(0.9).add_(g, 1 - 0.9);
   square.mul_(0.999).addcmul_(g, g, 1 - 0.999);
   weight.addcdiv_(mean, at::sqrt(square).mul_(correction).add_(1e-8), -rate);
 }
 
-void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
+void apply_sgd_to_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
   auto rows = gradient._indices()[0];
   // Rows of several tables are numbered through all tables.
   if (gradient.sparse_dim() == 2)
@@ -64,33 +62,34 @@ void sgd_rows(at::Tensor& weight, const at::Tensor& gradient, double rate) {
 
 }  // namespace
 
-void sgd(at::Tensor& weight, const at::Tensor& gradient, double rate) {
+void apply_sgd(at::Tensor& weight, const at::Tensor& gradient, double rate) {
   if (gradient.is_sparse()) {
-    sgd_rows(weight, gradient, rate);
+    apply_sgd_to_rows(weight, gradient, rate);
   } else {
     weight.sub_(gradient, rate);
   }
 }
 
-void momentum(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& velocity, double rate) {
+void apply_momentum(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& velocity,
+                    double rate) {
   velocity.mul_(plan::kVelocityKept).add_(gradient);
   weight.sub_(velocity, rate);
 }
 
-void adam(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean, at::Tensor& square,
-          double rate, std::int64_t step) {
+void apply_adam(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& mean,
+                at::Tensor& square, double rate, std::int64_t step) {
   const double first = 1 - std::pow(0.9, static_cast<double>(step));
   const double second = 1 - std::pow(0.999, static_cast<double>(step));
   if (!weight.is_cpu()) {
-    return adam_by_aten(weight, gradient, mean, square, rate / first, 1 / std::sqrt(second));
+    return apply_adam_by_aten(weight, gradient, mean, square, rate / first, 1 / std::sqrt(second));
   }
   const auto g = gradient.contiguous();
   AT_DISPATCH_FLOATING_TYPES(weight.scalar_type(), "adam", [&] {
     const auto update = [&]<class Gradient>(const Gradient* elements) {
-      adam_elements(weight.data_ptr<scalar_t>(), elements, mean.data_ptr<scalar_t>(),
-                    square.data_ptr<scalar_t>(), weight.numel(),
-                    static_cast<scalar_t>(rate / first),
-                    static_cast<scalar_t>(1 / std::sqrt(second)));
+      update_adam_elements(weight.data_ptr<scalar_t>(), elements, mean.data_ptr<scalar_t>(),
+                           square.data_ptr<scalar_t>(), weight.numel(),
+                           static_cast<scalar_t>(rate / first),
+                           static_cast<scalar_t>(1 / std::sqrt(second)));
     };
     if (g.scalar_type() == at::kBFloat16) return update(g.data_ptr<at::BFloat16>());
     update(g.data_ptr<scalar_t>());

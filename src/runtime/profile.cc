@@ -30,47 +30,47 @@ constexpr std::array kTypes = {DType::kFp32, DType::kFp64, DType::kBf16};
 constexpr std::int64_t kBeyondCaches = 32 << 20;  // Elements of 4 bytes
 
 // Returns a machine of processes that share one level, like local:N.
-machine::Machine machine_of(std::int64_t devices) {
+machine::Machine make_flat_machine(std::int64_t devices) {
   machine::Machine out;
   out.levels.emplace_back().count = devices;
   return out;
 }
 
 // The extent of a profile, and the time for one measurement.
-struct Extent {
+struct ProfileExtent {
   std::vector<std::int64_t> message_bytes;
-  std::vector<std::vector<std::int64_t>> products;  // Matmuls: rows, outputs, inputs
+  std::vector<std::vector<std::int64_t>> matmuls;  // Matmuls: rows, outputs, inputs
   Seconds budget;
 };
 
-Extent extent_of(bool quick) {
+ProfileExtent make_profile_extent(bool quick) {
   constexpr std::int64_t kKiB = 1024;
   if (quick) {
     return {.message_bytes = {4 * kKiB, 64 * kKiB, 1024 * kKiB, 16384 * kKiB, 65536 * kKiB},
-            .products = {{512, 512, 512}, {1024, 1024, 1024}, {64, 1024, 1024}},
+            .matmuls = {{512, 512, 512}, {1024, 1024, 1024}, {64, 1024, 1024}},
             .budget = Seconds{0.05}};
   }
-  Extent out{.message_bytes = {},
-             .products = {{512, 512, 512},
-                          {1024, 1024, 1024},
-                          {2048, 2048, 2048},
-                          {64, 1024, 1024},
-                          {64, 4096, 1024}},
-             .budget = Seconds{0.3}};
+  ProfileExtent out{.message_bytes = {},
+                    .matmuls = {{512, 512, 512},
+                                {1024, 1024, 1024},
+                                {2048, 2048, 2048},
+                                {64, 1024, 1024},
+                                {64, 4096, 1024}},
+                    .budget = Seconds{0.3}};
   for (std::int64_t b = 4 * kKiB; b <= 65536 * kKiB; b *= 4) out.message_bytes.push_back(b);
   return out;
 }
 
-double largest(double mine) {
+double reduce_to_largest(double mine) {
   double out = 0;
   MPI_Allreduce(&mine, &out, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return out;
 }
 
-double wall_clock() { return MPI_Wtime(); }
+double read_wall_clock() { return MPI_Wtime(); }
 
 // Returns the CPU time of this process, which excludes what other programs take of the core.
-double processor_clock() {
+double read_cpu_clock() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
@@ -80,16 +80,16 @@ double processor_clock() {
 // because other programs only add time. Short calls are timed many at a time, by their mean. All
 // processes make equally many calls, because they decide by the same numbers.
 template <class Work>
-Seconds time_of(Seconds budget, double (*clock)(), Work&& work) {
+Seconds measure_time(Seconds budget, double (*clock)(), Work&& work) {
   double spent = 0;
   const auto once = [&](double calls) {
     MPI_Barrier(MPI_COMM_WORLD);
-    const double since = wall_clock();
+    const double since = read_wall_clock();
     const double start = clock();
     for (double i = 0; i < calls; ++i) work();
     const double taken = clock() - start;
-    spent += largest(wall_clock() - since);
-    return largest(taken) / calls;
+    spent += reduce_to_largest(read_wall_clock() - since);
+    return reduce_to_largest(taken) / calls;
   };
   constexpr double kLongEnough = 1e-3;
   constexpr double kMostCalls = 1000;
@@ -109,81 +109,83 @@ Seconds time_of(Seconds budget, double (*clock)(), Work&& work) {
 class Measurement {
  public:
   Measurement(bool quick, std::int64_t threads, const std::function<void(double)>& renew)
-      : extent_(extent_of(quick)),
+      : extent_(make_profile_extent(quick)),
         renew_(renew),
         threads_(threads),
-        rank_(number(MPI_Comm_rank)),
-        devices_(number(MPI_Comm_size)),
-        machine_(machine_of(devices_)),
+        rank_(get_mpi_number(MPI_Comm_rank)),
+        devices_(get_mpi_number(MPI_Comm_size)),
+        machine_(make_flat_machine(devices_)),
         digits_(machine_),
         collectives_(digits_, rank_) {
-    if (alone()) extent_.message_bytes.clear();
-    if (!alone()) {
+    if (is_alone()) extent_.message_bytes.clear();
+    if (!is_alone()) {
       collectives_.prepare(digits_.all());
-      collectives_.prepare(last_digit());
+      collectives_.prepare(get_last_digit());
     }
     constexpr std::size_t kCollectives = 9;
     constexpr std::size_t kOthers = 4;
-    steps_ = kTypes.size() * extent_.products.size() + kOthers +
+    steps_ = kTypes.size() * extent_.matmuls.size() + kOthers +
              kCollectives * extent_.message_bytes.size();
   }
 
   predict::Profile run() {
     out_.devices = devices_;
     out_.threads = threads_;
-    out_.resident = resident();
+    out_.resident = get_largest_resident();
     operators();
-    for (const auto bytes : extent_.message_bytes) collectives(bytes);
+    for (const auto bytes : extent_.message_bytes) measure_collectives(bytes);
     return std::move(out_);
   }
 
  private:
-  [[nodiscard]] bool alone() const { return devices_ == 1; }
+  [[nodiscard]] bool is_alone() const { return devices_ == 1; }
 
-  static std::int64_t number(int (*of)(MPI_Comm, int*)) {
+  static std::int64_t get_mpi_number(int (*of)(MPI_Comm, int*)) {
     int out = 0;
     of(MPI_COMM_WORLD, &out);
     return out;
   }
 
-  static Bytes resident() {
+  static Bytes get_largest_resident() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    return Bytes{largest(static_cast<double>(usage.ru_maxrss) * 1024)};
+    return Bytes{reduce_to_largest(static_cast<double>(usage.ru_maxrss) * 1024)};
   }
 
-  void done() { renew_(static_cast<double>(++done_) / static_cast<double>(steps_)); }
+  void report_progress() { renew_(static_cast<double>(++done_) / static_cast<double>(steps_)); }
 
   // --- Operators -------------------------------------------------------------------------------
 
   void operators() {
     for (const auto dtype : kTypes) {
-      for (const auto& shape : extent_.products) linear(dtype, shape);
+      for (const auto& shape : extent_.matmuls) measure_linear(dtype, shape);
     }
-    for (const auto dtype : {DType::kFp32, DType::kFp64}) linear(dtype, {1, 1, 1});
-    add(kBeyondCaches, 1);
-    add(kBeyondCaches, devices_);
+    for (const auto dtype : {DType::kFp32, DType::kFp64}) measure_linear(dtype, {1, 1, 1});
+    measure_add(kBeyondCaches, 1);
+    measure_add(kBeyondCaches, devices_);
   }
 
-  void linear(DType dtype, const std::vector<std::int64_t>& shape) {
+  void measure_linear(DType dtype, const std::vector<std::int64_t>& shape) {
     const Shape x = {shape[0], shape[2]};
     const Shape w = {shape[1], shape[2]};
-    forward(ops::make_op(ops::kLinear, ops::Linear{}), {x, w},
-            {.name = "linear", .dtype = dtype, .shape = shape, .devices = devices_, .time = {}});
+    measure_forward(
+        ops::make_op(ops::kLinear, ops::LinearAttributes{}), {x, w},
+        {.name = "linear", .dtype = dtype, .shape = shape, .devices = devices_, .time = {}});
   }
 
-  void add(std::int64_t elements, std::int64_t devices) {
+  void measure_add(std::int64_t elements, std::int64_t devices) {
     const Shape whole = {elements};
-    forward(ops::make_op(ops::kAdd, ops::NoAttributes{}), {whole, whole},
-            {.name = "add",
-             .dtype = DType::kFp32,
-             .shape = {elements},
-             .devices = devices,
-             .time = {}});
+    measure_forward(ops::make_op(ops::kAdd, ops::NoAttributes{}), {whole, whole},
+                    {.name = "add",
+                     .dtype = DType::kFp32,
+                     .shape = {elements},
+                     .devices = devices,
+                     .time = {}});
   }
 
   // Measures the operator on the first `devices` processes at the same time.
-  void forward(const ops::Op& op, const std::vector<Shape>& shapes, MeasuredOperator measured) {
+  void measure_forward(const ops::Op& op, const std::vector<Shape>& shapes,
+                       MeasuredOperator measured) {
     Call call{.op = op, .operands = {}};
     std::vector<at::Tensor> operands;
     for (const auto& shape : shapes) {
@@ -199,59 +201,61 @@ class Measurement {
     // Processes with one core each are timed by CPU time. With several threads, a process may wait
     // for its own threads, so wall time counts.
     const bool own_core = threads_ == 1 && devices_ <= std::thread::hardware_concurrency();
-    const auto clock = own_core ? processor_clock : wall_clock;
-    measured.time = time_of(extent_.budget, clock, [&] {
+    const auto clock = own_core ? read_cpu_clock : read_wall_clock;
+    measured.time = measure_time(extent_.budget, clock, [&] {
       if (rank_ >= measured.devices) return;
       if (widens) {
-        rounded(kernel.forward(call, widened(operands)), type);
+        convert_to_type(kernel.forward(call, widen(operands)), type);
       } else {
         kernel.forward(call, operands);
       }
     });
     out_.operators.push_back(std::move(measured));
-    done();
+    report_progress();
   }
 
   // --- Collectives -----------------------------------------------------------------------------
 
-  [[nodiscard]] machine::DigitMask last_digit() const { return machine::bit(digits_.count() - 1); }
+  [[nodiscard]] machine::DigitMask get_last_digit() const {
+    return machine::bit(digits_.count() - 1);
+  }
 
-  [[nodiscard]] Layout everywhere(DigitRole role) const { return {digits_.count(), role}; }
+  [[nodiscard]] Layout make_uniform_layout(DigitRole role) const { return {digits_.count(), role}; }
 
   // Returns a nearly square matrix of about `elements` elements. All devices can split its rows and
   // its columns.
-  [[nodiscard]] Shape matrix(double elements) const {
+  [[nodiscard]] Shape choose_matrix_shape(double elements) const {
     const auto n = static_cast<double>(devices_);
     const auto rows = n * std::exp2(std::max(0.0, std::floor(std::log2(std::sqrt(elements) / n))));
     const auto columns = n * std::max(1.0, std::round(elements / rows / n));
     return {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)};
   }
 
-  void collectives(std::int64_t bytes) {
+  void measure_collectives(std::int64_t bytes) {
     const auto n = static_cast<double>(devices_);
-    const auto elements = static_cast<double>(bytes) / size_of(DType::kFp32).value;
-    const auto partial = everywhere(DigitRole::kPartial);
-    const auto replica = everywhere(DigitRole::kReplica);
-    const auto rows = everywhere(DigitRole::dim(0));
-    const auto columns = everywhere(DigitRole::dim(1));
-    const auto sizes = matrix(elements);
-    record({movement(partial, replica, sizes)});
-    record({movement(rows, replica, sizes)});
-    record({movement(partial, rows, sizes)});
-    record({movement(rows, columns, matrix(elements * n))});
+    const auto elements = static_cast<double>(bytes) / get_element_size(DType::kFp32).value;
+    const auto partial = make_uniform_layout(DigitRole::kPartial);
+    const auto replica = make_uniform_layout(DigitRole::kReplica);
+    const auto rows = make_uniform_layout(DigitRole::dim(0));
+    const auto columns = make_uniform_layout(DigitRole::dim(1));
+    const auto sizes = choose_matrix_shape(elements);
+    measure_movements({make_movement(partial, replica, sizes)});
+    measure_movements({make_movement(rows, replica, sizes)});
+    measure_movements({make_movement(partial, rows, sizes)});
+    measure_movements({make_movement(rows, columns, choose_matrix_shape(elements * n))});
     // The first and the last device are the root in turn, so that no process runs ahead of the
     // others.
-    const auto first = everywhere(DigitRole::idle(0));
+    const auto first = make_uniform_layout(DigitRole::idle(0));
     auto last = first;
     for (std::size_t i = 0; i < digits_.count(); ++i)
       last.set(i, DigitRole::idle(digits_[i].size - 1));
     for (const auto& role : {replica, rows}) {
-      record({movement(first, role, sizes), movement(last, role, sizes)});
+      measure_movements({make_movement(first, role, sizes), make_movement(last, role, sizes)});
     }
     for (const auto& role : {partial, rows}) {
-      record({movement(role, first, sizes), movement(role, last, sizes)});
+      measure_movements({make_movement(role, first, sizes), make_movement(role, last, sizes)});
     }
-    send(sizes);
+    measure_sends(sizes);
   }
 
   // One collective that can be repeated. It uses one tensor after another, which together exceed
@@ -266,7 +270,7 @@ class Measurement {
 
   // Returns tensors of zeros, so that repeated sums stay zero. They are written to, because memory
   // that was never written is one page of zeros.
-  static std::vector<at::Tensor> tensors(const Shape& shape) {
+  static std::vector<at::Tensor> make_tensors(const Shape& shape) {
     constexpr std::int64_t kMost = 256;
     std::vector<at::Tensor> out;
     const auto count = std::clamp(kBeyondCaches / shape.count(), std::int64_t{1}, kMost);
@@ -275,20 +279,21 @@ class Measurement {
     return out;
   }
 
-  [[nodiscard]] Shape shard(const Layout& layout, const Shape& sizes) const {
-    const auto shape = parallel_shape(layout, sizes, digits_);
+  [[nodiscard]] Shape compute_shard_shape(const Layout& layout, const Shape& sizes) const {
+    const auto shape = compute_parallel_shape(layout, sizes, digits_);
     CHECK(shape.has_value(), to_text(layout));
-    return shape->shard();
+    return shape->shard_shape();
   }
 
-  [[nodiscard]] Movement movement(const Layout& from, const Layout& to, const Shape& sizes) const {
+  [[nodiscard]] Movement make_movement(const Layout& from, const Layout& to,
+                                       const Shape& sizes) const {
     const auto steps = machine::reshard(from, to);
     CHECK(steps.size() == 1, to_text(from), to_text(to));
-    const auto before = shard(from, sizes);
-    const auto after = shard(to, sizes);
-    const bool here = machine::holds(from, digits_, rank_);
+    const auto before = compute_shard_shape(from, sizes);
+    const auto after = compute_shard_shape(to, sizes);
+    const bool here = machine::holds_shard(from, digits_, rank_);
     return {.step = steps[0],
-            .in = here ? tensors(before) : std::vector<at::Tensor>(1),
+            .in = here ? make_tensors(before) : std::vector<at::Tensor>(1),
             .after = after,
             .elements = std::max(before.count(), after.count())};
   }
@@ -302,27 +307,27 @@ class Measurement {
   }
 
   // Records the mean time of movements of one kind.
-  void record(std::vector<Movement> movements) {
-    record(movements[0].step.kind, movements[0].elements, static_cast<double>(movements.size()),
-           [&] {
-             for (auto& m : movements) move(m);
-           });
+  void measure_movements(std::vector<Movement> movements) {
+    measure_step(movements[0].step.kind, movements[0].elements,
+                 static_cast<double>(movements.size()), [&] {
+                   for (auto& m : movements) move(m);
+                 });
   }
 
   // Measures sends there and back between neighbors, for all pairs at the same time.
-  void send(const Shape& sizes) {
-    auto here = everywhere(DigitRole::kReplica);
+  void measure_sends(const Shape& sizes) {
+    auto here = make_uniform_layout(DigitRole::kReplica);
     auto there = here;
     here.set(digits_.count() - 1, DigitRole::idle(0));
     there.set(digits_.count() - 1, DigitRole::idle(1));
     const auto to = machine::reshard(here, there);
     const auto back = machine::reshard(there, here);
     CHECK(to.size() == 1 && back.size() == 1, to.size(), back.size());
-    const auto in = tensors(sizes);
+    const auto in = make_tensors(sizes);
     std::size_t next = 0;
-    const bool first = machine::holds(here, digits_, rank_);
-    const bool second = machine::holds(there, digits_, rank_);
-    record(Step::kSend, sizes.count(), 2, [&] {
+    const bool first = machine::holds_shard(here, digits_, rank_);
+    const bool second = machine::holds_shard(there, digits_, rank_);
+    measure_step(Step::kSend, sizes.count(), 2, [&] {
       const auto& tensor = in[next++ % in.size()];
       if (first) collectives_.send(to[0], tensor, 0);
       if (second) collectives_.receive(to[0], sizes, at::kFloat, 0);
@@ -333,13 +338,14 @@ class Measurement {
   }
 
   template <class Work>
-  void record(Step kind, std::int64_t elements, double moves, Work&& work) {
-    const auto time = time_of(extent_.budget, wall_clock, work) / moves;
-    out_.collectives.push_back({kind, static_cast<double>(elements) * size_of(DType::kFp32), time});
-    done();
+  void measure_step(Step kind, std::int64_t elements, double moves, Work&& work) {
+    const auto time = measure_time(extent_.budget, read_wall_clock, work) / moves;
+    out_.collectives.push_back(
+        {kind, static_cast<double>(elements) * get_element_size(DType::kFp32), time});
+    report_progress();
   }
 
-  Extent extent_;
+  ProfileExtent extent_;
   const std::function<void(double)>& renew_;
   std::int64_t threads_;
   std::int64_t rank_;
@@ -354,8 +360,8 @@ class Measurement {
 
 }  // namespace
 
-predict::Profile measure(bool quick, std::int64_t threads,
-                         const std::function<void(double)>& renew) {
+predict::Profile measure_profile(bool quick, std::int64_t threads,
+                                 const std::function<void(double)>& renew) {
   return Measurement(quick, threads, renew).run();
 }
 

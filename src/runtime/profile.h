@@ -12,7 +12,7 @@ namespace tandem::runtime {
 // one. Each process computes with `threads` threads. A single process measures no collectives.
 // `quick` means fewer sizes and repeats. `renew` is called between measurements with the fraction
 // done.
-predict::Profile measure(bool quick, std::int64_t threads,
-                         const std::function<void(double)>& renew);
+predict::Profile measure_profile(bool quick, std::int64_t threads,
+                                 const std::function<void(double)>& renew);
 
 }  // namespace tandem::runtime

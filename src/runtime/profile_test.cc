@@ -58,7 +58,7 @@ TEST(ProfileNightly, MeasuresEveryCollectiveOfEverySize) {
                                                  {"add fp32 1", 1},
                                                  {fmt::format("add fp32 {}", processes), 1}};
     EXPECT_EQ(operators, expected);
-    const auto text = predict::machine_text(profile, "a day, a processor");
+    const auto text = predict::format_machine(profile, "a day, a processor");
     EXPECT_EQ(machine::parse_machine(text, "measured.machine", processes).devices(), processes);
   }
 }

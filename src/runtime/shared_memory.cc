@@ -98,7 +98,7 @@ void unpack(const char* from, const Blocks& to, std::int64_t process, std::int64
 
 Blocks Blocks::whole(const at::Tensor& t) { return {.of = t, .run = t.defined() ? t.numel() : 0}; }
 
-Blocks Blocks::along(const at::Tensor& t, std::size_t dim, std::int64_t processes) {
+Blocks Blocks::split_along(const at::Tensor& t, std::size_t dim, std::int64_t processes) {
   if (!t.defined()) return {};
   CHECK(t.is_contiguous());
   std::int64_t row = 1;
@@ -106,7 +106,7 @@ Blocks Blocks::along(const at::Tensor& t, std::size_t dim, std::int64_t processe
   return {.of = t, .run = row / processes, .step = row, .next = row / processes};
 }
 
-std::unique_ptr<SharedMemory> SharedMemory::over(MPI_Comm comm) {
+std::unique_ptr<SharedMemory> SharedMemory::create(MPI_Comm comm) {
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(comm, &rank);
@@ -155,7 +155,7 @@ SharedMemory::~SharedMemory() {
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
-char* SharedMemory::slot(std::int64_t rank, std::int64_t chunk) const {
+char* SharedMemory::get_slot(std::int64_t rank, std::int64_t chunk) const {
   return memory_[static_cast<std::size_t>(rank)] + sizeof(Counters) + chunk % kSlots * kChunkBytes;
 }
 
@@ -169,39 +169,43 @@ bool SharedMemory::all_have(std::atomic<std::int64_t> Counters::*counter,
 // --- Exchanges ----------------------------------------------------------------------------------
 
 std::int64_t SharedMemory::start_sum(const at::Tensor& from, const at::Tensor& to) {
-  return start({.kind = Kind::kSum, .from = Blocks::whole(from), .to = Blocks::whole(to)});
+  return start({.kind = ExchangeKind::kSum, .from = Blocks::whole(from), .to = Blocks::whole(to)});
 }
 std::int64_t SharedMemory::start_sum_of_block(Blocks from, const at::Tensor& to) {
-  return start({.kind = Kind::kSumOfBlock, .from = std::move(from), .to = Blocks::whole(to)});
+  return start(
+      {.kind = ExchangeKind::kSumOfBlock, .from = std::move(from), .to = Blocks::whole(to)});
 }
 std::int64_t SharedMemory::start_gather(const at::Tensor& from, Blocks to) {
-  return start({.kind = Kind::kGather, .from = Blocks::whole(from), .to = std::move(to)});
+  return start({.kind = ExchangeKind::kGather, .from = Blocks::whole(from), .to = std::move(to)});
 }
 std::int64_t SharedMemory::start_swap(Blocks from, Blocks to) {
-  return start({.kind = Kind::kSwap, .from = std::move(from), .to = std::move(to)});
+  return start({.kind = ExchangeKind::kSwap, .from = std::move(from), .to = std::move(to)});
 }
 std::int64_t SharedMemory::start_broadcast(const at::Tensor& from, const at::Tensor& to,
                                            std::int64_t root) {
-  return start({.kind = Kind::kBroadcast,
+  return start({.kind = ExchangeKind::kBroadcast,
                 .from = Blocks::whole(from),
                 .to = Blocks::whole(to),
                 .root = root});
 }
 std::int64_t SharedMemory::start_scatter(Blocks from, const at::Tensor& to, std::int64_t root) {
-  return start(
-      {.kind = Kind::kScatter, .from = std::move(from), .to = Blocks::whole(to), .root = root});
+  return start({.kind = ExchangeKind::kScatter,
+                .from = std::move(from),
+                .to = Blocks::whole(to),
+                .root = root});
 }
 
 // Returns whether a process gives each process a block of its own.
-bool SharedMemory::gives_blocks(Kind kind) {
-  return kind == Kind::kSumOfBlock || kind == Kind::kSwap || kind == Kind::kScatter;
+bool SharedMemory::gives_blocks(ExchangeKind kind) {
+  return kind == ExchangeKind::kSumOfBlock || kind == ExchangeKind::kSwap ||
+         kind == ExchangeKind::kScatter;
 }
 
 std::int64_t SharedMemory::start(Exchange e) {
   const auto size = static_cast<std::int64_t>(memory_.size());
   const auto& one = e.from.of.defined() ? e.from.of : e.to.of;
   const auto whole = kChunkBytes / static_cast<std::int64_t>(one.element_size());
-  const bool cut = e.kind == Kind::kSwap || (gives_blocks(e.kind) && !e.to.of.defined());
+  const bool cut = e.kind == ExchangeKind::kSwap || (gives_blocks(e.kind) && !e.to.of.defined());
   e.elements = cut ? one.numel() / size : gives_blocks(e.kind) ? e.to.of.numel() : one.numel();
   e.per_chunk = gives_blocks(e.kind) ? whole / size : whole;
   CHECK(e.per_chunk > 0, size);
@@ -214,39 +218,39 @@ std::int64_t SharedMemory::start(Exchange e) {
   return number;
 }
 
-const SharedMemory::Exchange& SharedMemory::exchange_of(std::int64_t chunk) const {
+const SharedMemory::Exchange& SharedMemory::find_exchange(std::int64_t chunk) const {
   return *std::ranges::find_if(open_, [&](const Exchange& e) { return chunk < e.end; });
 }
 
-SharedMemory::Part SharedMemory::part_of(const Exchange& e, std::int64_t chunk) {
+SharedMemory::ChunkPart SharedMemory::get_chunk_part(const Exchange& e, std::int64_t chunk) {
   const auto begin = (chunk - e.first) * e.per_chunk;
   return {begin, std::min(e.per_chunk, e.elements - begin)};
 }
 
-SharedMemory::Part SharedMemory::share(std::int64_t length, std::int64_t rank) const {
+SharedMemory::ChunkPart SharedMemory::compute_share(std::int64_t length, std::int64_t rank) const {
   const auto size = static_cast<std::int64_t>(memory_.size());
   const auto begin = length * rank / size;
   return {begin, length * (rank + 1) / size - begin};
 }
 
-std::int64_t SharedMemory::bytes_of(const Exchange& e, std::int64_t chunk) const {
+std::int64_t SharedMemory::count_chunk_bytes(const Exchange& e, std::int64_t chunk) const {
   const auto& one = e.from.of.defined() ? e.from.of : e.to.of;
   const auto blocks = gives_blocks(e.kind) ? static_cast<std::int64_t>(memory_.size()) : 1;
-  return part_of(e, chunk).size * blocks * static_cast<std::int64_t>(one.element_size());
+  return get_chunk_part(e, chunk).size * blocks * static_cast<std::int64_t>(one.element_size());
 }
 
 // A root does not see what its path costs the processes that read. Broadcast and scatter therefore
 // use the path of gather and swap.
-Path SharedMemory::path_of(const Exchange& e, std::int64_t chunk) const {
-  const auto kind = e.kind == Kind::kBroadcast ? Kind::kGather
-                    : e.kind == Kind::kScatter ? Kind::kSwap
-                                               : e.kind;
-  return paths_[static_cast<std::size_t>(kind)].of(chunk, bytes_of(e, chunk));
+Path SharedMemory::choose_path(const Exchange& e, std::int64_t chunk) const {
+  const auto kind = e.kind == ExchangeKind::kBroadcast ? ExchangeKind::kGather
+                    : e.kind == ExchangeKind::kScatter ? ExchangeKind::kSwap
+                                                       : e.kind;
+  return paths_[static_cast<std::size_t>(kind)].choose_path(chunk, count_chunk_bytes(e, chunk));
 }
 
-void SharedMemory::run(Step step, std::int64_t chunk) {
-  const auto& e = exchange_of(chunk);
-  const auto bytes = bytes_of(e, chunk);
+void SharedMemory::run_step(Step step, std::int64_t chunk) {
+  const auto& e = find_exchange(chunk);
+  const auto bytes = count_chunk_bytes(e, chunk);
   if (e.root >= 0 || !ChunkPath::is_measured(chunk, bytes)) return (this->*step)(e, chunk);
   const auto begin = std::chrono::steady_clock::now();
   (this->*step)(e, chunk);
@@ -254,50 +258,51 @@ void SharedMemory::run(Step step, std::int64_t chunk) {
   auto& seconds = seconds_[static_cast<std::size_t>(chunk % kSlots)];
   seconds += passed.count();
   if (step != &SharedMemory::take) return;
-  paths_[static_cast<std::size_t>(e.kind)].spent(chunk, bytes, seconds);
+  paths_[static_cast<std::size_t>(e.kind)].record_time(chunk, bytes, seconds);
   seconds = 0;
 }
 
 void SharedMemory::give(const Exchange& e, std::int64_t chunk) const {
   if (e.root >= 0 && e.root != rank_) return;
-  const auto part = part_of(e, chunk);
+  const auto part = get_chunk_part(e, chunk);
   const auto blocks = gives_blocks(e.kind) ? static_cast<std::int64_t>(memory_.size()) : 1;
-  const auto path = path_of(e, chunk);
-  auto* to = slot(rank_, chunk);
+  const auto path = choose_path(e, chunk);
+  auto* to = get_slot(rank_, chunk);
   for (std::int64_t b = 0; b < blocks; ++b) to = pack(to, e.from, b, part.begin, part.size, path);
   finish_writing(path);
 }
 
 void SharedMemory::sum(const Exchange& e, std::int64_t chunk) const {
-  if (e.kind != Kind::kSum && e.kind != Kind::kSumOfBlock) return;
-  const auto part = part_of(e, chunk);
-  const bool block = e.kind == Kind::kSumOfBlock;
-  const auto mine = block ? Part{rank_ * part.size, part.size} : share(part.size, rank_);
+  if (e.kind != ExchangeKind::kSum && e.kind != ExchangeKind::kSumOfBlock) return;
+  const auto part = get_chunk_part(e, chunk);
+  const bool block = e.kind == ExchangeKind::kSumOfBlock;
+  const auto mine =
+      block ? ChunkPart{rank_ * part.size, part.size} : compute_share(part.size, rank_);
   const auto bytes = static_cast<std::int64_t>(e.from.of.element_size());
   std::vector<const char*> summands;
   for (std::size_t r = 0; r < memory_.size(); ++r) {
-    summands.push_back(slot(static_cast<std::int64_t>(r), chunk) + mine.begin * bytes);
+    summands.push_back(get_slot(static_cast<std::int64_t>(r), chunk) + mine.begin * bytes);
   }
   auto* to = block ? static_cast<char*>(e.to.of.data_ptr()) + part.begin * bytes
-                   : slot(rank_, chunk) + mine.begin * bytes;
-  const auto path = block ? Path::kCaches : path_of(e, chunk);
+                   : get_slot(rank_, chunk) + mine.begin * bytes;
+  const auto path = block ? Path::kCaches : choose_path(e, chunk);
   sum_bytes(e.from.of.scalar_type(), to, summands, mine.size, path);
   finish_writing(path);
 }
 
 void SharedMemory::take(const Exchange& e, std::int64_t chunk) const {
-  if (e.kind == Kind::kSumOfBlock || !e.to.of.defined()) return;
-  const auto part = part_of(e, chunk);
+  if (e.kind == ExchangeKind::kSumOfBlock || !e.to.of.defined()) return;
+  const auto part = get_chunk_part(e, chunk);
   const auto bytes = static_cast<std::int64_t>(e.to.of.element_size());
   const auto own_block = gives_blocks(e.kind) ? rank_ * part.size * bytes : 0;
   if (e.root >= 0) {
-    return unpack(slot(e.root, chunk) + own_block, e.to, 0, part.begin, part.size);
+    return unpack(get_slot(e.root, chunk) + own_block, e.to, 0, part.begin, part.size);
   }
   for (std::size_t r = 0; r < memory_.size(); ++r) {
     const auto rank = static_cast<std::int64_t>(r);
-    const auto* from = slot(rank, chunk);
-    if (e.kind == Kind::kSum) {
-      const auto theirs = share(part.size, rank);
+    const auto* from = get_slot(rank, chunk);
+    if (e.kind == ExchangeKind::kSum) {
+      const auto theirs = compute_share(part.size, rank);
       unpack(from + theirs.begin * bytes, e.to, 0, part.begin + theirs.begin, theirs.size);
     } else {
       unpack(from + own_block, e.to, rank, part.begin, part.size);
@@ -339,18 +344,18 @@ bool SharedMemory::advance() {
   for (bool more = true; more; any = any || more) {
     more = false;
     if (taken_ < summed_ && all_have(&Counters::summed, taken_)) {
-      run(&SharedMemory::take, taken_);
+      run_step(&SharedMemory::take, taken_);
       own.taken.store(++taken_, std::memory_order_release);
       more = true;
     }
     if (summed_ < given_ && all_have(&Counters::given, summed_)) {
-      run(&SharedMemory::sum, summed_);
+      run_step(&SharedMemory::sum, summed_);
       own.summed.store(++summed_, std::memory_order_release);
       more = true;
     }
     const bool has_room = given_ < kSlots || all_have(&Counters::taken, given_ - kSlots);
     if (given_ < chunks_ && has_room) {
-      run(&SharedMemory::give, given_);
+      run_step(&SharedMemory::give, given_);
       own.given.store(++given_, std::memory_order_release);
       more = true;
     }

@@ -39,7 +39,7 @@ struct Blocks {
   static Blocks whole(const at::Tensor& t);
   // Returns `t` split along `dim` into blocks in order of the processes. Example: [4, 2] along
   // dimension 1 for 2 processes -> run 1, step 2, next 1.
-  static Blocks along(const at::Tensor& t, std::size_t dim, std::int64_t processes);
+  static Blocks split_along(const at::Tensor& t, std::size_t dim, std::int64_t processes);
 };
 
 // The shared memory of one group of processes.
@@ -47,7 +47,7 @@ class SharedMemory {
  public:
   // Returns the shared memory of the processes of `comm`, all of which call it. Returns null if
   // they are not several processes on one computer, or the system has no memory to share.
-  static std::unique_ptr<SharedMemory> over(MPI_Comm comm);
+  static std::unique_ptr<SharedMemory> create(MPI_Comm comm);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -55,17 +55,17 @@ class SharedMemory {
   // The start_ functions return the number of the exchange. All processes start the same exchanges
   // in the same order. Tensors are contiguous and must not change until the exchange is done.
   //
-  // start_sum stores the sum of all processes' `from` in `to`, which may be the same tensor. In
+  // start_sum stores the sum of all processes' `run_from` in `to`, which may be the same tensor. In
   // start_sum and start_gather, a process with an undefined `to` contributes but gets no result.
   std::int64_t start_sum(const at::Tensor& from, const at::Tensor& to);
   // Stores the sum of this process's blocks in `to`.
   std::int64_t start_sum_of_block(Blocks from, const at::Tensor& to);
-  // Stores the `from` of process r in block r of `to`.
+  // Stores the `run_from` of process r in block r of `to`.
   std::int64_t start_gather(const at::Tensor& from, Blocks to);
   // Stores the block of process r that is meant for this process in block r of `to`.
   std::int64_t start_swap(Blocks from, Blocks to);
-  // Stores the `from` of process `root` in `to` (start_broadcast), or this process's block of it
-  // (start_scatter). `from` need be defined on the root only.
+  // Stores the `run_from` of process `root` in `to` (start_broadcast), or this process's block of
+  // it (start_scatter). `run_from` need be defined on the root only.
   std::int64_t start_broadcast(const at::Tensor& from, const at::Tensor& to, std::int64_t root);
   std::int64_t start_scatter(Blocks from, const at::Tensor& to, std::int64_t root);
 
@@ -84,11 +84,18 @@ class SharedMemory {
     alignas(64) std::atomic<std::uint32_t> asleep;
     std::atomic<std::uint32_t> bell;  // Futex that wakes the process
   };
-  enum class Kind : std::uint8_t { kSum, kSumOfBlock, kGather, kSwap, kBroadcast, kScatter };
-  static constexpr auto kKinds = static_cast<std::size_t>(Kind::kScatter) + 1;
+  enum class ExchangeKind : std::uint8_t {
+    kSum,
+    kSumOfBlock,
+    kGather,
+    kSwap,
+    kBroadcast,
+    kScatter
+  };
+  static constexpr auto kKinds = static_cast<std::size_t>(ExchangeKind::kScatter) + 1;
   static constexpr std::int64_t kSlots = 16;
   struct Exchange {
-    Kind kind;
+    ExchangeKind kind;
     Blocks from, to;
     std::int64_t root = -1;
     std::int64_t elements = 0;   // Number of elements, before the cut into chunks
@@ -96,19 +103,19 @@ class SharedMemory {
     std::int64_t first = 0;      // Number of its first chunk
     std::int64_t end = 0;
   };
-  struct Part {
+  struct ChunkPart {
     std::int64_t begin = 0;
     std::int64_t size = 0;
   };
 
   SharedMemory() = default;
   std::int64_t start(Exchange exchange);
-  static bool gives_blocks(Kind kind);
-  [[nodiscard]] const Exchange& exchange_of(std::int64_t chunk) const;
-  static Part part_of(const Exchange& e, std::int64_t chunk);
+  static bool gives_blocks(ExchangeKind kind);
+  [[nodiscard]] const Exchange& find_exchange(std::int64_t chunk) const;
+  static ChunkPart get_chunk_part(const Exchange& e, std::int64_t chunk);
   // Returns the part of a chunk of `length` elements that process `rank` sums.
-  [[nodiscard]] Part share(std::int64_t length, std::int64_t rank) const;
-  [[nodiscard]] char* slot(std::int64_t rank, std::int64_t chunk) const;
+  [[nodiscard]] ChunkPart compute_share(std::int64_t length, std::int64_t rank) const;
+  [[nodiscard]] char* get_slot(std::int64_t rank, std::int64_t chunk) const;
   [[nodiscard]] bool all_have(std::atomic<std::int64_t> Counters::*counter,
                               std::int64_t chunk) const;
   [[nodiscard]] Counters& counters(std::int64_t rank) const {
@@ -116,11 +123,11 @@ class SharedMemory {
   }
   void wake_others() const;
   // Returns how many bytes of its slot one process fills with `chunk`.
-  [[nodiscard]] std::int64_t bytes_of(const Exchange& e, std::int64_t chunk) const;
-  [[nodiscard]] Path path_of(const Exchange& e, std::int64_t chunk) const;
+  [[nodiscard]] std::int64_t count_chunk_bytes(const Exchange& e, std::int64_t chunk) const;
+  [[nodiscard]] Path choose_path(const Exchange& e, std::int64_t chunk) const;
   using Step = void (SharedMemory::*)(const Exchange& e, std::int64_t chunk) const;
   // Runs `step`, and records its time if the chunk is measured.
-  void run(Step step, std::int64_t chunk);
+  void run_step(Step step, std::int64_t chunk);
   void give(const Exchange& e, std::int64_t chunk) const;
   void sum(const Exchange& e, std::int64_t chunk) const;
   void take(const Exchange& e, std::int64_t chunk) const;

@@ -33,7 +33,8 @@ constexpr std::int64_t kBytes = 256 << 10;
 std::int64_t spend(ChunkPath& path, std::int64_t chunk, int chunks, double caches, double memory) {
   for (const auto end = chunk + chunks; chunk < end; ++chunk) {
     if (!ChunkPath::is_measured(chunk, kBytes)) continue;
-    path.spent(chunk, kBytes, path.of(chunk, kBytes) == Path::kCaches ? caches : memory);
+    path.record_time(chunk, kBytes,
+                     path.choose_path(chunk, kBytes) == Path::kCaches ? caches : memory);
   }
   while (ChunkPath::is_measured(chunk, kBytes)) ++chunk;
   return chunk;
@@ -41,23 +42,24 @@ std::int64_t spend(ChunkPath& path, std::int64_t chunk, int chunks, double cache
 
 TEST(ChunkPath, FollowsWhatCostsLess) {
   ChunkPath path;
-  EXPECT_EQ(path.of(1, kBytes), Path::kCaches);
+  EXPECT_EQ(path.choose_path(1, kBytes), Path::kCaches);
   auto chunk = spend(path, 0, 200, 30e-6, 50e-6);  // Cores with a common cache
-  EXPECT_EQ(path.of(chunk, kBytes), Path::kCaches);
+  EXPECT_EQ(path.choose_path(chunk, kBytes), Path::kCaches);
   chunk = spend(path, chunk, 200, 120e-6, 45e-6);  // Cores without one
-  EXPECT_EQ(path.of(chunk, kBytes), Path::kMemory);
-  EXPECT_EQ(path.of(chunk, 4096), Path::kCaches);
+  EXPECT_EQ(path.choose_path(chunk, kBytes), Path::kMemory);
+  EXPECT_EQ(path.choose_path(chunk, 4096), Path::kCaches);
   chunk = spend(path, chunk, 200, 30e-6, 50e-6);
-  EXPECT_EQ(path.of(chunk, kBytes), Path::kCaches);
+  EXPECT_EQ(path.choose_path(chunk, kBytes), Path::kCaches);
 }
 
 // Another program had the core for ten milliseconds.
 TEST(ChunkPath, IsNotChangedByAnInterruption) {
   ChunkPath path;
   auto chunk = spend(path, 0, 200, 30e-6, 50e-6);
-  while (!ChunkPath::is_measured(chunk, kBytes) || path.of(chunk, kBytes) != Path::kCaches) ++chunk;
-  path.spent(chunk, kBytes, 10e-3);
-  EXPECT_EQ(path.of(chunk + 1, kBytes), Path::kCaches);
+  while (!ChunkPath::is_measured(chunk, kBytes) || path.choose_path(chunk, kBytes) != Path::kCaches)
+    ++chunk;
+  path.record_time(chunk, kBytes, 10e-3);
+  EXPECT_EQ(path.choose_path(chunk + 1, kBytes), Path::kCaches);
 }
 
 // --- Several processes ---------------------------------------------------------------------------
@@ -81,7 +83,7 @@ class Ranks {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     rank_ = rank;
     size_ = size;
-    memory_ = SharedMemory::over(MPI_COMM_WORLD);
+    memory_ = SharedMemory::create(MPI_COMM_WORLD);
   }
   ~Ranks() {
     memory_.reset();
@@ -110,11 +112,12 @@ class Ranks {
     finish(memory_->start_sum(from, to));
     EXPECT_TRUE(at::equal(to, sum)) << count << " " << round;
     auto own = shifted(count);
-    finish(memory_->start_sum_of_block(Blocks::along(from, 0, size_), own));
+    finish(memory_->start_sum_of_block(Blocks::split_along(from, 0, size_), own));
     EXPECT_TRUE(at::equal(own, block(sum, rank_))) << count << " " << round;
-    finish(memory_->start_gather(block(from, 0), Blocks::along(to, 0, size_)));
+    finish(memory_->start_gather(block(from, 0), Blocks::split_along(to, 0, size_)));
     for (std::int64_t r = 0; r < size_; ++r) EXPECT_TRUE(at::equal(block(to, r), block(of(r), 0)));
-    finish(memory_->start_swap(Blocks::along(from, 0, size_), Blocks::along(to, 0, size_)));
+    finish(memory_->start_swap(Blocks::split_along(from, 0, size_),
+                               Blocks::split_along(to, 0, size_)));
     for (std::int64_t r = 0; r < size_; ++r)
       EXPECT_TRUE(at::equal(block(to, r), block(of(r), rank_)));
     finish(memory_->start_broadcast(from, to, size_ - 1));

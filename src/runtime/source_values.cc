@@ -19,7 +19,7 @@ void fill(at::Tensor& out, const Shape& sizes, const Shape& offset, const Read& 
   for_each_index(rows, [&](const Shape& index) {
     Shape at = index;
     for (std::size_t d = 0; d < at.rank(); ++d) at[d] += offset[d];
-    read(flat_index(sizes, at), std::span(elements));
+    read(compute_flat_index(sizes, at), std::span(elements));
     for (auto element : elements) *to++ = static_cast<T>(element);
   });
 }
@@ -34,9 +34,9 @@ void fill(at::Tensor& out, const Shape& sizes, const Shape& offset, const Read& 
 
 }  // namespace
 
-at::Tensor source_values(const lower::Program& program, const lower::Buffer& buffer,
-                         std::int64_t device, std::uint64_t seed, std::uint64_t step,
-                         at::Device place, const data::Dataset* data) {
+at::Tensor make_source_values(const lower::Program& program, const lower::Buffer& buffer,
+                              std::int64_t device, std::uint64_t seed, std::uint64_t step,
+                              at::Device place, const data::Dataset* data) {
   const auto type = to_aten(buffer.dtype);
   const auto summands = buffer.layout.digits(machine::DigitRole::kPartial);
   if (program.digits.rank_in_group(device, summands) != 0) {
@@ -45,7 +45,7 @@ at::Tensor source_values(const lower::Program& program, const lower::Buffer& buf
   const auto& source = program.pcg.node(buffer.node);
   Shape offset = buffer.shard;
   for (std::size_t d = 0; d < offset.rank(); ++d) {
-    offset[d] = range_of(buffer.layout, program.digits, device, d, buffer.sizes[d]).offset;
+    offset[d] = compute_range(buffer.layout, program.digits, device, d, buffer.sizes[d]).offset;
   }
   auto out = at::empty(to_aten(buffer.shard), type);
   if (data != nullptr && graph::is_input(source)) {

@@ -23,16 +23,16 @@ std::int64_t used = 0;
 std::int64_t most = 0;
 std::mutex lock;  // Guards these, and the arena
 
-Arena& arena() {
+Arena& get_arena() {
   static auto* out = new Arena;  // Leaked: tensors may be freed at program end
   return *out;
 }
 
-void count_freed(void* memory) {
+void free_counted(void* memory) {
   if (memory == nullptr) return;
   const std::scoped_lock alone(lock);
   std::size_t bytes = 0;
-  if (!arena().free(memory, bytes)) {
+  if (!get_arena().free(memory, bytes)) {
     bytes = malloc_usable_size(memory);
     c10::free_cpu(memory);
   }
@@ -42,26 +42,26 @@ void count_freed(void* memory) {
 // One of the two `allocate` functions overrides the library's; which one depends on its version.
 class CountingAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) const { return get(bytes); }
-  c10::DataPtr allocate(std::size_t bytes) { return get(bytes); }
-  c10::DeleterFnPtr raw_deleter() const override { return count_freed; }
+  c10::DataPtr allocate(std::size_t bytes) const { return allocate_counted(bytes); }
+  c10::DataPtr allocate(std::size_t bytes) { return allocate_counted(bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return free_counted; }
   void copy_data(void* to, const void* from, std::size_t bytes) const {
     std::memcpy(to, from, bytes);
   }
 
  private:
-  static c10::DataPtr get(std::size_t bytes) {
-    if (bytes == 0) return {nullptr, nullptr, count_freed, c10::DeviceType::CPU};
+  static c10::DataPtr allocate_counted(std::size_t bytes) {
+    if (bytes == 0) return {nullptr, nullptr, free_counted, c10::DeviceType::CPU};
     const std::scoped_lock alone(lock);
-    void* memory = bytes < kLarge ? nullptr : arena().allocate(bytes);
-    std::size_t taken = Arena::rounded_up(bytes);
+    void* memory = bytes < kLarge ? nullptr : get_arena().allocate(bytes);
+    std::size_t taken = Arena::round_up(bytes);
     if (memory == nullptr) {
       memory = c10::alloc_cpu(bytes);
       taken = malloc_usable_size(memory);
     }
     used += static_cast<std::int64_t>(taken);
     most = std::max(most, used);
-    return {memory, memory, count_freed, c10::DeviceType::CPU};
+    return {memory, memory, free_counted, c10::DeviceType::CPU};
   }
 };
 
@@ -72,14 +72,14 @@ void count_tensor_memory() {
   c10::SetCPUAllocator(&allocator, 1);
 }
 
-void begin_step_of_tensors() {
+void begin_tensor_step() {
   const std::scoped_lock alone(lock);
-  arena().begin_step();
+  get_arena().begin_step();
 }
 
-Bytes peak_tensor_memory() { return Bytes{static_cast<double>(most)}; }
+Bytes get_peak_tensor_memory() { return Bytes{static_cast<double>(most)}; }
 
-Bytes resident_memory() {
+Bytes read_resident_memory() {
   std::ifstream in("/proc/self/statm");
   std::int64_t size = 0;
   std::int64_t pages = 0;

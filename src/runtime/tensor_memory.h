@@ -9,12 +9,12 @@ namespace tandem::runtime {
 void count_tensor_memory();
 
 // Starts a step: tensors allocated until the next call belong to it (runtime/arena.h).
-void begin_step_of_tensors();
+void begin_tensor_step();
 
 // Returns the peak memory of all tensors.
-Bytes peak_tensor_memory();
+Bytes get_peak_tensor_memory();
 
 // Returns the resident memory of this process now.
-Bytes resident_memory();
+Bytes read_resident_memory();
 
 }  // namespace tandem::runtime

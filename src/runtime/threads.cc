@@ -16,6 +16,6 @@ void use_threads(std::int64_t count) {
   }
 }
 
-std::int64_t threads_used() { return at::get_num_threads(); }
+std::int64_t get_thread_count() { return at::get_num_threads(); }
 
 }  // namespace tandem::runtime

@@ -7,6 +7,6 @@ namespace tandem::runtime {
 
 // Sets the number of threads of ATen's kernels and of the BLAS library.
 void use_threads(std::int64_t count);
-std::int64_t threads_used();
+std::int64_t get_thread_count();
 
 }  // namespace tandem::runtime

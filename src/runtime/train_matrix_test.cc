@@ -163,7 +163,7 @@ void write_samples(const Scratch& folder, const Graph& model,
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     if (!graph::is_input(node)) continue;
-    const auto values = graph::feed_values<double>(model, kSeed, 0)(id);
+    const auto values = graph::make_feed_values<double>(model, kSeed, 0)(id);
     const auto& sizes = node.type.shape.sizes;
     const auto width = static_cast<std::size_t>(sizes.count() / sizes[0]);
     std::vector<double> ordered;

@@ -267,8 +267,8 @@ Graph images() {
   return b.finish({b.add(ops::kMse, {y, target}, "loss")});
 }
 
-// `layout` shards the images over the mesh axis factors. `windows`, `add` and `global` are the
-// factors that the operators are split by.
+// `layout` shards the images over the mesh axis factors. `windows`, `measure_add` and `global` are
+// the factors that the operators are split by.
 Spread image_spread(const std::string& layout, const std::vector<std::string>& windows,
                     const std::vector<std::string>& add, const std::vector<std::string>& global) {
   Spread out{{"x", {layout}}, {"sum", add}, {"y", global}};
@@ -475,8 +475,8 @@ TEST(Train, DelayedUpdates) {
   const auto loaded = machine::load_machine("local:2");
   for (const auto optimizer : {Optimizer::kSgd, Optimizer::kAdam}) {
     const auto made =
-        strategies::named_strategies("megatron:tp=1,pp=2,micro=2,stale", model,
-                                     machine::Digits(loaded), plan::Semantics::kDelayed1)
+        strategies::make_named_strategies("megatron:tp=1,pp=2,micro=2,stale", model,
+                                          machine::Digits(loaded), plan::Semantics::kDelayed1)
             .front();
     auto plan = make_plan(model, "local:2", {}, optimizer);
     const machine::Digits digits(loaded, made.schedule.micro_batches);

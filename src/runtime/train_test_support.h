@@ -68,7 +68,7 @@ inline std::vector<double> reference_losses(
   std::map<graph::NodeId, Moments> moments;
   std::vector<double> out;
   for (std::uint64_t step = 0; step < steps; ++step) {
-    const auto fed = graph::feed_values<double>(model, kSeed, step);
+    const auto fed = graph::make_feed_values<double>(model, kSeed, step);
     const auto exact = [&](graph::NodeId id) {
       if (inputs && graph::is_input(model.node(id))) return inputs(model.node(id), step);
       if (!graph::is_weight(model.node(id))) return fed(id);
@@ -81,7 +81,8 @@ inline std::vector<double> reference_losses(
       return values;
     };
     const auto values = graph::run_forward<double>(model, sources);
-    const auto gradients = graph::run_backward(model, values, graph::loss_seed<double>(model));
+    const auto gradients =
+        graph::run_backward(model, values, graph::make_loss_gradient<double>(model));
     out.push_back(values[model.outputs()[0].index()].data[0]);
     before = weights;
     for (auto& [id, weight] : weights) {
@@ -134,7 +135,8 @@ inline plan::Plan plan_by_name(const std::string& strategy, const Graph& model, 
                                Optimizer optimizer, DType dtype = DType::kFp64) {
   const auto machine = fmt::format("local:{}", processes);
   const auto loaded = machine::load_machine(machine);
-  const auto made = strategies::named_strategies(strategy, model, machine::Digits(loaded)).front();
+  const auto made =
+      strategies::make_named_strategies(strategy, model, machine::Digits(loaded)).front();
   auto plan = make_plan(model, machine, {}, optimizer, dtype);
   const machine::Digits digits(loaded, made.schedule.micro_batches);
   plan.mapped = plan::parallelize(model, digits, made.choices, made.schedule);

@@ -22,16 +22,16 @@ constexpr double kSlower = 20;
 // Share of the run time for checkpoints.
 constexpr double kShare = 0.1;
 
-double over_ranks(double value, MPI_Op op) {
+double reduce_over_ranks(double value, MPI_Op op) {
   double out = 0;
   MPI_Allreduce(&value, &out, 1, MPI_DOUBLE, op, MPI_COMM_WORLD);
   return out;
 }
 
-class Run {
+class TrainingLoop {
  public:
-  Run(Executor& executor, const Training& training, const Checkpoints* checkpoints,
-      const Arguments& arguments, const World& world, const Deadline& deadline)
+  TrainingLoop(Executor& executor, const TrainingOptions& training, const Checkpoints* checkpoints,
+               const Arguments& arguments, const World& world, const Deadline& deadline)
       : executor_(executor),
         training_(training),
         checkpoints_(checkpoints),
@@ -39,13 +39,13 @@ class Run {
         world_(world),
         deadline_(deadline) {}
 
-  Measurements from(std::int64_t first) {
+  Measurements run_from(std::int64_t first) {
     begin_ = last_saved_ = MPI_Wtime();
     for (std::int64_t step = first; step < arguments_.steps; ++step) {
       // The first step is not measured, because it gets its memory from the system.
       if (arguments_.measure && step == first + 1) executor_.measure_tasks();
-      take(step);
-      const bool late = over_ranks(MPI_Wtime() - begin_, MPI_MAX) > arguments_.seconds;
+      run_step(step);
+      const bool late = reduce_over_ranks(MPI_Wtime() - begin_, MPI_MAX) > arguments_.seconds;
       const bool last = step + 1 == arguments_.steps || (late && step > first);
       if (checkpoints_ != nullptr && (last || is_due(step + 1))) save(step + 1);
       if (last) break;
@@ -57,29 +57,29 @@ class Run {
  private:
   [[nodiscard]] bool shows_progress() const { return arguments_.progress && world_.rank == 0; }
 
-  void take(std::int64_t step) {
+  void run_step(std::int64_t step) {
     if (shows_progress()) {
       std::cerr << fmt::format("\rstep {} of {} ", step + 1, arguments_.steps) << std::flush;
     }
-    deadline_.renew(arguments_.timeout.value_or(patience()), fmt::format("step {}", step));
-    begin_step_of_tensors();
+    deadline_.renew(arguments_.timeout.value_or(choose_timeout()), fmt::format("step {}", step));
+    begin_tensor_step();
     const double before = MPI_Wtime();
     executor_.feed(step);
-    out_.data_s.push_back(over_ranks(MPI_Wtime() - before, MPI_MAX));
+    out_.data_s.push_back(reduce_over_ranks(MPI_Wtime() - before, MPI_MAX));
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = MPI_Wtime();
     executor_.run();
-    out_.step_s.push_back(over_ranks(MPI_Wtime() - start, MPI_MAX));
-    out_.exposed_s.push_back(over_ranks(executor_.exposed_communication(), MPI_MAX));
+    out_.step_s.push_back(reduce_over_ranks(MPI_Wtime() - start, MPI_MAX));
+    out_.exposed_s.push_back(reduce_over_ranks(executor_.exposed_communication(), MPI_MAX));
     out_.overlap = executor_.overlap();
     out_.first_start_s.push_back(out_.overlap.first_start_s);
     out_.backward_end_s.push_back(out_.overlap.backward_end_s);
-    out_.loss.push_back(over_ranks(executor_.loss(), MPI_SUM));
+    out_.loss.push_back(reduce_over_ranks(executor_.loss(), MPI_SUM));
     longest_ = std::max(longest_, out_.step_s.back());
     check_loss(step);
   }
 
-  [[nodiscard]] std::int64_t patience() const {
+  [[nodiscard]] std::int64_t choose_timeout() const {
     if (out_.step_s.empty()) return kPatience;
     return std::max(kLeast, static_cast<std::int64_t>(std::ceil(kSlower * longest_)));
   }
@@ -100,7 +100,7 @@ class Run {
   // takes.
   [[nodiscard]] bool is_due(std::int64_t step) const {
     if (arguments_.every) return step % *arguments_.every == 0;
-    const double since = over_ranks(MPI_Wtime() - last_saved_, MPI_MAX);
+    const double since = reduce_over_ranks(MPI_Wtime() - last_saved_, MPI_MAX);
     return out_.checkpoints.empty() || since > save_s_ / kShare;
   }
 
@@ -110,12 +110,12 @@ class Run {
     const double start = MPI_Wtime();
     checkpoints_->save(step, training_, executor_);
     last_saved_ = MPI_Wtime();
-    save_s_ = over_ranks(last_saved_ - start, MPI_MAX);
+    save_s_ = reduce_over_ranks(last_saved_ - start, MPI_MAX);
     out_.checkpoints.push_back(step);
   }
 
   Executor& executor_;
-  const Training& training_;
+  const TrainingOptions& training_;
   const Checkpoints* checkpoints_;
   const Arguments& arguments_;
   const World& world_;
@@ -129,10 +129,10 @@ class Run {
 
 }  // namespace
 
-Measurements train(Executor& executor, const Training& training, const Checkpoints* checkpoints,
-                   std::int64_t first, const Arguments& arguments, const World& world,
-                   const Deadline& deadline) {
-  return Run(executor, training, checkpoints, arguments, world, deadline).from(first);
+Measurements train(Executor& executor, const TrainingOptions& training,
+                   const Checkpoints* checkpoints, std::int64_t first, const Arguments& arguments,
+                   const World& world, const Deadline& deadline) {
+  return TrainingLoop(executor, training, checkpoints, arguments, world, deadline).run_from(first);
 }
 
 }  // namespace tandem::runtime

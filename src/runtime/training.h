@@ -23,8 +23,8 @@ struct Measurements {
 
 // Trains from step `first` to arguments.steps and returns the measurements. Throws Failed if a rank
 // fails.
-Measurements train(Executor& executor, const Training& training, const Checkpoints* checkpoints,
-                   std::int64_t first, const Arguments& arguments, const World& world,
-                   const Deadline& deadline);
+Measurements train(Executor& executor, const TrainingOptions& training,
+                   const Checkpoints* checkpoints, std::int64_t first, const Arguments& arguments,
+                   const World& world, const Deadline& deadline);
 
 }  // namespace tandem::runtime

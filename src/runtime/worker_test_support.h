@@ -58,7 +58,7 @@ inline std::vector<plan::Choice> choices(const Graph& model, std::size_t digits,
     }
     std::vector<Shape> shapes;
     for (const auto& t : model.input_types(id)) shapes.push_back(t.shape.sizes);
-    const auto s = ops::signature(node.op, shapes);
+    const auto s = ops::get_signature(node.op, shapes);
     for (std::size_t i = 0; i < digits; ++i) {
       choice.node.uses[i] =
           at == spread.end() ? machine::DigitUse::kReplica : parse_use(s, at->second[i]);
@@ -91,7 +91,7 @@ class Scratch {
   fs::path path_;
 };
 
-// Writes an array to `folder` for --data, like numpy.save.
+// Writes an array to `directory` for --data, like numpy.save.
 template <class T>
 void write_array(const Scratch& folder, const std::string& name, const Shape& sizes,
                  const std::vector<T>& values) {
@@ -163,7 +163,7 @@ inline Graph mlp(DType type = kType) {
   const auto w1 = b.weight("w1", {16, 12}, type);
   const auto b1 = b.weight("b1", {16}, type);
   const auto w2 = b.weight("w2", {4, 16}, type);
-  const auto relu = ops::make_op(ops::kLinear, ops::Linear{ops::Activation::kRelu});
+  const auto relu = ops::make_op(ops::kLinear, ops::LinearAttributes{ops::Activation::kRelu});
   const auto h = b.add(relu, {x, w1, b1}, "h");
   const auto y = b.add(ops::kLinear, {h, w2}, "y");
   return b.finish({b.add(ops::kMse, {y, target}, "loss")});

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string line_of(const UserError& e) {
+std::string to_json_line(const UserError& e) {
   const Json error = {
       {"error", {{"kind", e.kind}, {"where", e.where}, {"message", e.message}, {"hint", e.hint}}}};
   return error.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -31,7 +31,7 @@ std::string line_of(const UserError& e) {
 std::array<char, 1024> late_text;
 std::size_t late_size = 0;
 
-extern "C" void deadline_passed(int) {
+extern "C" void handle_deadline(int) {
   if (write(STDOUT_FILENO, late_text.data(), late_size) < 0) _exit(3);
   _exit(1);
 }
@@ -60,8 +60,8 @@ class SignalText {
   std::size_t size_ = 0;
 };
 
-extern "C" void memory_lost(int signal, siginfo_t* info, void* /*context*/) {
-  const char* path = mapped_path_at(info->si_addr);
+extern "C" void handle_lost_memory(int signal, siginfo_t* info, void* /*context*/) {
+  const char* path = find_mapped_path(info->si_addr);
   std::signal(signal, SIG_DFL);
   if (path == nullptr) return;  // The signal comes again and ends the process
   SignalText line;
@@ -74,7 +74,7 @@ extern "C" void memory_lost(int signal, siginfo_t* info, void* /*context*/) {
 
 }  // namespace
 
-World World::of_mpi() {
+World World::from_mpi() {
   World world;
   MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world.size);
@@ -87,11 +87,11 @@ World World::of_mpi() {
 }
 
 void print_error(const UserError& error) {
-  std::fputs(line_of(error).c_str(), stdout);
+  std::fputs(to_json_line(error).c_str(), stdout);
   std::fflush(stdout);
 }
 
-void together(const World& world, const std::function<void()>& work) {
+void run_together(const World& world, const std::function<void()>& work) {
   std::optional<UserError> error;
   try {
     work();
@@ -109,25 +109,25 @@ void together(const World& world, const std::function<void()>& work) {
   if (first != world.size) throw Failed{};
 }
 
-void on_first(const World& world, const std::function<void()>& work) {
-  together(world, [&] {
+void run_on_first_rank(const World& world, const std::function<void()>& work) {
+  run_together(world, [&] {
     if (world.rank == 0) work();
   });
 }
 
 void report_lost_files() {
   struct sigaction action {};
-  action.sa_sigaction = memory_lost;
+  action.sa_sigaction = handle_lost_memory;
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
-Deadline::Deadline() { std::signal(SIGALRM, deadline_passed); }
+Deadline::Deadline() { std::signal(SIGALRM, handle_deadline); }
 Deadline::~Deadline() { alarm(0); }
 
 void Deadline::renew(std::int64_t seconds, const std::string& what) const {
   alarm(0);
-  const auto text = line_of(
+  const auto text = to_json_line(
       UserError("runtime", what,
                 fmt::format("did not finish within {} s: a process hangs or is lost", seconds),
                 "use a larger --timeout if the processes are only slow"));

@@ -17,7 +17,7 @@ struct World {
   int local_size = 1;
 
   // Returns the processes of MPI_COMM_WORLD.
-  static World of_mpi();
+  static World from_mpi();
 };
 
 // Prints one line of JSON on standard output, {"error": {...}}, for the program that started the
@@ -33,9 +33,9 @@ struct Failed {};
 
 // Runs `work` on all ranks and waits for all of them. Throws Failed on all ranks if it fails on
 // one.
-void together(const World& world, const std::function<void()>& work);
-// Runs `work` on rank 0 alone; otherwise like `together`.
-void on_first(const World& world, const std::function<void()>& work);
+void run_together(const World& world, const std::function<void()>& work);
+// Runs `work` on rank 0 alone; otherwise like `run_together`.
+void run_on_first_rank(const World& world, const std::function<void()>& work);
 
 // A time-out for this process. MPI has none: a process that waits for a lost one would wait
 // forever. When time is up, an alarm ends this process and prints what took too long; mpirun then

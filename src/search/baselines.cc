@@ -16,8 +16,8 @@ using strategies::Strategy;
 
 // Returns a rough estimate of what a strategy's fullest rank holds: weights and optimizer state as
 // stored, and results saved for backward.
-Bytes roughly_needed(const Strategy& strategy, const strategies::Problem& problem,
-                     const CandidatePool& pool) {
+Bytes estimate_needed_memory(const Strategy& strategy, const strategies::Problem& problem,
+                             const CandidatePool& pool) {
   const auto& schedule = strategy.schedule;
   const auto& options = pool.options();
   const machine::Digits digits(pool.machine(), schedule.micro_batches);
@@ -34,10 +34,11 @@ Bytes roughly_needed(const Strategy& strategy, const strategies::Problem& proble
     const auto& choice = strategy.choices[id.index()];
     auto& held = by_rank[choice.stage % by_rank.size()];
     if (is_weight(node)) {
-      held += stored_bytes(node, options.optimizer, options.precision) * share(choice.source);
-    } else if (node.op.role() == ops::Role::kCompute && !choice.remake) {
+      held +=
+          compute_stored_bytes(node, options.optimizer, options.precision) * share(choice.source);
+    } else if (node.op.role() == ops::Role::kCompute && !choice.recompute) {
       const auto layout =
-          output_layout(problem.nodes[id.index()].signature, choice.node, digits.count());
+          compute_output_layout(problem.nodes[id.index()].signature, choice.node, digits.count());
       const auto in_flight = std::min(schedule.micro_batches, schedule.stages - choice.stage);
       held += node.type.whole_bytes() * (static_cast<double>(in_flight) * share(layout));
     }
@@ -54,23 +55,23 @@ class Baselines {
         known_(known),
         estimate_(estimate),
         may_win_(may_win),
-        batch_(strategies::batch_of(problem).value_or(1)) {}
+        batch_(strategies::find_batch_size(problem).value_or(1)) {}
 
   void fit() {
-    const auto bases = settings_for(problem_);
+    const auto bases = list_baseline_settings(problem_);
     for (auto& row : pool_.result().baselines) {
       std::vector<Setting> own;
       for (const auto& base : bases) {
         if (name(base.family) == row.family) own.push_back(base);
       }
-      if (!own.empty() && !pool_.is_over()) fit(row, own);
+      if (!own.empty() && !pool_.is_over()) fit_row(row, own);
     }
   }
 
  private:
-  void fit(Evaluated& row, const std::vector<Setting>& bases) {
+  void fit_row(Evaluated& row, const std::vector<Setting>& bases) {
     const auto family = bases[0].family;
-    auto settings = known_of(family);
+    auto settings = list_known(family);
     if (!row.feasible && !is_any_feasible(settings)) add_savings(bases, settings);
     std::ranges::stable_sort(settings, is_better);
     std::size_t simulated = 0;
@@ -104,7 +105,7 @@ class Baselines {
   }
 
   // Returns the known settings of a family. Simulations come before estimates of the same setting.
-  [[nodiscard]] std::vector<Evaluated> known_of(Family family) const {
+  [[nodiscard]] std::vector<Evaluated> list_known(Family family) const {
     std::vector<Evaluated> out;
     for (const auto* some : {&pool_.simulated(), &known_}) {
       for (auto e : *some) {
@@ -132,7 +133,7 @@ class Baselines {
         setting.recompute = what;
         if (estimate_) {
           add_estimates(std::move(setting), out);
-        } else if (auto strategy = fitting(std::move(setting))) {
+        } else if (auto strategy = find_fitting(std::move(setting))) {
           unknown.push_back(*std::move(strategy));
         }
       }
@@ -159,14 +160,14 @@ class Baselines {
   }
 
   // Returns the strategy with the fewest micro-batches that fits by the rough estimate.
-  std::optional<Strategy> fitting(Setting setting) const {
+  std::optional<Strategy> find_fitting(Setting setting) const {
     const auto limit = std::ranges::max(pool_.result().limits);
     for (std::int64_t n = 1; n <= batch_; n *= 2) {
       if (n > 1) setting.micro = n;
       auto made = make_strategy(setting, problem_);
       auto* strategy = std::get_if<Strategy>(&made);
       if (strategy == nullptr) return std::nullopt;
-      if (roughly_needed(*strategy, problem_, pool_) <= limit) return std::move(*strategy);
+      if (estimate_needed_memory(*strategy, problem_, pool_) <= limit) return std::move(*strategy);
     }
     return std::nullopt;
   }
@@ -180,8 +181,8 @@ class Baselines {
     if (strategy == nullptr) return std::nullopt;
     ++simulated;
     const bool may_win = may_win_(strategy->choices);
-    const auto costed = pool_.enter({candidate_of(std::move(*strategy), may_win)})[0];
-    return costed ? std::optional(summary_of(*costed)) : std::nullopt;
+    const auto costed = pool_.enter({make_candidate(std::move(*strategy), may_win)})[0];
+    return costed ? std::optional(summarize(*costed)) : std::nullopt;
   }
 
   CandidatePool& pool_;

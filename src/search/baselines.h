@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "search/neighbours/sharing_search.h"
+#include "search/neighbours/sharding_search.h"
 #include "search/pool.h"
 
 namespace tandem::search {

@@ -20,18 +20,18 @@ struct Bound {
 // Returns the largest bound that is no larger than `fastest`, the step time of the fastest
 // candidate that fits. A larger bound proves nothing here: a candidate outside its scope may be
 // faster than it. If the scope includes the plan, the bound is capped at `fastest` first.
-std::optional<Bound> largest_bound(const std::vector<Bound>& bounds, Seconds fastest);
+std::optional<Bound> find_largest_bound(const std::vector<Bound>& bounds, Seconds fastest);
 
 // Returns a lower bound of the time that all devices together need to compute the graph's
 // operators. Each operator counts with its time for the whole batch on the fastest kind of device.
 // The sum is divided by the compute speed of all devices. The bound holds for every layout,
 // pipeline and micro-batch size.
-Seconds compute_bound(const graph::Graph& graph, const machine::Machine& machine,
-                      const Options& options);
+Seconds bound_compute_time(const graph::Graph& graph, const machine::Machine& machine,
+                           const Options& options);
 
 // Writes the largest of `bounds` and the pool's compute bound into the pool's result, if it has a
 // plan.
-void tell_bound(CandidatePool& pool, std::vector<Bound> bounds);
+void record_largest_bound(CandidatePool& pool, std::vector<Bound> bounds);
 
 // Aborts if a value is below its bound and TANDEM_CHECK_BOUNDS is set, as in all tests. Such a
 // bound is a bug in Tandem. Without the variable, that bound is simply not reported to the user.

@@ -12,10 +12,10 @@ namespace {
 
 TEST(Bounds, TheLargestIsToldThatNothingUndercuts) {
   const std::vector<Bound> bounds = {{Seconds{1}, "a"}, {Seconds{3}, "b"}, {Seconds{2}, "c"}};
-  EXPECT_EQ(largest_bound(bounds, Seconds{4})->scope, "b");
-  EXPECT_EQ(largest_bound(bounds, Seconds{3})->scope, "b");
-  EXPECT_EQ(largest_bound(bounds, Seconds{2.5})->scope, "c");
-  EXPECT_FALSE(largest_bound(bounds, Seconds{0.5}).has_value());
+  EXPECT_EQ(find_largest_bound(bounds, Seconds{4})->scope, "b");
+  EXPECT_EQ(find_largest_bound(bounds, Seconds{3})->scope, "b");
+  EXPECT_EQ(find_largest_bound(bounds, Seconds{2.5})->scope, "c");
+  EXPECT_FALSE(find_largest_bound(bounds, Seconds{0.5}).has_value());
 }
 
 // Other tests rely on this: every test program and every script that runs commands sets the
@@ -33,7 +33,7 @@ machine::Machine two_kinds() {
   for (auto& [dtype, peak] : slow.peak) peak = 0.5 * peak;
   slow.bandwidth = 0.5 * slow.bandwidth;
   out.groups = {{"fast", out.device, 1}, {"slow", slow, 1}};
-  out.device = machine::weakest(out.groups);
+  out.device = machine::make_weakest_device(out.groups);
   return out;
 }
 
@@ -41,15 +41,15 @@ TEST(Bounds, OfComputeHoldForEveryWayToDivideIt) {
   const auto model = models::parse_model("gpt2:layers=4,hidden=256,heads=4,seq=128,vocab=512")
                          .build(32, DType::kFp32);
   for (const auto& machine : {machine::load_machine("dgx_a100:2"), two_kinds()}) {
-    const auto bound = compute_bound(model, machine, {});
+    const auto bound = bound_compute_time(model, machine, {});
     EXPECT_GT(bound.value, 0);
     for (const auto* text :
          {"dp", "fsdp", "dp:micro=2", "megatron:tp=8,dp=2", "megatron:tp=2,dp=4,pp=2,micro=8",
           "megatron:tp=1,dp=4,pp=4,micro=4,recompute=full", "madmax:transformer=tp/ddp"}) {
       SCOPED_TRACE(text);
-      const auto s = strategies::named_strategies(text, model, machine::Digits(machine))[0];
+      const auto s = strategies::make_named_strategies(text, model, machine::Digits(machine))[0];
       const auto costed = cost_choices(model, machine, s.name, s.choices, s.schedule,
-                                       plan::Optimizer::kSgd, memory_limits(machine, {}));
+                                       plan::Optimizer::kSgd, compute_memory_limits(machine, {}));
       EXPECT_GE(costed.simulation.iteration, bound);
     }
   }
@@ -61,7 +61,7 @@ TEST(Bounds, OfComputeAreNearWhatOneDeviceTakes) {
   const auto machine = machine::load_machine("dgx_a100:1,use=1/1");
   const auto result = search(model, machine, {});
   ASSERT_TRUE(result.best.has_value());
-  const auto bound = compute_bound(model, machine, {});
+  const auto bound = bound_compute_time(model, machine, {});
   EXPECT_LE(bound, result.best->simulation.iteration);
   EXPECT_GE(bound.value, 0.9 * result.best->simulation.iteration.value);
 }

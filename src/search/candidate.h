@@ -24,10 +24,10 @@ struct Candidate {
 };
 
 // Returns the candidate of a plain strategy. Its name is the setting's text.
-Candidate candidate_of(strategies::Strategy strategy, bool may_win = true);
+Candidate make_candidate(strategies::Strategy strategy, bool may_win = true);
 
 // Returns each operator's layout, by node, without its storage and recomputation.
-inline std::vector<machine::NodeLayout> node_layouts(const std::vector<plan::Choice>& choices) {
+inline std::vector<machine::NodeLayout> get_node_layouts(const std::vector<plan::Choice>& choices) {
   std::vector<machine::NodeLayout> out;
   out.reserve(choices.size());
   for (const auto& choice : choices) out.push_back(choice.node);

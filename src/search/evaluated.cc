@@ -19,8 +19,8 @@ double Evaluated::exposed_share() const {
   return communication > Seconds{} ? simulation.exposed_comm / communication : 0;
 }
 
-std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked,
-                                 double margin) {
+std::vector<Bytes> compute_memory_limits(const machine::Machine& machine,
+                                         std::optional<Bytes> asked, double margin) {
   const auto limit = [&](const machine::Device& device) {
     const auto usable = asked.value_or(device.memory - device.reserve);
     return std::max(usable - margin * asked.value_or(device.memory), Bytes{});
@@ -31,13 +31,13 @@ std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<
   return out;
 }
 
-std::string margin_text(std::optional<Bytes> asked, double margin) {
+std::string format_margin(std::optional<Bytes> asked, double margin) {
   if (margin <= 0) return "";
   return fmt::format(" ({:.3g} % of {} left free)", 100 * margin,
                      asked ? "--memory" : "the device");
 }
 
-Tightest tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits) {
+Tightest find_tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits) {
   Tightest out;
   for (std::size_t g = 0; g < limits.size(); ++g) {
     const auto& needs = simulation.group_memory[g];
@@ -47,23 +47,23 @@ Tightest tightest(const predict::Simulation& simulation, const std::vector<Bytes
   return out;
 }
 
-std::string shortage_text(const Tightest& tightest, const machine::Machine& machine,
-                          const std::string& margin) {
+std::string format_shortage(const Tightest& tightest, const machine::Machine& machine,
+                            const std::string& margin) {
   const auto whose = machine.groups.empty()
                          ? std::string()
                          : fmt::format(" of group '{}'", machine.groups[tightest.group].name);
-  return fmt::format("{} per device{}, limit {}{}", bytes_text(tightest.needs.peak.value), whose,
-                     bytes_text(tightest.limit.value), margin);
+  return fmt::format("{} per device{}, limit {}{}", format_bytes(tightest.needs.peak.value), whose,
+                     format_bytes(tightest.limit.value), margin);
 }
 
-std::int64_t most_micro_batches(const graph::Graph& graph) {
+std::int64_t get_max_micro_batches(const graph::Graph& graph) {
   const auto operators = static_cast<std::int64_t>(graph.size());
   return std::max<std::int64_t>(limits::kMostOperatorPasses / operators, 1);
 }
 
 void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
                      const std::string& strategy) {
-  const auto most = most_micro_batches(graph);
+  const auto most = get_max_micro_batches(graph);
   if (schedule.micro_batches <= most) return;
   throw UserError("strategy", strategy,
                   fmt::format("{} micro-batches of {} operators are too many to simulate",
@@ -74,36 +74,36 @@ void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
 Evaluated cost_choices(const graph::Graph& model, const machine::Machine& machine,
                        const std::string& name, const std::vector<plan::Choice>& choices,
                        const plan::Schedule& schedule, plan::Optimizer optimizer,
-                       const std::vector<Bytes>& limits, lower::Phase phase,
+                       const std::vector<Bytes>& limits, lower::Mode mode,
                        predict::Classes classes) {
   constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
-  return std::move(cost_within(kNever, model, machine, name, choices, schedule, optimizer, limits,
-                               phase, classes)
-                       .value());
+  return std::move(
+      cost_within(kNever, model, machine, name, choices, schedule, optimizer, limits, mode, classes)
+          .value());
 }
 
 std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
                                      const machine::Machine& machine, const std::string& name,
                                      const std::vector<plan::Choice>& choices,
                                      const plan::Schedule& schedule, plan::Optimizer optimizer,
-                                     const std::vector<Bytes>& limits, lower::Phase phase,
+                                     const std::vector<Bytes>& limits, lower::Mode mode,
                                      predict::Classes classes, predict::Operations* known,
                                      predict::Extent extent) {
   check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
-  const auto program = lower::lower_legal(mapped, digits, optimizer, phase);
+  const auto program = lower::lower_unchecked(mapped, digits, optimizer, mode);
   auto simulation = predict::simulate_within(limit, program, machine, classes, known, extent);
   if (!simulation) return std::nullopt;
   plan::check_mapped(mapped, digits);
-  auto out = costed(name, std::move(*simulation), limits);
+  auto out = make_evaluated(name, std::move(*simulation), limits);
   out.mapped = std::move(mapped);
   return out;
 }
 
-Evaluated costed(std::string name, predict::Simulation simulation,
-                 const std::vector<Bytes>& limits) {
-  const auto most = tightest(simulation, limits);
+Evaluated make_evaluated(std::string name, predict::Simulation simulation,
+                         const std::vector<Bytes>& limits) {
+  const auto most = find_tightest(simulation, limits);
   std::string family = name;
   return {.name = std::move(name),
           .family = std::move(family),
@@ -112,7 +112,7 @@ Evaluated costed(std::string name, predict::Simulation simulation,
           .feasible = most.fits()};
 }
 
-Evaluated summary_of(const Evaluated& evaluated) {
+Evaluated summarize(const Evaluated& evaluated) {
   Evaluated out{.name = evaluated.name,
                 .family = evaluated.family,
                 .setting = evaluated.setting,

@@ -44,7 +44,7 @@ struct Evaluated {
 
 // Returns the largest number of micro-batches that may be simulated for the graph. Simulating more
 // of them one by one would take too much time and memory.
-std::int64_t most_micro_batches(const graph::Graph& graph);
+std::int64_t get_max_micro_batches(const graph::Graph& graph);
 // Throws UserError if the schedule has more micro-batches than that.
 void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
                      const std::string& strategy);
@@ -53,8 +53,7 @@ void check_simulable(const graph::Graph& graph, const plan::Schedule& schedule,
 Evaluated cost_choices(const graph::Graph& model, const machine::Machine& machine,
                        const std::string& name, const std::vector<plan::Choice>& choices,
                        const plan::Schedule& schedule, plan::Optimizer optimizer,
-                       const std::vector<Bytes>& limits,
-                       lower::Phase phase = lower::Phase::kTraining,
+                       const std::vector<Bytes>& limits, lower::Mode mode = lower::Mode::kTraining,
                        predict::Classes classes = predict::Classes::kAll);
 
 // Lowers and simulates the choices as cost_choices does. Returns nullopt if the step takes `limit`
@@ -63,16 +62,16 @@ std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
                                      const machine::Machine& machine, const std::string& name,
                                      const std::vector<plan::Choice>& choices,
                                      const plan::Schedule& schedule, plan::Optimizer optimizer,
-                                     const std::vector<Bytes>& limits, lower::Phase phase,
+                                     const std::vector<Bytes>& limits, lower::Mode mode,
                                      predict::Classes classes, predict::Operations* known = nullptr,
                                      predict::Extent extent = predict::Extent::kAll);
 
 // Returns the record of a simulation or an estimate.
-Evaluated costed(std::string name, predict::Simulation simulation,
-                 const std::vector<Bytes>& limits);
+Evaluated make_evaluated(std::string name, predict::Simulation simulation,
+                         const std::vector<Bytes>& limits);
 
 // Returns a copy of `evaluated` without graph and timeline.
-Evaluated summary_of(const Evaluated& evaluated);
+Evaluated summarize(const Evaluated& evaluated);
 
 // Returns whether `a` is better than `b`. A candidate that fits is better than one that does not.
 // Among those that fit the faster is better, among the others the smaller.
@@ -86,12 +85,12 @@ inline constexpr double kDefaultMargin = 0.05;
 // replaces the device's memory minus its reserve. `margin` is left free: a fraction of `asked`, or
 // of the device's whole memory without `asked`. Example: 80 GB with a reserve of 1 GB and a margin
 // of 0.05 give 75 GB.
-std::vector<Bytes> memory_limits(const machine::Machine& machine, std::optional<Bytes> asked,
-                                 double margin = 0);
+std::vector<Bytes> compute_memory_limits(const machine::Machine& machine,
+                                         std::optional<Bytes> asked, double margin = 0);
 
 // Returns " (5 % of the device left free)", or "(5 % of --memory left free)" if memory was `asked`
 // for. Returns "" without a margin.
-std::string margin_text(std::optional<Bytes> asked, double margin);
+std::string format_margin(std::optional<Bytes> asked, double margin);
 
 // The group whose devices have the least room left, or lack the most.
 struct Tightest {
@@ -101,10 +100,10 @@ struct Tightest {
 
   [[nodiscard]] bool fits() const { return needs.peak <= limit; }
 };
-Tightest tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits);
+Tightest find_tightest(const predict::Simulation& simulation, const std::vector<Bytes>& limits);
 // Returns "20 GB a device and 15 GB may be used". For a machine with several groups it returns "20
-// GB a device of group 'old' and ...". Appends `margin`, a margin_text.
-std::string shortage_text(const Tightest& tightest, const machine::Machine& machine,
-                          const std::string& margin = "");
+// GB a device of group 'old' and ...". Appends `margin`, a format_margin.
+std::string format_shortage(const Tightest& tightest, const machine::Machine& machine,
+                            const std::string& margin = "");
 
 }  // namespace tandem::search

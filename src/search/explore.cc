@@ -23,7 +23,7 @@ namespace {
 
 using strategies::Setting;
 
-struct Work {
+struct EvaluationTask {
   const Case* on = nullptr;
   const Setting* setting = nullptr;
   std::size_t case_number = 0;
@@ -45,11 +45,11 @@ bool is_beaten(const Evaluated& rough, const std::vector<const Evaluated*>& sure
 // fastest or on the Pareto front. Results are stored by the index of the setting.
 class Team {
  public:
-  Team(const std::vector<Work>& work, const ExploreOptions& options)
+  Team(const std::vector<EvaluationTask>& work, const ExploreOptions& options)
       : work_(work), options_(options), outcomes_(work.size()) {}
 
   std::vector<std::optional<Outcome>> run() {
-    const auto estimable = cases_with_network();
+    const auto estimable = list_cases_with_network();
     parallel_for(estimable.size(), options_.threads,
                  [&](std::size_t c) { estimate_case(estimable[c]); });
     for (std::size_t i = 0; i < work_.size(); ++i) {
@@ -60,14 +60,14 @@ class Team {
       parallel_for(left_.size(), options_.threads, [this](std::size_t i) {
         if (!must_stop()) simulate(left_[i]);
       });
-      left_ = next_rough();
+      left_ = choose_next_rough();
     } while (!left_.empty() && !stopped_);
     return std::move(outcomes_);
   }
 
  private:
   // Returns each case's fastest rough estimates that no point beats.
-  [[nodiscard]] std::vector<std::size_t> next_rough() const {
+  [[nodiscard]] std::vector<std::size_t> choose_next_rough() const {
     std::map<std::size_t, std::vector<const Evaluated*>> sure;
     std::map<std::size_t, std::vector<std::size_t>> rough;
     for (std::size_t i = 0; i < work_.size(); ++i) {
@@ -95,7 +95,7 @@ class Team {
     return out;
   }
 
-  [[nodiscard]] std::vector<std::size_t> cases_with_network() const {
+  [[nodiscard]] std::vector<std::size_t> list_cases_with_network() const {
     std::vector<std::size_t> out;
     for (const auto& work : work_) {
       if (work.on->network == nullptr) continue;
@@ -115,18 +115,18 @@ class Team {
       if (work_[i].case_number != number) continue;
       if (!estimates) estimates.emplace(*work_[i].on);
       try {
-        if (auto point = estimates->point(*work_[i].setting)) {
-          put(i, std::move(*point));
+        if (auto point = estimates->compute_estimate(*work_[i].setting)) {
+          store_outcome(i, std::move(*point));
         }
       } catch (const UserError&) {  // the simulation says what is wrong
       }
     }
   }
 
-  void simulate(std::size_t i) { put(i, evaluate(*work_[i].on, *work_[i].setting)); }
+  void simulate(std::size_t i) { store_outcome(i, evaluate(*work_[i].on, *work_[i].setting)); }
 
   // Stores an outcome. Only the thread that started the work reports progress.
-  void put(std::size_t i, Outcome outcome) {
+  void store_outcome(std::size_t i, Outcome outcome) {
     std::visit([&](auto& o) { o.case_number = work_[i].case_number; }, outcome);
     outcomes_[i] = std::move(outcome);
     const auto done = ++done_;
@@ -134,7 +134,7 @@ class Team {
     if (reports && options_.progress) options_.progress(done, work_.size());
   }
 
-  const std::vector<Work>& work_;
+  const std::vector<EvaluationTask>& work_;
   const ExploreOptions& options_;
   std::vector<std::optional<Outcome>> outcomes_;
   std::vector<std::size_t> left_;  // to be simulated
@@ -143,8 +143,8 @@ class Team {
   std::atomic<bool> stopped_ = false;
 };
 
-std::optional<double> reference(const std::vector<Evaluated>& points, const Case& on,
-                                std::size_t case_number) {
+std::optional<double> find_reference(const std::vector<Evaluated>& points, const Case& on,
+                                     std::size_t case_number) {
   const auto* name = on.problem->has(strategies::LayerKind::kEmbedding) ? "madmax" : "fsdp";
   for (const auto& point : points) {
     if (point.case_number == case_number && point.name == name) return point.throughput;
@@ -164,27 +164,27 @@ bool is_simpler(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::string reason(const std::string& message, const std::string& hint) {
+std::string format_reason(const std::string& message, const std::string& hint) {
   return hint.empty() ? message : fmt::format("{} ({})", message, hint);
 }
 
 std::variant<Evaluated, Refused> evaluate(const Case& on, const Setting& setting) {
-  if (on.phase == lower::Phase::kInference && setting.recompute != "none") {
+  if (on.mode == lower::Mode::kInference && setting.recompute != "none") {
     return Refused{0, to_text(setting),
                    "recomputation requires a backward pass, but inference has none"};
   }
   try {
     auto made = strategies::make_strategy(setting, *on.problem);
     if (const auto* refusal = std::get_if<strategies::Refusal>(&made)) {
-      return Refused{0, to_text(setting), reason(refusal->message, refusal->hint)};
+      return Refused{0, to_text(setting), format_reason(refusal->message, refusal->hint)};
     }
     auto& strategy = std::get<strategies::Strategy>(made);
-    strategy.schedule.precision = precision_of(on, setting);
-    return point_of(on, cost_choices(on.problem->model, *on.machine, strategy.name,
-                                     strategy.choices, strategy.schedule, on.optimizer, on.limits,
-                                     on.phase, predict::Classes::kDifferent));
+    strategy.schedule.precision = get_precision(on, setting);
+    return make_point(on, cost_choices(on.problem->model, *on.machine, strategy.name,
+                                       strategy.choices, strategy.schedule, on.optimizer, on.limits,
+                                       on.mode, predict::Classes::kDifferent));
   } catch (const UserError& error) {
-    return Refused{0, to_text(setting), reason(error.message, error.hint)};
+    return Refused{0, to_text(setting), format_reason(error.message, error.hint)};
   }
 }
 
@@ -192,7 +192,7 @@ Exploration explore(const std::vector<Case>& cases,
                     const std::vector<std::vector<Setting>>& settings,
                     const ExploreOptions& options) {
   CHECK(cases.size() == settings.size(), cases.size());
-  std::vector<Work> work;
+  std::vector<EvaluationTask> work;
   for (std::size_t c = 0; c < cases.size(); ++c) {
     for (const auto& setting : settings[c]) work.push_back({&cases[c], &setting, c});
   }
@@ -206,7 +206,7 @@ Exploration explore(const std::vector<Case>& cases,
     }
   }
   for (std::size_t c = 0; c < cases.size(); ++c) {
-    out.reference.push_back(reference(out.points, cases[c], c));
+    out.reference.push_back(find_reference(out.points, cases[c], c));
   }
   return out;
 }
@@ -239,7 +239,7 @@ std::vector<std::size_t> merge_equal(std::vector<Evaluated>& points,
   return place;
 }
 
-std::vector<std::size_t> ranking(std::span<const Evaluated> points) {
+std::vector<std::size_t> rank_by_throughput(std::span<const Evaluated> points) {
   std::vector<std::size_t> out(points.size());
   std::iota(out.begin(), out.end(), 0U);
   std::ranges::stable_sort(out, std::greater{},
@@ -247,8 +247,8 @@ std::vector<std::size_t> ranking(std::span<const Evaluated> points) {
   return out;
 }
 
-std::vector<std::size_t> pareto_front(std::span<const Evaluated> points,
-                                      std::span<const std::size_t> among) {
+std::vector<std::size_t> find_pareto_front(std::span<const Evaluated> points,
+                                           std::span<const std::size_t> among) {
   std::vector<std::size_t> order(among.begin(), among.end());
   const auto key = [&](std::size_t i) {
     return std::pair(points[i].simulation.memory, -points[i].throughput);
@@ -263,24 +263,25 @@ std::vector<std::size_t> pareto_front(std::span<const Evaluated> points,
   return out;
 }
 
-std::vector<std::size_t> all_points(const Exploration& exploration) {
+std::vector<std::size_t> list_points(const Exploration& exploration) {
   std::vector<std::size_t> out(exploration.points.size());
   std::iota(out.begin(), out.end(), 0U);
   return out;
 }
 
-std::vector<std::size_t> points_of(const Exploration& exploration, std::size_t case_number) {
-  auto out = all_points(exploration);
+std::vector<std::size_t> list_case_points(const Exploration& exploration, std::size_t case_number) {
+  auto out = list_points(exploration);
   std::erase_if(out,
                 [&](std::size_t i) { return exploration.points[i].case_number != case_number; });
   return out;
 }
 
-std::optional<std::size_t> fastest(std::span<const Evaluated> points,
-                                   std::span<const std::size_t> among, Memory memory) {
+std::optional<std::size_t> find_fastest(std::span<const Evaluated> points,
+                                        std::span<const std::size_t> among,
+                                        MemoryConstraint memory) {
   std::optional<std::size_t> best;
   for (auto i : among) {
-    if (memory == Memory::kLimited && !points[i].feasible) continue;
+    if (memory == MemoryConstraint::kLimited && !points[i].feasible) continue;
     if (!best || points[i].throughput > points[*best].throughput) best = i;
   }
   return best;

@@ -24,10 +24,10 @@ struct Case {
   std::int64_t batch = 0;
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   std::function<plan::Precision(strategies::Family)> precision = {};  // empty: a default one
-  lower::Phase phase = lower::Phase::kTraining;
-  std::vector<Bytes> limits = {};  // memory_limits
+  lower::Mode mode = lower::Mode::kTraining;
+  std::vector<Bytes> limits = {};  // compute_memory_limits
   // The network, if the problem's graph is exactly this network. Steps can then be estimated.
-  const models::Model* network = nullptr;
+  const models::ConfiguredModel* network = nullptr;
   DType dtype = DType::kFp32;  // type of the network's tensors
 };
 
@@ -39,7 +39,7 @@ struct Refused {
 };
 
 // Returns "message (hint)" for a UserError or a refusal.
-std::string reason(const std::string& message, const std::string& hint);
+std::string format_reason(const std::string& message, const std::string& hint);
 
 // Returns the point of a setting by event simulation, or the refusal. Every simulated point of an
 // exploration is made here.
@@ -80,21 +80,22 @@ std::vector<std::size_t> merge_equal(std::vector<Evaluated>& points,
                                      std::span<const std::size_t> runs);
 
 // Returns the indices of all points by descending throughput. Equal points keep their order.
-std::vector<std::size_t> ranking(std::span<const Evaluated> points);
+std::vector<std::size_t> rank_by_throughput(std::span<const Evaluated> points);
 
 // Returns the Pareto front of the points `among`: those that no other point beats in both memory
 // and throughput. Equal points stay together. Indices ascend.
-std::vector<std::size_t> pareto_front(std::span<const Evaluated> points,
-                                      std::span<const std::size_t> among);
+std::vector<std::size_t> find_pareto_front(std::span<const Evaluated> points,
+                                           std::span<const std::size_t> among);
 
 // Return the indices of a case's points, and of all points of an exploration.
-std::vector<std::size_t> points_of(const Exploration& exploration, std::size_t case_number);
-std::vector<std::size_t> all_points(const Exploration& exploration);
+std::vector<std::size_t> list_case_points(const Exploration& exploration, std::size_t case_number);
+std::vector<std::size_t> list_points(const Exploration& exploration);
 
 // Returns the fastest of the points `among`, or with kLimited the fastest that fits. Returns
 // nullopt if there is none.
-enum class Memory { kLimited, kUnlimited };
-std::optional<std::size_t> fastest(std::span<const Evaluated> points,
-                                   std::span<const std::size_t> among, Memory memory);
+enum class MemoryConstraint { kLimited, kUnlimited };
+std::optional<std::size_t> find_fastest(std::span<const Evaluated> points,
+                                        std::span<const std::size_t> among,
+                                        MemoryConstraint memory);
 
 }  // namespace tandem::search

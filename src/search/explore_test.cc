@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "machine/scale.h"
 #include "models/model.h"
-#include "strategies/wide_grid.h"
+#include "strategies/setting_groups.h"
 
 namespace tandem::search {
 namespace {
@@ -28,21 +28,21 @@ struct Situation {
         model(models::parse_model(text).build(batch, DType::kFp32)),
         problem(model, digits) {}
 
-  [[nodiscard]] Case as_case(lower::Phase phase = lower::Phase::kTraining) const {
+  [[nodiscard]] Case as_case(lower::Mode mode = lower::Mode::kTraining) const {
     return {.values = {},
             .problem = &problem,
             .machine = &machine,
             .batch = batch,
-            .phase = phase,
-            .limits = memory_limits(machine, {})};
+            .mode = mode,
+            .limits = compute_memory_limits(machine, {})};
   }
 };
 
 constexpr std::string_view kSmall = "gpt2:layers=2,hidden=64,heads=4,ffn=128,vocab=128,seq=16";
 
 Exploration explored(const Situation& on, const std::string& strategies, std::size_t threads,
-                     lower::Phase phase = lower::Phase::kTraining) {
-  return explore({on.as_case(phase)}, {strategies::settings_named(strategies, on.problem)},
+                     lower::Mode mode = lower::Mode::kTraining) {
+  return explore({on.as_case(mode)}, {strategies::list_named_settings(strategies, on.problem)},
                  {.threads = threads});
 }
 
@@ -56,11 +56,11 @@ TEST(Explore, PointsAreTheNamedStrategies) {
   EXPECT_EQ(found.points.size() + found.refused.size(), found.asked);
   for (const auto& point : found.points) {
     SCOPED_TRACE(point.name);
-    const auto named = strategies::named_strategies(point.name, on.model, on.digits);
+    const auto named = strategies::make_named_strategies(point.name, on.model, on.digits);
     ASSERT_EQ(named.size(), 1U);
     const auto costed =
         cost_choices(on.model, on.machine, named[0].name, named[0].choices, named[0].schedule,
-                     plan::Optimizer::kSgd, memory_limits(on.machine, {}));
+                     plan::Optimizer::kSgd, compute_memory_limits(on.machine, {}));
     EXPECT_EQ(point.simulation.iteration, costed.simulation.iteration);
     EXPECT_EQ(point.simulation.memory, costed.simulation.memory);
     EXPECT_EQ(point.feasible, costed.feasible);
@@ -75,7 +75,7 @@ TEST(Explore, EstimatesNetworksOfEqualLayers) {
   const Situation on(network.text, machine::load_machine("dgx_a100:2"), 64);
   auto with_network = on.as_case();
   with_network.network = &network;
-  const auto settings = strategies::settings_named("all", on.problem);
+  const auto settings = strategies::list_named_settings("all", on.problem);
   const auto estimated = explore({with_network}, {settings}, {.threads = 2});
   const auto simulated = explore({on.as_case()}, {settings}, {.threads = 2});
   ASSERT_EQ(estimated.points.size(), simulated.points.size());
@@ -107,7 +107,7 @@ TEST(Explore, RoughEstimatesDecideNothing) {
   const Situation on(network.text, machine::load_machine("dgx_a100:2"), 64);
   auto with_network = on.as_case();
   with_network.network = &network;
-  const auto settings = strategies::settings_named("all", on.problem);
+  const auto settings = strategies::list_named_settings("all", on.problem);
   const auto estimated = explore({with_network}, {settings}, {.threads = 1});
   const auto simulated = explore({on.as_case()}, {settings}, {.threads = 1});
   ASSERT_EQ(estimated.points.size(), simulated.points.size());
@@ -120,11 +120,13 @@ TEST(Explore, RoughEstimatesDecideNothing) {
     rough += point.is_rough() ? 1 : 0;
   }
   EXPECT_GT(rough, 0U);
-  for (const auto i : pareto_front(estimated.points, all_points(estimated))) {
+  for (const auto i : find_pareto_front(estimated.points, list_points(estimated))) {
     EXPECT_FALSE(estimated.points[i].is_rough()) << estimated.points[i].name;
   }
-  const auto best = fastest(simulated.points, all_points(simulated), Memory::kLimited);
-  const auto found = fastest(estimated.points, all_points(estimated), Memory::kLimited);
+  const auto best =
+      find_fastest(simulated.points, list_points(simulated), MemoryConstraint::kLimited);
+  const auto found =
+      find_fastest(estimated.points, list_points(estimated), MemoryConstraint::kLimited);
   ASSERT_TRUE(best && found);
   EXPECT_GE(simulated.points[*found].throughput, 0.99 * simulated.points[*best].throughput);
 }
@@ -144,7 +146,7 @@ TEST(Explore, TheNumberOfThreadsChangesNothing) {
 TEST(Explore, InferenceIsTheForwardPass) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   const auto training = explored(on, "dp", 1).points[0];
-  const auto inference = explored(on, "dp", 1, lower::Phase::kInference).points[0];
+  const auto inference = explored(on, "dp", 1, lower::Mode::kInference).points[0];
   EXPECT_EQ(inference.simulation.serialized.count("all_reduce"), 0U);
   EXPECT_LT(inference.simulation.iteration.value, 0.5 * training.simulation.iteration.value);
   EXPECT_LT(inference.simulation.memory, training.simulation.memory);
@@ -161,7 +163,7 @@ TEST(Explore, WhatCannotBeMadeSaysWhy) {
 TEST(Explore, StopsEarlyWithWhatThereIs) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   std::size_t asked = 0;
-  const auto found = explore({on.as_case()}, {strategies::settings_named("all", on.problem)},
+  const auto found = explore({on.as_case()}, {strategies::list_named_settings("all", on.problem)},
                              {.threads = 1, .stop = [&] { return asked++ == 5; }});
   EXPECT_EQ(found.points.size() + found.refused.size(), 5U);
   EXPECT_GT(found.asked, 5U);
@@ -177,12 +179,12 @@ TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
       const auto machine = machine::load_machine(name);
       const Situation before(text, machine, 96);
       const Situation after(text,
-                            scaled(machine, {.compute = 8,
-                                             .bandwidth = 8,
-                                             .intra = 8,
-                                             .inter = 8,
-                                             .latency = 0.125,
-                                             .launch = 0.125}),
+                            scale_machine(machine, {.compute = 8,
+                                                    .bandwidth = 8,
+                                                    .intra = 8,
+                                                    .inter = 8,
+                                                    .latency = 0.125,
+                                                    .launch = 0.125}),
                             96);
       const auto slow = explored(before, "baselines", 1);
       const auto fast = explored(after, "baselines", 1);
@@ -202,7 +204,7 @@ TEST(Explore, FasterHardwareIsNeverSlower) {
   const auto before = explored(Situation(kSmall, machine, 64), "baselines", 1);
   for (const char* scale :
        {"compute=10", "memory=10", "intra=10", "inter=10", "latency=0.1", "launch=0.1"}) {
-    const Situation on(kSmall, scaled(machine, machine::parse_scale(scale)), 64);
+    const Situation on(kSmall, scale_machine(machine, machine::parse_scale(scale)), 64);
     const auto after = explored(on, "baselines", 1);
     for (std::size_t i = 0; i < before.points.size(); ++i) {
       EXPECT_LE(after.points[i].simulation.iteration.value,
@@ -240,7 +242,7 @@ TEST(ParetoFront, AgainstBruteForce) {
       point.throughput = static_cast<double>(random() % 8);
     }
     const Exploration all{.points = points, .refused = {}};
-    EXPECT_EQ(pareto_front(points, all_points(all)), front_by_force(points));
+    EXPECT_EQ(find_pareto_front(points, list_points(all)), front_by_force(points));
   }
 }
 
@@ -250,7 +252,7 @@ TEST(ParetoFront, OfSomePointsAlone) {
     points[i].simulation.memory = Bytes{static_cast<double>(i)};
     points[i].throughput = 1;
   }
-  EXPECT_EQ(pareto_front(points, std::vector<std::size_t>{2, 1}), std::vector<std::size_t>{1});
+  EXPECT_EQ(find_pareto_front(points, std::vector<std::size_t>{2, 1}), std::vector<std::size_t>{1});
 }
 
 TEST(Fastest, WithAndWithoutTheLimit) {
@@ -258,10 +260,10 @@ TEST(Fastest, WithAndWithoutTheLimit) {
   for (std::size_t i = 0; i < 3; ++i) points[i].throughput = static_cast<double>(i);
   points[0].feasible = points[1].feasible = true;
   const std::vector<std::size_t> all = {0, 1, 2};
-  EXPECT_EQ(fastest(points, all, Memory::kLimited), 1U);
-  EXPECT_EQ(fastest(points, all, Memory::kUnlimited), 2U);
+  EXPECT_EQ(find_fastest(points, all, MemoryConstraint::kLimited), 1U);
+  EXPECT_EQ(find_fastest(points, all, MemoryConstraint::kUnlimited), 2U);
   points[0].feasible = points[1].feasible = false;
-  EXPECT_EQ(fastest(points, all, Memory::kLimited), std::nullopt);
+  EXPECT_EQ(find_fastest(points, all, MemoryConstraint::kLimited), std::nullopt);
 }
 
 // ---- Sweeps -------------------------------------------------------------------------------------
@@ -277,11 +279,12 @@ std::string axis_error(const std::string& text) {
 
 TEST(Sweep, Combinations) {
   std::string out;
-  for (const auto& values : combinations({parse_axis("seq=1,2"), parse_axis(" batch = 3, 4")})) {
+  for (const auto& values :
+       list_combinations({parse_axis("seq=1,2"), parse_axis(" batch = 3, 4")})) {
     out += to_text(values) + "; ";
   }
   EXPECT_EQ(out, "seq=1, batch=3; seq=1, batch=4; seq=2, batch=3; seq=2, batch=4; ");
-  EXPECT_EQ(combinations({}).size(), 1U);
+  EXPECT_EQ(list_combinations({}).size(), 1U);
 }
 
 TEST(Sweep, ValuesMayHaveCommas) {
@@ -297,12 +300,12 @@ TEST(Sweep, Errors) {
               "--vary: '" + text +
                   "' does not have the form KEY=VALUE,... (write it like seq=2048,4096)");
   }
-  EXPECT_THROW(combinations({parse_axis("seq=1"), parse_axis("seq=2")}), UserError);
+  EXPECT_THROW(list_combinations({parse_axis("seq=1"), parse_axis("seq=2")}), UserError);
   std::string many = "a=0";
   for (int i = 1; i < 101; ++i) many += "," + std::to_string(i);
   auto other = parse_axis(many);
   other.key = "b";
-  EXPECT_THROW(combinations({parse_axis(many), other}), UserError);
+  EXPECT_THROW(list_combinations({parse_axis(many), other}), UserError);
 }
 
 // ---- Listing ------------------------------------------------------------------------------------
@@ -351,7 +354,7 @@ TEST(Explore, EqualPointsOfCasesOfOneRunAreMerged) {
 TEST(Explore, RankingHasTheHighestThroughputFirst) {
   const std::vector<Evaluated> points = {listed_point(0, "a", 2, 1), listed_point(1, "b", 1, 1),
                                          listed_point(0, "c", 3, 1), listed_point(1, "d", 1, 1)};
-  EXPECT_EQ(ranking(points), (std::vector<std::size_t>{1, 3, 0, 2}));
+  EXPECT_EQ(rank_by_throughput(points), (std::vector<std::size_t>{1, 3, 0, 2}));
 }
 
 }  // namespace

@@ -8,17 +8,18 @@
 
 namespace tandem::search {
 
-std::vector<FasterSetting> faster_settings(Estimates& estimates, const strategies::Setting& setting,
-                                           const strategies::Problem& problem, std::int64_t batch,
-                                           std::size_t most) {
+std::vector<FasterSetting> find_faster_settings(Estimates& estimates,
+                                                const strategies::Setting& setting,
+                                                const strategies::Problem& problem,
+                                                std::int64_t batch, std::size_t most) {
   const auto own = estimates.find(setting);
   if (!own) return {};
   const auto limit = limits::kWorthTelling * own->time();
   std::vector<FasterSetting> out;
-  for (const auto& changed : single_changes(setting, problem, batch)) {
+  for (const auto& changed : list_single_changes(setting, problem, batch)) {
     auto point = estimates.find(changed);
     if (!point || !point->feasible || point->time() > limit) continue;
-    out.push_back({change_text(setting, changed), std::move(*point)});
+    out.push_back({describe_change(setting, changed), std::move(*point)});
   }
   const auto time = [](const FasterSetting& f) { return f.point.time(); };
   std::ranges::stable_sort(out, {}, time);

@@ -14,11 +14,12 @@ struct FasterSetting {
   Evaluated point;
 };
 
-// Returns the changes from single_changes that fit and save more than 1 % of the step time.
+// Returns the changes from list_single_changes that fit and save more than 1 % of the step time.
 // `setting` is complete. Returns at most `most` of them, fastest first. Changes with equal time and
 // memory are represented by the first. Returns an empty vector if `setting` has no estimate.
-std::vector<FasterSetting> faster_settings(Estimates& estimates, const strategies::Setting& setting,
-                                           const strategies::Problem& problem, std::int64_t batch,
-                                           std::size_t most);
+std::vector<FasterSetting> find_faster_settings(Estimates& estimates,
+                                                const strategies::Setting& setting,
+                                                const strategies::Problem& problem,
+                                                std::int64_t batch, std::size_t most);
 
 }  // namespace tandem::search

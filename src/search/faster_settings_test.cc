@@ -34,7 +34,7 @@ TEST(FasterSettings, AreFasterWhereTheyAreSimulatedAndFit) {
     const auto on = limited_to(Bytes{1e15});
     const auto own = std::get<Evaluated>(evaluate(on, setting_of(text)));
     Estimates estimates(on);
-    const auto found = faster_settings(estimates, setting_of(text), problem, kBatch, 3);
+    const auto found = find_faster_settings(estimates, setting_of(text), problem, kBatch, 3);
     ASSERT_FALSE(found.empty());
     EXPECT_LE(found.size(), 3U);
     for (const auto& [change, point] : found) {
@@ -44,7 +44,7 @@ TEST(FasterSettings, AreFasterWhereTheyAreSimulatedAndFit) {
     const auto tight = limited_to(0.99 * found[0].point.simulation.memory);
     Estimates estimates_in_little(tight);
     for (const auto& [change, point] :
-         faster_settings(estimates_in_little, setting_of(text), problem, kBatch, 3)) {
+         find_faster_settings(estimates_in_little, setting_of(text), problem, kBatch, 3)) {
       EXPECT_LE(point.simulation.memory, tight.limits[0]) << change;
     }
   }

@@ -25,7 +25,7 @@ class FastestPlan {
         optimizer_(optimizer),
         digits_(machine),
         users_(model.consumers()),
-        limits_(memory_limits(machine, {})),
+        limits_(compute_memory_limits(machine, {})),
         choices_(model.size()),
         layouts_(model.size()) {
     predict::CostModel costs(machine, digits_, optimizer);
@@ -61,17 +61,17 @@ class FastestPlan {
     const graph::NodeId id(n);
     if (model_.node(id).op.role() == ops::Role::kSource) {
       if (users_[n].size() < 2) return choose(n + 1);
-      for (const auto& layout : tensor_layouts(model_.node(id).type.shape.sizes, digits_)) {
+      for (const auto& layout : list_tensor_layouts(model_.node(id).type.shape.sizes, digits_)) {
         choices_[n].source = layouts_[n] = layout;
         choose(n + 1);
       }
       return;
     }
-    const auto& s = signature_of(model_, id);
+    const auto& s = get_node_signature(model_, id);
     for (const auto& layout : operators_[n]) {
       if (!take(id, s, layout)) continue;
       choices_[n].node = layout;
-      layouts_[n] = output_layout(s, layout, digits_.count());
+      layouts_[n] = compute_output_layout(s, layout, digits_.count());
       choose(n + 1);
     }
   }
@@ -80,7 +80,7 @@ class FastestPlan {
   bool take(graph::NodeId id, const ops::Signature& s, const machine::NodeLayout& layout) {
     for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
       const auto source = model_.inputs(id)[i];
-      const auto wanted = input_layout(s, layout, digits_.count(), i);
+      const auto wanted = compute_input_layout(s, layout, digits_.count(), i);
       const bool alone = users_[source.index()].size() < 2;
       if (alone && model_.node(source).op.role() == ops::Role::kSource) {
         choices_[source.index()].source = layouts_[source.index()] = wanted;

@@ -22,7 +22,7 @@ struct Changed {
 // Keeps all settings and appends, for each of `values` that changes one, a copy that `set` has put
 // it into.
 template <class Values, class Set>
-void multiply(std::vector<Changed>& all, const Values& values, Set&& set) {
+void append_variants(std::vector<Changed>& all, const Values& values, Set&& set) {
   const auto own = all.size();
   for (const auto& value : values) {
     for (std::size_t i = 0; i < own; ++i) {
@@ -35,37 +35,37 @@ void multiply(std::vector<Changed>& all, const Values& values, Set&& set) {
   }
 }
 
-std::vector<Changed> changed(const Setting& setting, std::int64_t batch) {
+std::vector<Changed> list_changed_settings(const Setting& setting, std::int64_t batch) {
   std::vector<Changed> out = {{setting}};
   const bool is_megatron = setting.family == Family::kMegatron;
   if (is_megatron || setting.family == Family::kDeepspeed) {
     std::vector<std::int64_t> levels;
     for (auto zero = setting.zero.value_or(0) + 1; zero <= 3; ++zero) levels.push_back(zero);
-    multiply(out, levels, [](Setting& s, std::int64_t zero) { s.zero = zero; });
+    append_variants(out, levels, [](Setting& s, std::int64_t zero) { s.zero = zero; });
   }
   if (is_megatron && std::ranges::any_of(setting.tp, [](auto n) { return n > 1; })) {
-    multiply(out, std::vector{true}, [](Setting& s, bool sp) { s.sp = sp; });
+    append_variants(out, std::vector{true}, [](Setting& s, bool sp) { s.sp = sp; });
   }
   std::vector<std::string> again = {"selective", "full"};
   if (setting.recompute != "none") again.erase(again.begin());
   if (setting.recompute == "full") again.clear();
-  multiply(out, again, [](Setting& s, const std::string& what) { s.recompute = what; });
+  append_variants(out, again, [](Setting& s, const std::string& what) { s.recompute = what; });
   std::vector<std::int64_t> micro_batches;
   for (auto n = 2 * setting.micro.value_or(1); batch % n == 0; n *= 2) micro_batches.push_back(n);
-  multiply(out, micro_batches, [](Setting& s, std::int64_t n) { s.micro = n; });
+  append_variants(out, micro_batches, [](Setting& s, std::int64_t n) { s.micro = n; });
   return out;
 }
 
 }  // namespace
 
-std::optional<Evaluated> fitting_setting(Estimates& estimates, const Setting& setting,
-                                         std::int64_t batch) {
+std::optional<Evaluated> find_fitting_setting(Estimates& estimates, const Setting& setting,
+                                              std::int64_t batch) {
   struct Fitting {
     Evaluated point;
     int changes = 0;
   };
   std::vector<Fitting> fitting;
-  for (const auto& [other, changes] : changed(setting, batch)) {
+  for (const auto& [other, changes] : list_changed_settings(setting, batch)) {
     if (changes == 0) continue;  // an estimate may be a little too low
     auto point = estimates.find(other);
     if (point && point->feasible) fitting.push_back({std::move(*point), changes});

@@ -12,7 +12,8 @@ namespace tandem::search {
 // parallelism or more sharded states. `setting` is complete. All combinations are estimated. Among
 // those that fit and are nearly as fast as the fastest, the one with the fewest changes is
 // returned. Returns nullopt if none fits or none has an estimate.
-std::optional<Evaluated> fitting_setting(Estimates& estimates, const strategies::Setting& setting,
-                                         std::int64_t batch);
+std::optional<Evaluated> find_fitting_setting(Estimates& estimates,
+                                              const strategies::Setting& setting,
+                                              std::int64_t batch);
 
 }  // namespace tandem::search

@@ -11,7 +11,7 @@ namespace {
 
 // A network and a machine.
 struct OnMachine {
-  models::Model model;
+  models::ConfiguredModel model;
   machine::Machine machine;
   std::int64_t batch;
   graph::Graph graph = model.build(batch, DType::kFp32);
@@ -48,7 +48,7 @@ TEST(FittingSetting, FitsWhereItIsSimulated) {
     for (const double part : {0.9, 0.7}) {
       const auto on = c.limited_to(part * as_it_is.simulation.memory);
       Estimates estimates(on);
-      const auto found = fitting_setting(estimates, setting, c.batch);
+      const auto found = find_fitting_setting(estimates, setting, c.batch);
       ASSERT_TRUE(found.has_value()) << part;
       const auto simulated = std::get<Evaluated>(evaluate(on, c.setting(found->name.c_str())));
       EXPECT_LE(simulated.simulation.memory, 1.01 * on.limits[0]) << part;
@@ -65,7 +65,7 @@ TEST(FittingSetting, ChangesNoMoreThanItMust) {
   const auto needs = std::get<Evaluated>(evaluate(c.limited_to(Bytes{1e15}), dp)).simulation.memory;
   for (const double part : {0.9, 1.1}) {
     Estimates estimates(c.limited_to(part * needs));
-    EXPECT_EQ(fitting_setting(estimates, dp, c.batch)->name, "dp:recompute=selective") << part;
+    EXPECT_EQ(find_fitting_setting(estimates, dp, c.batch)->name, "dp:recompute=selective") << part;
   }
 }
 
@@ -73,14 +73,14 @@ TEST(FittingSetting, IsNoneWhereWeightsAloneAreTooMuch) {
   const OnMachine c(kNetwork, "dgx_a100:1", 64);
   const auto on = c.limited_to(Bytes{1e6});
   Estimates estimates(on);
-  EXPECT_FALSE(fitting_setting(estimates, c.setting("dp"), c.batch).has_value());
+  EXPECT_FALSE(find_fitting_setting(estimates, c.setting("dp"), c.batch).has_value());
 }
 
 TEST(FittingSetting, IsNoneWithoutEstimates) {
   const OnMachine c("mlp:layers=2", "dgx_a100:1", 64);
   const auto on = c.limited_to(Bytes{1e15});
   Estimates estimates(on);
-  EXPECT_FALSE(fitting_setting(estimates, c.setting("dp"), c.batch).has_value());
+  EXPECT_FALSE(find_fitting_setting(estimates, c.setting("dp"), c.batch).has_value());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "base/fewer_test_support.h"
 #include "rewrite/matches.h"
 #include "search/fastest_plan_test_support.h"
-#include "search/neighbours/rewritings.h"
+#include "search/neighbours/rewrite_ranking.h"
 #include "search/search.h"
 #include "search/small_cases_test_support.h"
 #include "search/space/layout_oracle_test_support.h"
@@ -24,15 +24,15 @@ constexpr std::size_t kMostGraphs = 400;
 Graph graph_to_rewrite(std::uint64_t seed) {
   const auto model = SmallGraph(seed, 2 + seed / 8 % 4, SmallGraph::Ends::kLoss).build();
   rewrite::Dictionary dictionary;
-  return rewrite::Draft::of(model, dictionary).to_graph(model, dictionary);
+  return rewrite::Draft::from_graph(model, dictionary).to_graph(model, dictionary);
 }
 
 // Returns all graphs that up to kSteps rewrites at any place make of the model, including the
 // model. Returns nullopt if there are too many.
-std::optional<std::vector<Graph>> all_rewritings(const Graph& model) {
+std::optional<std::vector<Graph>> list_rewrites(const Graph& model) {
   rewrite::Dictionary dictionary;
-  const rewrite::RuleSet rules(algebraic_rules(), dictionary, {});
-  std::vector<rewrite::Draft> drafts = {rewrite::Draft::of(model, dictionary)};
+  const rewrite::RuleSet rules(list_algebraic_rules(), dictionary, {});
+  std::vector<rewrite::Draft> drafts = {rewrite::Draft::from_graph(model, dictionary)};
   std::unordered_set<Hash> seen = {drafts[0].hash()};
   std::size_t from = 0;
   for (std::size_t step = 0; step < kSteps; ++step) {
@@ -66,23 +66,23 @@ double least_of_all(const std::vector<Graph>& graphs, const machine::Machine& ma
 
 Ranking ranked(const Graph& model, const machine::Machine& machine) {
   Options options;
-  options.algebra = Algebra::kJoint;
+  options.algebra = RewriteSearch::kJoint;
   options.states_per_node = 100000;
   CandidatePool pool(model, machine, options);
-  return rank_rewritings(pool, {.keep = 1, .saves = false});
+  return rank_rewrites(pool, {.max_graphs = 1, .saves = false});
 }
 
 // In graphs this small, a step towards a better graph, such as splitting a fused kernel, can cost a
 // large part of the whole. In a few of these cases that is more than the 5 % that Unity's paper
 // allows.
-void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_t least_cases) {
+void expect_no_better_rewrite(std::uint64_t from, std::uint64_t to, std::size_t least_cases) {
   const auto machines = small_machines();
   std::size_t cases = 0;
   std::size_t rewritten = 0;
   for (auto seed = from; seed < to; ++seed) {
     SCOPED_TRACE(seed);
     const auto model = graph_to_rewrite(seed);
-    const auto graphs = all_rewritings(model);
+    const auto graphs = list_rewrites(model);
     if (!graphs) continue;
     ++cases;
     const auto& machine = machines[seed % machines.size()];
@@ -107,7 +107,7 @@ void expect_no_better_rewriting(std::uint64_t from, std::uint64_t to, std::size_
 // rewrites in all layouts. Returns nullopt if there are too many plans to simulate.
 std::optional<double> regret_of_both(const Graph& model, const machine::Machine& machine,
                                      double most) {
-  const auto graphs = all_rewritings(model);
+  const auto graphs = list_rewrites(model);
   if (!graphs) return std::nullopt;
   double plans = 0;
   for (const auto& graph : *graphs) {
@@ -119,7 +119,7 @@ std::optional<double> regret_of_both(const Graph& model, const machine::Machine&
     best = std::min(best, FastestPlan(graph, machine, plan::Optimizer::kSgd).find());
   }
   Options options;
-  options.algebra = Algebra::kJoint;
+  options.algebra = RewriteSearch::kJoint;
   const auto found = search(model, machine, options);
   EXPECT_TRUE(found.best.has_value());
   return found.best->simulation.iteration / best - 1;
@@ -156,11 +156,11 @@ TEST(JointOptimality, ThePlanFoundIsHardlySlowerThanAnyRewritingNightly) {
 }
 
 TEST(JointOptimality, NothingThreeStepsAwayCostsLess) {
-  expect_no_better_rewriting(0, 260 / kFewer, 200 / kFewer);
+  expect_no_better_rewrite(0, 260 / kFewer, 200 / kFewer);
 }
 
 TEST(JointOptimality, NothingThreeStepsAwayCostsLessNightly) {
-  expect_no_better_rewriting(260, 2600, 1800);
+  expect_no_better_rewrite(260, 2600, 1800);
 }
 
 }  // namespace

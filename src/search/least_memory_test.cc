@@ -18,8 +18,8 @@ graph::Graph mlp() {
 
 TEST(LeastStored, CountsWeightsStatesAndGradientsThatAreKept) {
   const auto model = mlp();
-  EXPECT_DOUBLE_EQ(least_stored(model, plan::Optimizer::kSgd, {}).value, kWeights);
-  EXPECT_DOUBLE_EQ(least_stored(model, plan::Optimizer::kAdam, {}).value, 4 * kWeights);
+  EXPECT_DOUBLE_EQ(compute_least_stored(model, plan::Optimizer::kSgd, {}).value, kWeights);
+  EXPECT_DOUBLE_EQ(compute_least_stored(model, plan::Optimizer::kAdam, {}).value, 4 * kWeights);
 }
 
 TEST(IsTooLarge, WhereAllDevicesTogetherUseLess) {

@@ -94,7 +94,7 @@ Graph part_of(const Graph& model, const std::vector<NodeId>& outputs,
     if (!needed[id.index()]) continue;
     std::vector<NodeId> inputs;
     for (auto i : model.inputs(id)) inputs.push_back(image[stand_in(i).index()]);
-    image[id.index()] = builder.keep(model, id, inputs);
+    image[id.index()] = builder.copy_node(model, id, inputs);
   }
   std::vector<NodeId> images;
   for (auto o : outputs) {
@@ -170,7 +170,7 @@ bool is_series_parallel(const Graph& model) {
   return std::ranges::all_of(neighbours, [](const auto& n) { return n.empty(); });
 }
 
-Graph graph_of_seed(std::uint64_t seed) { return SmallGraph(seed, 1 + seed / 8 % 6).build(); }
+Graph make_random_graph(std::uint64_t seed) { return SmallGraph(seed, 1 + seed / 8 % 6).build(); }
 
 void expect_least_costs(std::uint64_t from, std::uint64_t to, bool saves = false) {
   const auto machines = small_machines();
@@ -178,7 +178,7 @@ void expect_least_costs(std::uint64_t from, std::uint64_t to, bool saves = false
     SCOPED_TRACE(seed);
     const auto& machine = machines[seed % machines.size()];
     const Complaint wrong = [&](const Graph& model) { return wrong_cost(model, machine, saves); };
-    const auto model = graph_of_seed(seed);
+    const auto model = make_random_graph(seed);
     const auto complaint = wrong(model);
     ASSERT_FALSE(complaint.has_value()) << shrunk(model, *complaint, wrong);
   }
@@ -198,7 +198,7 @@ TEST(Optimality, SmallGraphsAreOfManyForms) {
   std::size_t with_shared_weights = 0;
   std::size_t with_several_outputs = 0;
   for (std::uint64_t seed = 0; seed < 560; ++seed) {
-    const auto model = graph_of_seed(seed);
+    const auto model = make_random_graph(seed);
     const auto users = model.consumers();
     other_than_series_parallel += is_series_parallel(model) ? 0 : 1;
     with_several_outputs += model.outputs().size() > 1 ? 1 : 0;
@@ -216,7 +216,7 @@ TEST(Optimality, SmallGraphsAreOfManyForms) {
 // Returns the fraction by which the found plan's iteration is longer than the fastest. Returns
 // nullopt if there are too many plans to simulate.
 std::optional<double> regret(const Graph& model, const machine::Machine& machine, double most,
-                             Algebra algebra) {
+                             RewriteSearch algebra) {
   FastestPlan fastest(model, machine, plan::Optimizer::kAdam);
   if (fastest.count() > most) return std::nullopt;
   const auto best = fastest.find();
@@ -244,7 +244,7 @@ struct Regrets {
 // Returns the regrets of graphs with at most `plans` plans, on one machine after another.
 Regrets regrets(const std::function<Graph(std::uint64_t)>& graph, std::uint64_t from,
                 std::uint64_t to, const std::vector<machine::Machine>& machines, double plans,
-                Algebra algebra) {
+                RewriteSearch algebra) {
   Regrets out;
   for (auto seed = from; seed < to; ++seed) {
     SCOPED_TRACE(seed);
@@ -266,7 +266,7 @@ void expect_little_regret(std::uint64_t from, std::uint64_t to, double plans) {
   const auto all =
       regrets(trained_graph, from, to,
               {small_machine(1, 2), small_machine(2, 1), small_machine(1, 3), small_machine(2, 2)},
-              plans, Algebra::kNone);
+              plans, RewriteSearch::kNone);
   EXPECT_GE(all.on_the_last, (to - from) / 40);
   EXPECT_GE(static_cast<double>(all.near), 0.95 * static_cast<double>(all.cases)) << all.others;
 }
@@ -311,7 +311,7 @@ Graph graph_of_tables(std::uint64_t seed) {
 void expect_little_regret_of_tables(std::uint64_t from, std::uint64_t to, double plans) {
   const auto all = regrets(graph_of_tables, from, to,
                            {small_machine(1, 2), small_machine(2, 1), small_machine(1, 3)}, plans,
-                           Algebra::kJoint);
+                           RewriteSearch::kJoint);
   const auto enough = static_cast<std::size_t>(0.95 * static_cast<double>(all.cases));
   EXPECT_GE(all.near, enough) << all.others;
 }
@@ -320,7 +320,7 @@ void expect_little_regret_of_tables(std::uint64_t from, std::uint64_t to, double
 // ---------------------------------------------------------------------------------
 
 // Returns a machine of equal devices and one or two levels, with random links and latencies.
-machine::Machine drawn_machine(std::uint64_t seed) {
+machine::Machine make_random_machine(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::vector<std::pair<int, int>> sizes = {{1, 2}, {2, 1}, {1, 3}, {2, 2}, {4, 1}};
   const auto [outer, inner] = sizes[random() % sizes.size()];
@@ -362,7 +362,7 @@ void expect_bounds(const std::function<Graph(std::uint64_t)>& graph, std::uint64
   double communication = 0;  // cases whose bound exceeds that without communication
   for (auto seed = from; seed < to; ++seed) {
     const auto model = graph(seed);
-    const auto machine = drawn_machine(seed);
+    const auto machine = make_random_machine(seed);
     const auto optimizer = seed % 2 == 0 ? plan::Optimizer::kSgd : plan::Optimizer::kAdam;
     FastestPlan fastest(model, machine, optimizer, FastestPlan::Places::kFirst);
     if (fastest.count() > plans) continue;
@@ -374,7 +374,7 @@ void expect_bounds(const std::function<Graph(std::uint64_t)>& graph, std::uint64
     const auto least = fastest.find().value;
     double best = 0;
     for (const auto& weights : some_weights(seed)) {
-      const auto bound = network.solve(weights.prices(network)).cost;
+      const auto bound = network.solve(weights.make_prices(network)).cost;
       EXPECT_LE(bound, (1 + kTolerance) * least)
           << weights.chain.forward << " " << weights.chain.backward << " "
           << weights.branches.forward << " " << weights.branches.backward << " " << weights.update

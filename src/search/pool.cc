@@ -18,7 +18,7 @@ namespace {
 constexpr Seconds kUnlimited{std::numeric_limits<double>::infinity()};
 
 // Returns equal hashes for candidates with equal choices and schedules of the same graph.
-Hash hash_of(const Candidate& candidate) {
+Hash hash_candidate(const Candidate& candidate) {
   const auto& schedule = candidate.schedule;
   const auto flags = (schedule.reduce_each ? 1U : 0U) | (schedule.whole_gradients ? 2U : 0U) |
                      (schedule.ring ? 4U : 0U);
@@ -31,7 +31,7 @@ Hash hash_of(const Candidate& candidate) {
   add(flags);
   add(std::bit_cast<Hash>(schedule.bucket.value));
   for (const auto& choice : candidate.choices) {
-    const auto again = (choice.remake ? 1U : 0U) | (choice.gather_again ? 2U : 0U);
+    const auto again = (choice.recompute ? 1U : 0U) | (choice.regather ? 2U : 0U);
     add(choice.source.hash());
     add(choice.stage * 4U + again);
     for (auto use : choice.node.uses) add(std::bit_cast<std::uint8_t>(use));
@@ -41,7 +41,7 @@ Hash hash_of(const Candidate& candidate) {
 
 }  // namespace
 
-Candidate candidate_of(strategies::Strategy strategy, bool may_win) {
+Candidate make_candidate(strategies::Strategy strategy, bool may_win) {
   return {.name = std::move(strategy.name),
           .choices = std::move(strategy.choices),
           .schedule = strategy.schedule,
@@ -58,7 +58,7 @@ CandidatePool::CandidatePool(const graph::Graph& model, const machine::Machine& 
       options_(options),
       costs_(machine, digits_, options.optimizer, options.precision),
       may_fit_(!is_too_large(model, machine, options)) {
-  result_.limits = memory_limits(machine, options.memory, options.margin);
+  result_.limits = compute_memory_limits(machine, options.memory, options.margin);
 }
 
 // Candidates of one batch get the same limit, as if the others were not there. They are then
@@ -75,7 +75,7 @@ std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Can
       n = std::min(n, std::max<std::size_t>(*options_.until.candidates, 1) - result_.candidates);
     }
     const auto limit = [&](std::size_t i) {
-      return than ? std::max(*than, time_to_beat(candidates[i])) : kUnlimited;
+      return than ? std::max(*than, find_time_to_beat(candidates[i])) : kUnlimited;
     };
     parallel_for(n, options_.threads, [&](std::size_t i) {
       const auto& candidate = candidates[from + i];
@@ -84,7 +84,7 @@ std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Can
     });
     for (std::size_t i = from; i < from + n; ++i) {
       ++result_.candidates;
-      auto& known = known_[hash_of(candidates[i])];
+      auto& known = known_[hash_candidate(candidates[i])];
       known = std::max(known, out[i] ? out[i]->simulation.iteration : limit(i));
       if (!out[i] || out[i]->simulation.iteration >= limit(i)) {
         out[i].reset();
@@ -94,13 +94,13 @@ std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Can
       if (than && out[i]->feasible) than = std::min(*than, out[i]->simulation.iteration);
       // Only the best keeps its timeline: one of many micro-batches takes a gigabyte.
       auto timeline = std::exchange(out[i]->simulation.timeline, {});
-      note(candidates[i], *out[i]);
+      record_outcome(candidates[i], *out[i]);
       if (!candidates[i].may_win) continue;
       if (consider(*out[i])) {
         best_candidate_ = candidates[i];
         result_.best->simulation.timeline = std::move(timeline);
       }
-      if (out[i]->feasible) note_fitting(candidates[i], *out[i]);
+      if (out[i]->feasible) record_fitting(candidates[i], *out[i]);
       consider_as_leader(candidates[i], *out[i]);
     }
   }
@@ -109,54 +109,55 @@ std::vector<std::optional<Evaluated>> CandidatePool::enter(const std::vector<Can
 
 // Returns the step time above which a candidate can no longer be the best, the runner-up, a leader,
 // or a simpler plan that choose() allows.
-Seconds CandidatePool::time_to_beat(const Candidate& candidate) const {
+Seconds CandidatePool::find_time_to_beat(const Candidate& candidate) const {
   if (!result_.best) return kUnlimited;
   auto next = kUnlimited;
   for (const auto& [name, evaluated] : by_name_) {
     const auto time = evaluated.time();
-    if (name != candidate.name && time > allowed()) next = std::min(next, time);
+    if (name != candidate.name && time > longest_allowed_time()) next = std::min(next, time);
   }
   const auto at = leaders_.find(candidate.rewritten.get());
   if (at == leaders_.end()) return kUnlimited;
   const auto& leaders = at->second;
-  const auto other = candidate.name != kSideBySide
-                         ? leaders.end()
-                         : std::ranges::find(leaders, candidate.name,
-                                             [](const Entry& e) { return e.candidate.name; });
+  const auto other =
+      candidate.name != kSideBySide
+          ? leaders.end()
+          : std::ranges::find(leaders, candidate.name,
+                              [](const EvaluatedCandidate& e) { return e.candidate.name; });
   if (other != leaders.end()) return std::max(next, other->evaluated.time());
   return leaders.size() < limits::kLeaders ? kUnlimited
                                            : std::max(next, leaders.back().evaluated.time());
 }
 
-void CandidatePool::note(const Candidate& candidate, const Evaluated& costed) {
+void CandidatePool::record_outcome(const Candidate& candidate, const Evaluated& costed) {
   least_time_ = std::min(least_time_, costed.simulation.iteration);
   const auto& rewritten = candidate.rewritten;
-  if (costed.setting) simulated_.push_back(summary_of(costed));
+  if (costed.setting) simulated_.push_back(summarize(costed));
   if (rewritten && std::ranges::find(rewritten_, rewritten) == rewritten_.end()) {
     rewritten_.push_back(rewritten);
   }
 }
 
-void CandidatePool::note_fitting(const Candidate& candidate, const Evaluated& costed) {
+void CandidatePool::record_fitting(const Candidate& candidate, const Evaluated& costed) {
   const auto time = costed.time();
   auto& fastest = result_.fastest_strategy;
   if (costed.setting && (fastest == Seconds{} || time < fastest)) fastest = time;
   const auto [named, is_new_name] = by_name_.try_emplace(costed.name);
-  if (is_new_name || time < named->second.time()) named->second = summary_of(costed);
-  if (time > allowed()) return;
-  const auto [at, is_new] = by_complexity_.try_emplace(complexity_of(candidate));
-  if (is_new || time < at->second.evaluated.time()) at->second = {candidate, summary_of(costed)};
+  if (is_new_name || time < named->second.time()) named->second = summarize(costed);
+  if (time > longest_allowed_time()) return;
+  const auto [at, is_new] = by_complexity_.try_emplace(compute_complexity(candidate));
+  if (is_new || time < at->second.evaluated.time()) at->second = {candidate, summarize(costed)};
 }
 
-Seconds CandidatePool::allowed() const {
+Seconds CandidatePool::longest_allowed_time() const {
   return (1 + options_.tolerance) * result_.best.value().simulation.iteration;
 }
 
-Complexity CandidatePool::simplest() const {
+Complexity CandidatePool::find_least_complexity() const {
   for (const auto& [complexity, entry] : by_complexity_) {
-    if (entry.evaluated.time() <= allowed()) return complexity;
+    if (entry.evaluated.time() <= longest_allowed_time()) return complexity;
   }
-  return complexity_of(best_candidate_.value());
+  return compute_complexity(best_candidate_.value());
 }
 
 // Lists the fastest of several entries with the same name, without those that are baseline rows.
@@ -171,13 +172,13 @@ void CandidatePool::find_faster(Seconds than) {
   std::erase_if(out, [&](const Evaluated& row) { return !names.insert(row.name).second; });
 }
 
-void CandidatePool::choose() {
+void CandidatePool::choose_best() {
   if (!result_.best || !best_candidate_) return;
-  const auto limit = allowed();
+  const auto limit = longest_allowed_time();
   bool is_whole = !result_.best->simulation.is_extrapolated;
   for (const auto& [complexity, entry] : by_complexity_) {
     const auto& [candidate, evaluated] = entry;
-    if (options_.tolerance == 0 || complexity >= complexity_of(*best_candidate_)) break;
+    if (options_.tolerance == 0 || complexity >= compute_complexity(*best_candidate_)) break;
     if (evaluated.time() > limit) continue;
     best_candidate_ = candidate;
     is_whole = false;
@@ -193,7 +194,7 @@ void CandidatePool::choose() {
   }
 }
 
-void CandidatePool::enter_estimated(const Evaluated& estimated) {
+void CandidatePool::enter_estimate(const Evaluated& estimated) {
   CHECK(!estimated.feasible || options_.until.first_fit);
   consider(estimated);
 }
@@ -223,7 +224,7 @@ std::optional<Evaluated> CandidatePool::cost(const Candidate& candidate, Seconds
   schedule.precision = options_.precision;
   const auto& graph = candidate.rewritten ? candidate.rewritten->graph : model_;
   auto out = cost_within(limit, graph, machine_, candidate.name, candidate.choices, schedule,
-                         options_.optimizer, result_.limits, lower::Phase::kTraining,
+                         options_.optimizer, result_.limits, lower::Mode::kTraining,
                          predict::Classes::kDifferent,
                          options_.threads <= 1 ? &operations_ : nullptr, extent);
   if (!out) return out;
@@ -235,7 +236,7 @@ std::optional<Evaluated> CandidatePool::cost(const Candidate& candidate, Seconds
 // Returns whether an earlier evaluation of the same candidate shows that it takes `limit` or
 // longer.
 bool CandidatePool::is_known_to_take(const Candidate& candidate, Seconds limit) const {
-  const auto at = known_.find(hash_of(candidate));
+  const auto at = known_.find(hash_candidate(candidate));
   return at != known_.end() && at->second >= limit;
 }
 
@@ -257,24 +258,26 @@ void CandidatePool::consider_as_leader(const Candidate& candidate, const Evaluat
   if (!costed.feasible) return;
   auto& leaders = leaders_[candidate.rewritten.get()];
   const auto iteration = costed.simulation.iteration;
-  const auto is_same = [&](const Entry& e) { return e.candidate.choices == candidate.choices; };
+  const auto is_same = [&](const EvaluatedCandidate& e) {
+    return e.candidate.choices == candidate.choices;
+  };
   if (std::ranges::any_of(leaders, is_same)) return;
   // Most candidates of this name differ only in the place of a table. The fastest represents them.
   if (candidate.name == kSideBySide) {
-    const auto other =
-        std::ranges::find(leaders, candidate.name, [](const Entry& e) { return e.candidate.name; });
+    const auto other = std::ranges::find(
+        leaders, candidate.name, [](const EvaluatedCandidate& e) { return e.candidate.name; });
     if (other != leaders.end()) {
       if (other->evaluated.time() <= iteration) return;
       leaders.erase(other);
     }
   }
-  const auto at = std::ranges::upper_bound(leaders, iteration, {},
-                                           [](const Entry& e) { return e.evaluated.time(); });
-  leaders.insert(at, {candidate, summary_of(costed)});
+  const auto at = std::ranges::upper_bound(
+      leaders, iteration, {}, [](const EvaluatedCandidate& e) { return e.evaluated.time(); });
+  leaders.insert(at, {candidate, summarize(costed)});
   if (leaders.size() > limits::kLeaders) leaders.pop_back();
 }
 
-std::vector<Candidate> CandidatePool::leaders(
+std::vector<Candidate> CandidatePool::list_leaders(
     const std::shared_ptr<const Rewritten>& rewritten) const {
   std::vector<Candidate> out;
   const auto at = leaders_.find(rewritten.get());
@@ -286,18 +289,18 @@ std::vector<Candidate> CandidatePool::leaders(
   return out;
 }
 
-std::optional<Seconds> CandidatePool::fastest(
+std::optional<Seconds> CandidatePool::find_fastest_time(
     const std::shared_ptr<const Rewritten>& rewritten) const {
   const auto at = leaders_.find(rewritten.get());
   if (at == leaders_.end()) return std::nullopt;
   return at->second[0].evaluated.time();
 }
 
-void CandidatePool::report_progress(std::size_t rewritings) const {
+void CandidatePool::report_progress(std::size_t rewrites) const {
   if (!options_.progress) return;
   std::optional<Seconds> best;
   if (result_.best) best = result_.best->simulation.iteration;
-  options_.progress({result_.candidates, result_.rewritings + rewritings, best});
+  options_.progress({result_.candidates, result_.rewrites + rewrites, best});
 }
 
 bool CandidatePool::is_within_dims(const strategies::Problem& problem,

@@ -11,12 +11,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "predict/tables.h"
+#include "predict/cost_model.h"
 #include "search/candidate.h"
+#include "search/complexity.h"
 #include "search/evaluated.h"
 #include "search/limits.h"
 #include "search/search.h"
-#include "search/simplicity.h"
 #include "search/space/layout_network.h"
 #include "strategies/grid.h"
 #include "strategies/problem.h"
@@ -24,7 +24,7 @@
 namespace tandem::search {
 
 // An evaluated candidate of the pool.
-struct Entry {
+struct EvaluatedCandidate {
   Candidate candidate;
   Evaluated evaluated;
 };
@@ -41,32 +41,34 @@ class CandidatePool {
   std::vector<std::optional<Evaluated>> enter(const std::vector<Candidate>& candidates,
                                               std::optional<Seconds> than = {});
   // Evaluates candidates if the caller does not need their records.
-  void compete(const std::vector<Candidate>& candidates) { enter(candidates, Seconds{}); }
+  void enter_without_records(const std::vector<Candidate>& candidates) {
+    enter(candidates, Seconds{});
+  }
 
   // Ends the search: takes as the best the simplest candidate within Options::tolerance of the
   // fastest, and finds the runner-up.
-  void choose();
+  void choose_best();
   // Returns the complexity of the simplest candidate that choose() allows. Requires a best
   // candidate.
-  [[nodiscard]] Complexity simplest() const;
+  [[nodiscard]] Complexity find_least_complexity() const;
   // Returns the longest step time that choose() allows.
-  [[nodiscard]] Seconds allowed() const;
+  [[nodiscard]] Seconds longest_allowed_time() const;
 
   // Enters an estimate, if the question is only whether something fits. No plan is made from it.
-  void enter_estimated(const Evaluated& estimated);
+  void enter_estimate(const Evaluated& estimated);
 
   // Returns the step time of the fastest candidate, whether it fits or not.
   [[nodiscard]] Seconds least_time() const { return least_time_; }
   // Returns the rewrites of all candidates, without the model itself.
-  [[nodiscard]] const std::vector<std::shared_ptr<const Rewritten>>& rewritten() const {
+  [[nodiscard]] const std::vector<std::shared_ptr<const Rewritten>>& used_rewrites() const {
     return rewritten_;
   }
 
   // Returns whether Options::until has ended the search. Then result().stop_reason gives the
   // reason.
   bool is_over();
-  // Reports progress. `rewritings` counts rewrites that result() does not count yet.
-  void report_progress(std::size_t rewritings = 0) const;
+  // Reports progress. `rewrites` counts rewrites that result() does not count yet.
+  void report_progress(std::size_t rewrites = 0) const;
 
   Result& result() { return result_; }
   // Returns the records of simulated plain strategies of the unchanged model.
@@ -75,9 +77,9 @@ class CandidatePool {
   [[nodiscard]] const std::optional<Candidate>& best_candidate() const { return best_candidate_; }
   // Returns the fastest candidates of this rewrite that fit, fastest first. Their layouts may be
   // changed, so they have no setting.
-  [[nodiscard]] std::vector<Candidate> leaders(
+  [[nodiscard]] std::vector<Candidate> list_leaders(
       const std::shared_ptr<const Rewritten>& rewritten) const;
-  [[nodiscard]] std::optional<Seconds> fastest(
+  [[nodiscard]] std::optional<Seconds> find_fastest_time(
       const std::shared_ptr<const Rewritten>& rewritten) const;
   [[nodiscard]] const graph::Graph& model() const { return model_; }
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }
@@ -87,18 +89,18 @@ class CandidatePool {
   predict::CostModel& costs() { return costs_; }
   // Returns the cost tables of networks, which graphs share. Returns new ones if
   // Options::shares_tables is unset.
-  std::shared_ptr<LayoutNetwork::Tables> tables() {
+  std::shared_ptr<LayoutNetwork::Tables> get_tables() {
     if (!tables_ || !options_.shares_tables) tables_ = std::make_shared<LayoutNetwork::Tables>();
     return tables_;
   }
-  [[nodiscard]] bool are_equal_devices() const { return machine_.groups.empty(); }
+  [[nodiscard]] bool has_equal_devices() const { return machine_.groups.empty(); }
   // Returns false if certainly no plan fits. Then only the strategy that needs the least memory can
   // be found.
   [[nodiscard]] bool may_fit() const { return may_fit_; }
   // Returns whether simulating one strategy takes a good part of a second.
   [[nodiscard]] bool is_large() const { return model_.size() >= limits::kLargeNodes; }
   // Returns operators times micro-batches. A million take about a second on one core.
-  [[nodiscard]] double passes(const plan::Schedule& schedule) const {
+  [[nodiscard]] double count_operator_passes(const plan::Schedule& schedule) const {
     return static_cast<double>(model_.size()) * static_cast<double>(schedule.micro_batches);
   }
   // Returns whether a strategy partitions only dimensions that the user allows. Only then may it
@@ -109,11 +111,11 @@ class CandidatePool {
  private:
   std::optional<Evaluated> cost(const Candidate& candidate, Seconds limit,
                                 predict::Extent extent = predict::Extent::kFew);
-  [[nodiscard]] Seconds time_to_beat(const Candidate& candidate) const;
+  [[nodiscard]] Seconds find_time_to_beat(const Candidate& candidate) const;
   [[nodiscard]] bool is_known_to_take(const Candidate& candidate, Seconds limit) const;
-  void note(const Candidate& candidate, const Evaluated& costed);
+  void record_outcome(const Candidate& candidate, const Evaluated& costed);
   void find_faster(Seconds than);
-  void note_fitting(const Candidate& candidate, const Evaluated& costed);
+  void record_fitting(const Candidate& candidate, const Evaluated& costed);
   // Returns whether it is the best so far.
   bool consider(const Evaluated& costed);
   void consider_as_leader(const Candidate& candidate, const Evaluated& costed);
@@ -130,13 +132,13 @@ class CandidatePool {
   bool over_ = false;
   Result result_;
   std::vector<Evaluated> simulated_;
-  std::map<Complexity, Entry> by_complexity_;  // fastest that fits
-  std::map<std::string, Evaluated> by_name_;   // fastest that fits
+  std::map<Complexity, EvaluatedCandidate> by_complexity_;  // fastest that fits
+  std::map<std::string, Evaluated> by_name_;                // fastest that fits
   Seconds least_time_{std::numeric_limits<double>::infinity()};
   std::vector<std::shared_ptr<const Rewritten>> rewritten_;
   std::optional<Candidate> best_candidate_;
   std::unordered_map<Hash, Seconds> known_;  // lower bound of the step time, by candidate
-  std::map<const Rewritten*, std::vector<Entry>> leaders_;
+  std::map<const Rewritten*, std::vector<EvaluatedCandidate>> leaders_;
 };
 
 }  // namespace tandem::search

@@ -8,13 +8,13 @@
 #include "models/model.h"
 #include "plan/json.h"
 #include "search/least_memory.h"
-#include "strategies/wide_grid.h"
+#include "strategies/setting_groups.h"
 
 namespace tandem::search {
 namespace {
 
 struct Asked {
-  models::Model model;
+  models::ConfiguredModel model;
   graph::Graph graph = model.build(32, DType::kFp32);
   machine::Machine machine = machine::load_machine("dgx_a100:1");
   Options options;
@@ -54,7 +54,8 @@ TEST(CandidatePool, GivesUpWhatCannotMatter) {
   const machine::Digits digits(asked.machine);
   const strategies::Problem problem(asked.graph, digits);
   std::vector<Candidate> candidates;
-  for (const auto& made : make_strategies(strategies::settings_named("all", problem), problem)) {
+  for (const auto& made :
+       make_strategies(strategies::list_named_settings("all", problem), problem)) {
     candidates.push_back({made.name, made.choices, made.schedule});
   }
   std::size_t given_up = 0;
@@ -71,13 +72,13 @@ TEST(CandidatePool, GivesUpWhatCannotMatter) {
         std::ranges::count_if(faster, [](const auto& c) { return !c.has_value(); }));
     EXPECT_EQ(all.best_candidate()->name, some.best_candidate()->name);
     EXPECT_EQ(all.result().best->simulation.iteration, some.result().best->simulation.iteration);
-    all.choose();
-    some.choose();
+    all.choose_best();
+    some.choose_best();
     ASSERT_TRUE(all.result().runner_up && some.result().runner_up);
     EXPECT_EQ(all.result().runner_up->name, some.result().runner_up->name);
     EXPECT_EQ(all.result().candidates, some.result().candidates);
-    const auto leaders = all.leaders(nullptr);
-    const auto same = some.leaders(nullptr);
+    const auto leaders = all.list_leaders(nullptr);
+    const auto same = some.list_leaders(nullptr);
     ASSERT_EQ(leaders.size(), same.size());
     for (std::size_t i = 0; i < leaders.size(); ++i) {
       EXPECT_EQ(leaders[i].choices, same[i].choices);
@@ -127,12 +128,12 @@ TEST(CandidatePool, EndsEarlyWithThePlanThereIs) {
 // missing.
 TEST(CandidatePool, WhatCannotFitIsSettledByWhatNeedsLeast) {
   Asked asked("gpt2:layers=4,hidden=256,heads=8,ffn=1024,vocab=1024,seq=64");
-  const auto stored = least_stored(asked.graph, asked.options.optimizer, {});
+  const auto stored = compute_least_stored(asked.graph, asked.options.optimizer, {});
   asked.options.memory = stored / static_cast<double>(asked.machine.devices()) - Bytes{48};
   const auto nothing = asked.find();
   EXPECT_FALSE(nothing.best.has_value());
-  EXPECT_EQ(nothing.products, 0U);
-  EXPECT_EQ(nothing.rewritings, 0U);
+  EXPECT_EQ(nothing.computed_tables, 0U);
+  EXPECT_EQ(nothing.rewrites, 0U);
   EXPECT_EQ(nothing.stop_reason, StopReason::kDone);
   EXPECT_GE(nothing.smallest.over, Bytes{48});
   asked.options.memory = nothing.smallest.simulation.memory;
@@ -143,7 +144,7 @@ TEST(CandidatePool, WhatCannotFitIsSettledByWhatNeedsLeast) {
 TEST(CandidatePool, WhatIsLargeAndFarFromFittingIsNotSimulated) {
   Asked asked("gpt2:layers=120,hidden=64,heads=4,ffn=256,vocab=256,seq=256");
   ASSERT_GE(asked.graph.size(), 2000U);
-  const auto stored = least_stored(asked.graph, asked.options.optimizer, {});
+  const auto stored = compute_least_stored(asked.graph, asked.options.optimizer, {});
   asked.options.memory = 1.01 * stored / static_cast<double>(asked.machine.devices());
   ASSERT_FALSE(is_too_large(asked.graph, asked.machine, asked.options));
   const auto nothing = asked.find();

@@ -51,7 +51,7 @@ double stored_share(const Evaluated& plan) {
   for (auto id : pcg.ids()) {
     if (!is_weight(pcg.node(id))) continue;
     const auto& shape = pcg.node(id).type.shape;
-    stored += static_cast<double>(shape.shard().count());
+    stored += static_cast<double>(shape.shard_shape().count());
     whole += static_cast<double>(shape.sizes.count());
   }
   return stored / whole;

@@ -29,7 +29,7 @@ class KnownPasses;
 // The network that the graph is, if it consists of equal layers and is not rewritten. Its
 // strategies can be estimated, and so a great many of them compared.
 struct KnownNetwork {
-  const models::Model* model = nullptr;
+  const models::ConfiguredModel* model = nullptr;
   std::int64_t batch = 0;
   DType dtype = DType::kFp32;
 };
@@ -46,16 +46,16 @@ struct Until {
 inline constexpr double kDefaultTolerance = 0.01;
 
 // The way that rules rewrite the model before it is laid out.
-enum class Algebra : std::uint8_t {
+enum class RewriteSearch : std::uint8_t {
   kNone,
   kJoint,       // for the largest gain of its layouts
   kSequential,  // for the largest gain on one device, as other systems do
 };
 
 // State of the search after an evaluation.
-struct Progress {
+struct SearchProgress {
   std::size_t candidates = 0;  // simulated
-  std::size_t rewritings = 0;  // ranked
+  std::size_t rewrites = 0;    // ranked
   std::optional<Seconds> best = {};
 };
 
@@ -63,20 +63,20 @@ struct Options {
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   plan::Precision precision = {};  // same for all candidates
   std::optional<Bytes> memory;     // per device; default: device memory minus reserve
-  double margin = 0;               // fraction of memory left free: memory_limits
+  double margin = 0;               // fraction of memory left free: compute_memory_limits
   Dims dims;
   std::size_t states_per_node = 64;
   std::optional<KnownNetwork> network;
   // With delayed updates only pipelines compete: other layouts gain nothing from a delay.
   plan::Semantics semantics = plan::Semantics::kSynchronous;
   // Largest fraction by which the plan may take longer than the fastest candidate. The plan is the
-  // simplest candidate within it (search/simplicity.h).
+  // simplest candidate within it (search/complexity.h).
   double tolerance = 0;
-  Algebra algebra = Algebra::kNone;
+  RewriteSearch algebra = RewriteSearch::kNone;
   // Rewrites that cost more than this times the best are dropped. The cheapest are followed first.
   // A large value therefore costs nothing if the search ends before it reaches dear ones.
   double alpha = 3;
-  std::size_t rewritings = 400;  // most rewrites that are ranked
+  std::size_t max_rewrites = 400;  // most rewrites that are ranked
   // Speedups of the search that can be switched off. Without them it finds less in the same time.
   bool shares_tables = true;  // share cost tables among ranked graphs
   bool folds = true;          // rewrite equal layers and equivalent places together
@@ -88,7 +88,7 @@ struct Options {
   std::shared_ptr<KnownPasses> passes = {};  // shared by searches of parts of one machine
   Until until = {};
   unsigned threads = 1;  // does not change the plan
-  std::function<void(const Progress&)> progress = {};
+  std::function<void(const SearchProgress&)> progress = {};
 };
 
 struct Result {
@@ -101,7 +101,7 @@ struct Result {
   std::optional<Evaluated> runner_up;
   std::vector<Evaluated> baselines;  // best of each family in strategies/grid.h
   Evaluated smallest;                // the evaluated candidate that needs the least memory
-  std::vector<Bytes> limits;         // memory_limits
+  std::vector<Bytes> limits;         // compute_memory_limits
   Seconds fastest;                   // step time of the fastest candidate that fits
   Seconds fastest_strategy;          // step time of the fastest plain strategy; 0 if none fits
   // Lower bound of the step times of `bound_scope`: "these rewrites and layouts", "strategies of
@@ -113,10 +113,10 @@ struct Result {
   // the grid of plain strategies; 0 if unknown.
   double device_seconds = 0;
   double search_s = 0;
-  std::size_t candidates = 0;  // lowered and simulated
-  std::size_t estimated = 0;   // strategies that were compared by estimate
-  std::size_t products = 0;    // tables that elimination computed
-  std::size_t rewritings = 0;  // graphs that were ranked, including the model
+  std::size_t candidates = 0;       // lowered and simulated
+  std::size_t estimated = 0;        // strategies that were compared by estimate
+  std::size_t computed_tables = 0;  // tables that elimination computed
+  std::size_t rewrites = 0;         // graphs that were ranked, including the model
   StopReason stop_reason = StopReason::kDone;
 };
 

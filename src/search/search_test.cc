@@ -9,7 +9,7 @@
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/json.h"
-#include "plan/parallelization.h"
+#include "plan/parallelization_derivation.h"
 #include "search/neighbours/taso_flexflow.h"
 #include "search/pool.h"
 #include "search/space/layout_network.h"
@@ -59,8 +59,8 @@ std::string use_of(const Evaluated& plan, const machine::Digits& digits, const s
 // BERT-like layers with a batch of one on six GPUs allow no data parallelism. The search must find
 // Megatron's strategy: attention by heads, and a column-parallel, then row-parallel feed-forward
 // block.
-void expect_megatron_products(const Evaluated& plan, const machine::Digits& digits,
-                              const std::string& layer) {
+void expect_megatron_matmuls(const Evaluated& plan, const machine::Digits& digits,
+                             const std::string& layer) {
   SCOPED_TRACE(layer);
   for (const std::string name : {"q", "k", "v", "scores", "mixed"}) {
     EXPECT_EQ(use_of(plan, digits, layer + name), "h") << name;
@@ -102,7 +102,7 @@ TEST(Search, FindsMegatronForBertLayersOnSixDevices) {
   const machine::Digits digits(machine);
   const auto result = search_without_sequence(model, machine);
   for (const std::string layer : {"l0.", "l1.", "l2."}) {
-    expect_megatron_products(*result.best, digits, layer);
+    expect_megatron_matmuls(*result.best, digits, layer);
     EXPECT_EQ(use_of(*result.best, digits, layer + "attention_out"), "h");
     EXPECT_EQ(use_of(*result.best, digits, layer + "attention_sum"), "d2");
     EXPECT_EQ(use_of(*result.best, digits, layer + "attention_norm"), "copies");
@@ -119,7 +119,7 @@ TEST(Search, ImprovesOnMegatronOnASummitNode) {
   const machine::Digits digits(machine);
   const auto result = search_without_sequence(model, machine);
   for (const std::string layer : {"l1.", "l2."})
-    expect_megatron_products(*result.best, digits, layer);
+    expect_megatron_matmuls(*result.best, digits, layer);
   EXPECT_LT(result.best->simulation.iteration, result.baselines[0].simulation.iteration);
 }
 
@@ -229,7 +229,7 @@ TEST(Search, SavesMemoryInLayoutsWhereWhatFitsIsFarSlower) {
   const auto known = models::parse_model("nasnet_a");
   const auto model = known.build(192, DType::kFp32);
   Options options;
-  options.algebra = Algebra::kNone;
+  options.algebra = RewriteSearch::kNone;
   options.network = KnownNetwork{&known, 192, DType::kFp32};
   const auto result = search(model, machine::load_machine("summit:1"), options);
   ASSERT_TRUE(result.best.has_value());
@@ -248,41 +248,41 @@ TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
       device.memory = Bytes{name == "small" ? 300e3 : 2e6};
       m.groups.push_back({name, device, 1});
     }
-    m.device = machine::weakest(m.groups);
+    m.device = machine::make_weakest_device(m.groups);
     return m;
   };
   const auto model = build("mlp:layers=2,inputs=512,hidden=128,outputs=128", 8);
   const auto costed = [&](const Machine& m) {
-    const auto s =
-        strategies::named_strategies("megatron:tp=1,pp=2,micro=1", model, machine::Digits(m))[0];
+    const auto s = strategies::make_named_strategies("megatron:tp=1,pp=2,micro=1", model,
+                                                     machine::Digits(m))[0];
     return cost_choices(model, m, s.name, s.choices, s.schedule, plan::Optimizer::kSgd,
-                        memory_limits(m, {}));
+                        compute_memory_limits(m, {}));
   };
   const auto fits = machine({"big", "small"});
-  EXPECT_EQ(memory_limits(fits, {}), (std::vector{Bytes{2e6}, Bytes{300e3}}));
+  EXPECT_EQ(compute_memory_limits(fits, {}), (std::vector{Bytes{2e6}, Bytes{300e3}}));
   const auto good = costed(fits);
   EXPECT_TRUE(good.feasible);
   EXPECT_GT(good.simulation.memory, Bytes{300e3});
   const auto fails = machine({"small", "big"});
   const auto bad = costed(fails);
   EXPECT_FALSE(bad.feasible);
-  const auto tight = tightest(bad.simulation, memory_limits(fails, {}));
+  const auto tight = find_tightest(bad.simulation, compute_memory_limits(fails, {}));
   EXPECT_EQ(tight.group, 0U);
   EXPECT_EQ(bad.over, tight.needs.peak - Bytes{300e3});
   EXPECT_EQ(tight.needs.persistent, Bytes{512 * 128 * 4});
-  EXPECT_TRUE(shortage_text(tight, fails).ends_with("per device of group 'small', limit 300 kB"))
-      << shortage_text(tight, fails);
+  EXPECT_TRUE(format_shortage(tight, fails).ends_with("per device of group 'small', limit 300 kB"))
+      << format_shortage(tight, fails);
   EXPECT_TRUE(is_better(good, bad));
   // --memory applies to all groups.
   Options options;
   options.memory = Bytes{1e3};
-  EXPECT_EQ(memory_limits(fits, options.memory), (std::vector{Bytes{1e3}, Bytes{1e3}}));
+  EXPECT_EQ(compute_memory_limits(fits, options.memory), (std::vector{Bytes{1e3}, Bytes{1e3}}));
 }
 
 TEST(Search, ReportsItsProgress) {
   std::vector<double> best;
   Options options;
-  options.progress = [&](const Progress& now) {
+  options.progress = [&](const SearchProgress& now) {
     EXPECT_EQ(now.candidates, best.size() + 1);
     best.push_back(now.best ? now.best->value : 1e30);
   };
@@ -362,10 +362,10 @@ TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
     options.dims = {.model = false, .reduction = false, .head = false, .pipeline = false};
     const auto best = search(build(c.model, c.batch), machine, options).best;
     ASSERT_TRUE(best.has_value());
-    const auto steps = plan::parallelization_of(best->mapped, machine::Digits(machine));
+    const auto steps = plan::find_parallelization(best->mapped, machine::Digits(machine));
     const auto shown = plan::replay(best->mapped.pcg, steps);
     EXPECT_EQ(shown.cuts.without, std::vector<std::string>{});
-    EXPECT_EQ(shown.ways.without, std::vector<std::string>{});
+    EXPECT_EQ(shown.paths.without, std::vector<std::string>{});
     EXPECT_TRUE(shown.cuts.rules.contains(c.rule));
   }
 }
@@ -388,13 +388,13 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
   const predict::Prices prices{.async = 0.7};
 
   // best[s]: the least cost of the chain up to the last operator so far, in its state s.
-  const auto has_gradient = graph::needs_gradient(model);
+  const auto has_gradient = graph::mark_gradient_nodes(model);
   std::vector<double> best;
   std::vector<machine::NodeLayout> before;
   for (std::size_t c = 0; c < chain.size(); ++c) {
     const auto& s = nodes[chain[c].index()].signature;
     const auto inputs = model.inputs(chain[c]);
-    const auto states = node_layouts(nodes[chain[c].index()], digits, dims);
+    const auto states = list_node_layouts(nodes[chain[c].index()], digits, dims);
     std::vector<double> next;
     for (const auto& state : states) {
       const auto types = model.input_types(chain[c]);
@@ -402,22 +402,23 @@ TEST(LayoutNetwork, EqualsEnumerationOnASmallChain) {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (has_gradient[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
       }
-      double own = prices.of(costs.compute(model.node(chain[c]).op, s, types,
-                                           model.node(chain[c]).type, state, differentiated));
+      double own = prices.price(costs.operator_cost(
+          model.node(chain[c]).op, s, types, model.node(chain[c]).type, state, differentiated));
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const auto& source = model.node(inputs[i]);
         if (is_weight(source)) {
-          own += prices.of(costs.weight(source.type.shape.sizes, DType::kFp32,
-                                        input_layout(s, state, digits.count(), i)));
+          own += prices.price(costs.weight_cost(source.type.shape.sizes, DType::kFp32,
+                                                compute_input_layout(s, state, digits.count(), i)));
         }
       }
       double reached = c == 0 ? 0 : 1e30;
       for (std::size_t p = 0; p < before.size(); ++p) {
         const auto& producer = nodes[chain[c - 1].index()].signature;
-        const auto move = costs.reshard(
-            model.node(chain[c - 1]).type, output_layout(producer, before[p], digits.count()),
-            input_layout(s, state, digits.count(), 0), DType::kFp32, true);
-        reached = std::min(reached, best[p] + prices.of(move));
+        const auto move = costs.reshard_cost(
+            model.node(chain[c - 1]).type,
+            compute_output_layout(producer, before[p], digits.count()),
+            compute_input_layout(s, state, digits.count(), 0), DType::kFp32, true);
+        reached = std::min(reached, best[p] + prices.price(move));
       }
       next.push_back(reached + own);
     }
@@ -441,9 +442,9 @@ TEST(Search, SavesMemoryOperatorByOperator) {
   const auto result = search(known.build(64, DType::kFp32), machine, options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_LE(result.best->over, Bytes{0});
-  const auto& remake = result.best->mapped.remake;
-  EXPECT_NE(std::ranges::find(remake, true), remake.end());
-  EXPECT_NE(std::ranges::find(remake, false), remake.end());
+  const auto& recompute = result.best->mapped.recompute;
+  EXPECT_NE(std::ranges::find(recompute, true), recompute.end());
+  EXPECT_NE(std::ranges::find(recompute, false), recompute.end());
 }
 
 // Without recomputation of layers it does not fit. Full recomputation is more than needed. The plan
@@ -511,7 +512,7 @@ TEST(Search, AsksForAsMuchMemoryAsWillDo) {
   const auto model = build("resnet50:image=64", 16);
   const auto machine = machine::load_machine("dgx_v100:1");
   Options options;
-  options.algebra = Algebra::kJoint;
+  options.algebra = RewriteSearch::kJoint;
   const auto roomy = search(model, machine, options);
   std::optional<Bytes> least;
   for (const double share : {0.02, 0.05, 0.08}) {
@@ -535,7 +536,7 @@ TEST(Search, IsNoSlowerWithMoreMemory) {
   const auto machine = machine::load_machine("dgx_a100:1");
   Options options;
   options.optimizer = plan::Optimizer::kAdam;
-  options.algebra = Algebra::kJoint;
+  options.algebra = RewriteSearch::kJoint;
   options.network = {&network, 16, DType::kBf16};
   const auto roomy = search(model, machine, options);
   ASSERT_TRUE(roomy.best.has_value());
@@ -553,9 +554,9 @@ TEST(Search, IsNoSlowerThanTasoAndFlexFlow) {
   const auto machine = machine::load_machine("summit:2");
   const auto graph = models::parse_model("candle_uno").build(3072, DType::kFp32);
   Options options;
-  options.algebra = Algebra::kJoint;
+  options.algebra = RewriteSearch::kJoint;
   const auto plan = search(graph, machine, options);
-  const auto other = taso_flexflow(graph, machine, {});
+  const auto other = search_taso_flexflow(graph, machine, {});
   ASSERT_TRUE(plan.best.has_value());
   EXPECT_LE(plan.best->simulation.iteration.value, other.simulation.iteration.value * (1 + 1e-9));
 }

@@ -40,10 +40,10 @@ class SmallGraph {
     }
     if (chance(0.3)) add_twin_input();
     if (operators_ > 4 && chance(0.4)) add_butterfly();
-    while (made_ + 1 < operators_) grow();
+    while (operators_added_ + 1 < operators_) grow();
     finish();
     std::vector<NodeId> outputs = {pool_.back()};
-    if (ends_ == Ends::kAnyhow && chance(0.2) && made_ > 1)
+    if (ends_ == Ends::kAnyhow && chance(0.2) && operators_added_ > 1)
       outputs.push_back(pool_[pool_.size() - 2]);
     return builder_.finish(std::move(outputs));
   }
@@ -63,7 +63,7 @@ class SmallGraph {
 
   NodeId add(const ops::OpSpec& spec, std::initializer_list<NodeId> inputs,
              const Attributes& attributes = {}) {
-    ++made_;
+    ++operators_added_;
     const auto id = builder_.add(ops::parse_op(spec, attributes), inputs);
     pool_.push_back(id);
     return id;
@@ -190,7 +190,7 @@ class SmallGraph {
   // Adds the last operator: usually a loss.
   void finish() {
     if (ends_ == Ends::kAnyhow) {
-      if (made_ >= operators_) return;
+      if (operators_added_ >= operators_) return;
       if (chance(0.25)) return grow();
     }
     const auto x = pool_.back();
@@ -206,7 +206,7 @@ class SmallGraph {
   std::vector<NodeId> weights_;
   std::int64_t batch_ = 0;
   std::int64_t width_ = 0;
-  std::size_t made_ = 0;
+  std::size_t operators_added_ = 0;
 };
 
 // --- Machines ------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ inline std::vector<machine::Machine> small_machines() {
   auto slow = m.device;
   for (auto& [dtype, peak] : slow.peak) peak = peak / 2;
   m.groups = {{"slow", slow, 1}, {"fast", m.device, 1}};
-  m.device = machine::weakest(m.groups);
+  m.device = machine::make_weakest_device(m.groups);
   out.push_back(m);
   m = small_machine(2, 2);
   m.name = "2x2 with fused kernels";

@@ -6,7 +6,7 @@ namespace tandem::search {
 
 std::string_view name(StopReason reason) {
   static constexpr std::array<std::string_view, 7> kNames = {
-      "done", "beam", "rewritings", "budget", "candidates", "interrupted", "fits"};
+      "done", "beam", "rewrites", "budget", "candidates", "interrupted", "fits"};
   return kNames.at(static_cast<std::size_t>(reason));
 }
 

@@ -16,11 +16,11 @@ namespace tandem::search {
 void StrategySearch::try_simpler() {
   if (options_.tolerance == 0 || !grid_ || !pool_.result().best || pool_.is_over()) return;
   std::vector<std::pair<Complexity, const Evaluated*>> simpler;
-  const auto simplest = pool_.simplest();
+  const auto simplest = pool_.find_least_complexity();
   for (const auto& e : *grid_) {
     if (!e.feasible) continue;
-    const auto complexity = complexity_of(*e.setting);
-    if (complexity >= simplest || e.time() > pool_.allowed()) continue;
+    const auto complexity = compute_complexity(*e.setting);
+    if (complexity >= simplest || e.time() > pool_.longest_allowed_time()) continue;
     const auto is_it = [&](const Evaluated& known) { return known.setting == e.setting; };
     if (std::ranges::none_of(pool_.simulated(), is_it)) simpler.emplace_back(complexity, &e);
   }
@@ -28,16 +28,16 @@ void StrategySearch::try_simpler() {
       simpler, {}, [](const auto& some) { return std::tuple(some.first, some.second->time()); });
   if (simpler.size() > limits::kSimplerTried) simpler.resize(limits::kSimplerTried);
   for (const auto& [complexity, e] : simpler) {
-    if (complexity >= pool_.simplest()) return;
+    if (complexity >= pool_.find_least_complexity()) return;
     for (auto& strategy : make_strategies({*e->setting}, problem_)) {
-      if (may_win(strategy.choices)) pool_.enter({candidate_of(std::move(strategy))});
+      if (may_win(strategy.choices)) pool_.enter({make_candidate(std::move(strategy))});
     }
   }
 }
 
 // Uses the simulated time if there is one. Otherwise the time can be only little less than its
 // estimate. A strategy that by its estimate barely does not fit may fit.
-std::optional<Seconds> StrategySearch::bound() const {
+std::optional<Seconds> StrategySearch::compute_grid_bound() const {
   if (!others_) return std::nullopt;
   std::map<std::string, const Evaluated*> simulated;
   for (const auto& e : pool_.simulated()) simulated[to_text(*e.setting)] = &e;

@@ -5,15 +5,15 @@
 #include <map>
 
 #include "base/error.h"
-#include "machine/fewer.h"
+#include "machine/submachine.h"
 #include "search/baselines.h"
 #include "search/grid/graph_grid_model.h"
 #include "search/grid/grid.h"
 #include "search/limits.h"
 #include "search/neighbours/rank_settings.h"
-#include "search/neighbours/sharing_search.h"
+#include "search/neighbours/sharding_search.h"
 #include "search/neighbours/step_layouts.h"
-#include "strategies/wide_grid.h"
+#include "strategies/setting_groups.h"
 
 namespace tandem::search {
 
@@ -27,15 +27,15 @@ StrategySearch::StrategySearch(CandidatePool& pool, bool may_win)
       may_win_(may_win) {}
 
 void StrategySearch::cost_baselines() {
-  auto settings = settings_for(problem_, options_.semantics);
+  auto settings = list_baseline_settings(problem_, options_.semantics);
   // Without sequence parallelism Megatron is still a baseline.
   if (!options_.dims.sequence) std::erase_if(settings, [](const auto& s) { return s.sp; });
-  const auto [chosen, known] = shortened(settings);
+  const auto [chosen, known] = choose_baseline_settings(settings);
   const auto made = make_strategies(chosen, problem_);
   if (!made.empty()) cost_distinct(made, known);
 }
 
-std::vector<Setting> StrategySearch::best(bool with_shardings) const {
+std::vector<Setting> StrategySearch::list_best_settings(bool with_shardings) const {
   auto sorted = tried_;
   if (with_shardings) sorted.insert(sorted.end(), sharded_.begin(), sharded_.end());
   std::ranges::stable_sort(sorted, is_better);
@@ -46,7 +46,7 @@ std::vector<Setting> StrategySearch::best(bool with_shardings) const {
 }
 
 // Chooses the settings of each family that are fastest by estimate, and those without an estimate.
-std::pair<std::vector<Setting>, std::vector<Evaluated>> StrategySearch::shortened(
+std::pair<std::vector<Setting>, std::vector<Evaluated>> StrategySearch::choose_baseline_settings(
     const std::vector<Setting>& settings) {
   if (!can_estimate()) return {settings, {}};
   std::vector<Setting> out;
@@ -61,7 +61,7 @@ std::pair<std::vector<Setting>, std::vector<Evaluated>> StrategySearch::shortene
       }
     }
     const auto most = pool_.is_large() ? 1 : limits::kPerFamily;
-    std::ranges::move(promising(estimated, most), std::back_inserter(out));
+    std::ranges::move(choose_promising(estimated, most), std::back_inserter(out));
     known.insert(known.end(), estimated.begin(), estimated.end());
     from = to;
   }
@@ -82,7 +82,7 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
     const auto same = std::ranges::find(distinct, s.choices, &Candidate::choices);
     which.push_back(static_cast<std::size_t>(same - distinct.begin()));
     if (same != distinct.end()) continue;
-    distinct.push_back(candidate_of(s, may_win(s.choices)));
+    distinct.push_back(make_candidate(s, may_win(s.choices)));
   }
   std::vector<Candidate> simulated;
   for (const auto& candidate : distinct) {
@@ -101,12 +101,12 @@ void StrategySearch::cost_distinct(const std::vector<Strategy>& strategies,
   for (std::size_t i = 0; i < strategies.size(); ++i) {
     if (!costed[which[i]]) continue;
     if (pool_.is_within_dims(problem_, strategies[i].choices)) {
-      tried_.push_back(summary_of(*costed[which[i]]));
+      tried_.push_back(summarize(*costed[which[i]]));
       tried_.back().setting = strategies[i].setting;
     }
     add_baseline(strategies[i], *costed[which[i]]);
   }
-  choose_seeds(std::move(distinct), costed);
+  choose_initial_choices(std::move(distinct), costed);
 }
 
 // Keeps the best strategy of each family.
@@ -121,8 +121,8 @@ void StrategySearch::add_baseline(const Strategy& strategy, Evaluated costed) {
   }
 }
 
-void StrategySearch::choose_seeds(std::vector<Candidate> candidates,
-                                  const std::vector<std::optional<Evaluated>>& costed) {
+void StrategySearch::choose_initial_choices(std::vector<Candidate> candidates,
+                                            const std::vector<std::optional<Evaluated>>& costed) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (costed[i] && candidates[i].may_win) order.push_back(i);
@@ -132,7 +132,8 @@ void StrategySearch::choose_seeds(std::vector<Candidate> candidates,
   std::map<std::string, std::size_t> taken;
   for (auto i : order) {
     const auto family = candidates[i].name.substr(0, candidates[i].name.find(':'));
-    if (taken[family]++ < limits::kPerFamily) seeds_.push_back(std::move(candidates[i].choices));
+    if (taken[family]++ < limits::kPerFamily)
+      initial_choices_.push_back(std::move(candidates[i].choices));
   }
 }
 
@@ -141,19 +142,19 @@ bool StrategySearch::is_allowed(const Setting& setting) const {
 }
 
 // Returns whether the smallest strategies decide if anything fits.
-bool StrategySearch::is_told_by_smallest() {
-  return pool_.is_large() || asks_of_strategies() || are_far_too_large();
+bool StrategySearch::is_decided_by_smallest() {
+  return pool_.is_large() || asks_only_if_strategy_fits() || are_far_too_large();
 }
 
 // Returns whether the question is only if a plain strategy fits.
-bool StrategySearch::asks_of_strategies() const {
+bool StrategySearch::asks_only_if_strategy_fits() const {
   return options_.until.first_fit && !options_.layouts;
 }
 
 // Returns whether the estimate is enough to decide if it fits. The settings that need least memory
 // have many micro-batches, and simulating a hundred layers with them takes seconds.
-bool StrategySearch::is_settled(const Evaluated& estimated) {
-  if (!is_told_by_smallest()) return false;
+bool StrategySearch::is_decided_by_estimate(const Evaluated& estimated) {
+  if (!is_decided_by_smallest()) return false;
   const auto unsure = limits::kUnsureMemory * std::ranges::max(pool_.result().limits);
   return estimated.over > unsure || (options_.until.first_fit && estimated.over < -1 * unsure);
 }
@@ -162,7 +163,7 @@ bool StrategySearch::are_far_too_large() {
   const bool are_all_allowed = options_.dims == Dims{};
   if (!are_all_allowed || !is_synchronous()) return false;
   bool is_any = false;
-  for (const auto& e : estimated_grid()) {
+  for (const auto& e : get_estimated_grid()) {
     if (!is_far_too_large(e.over)) return false;
     is_any = true;
   }
@@ -172,7 +173,7 @@ bool StrategySearch::are_far_too_large() {
 bool StrategySearch::cost_smallest() {
   if (!is_synchronous()) return false;
   if (!can_estimate()) {
-    if (!asks_of_strategies()) return false;
+    if (!asks_only_if_strategy_fits()) return false;
     cost_baselines();
     simulate_smallest();
     return true;
@@ -184,11 +185,11 @@ bool StrategySearch::cost_smallest() {
     const auto made = make_strategies({*e.setting}, problem_);
     if (made.empty() || !may_win(made[0].choices)) continue;
     const auto name = "search:" + made[0].name;
-    if (is_settled(e)) {
-      pool_.enter_estimated(costed(name, e.simulation, result.limits));
+    if (is_decided_by_estimate(e)) {
+      pool_.enter_estimate(make_evaluated(name, e.simulation, result.limits));
       return true;
     }
-    auto candidate = candidate_of(made[0]);
+    auto candidate = make_candidate(made[0]);
     candidate.name = name;
     pool_.enter({std::move(candidate)});
     if (result.best) return true;
@@ -197,13 +198,13 @@ bool StrategySearch::cost_smallest() {
     if (pool_.is_large() && is_hopeless) return true;
     if (result.candidates - before == limits::kSmallest) break;
   }
-  return is_told_by_smallest() && result.candidates > before;
+  return is_decided_by_smallest() && result.candidates > before;
 }
 
 // Evaluates strategies that are too many to simulate all.
 void StrategySearch::cost_grid() {
   if (pool_.is_over()) return;
-  if (!estimated_grid().empty()) {
+  if (!get_estimated_grid().empty()) {
     found_ = cost_estimated(*grid_);
   } else {
     if (is_synchronous()) cost_shardings();
@@ -222,7 +223,7 @@ void StrategySearch::cost_grid() {
   }
   tried_.insert(tried_.end(), found_.begin(), found_.end());
   Try estimate_some;
-  if (can_estimate() && pool_.are_equal_devices()) {
+  if (can_estimate() && pool_.has_equal_devices()) {
     estimate_some = [this](const auto& settings) { return estimate(settings); };
   }
   fit_baselines(pool_, problem_, evaluated_grid(), estimate_some,
@@ -239,7 +240,7 @@ void StrategySearch::cost_shardings() {
 std::vector<Evaluated> StrategySearch::cost_estimated(const std::vector<Evaluated>& estimated) {
   std::vector<Strategy> strategies;
   std::vector<Evaluated> found;
-  for (auto& strategy : make_strategies(chosen(estimated), problem_)) {
+  for (auto& strategy : make_strategies(choose_settings_to_simulate(estimated), problem_)) {
     if (!pool_.is_within_dims(problem_, strategy.choices)) continue;
     found.push_back(*std::ranges::find(estimated, strategy.setting, &Evaluated::setting));
     strategies.push_back(std::move(strategy));
@@ -249,14 +250,15 @@ std::vector<Evaluated> StrategySearch::cost_estimated(const std::vector<Evaluate
 }
 
 // Returns the settings to simulate.
-std::vector<Setting> StrategySearch::chosen(const std::vector<Evaluated>& estimated) const {
-  return promising_of_each_depth(estimated,
-                                 pool_.is_large() ? limits::kLargeSimulated : limits::kSimulated);
+std::vector<Setting> StrategySearch::choose_settings_to_simulate(
+    const std::vector<Evaluated>& estimated) const {
+  return choose_promising_of_each_depth(
+      estimated, pool_.is_large() ? limits::kLargeSimulated : limits::kSimulated);
 }
 
 // Returns whether simulating `tried` would only confirm the estimates. If the smallest is far too
 // large, they already say that nothing fits.
-bool StrategySearch::is_no_match(const Evaluated& tried, const Evaluated& best) const {
+bool StrategySearch::is_clearly_worse(const Evaluated& tried, const Evaluated& best) const {
   if (tried.feasible) {
     const bool is_rough = tried.is_rough() || best.is_rough();
     // Simulating a large network takes too long for such small differences.
@@ -283,10 +285,10 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     std::vector<Candidate> candidates;
     std::vector<std::size_t> which;
     for (std::size_t i = 0; i < strategies.size(); ++i) {
-      const bool is_slower = is_no_match(found[i], best);
+      const bool is_slower = is_clearly_worse(found[i], best);
       if (is_simulated[i] || (is_slower && simulated + which.size() >= fewest)) continue;
       const auto& strategy = strategies[i];
-      candidates.push_back(candidate_of(strategy, may_win_));
+      candidates.push_back(make_candidate(strategy, may_win_));
       which.push_back(i);
       is_simulated[i] = true;
     }
@@ -294,7 +296,7 @@ void StrategySearch::simulate_the_best(const std::vector<Strategy>& strategies,
     simulated += which.size();
     const auto costed = pool_.enter(candidates);
     for (std::size_t i = 0; i < which.size(); ++i) {
-      if (costed[i]) found[which[i]] = summary_of(*costed[i]);
+      if (costed[i]) found[which[i]] = summarize(*costed[i]);
     }
   }
 }
@@ -307,7 +309,7 @@ void StrategySearch::mix_by_rank() {
       [this](const auto& choices) { return may_win(choices); });
 }
 
-const std::vector<Evaluated>& StrategySearch::estimated_grid() {
+const std::vector<Evaluated>& StrategySearch::get_estimated_grid() {
   if (!grid_) grid_ = estimate_grid();
   return *grid_;
 }
@@ -315,9 +317,9 @@ const std::vector<Evaluated>& StrategySearch::estimated_grid() {
 // Returns estimates of grid strategies, those that need the least memory first.
 std::vector<Evaluated> StrategySearch::estimate_smallest() {
   if (!can_estimate()) return {};
-  const auto on = case_to_estimate();
-  FoldedGridModel model(on, estimates(), nullptr);
-  auto options = grid_options(kNever);
+  const auto on = make_case();
+  FoldedGridModel model(on, get_estimates(), nullptr);
+  auto options = make_grid_options(kNever);
   options.smallest = true;
   auto out = evaluate_grid(on, model, options).evaluated;
   pool_.result().estimated += out.size();
@@ -325,7 +327,7 @@ std::vector<Evaluated> StrategySearch::estimate_smallest() {
   return out;
 }
 
-GridOptions StrategySearch::grid_options(double beat) {
+GridOptions StrategySearch::make_grid_options(double beat) {
   GridOptions out{.sequence = options_.dims.sequence,
                   .pipeline = options_.dims.pipeline,
                   .stale = !is_synchronous(),
@@ -344,19 +346,19 @@ GridOptions StrategySearch::grid_options(double beat) {
 // Returns an empty vector if the network cannot be estimated.
 std::vector<Evaluated> StrategySearch::estimate_grid(double beat) {
   if (!can_estimate()) return {};
-  const auto on = case_to_estimate();
-  FoldedGridModel model(on, estimates(), options_.passes.get());
+  const auto on = make_case();
+  FoldedGridModel model(on, get_estimates(), options_.passes.get());
   const bool is_first = beat == kNever;
   if (const auto& best = pool_.result().best) {
     beat = std::min(beat, limits::kEstimateMargin * best->simulation.iteration.value);
   }
-  auto options = grid_options(beat);
+  auto options = make_grid_options(beat);
   options.each_family = is_first;
   auto [out, others, device_seconds] = evaluate_grid(on, model, options);
   others_ = others;
   pool_.result().estimated += out.size();
   // Devices of a mixed machine compute at different rates.
-  if (pool_.are_equal_devices()) pool_.result().device_seconds = device_seconds;
+  if (pool_.has_equal_devices()) pool_.result().device_seconds = device_seconds;
   if (out.empty()) return {};
   std::ranges::move(try_shardings(problem_, limits::kWholeShardings,
                                   [&](const auto& some) { return estimate(some); }),
@@ -368,31 +370,31 @@ std::vector<Evaluated> StrategySearch::estimate_grid(double beat) {
 // nothing fits yet, those that need least memory come first. If these are far too large, nothing
 // fits.
 void StrategySearch::simulate_grid(double beat) {
-  const bool has_batch = strategies::batch_of(problem_).has_value();
+  const bool has_batch = strategies::find_batch_size(problem_).has_value();
   if (!has_batch || (!pool_.may_fit() && is_synchronous())) return;
   if (is_synchronous()) simulate_smallest();
   const auto& result = pool_.result();
   if (is_synchronous() && !result.best && is_far_too_large(result.smallest.over)) return;
-  auto grid = grid_options(beat);
+  auto grid = make_grid_options(beat);
   grid.near = 1;
   grid.patience = limits::kGridPatience;
   const auto found = simulate_grid(std::move(grid));
   others_ = found.others;
   // Devices of a mixed machine compute at different rates.
-  if (pool_.are_equal_devices()) pool_.result().device_seconds = found.device_seconds;
+  if (pool_.has_equal_devices()) pool_.result().device_seconds = found.device_seconds;
 }
 
 // Simulates the grid strategies that need the least memory, unless something fits already.
 void StrategySearch::simulate_smallest() {
   if (pool_.result().best || pool_.is_over()) return;
-  auto grid = grid_options(kNever);
+  auto grid = make_grid_options(kNever);
   grid.smallest = true;
   (void)simulate_grid(std::move(grid));
 }
 
 // Simulates grid strategies that were not simulated before, and adds them to `simulated_grid_`.
 GridResult StrategySearch::simulate_grid(GridOptions grid) {
-  const auto batch = strategies::batch_of(problem_);
+  const auto batch = strategies::find_batch_size(problem_);
   if (!batch) return {};
   const Case on{.values = {},
                 .problem = &problem_,
@@ -411,7 +413,7 @@ GridResult StrategySearch::simulate_grid(GridOptions grid) {
   return out;
 }
 
-std::optional<double> StrategySearch::fastest_plain(double beat) {
+std::optional<double> StrategySearch::find_fastest_plain(double beat) {
   std::optional<double> best;
   const auto note = [&](const std::vector<Evaluated>& evaluated) {
     for (const auto& e : evaluated) {
@@ -453,12 +455,12 @@ void StrategySearch::lay_out_steps() {
 // Prices layouts for each kind of device as if all were of that kind, since most stages have only
 // one kind. Equal devices share the pool's costs.
 void StrategySearch::lay_out_step(const Setting& setting) {
-  auto& products = pool_.result().products;
-  if (pool_.are_equal_devices()) {
+  auto& products = pool_.result().computed_tables;
+  if (pool_.has_equal_devices()) {
     pool_.enter(search::lay_out_step(setting, problem_, pool_.costs(), options_, products));
     return;
   }
-  for (const auto& machine : machine::equal_machines(pool_.machine())) {
+  for (const auto& machine : machine::split_by_device_kind(pool_.machine())) {
     predict::CostModel costs(machine, pool_.digits(), options_.optimizer, options_.precision);
     pool_.enter(search::lay_out_step(setting, problem_, costs, options_, products));
   }
@@ -467,17 +469,17 @@ void StrategySearch::lay_out_step(const Setting& setting) {
 bool StrategySearch::can_estimate() const { return options_.network && is_synchronous(); }
 
 std::vector<Evaluated> StrategySearch::estimate(const std::vector<Setting>& settings) {
-  auto out = estimate_all(estimates(), settings);
+  auto out = estimate_all(get_estimates(), settings);
   pool_.result().estimated += settings.size();
   return out;
 }
 
-Estimates& StrategySearch::estimates() {
-  if (!estimates_) estimates_.emplace(case_to_estimate());
+Estimates& StrategySearch::get_estimates() {
+  if (!estimates_) estimates_.emplace(make_case());
   return *estimates_;
 }
 
-Case StrategySearch::case_to_estimate() const {
+Case StrategySearch::make_case() const {
   return {.values = {},
           .problem = &problem_,
           .machine = &pool_.machine(),

@@ -9,8 +9,8 @@
 
 #include "search/grid/folded_grid_model.h"
 #include "search/grid/grid.h"
-#include "search/grid_search.h"
 #include "search/pool.h"
+#include "search/promising_settings.h"
 #include "strategies/grid.h"
 
 namespace tandem::search {
@@ -35,42 +35,45 @@ class StrategySearch {
 
   // Returns the step time of the fastest plain strategy that fits, if it is less than `beat`. The
   // search does nothing else then.
-  std::optional<double> fastest_plain(double beat);
+  std::optional<double> find_fastest_plain(double beat);
 
   // Simulates strategies that are simpler than the best candidates and may be nearly as fast.
   void try_simpler();
 
   // Returns a lower bound of the step times of all grid strategies that fit, if the grid was
   // evaluated.
-  [[nodiscard]] std::optional<Seconds> bound() const;
+  [[nodiscard]] std::optional<Seconds> compute_grid_bound() const;
 
   // Returns the best settings first: those simulated, and those that only their estimate kept from
   // simulation. `with_shardings` adds the shardings of a network without estimates, many of which
   // differ little.
-  [[nodiscard]] std::vector<strategies::Setting> best(bool with_shardings = false) const;
+  [[nodiscard]] std::vector<strategies::Setting> list_best_settings(
+      bool with_shardings = false) const;
   // Returns the choices of the best few strategies of each family. All of them would leave a layout
   // search no room for states of its own.
-  [[nodiscard]] const std::vector<std::vector<plan::Choice>>& seeds() const { return seeds_; }
+  [[nodiscard]] const std::vector<std::vector<plan::Choice>>& initial_choices() const {
+    return initial_choices_;
+  }
 
  private:
   void lay_out_step(const strategies::Setting& setting);
   // Returns the settings to simulate as baselines, with the estimates that there are.
-  std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> shortened(
+  std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> choose_baseline_settings(
       const std::vector<strategies::Setting>& settings);
   // Evaluates strategies without duplicates. `known` has the estimates of some.
   void cost_distinct(const std::vector<strategies::Strategy>& strategies,
                      const std::vector<Evaluated>& known);
   void add_baseline(const strategies::Strategy& strategy, Evaluated costed);
-  void choose_seeds(std::vector<Candidate> candidates,
-                    const std::vector<std::optional<Evaluated>>& costed);
+  void choose_initial_choices(std::vector<Candidate> candidates,
+                              const std::vector<std::optional<Evaluated>>& costed);
   [[nodiscard]] bool is_allowed(const strategies::Setting& setting) const;
   void cost_shardings();
   std::vector<Evaluated> cost_estimated(const std::vector<Evaluated>& estimated);
-  const std::vector<Evaluated>& estimated_grid();
+  const std::vector<Evaluated>& get_estimated_grid();
   std::vector<Evaluated> estimate_smallest();
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   // `beat`: GridOptions::beat.
-  GridOptions grid_options(double beat = kNever);
+  GridOptions make_grid_options(double beat = kNever);
   std::vector<Evaluated> estimate_grid(double beat = kNever);
   void simulate_grid(double beat = kNever);
   void simulate_smallest();
@@ -79,14 +82,14 @@ class StrategySearch {
   [[nodiscard]] const std::vector<Evaluated>& evaluated_grid() const {
     return grid_ && !grid_->empty() ? *grid_ : simulated_grid_;
   }
-  [[nodiscard]] std::vector<strategies::Setting> chosen(
+  [[nodiscard]] std::vector<strategies::Setting> choose_settings_to_simulate(
       const std::vector<Evaluated>& estimated) const;
   void simulate_the_best(const std::vector<strategies::Strategy>& strategies,
                          std::vector<Evaluated>& found);
-  [[nodiscard]] bool is_no_match(const Evaluated& tried, const Evaluated& best) const;
-  [[nodiscard]] bool is_told_by_smallest();
-  [[nodiscard]] bool asks_of_strategies() const;
-  [[nodiscard]] bool is_settled(const Evaluated& estimated);
+  [[nodiscard]] bool is_clearly_worse(const Evaluated& tried, const Evaluated& best) const;
+  [[nodiscard]] bool is_decided_by_smallest();
+  [[nodiscard]] bool asks_only_if_strategy_fits() const;
+  [[nodiscard]] bool is_decided_by_estimate(const Evaluated& estimated);
   [[nodiscard]] bool is_far_too_large(Bytes over) const;
   [[nodiscard]] bool can_estimate() const;
   [[nodiscard]] bool is_synchronous() const {
@@ -94,8 +97,8 @@ class StrategySearch {
   }
   // Estimates all settings with one estimator, since they share lowered stages.
   std::vector<Evaluated> estimate(const std::vector<strategies::Setting>& settings);
-  [[nodiscard]] Case case_to_estimate() const;
-  Estimates& estimates();
+  [[nodiscard]] Case make_case() const;
+  Estimates& get_estimates();
   [[nodiscard]] bool may_win(const std::vector<plan::Choice>& choices) const;
 
   CandidatePool& pool_;
@@ -109,7 +112,7 @@ class StrategySearch {
   std::optional<double> others_;  // GridResult::others
   std::vector<Evaluated> tried_;
   std::vector<Evaluated> sharded_;
-  std::vector<std::vector<plan::Choice>> seeds_;
+  std::vector<std::vector<plan::Choice>> initial_choices_;
 };
 
 }  // namespace tandem::search

@@ -29,7 +29,7 @@ Axis parse_axis(std::string_view text) {
   return out;
 }
 
-std::vector<Values> combinations(const std::vector<Axis>& axes) {
+std::vector<Values> list_combinations(const std::vector<Axis>& axes) {
   std::set<std::string> keys;
   std::vector<Values> out = {{}};
   for (const auto& axis : axes) {

@@ -23,7 +23,7 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 
 // Returns all combinations; the last axis varies fastest. Returns one empty case without axes.
 // Throws UserError if a key is given twice, or for more than 10,000 cases.
-std::vector<Values> combinations(const std::vector<Axis>& axes);
+std::vector<Values> list_combinations(const std::vector<Axis>& axes);
 
 // Returns "seq=2048, batch=64"; "" without values.
 std::string to_text(const Values& values);

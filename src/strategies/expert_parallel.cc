@@ -6,9 +6,9 @@
 
 namespace tandem::strategies {
 
-Made expert_parallel(const Problem& problem, machine::DigitMask experts) {
+Made make_expert_parallel(const Problem& problem, machine::DigitMask experts) {
   const auto all = problem.digits.all();
-  std::vector<Job> jobs(problem.model.size(), {.data = all});
+  std::vector<OperatorDigits> jobs(problem.model.size(), {.data = all});
   for (auto id : problem.model.ids()) {
     if (problem.layers[id.index()] != LayerKind::kExperts || sends_tokens(problem.model.node(id))) {
       continue;
@@ -18,11 +18,11 @@ Made expert_parallel(const Problem& problem, machine::DigitMask experts) {
   return spread(problem, jobs);
 }
 
-machine::DigitMask expert_digits(const Problem& problem) {
+machine::DigitMask find_expert_digits(const Problem& problem) {
   for (auto id : problem.model.ids()) {
     const auto& node = problem.model.node(id);
     if (!node.op.is(ops::kMoeDispatch)) continue;
-    return dividing_digits(problem.digits, problem.digits.all(), node.type.shape.sizes[0]);
+    return find_dividing_digits(problem.digits, problem.digits.all(), node.type.shape.sizes[0]);
   }
   return 0;
 }

@@ -20,7 +20,7 @@ struct Kinds {
 
 // Returns the kinds of an input's dimensions. Real inputs are batch, sequence..., features, or
 // images; tokens are batch, ..., sequence.
-Kinds kinds_of_input(const TensorType& type) {
+Kinds find_input_kinds(const TensorType& type) {
   const auto rank = type.shape.rank();
   const bool tokens = is_integer(type.dtype);
   Kinds out{.rank = rank};
@@ -38,9 +38,9 @@ Kinds kinds_of_input(const TensorType& type) {
 
 // Returns the kinds of an operator's factors, from the kinds of its operands' dimensions. `tensors`
 // is by node. Factors that only weights have are new features.
-std::vector<FactorKind> kinds_of_factors(const ops::Signature& s,
-                                         std::span<const graph::NodeId> operands,
-                                         const std::vector<Kinds>& tensors) {
+std::vector<FactorKind> find_factor_kinds(const ops::Signature& s,
+                                          std::span<const graph::NodeId> operands,
+                                          const std::vector<Kinds>& tensors) {
   std::vector<Kind> found(s.map.factors.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const auto& dims = tensors[operands[i].index()];
@@ -104,13 +104,13 @@ std::vector<AnalyzedNode> analyze(const graph::Graph& model) {
     auto& dims = tensors[id.index()];
     if (node.op.role() != ops::Role::kCompute) {
       dims = !model.inputs(id).empty() ? tensors[model.inputs(id)[0].index()]
-             : is_input(node)          ? kinds_of_input(node.type)
+             : is_input(node)          ? find_input_kinds(node.type)
                                        : Kinds{.rank = node.type.shape.rank()};
       out.push_back({kOfSources, {}});
       continue;
     }
-    const auto& s = signature_of(model, id);
-    auto kinds = kinds_of_factors(s, model.inputs(id), tensors);
+    const auto& s = get_node_signature(model, id);
+    auto kinds = find_factor_kinds(s, model.inputs(id), tensors);
     if (node.op.is(ops::kMoeDispatch)) kinds[s.map.output[0].carriers[0]] = FactorKind::kExpert;
     for (const auto& dim : s.map.output) {
       dims.of_dim[dims.rank++] = dim.carriers.empty() ? Kind() : kinds[dim.carriers[0]];

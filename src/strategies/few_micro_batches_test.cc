@@ -7,7 +7,7 @@
 #include "lower/lower.h"
 #include "models/model.h"
 #include "predict/simulate.h"
-#include "strategies/wide_grid.h"
+#include "strategies/setting_groups.h"
 
 namespace tandem::strategies {
 namespace {
@@ -35,7 +35,7 @@ TEST_P(FewMicroBatches, TellTheTimesOfAll) {
       for (const auto micro : {60, 120, 192, 384}) {
         const auto text = fmt::format("megatron:tp=2,pp={},interleave={},micro={}{}", ranks,
                                       interleave, micro, rest);
-        for (const auto& setting : settings_named(text, problem)) {
+        for (const auto& setting : list_named_settings(text, problem)) {
           const auto made = make_strategy(setting, problem);
           const auto* strategy = std::get_if<Strategy>(&made);
           if (strategy == nullptr) continue;
@@ -43,7 +43,7 @@ TEST_P(FewMicroBatches, TellTheTimesOfAll) {
           const auto program =
               lower::lower(plan::parallelize(model, digits, strategy->choices, strategy->schedule),
                            digits, plan::Optimizer::kAdam);
-          if (!predict::few_micro_batches(program)) continue;
+          if (!predict::find_few_micro_batches(program)) continue;
           ++told;
           const auto all = predict::simulate(program, machine, predict::Classes::kDifferent);
           const auto few = predict::simulate_within(2 * all.iteration, program, machine,

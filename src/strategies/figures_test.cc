@@ -22,7 +22,7 @@ using graph::parse_graph;
 using lower::Program;
 using machine::Digits;
 using machine::Step;
-using plan::digits_of;
+using plan::make_digits;
 using term::Field;
 
 using Words = std::map<std::string, std::string>;
@@ -167,24 +167,24 @@ TEST(Figure9, FiveWaysToParallelizeALinearLayer) {
       {"o", "c", 0},               // replicated input; its gradient is not needed here
       {"h", "d1", 0},              // heads: nothing is replicated or synchronized
   };
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   for (const auto& c : cases) {
     SCOPED_TRACE(c.linear);
     const auto program = lowered(figure_9(), digits, {{"y", c.linear}, {"loss", c.loss}});
     expect_legal_and_equal(program.pcg);
     lower::expect_same_step(figure_9(), program, 2);
-    EXPECT_EQ(elements_communicated(program), c.elements);
+    EXPECT_EQ(count_communicated_elements(program), c.elements);
   }
 }
 
 TEST(Figure9, PipelinedAlongSamples) {
   // Micro-batches of two samples run one after another, with the heads on different devices.
-  const auto digits = digits_of({2}, 2);
+  const auto digits = make_digits({2}, 2);
   const auto program =
       lowered(figure_9(), digits, {{"y", "s h"}, {"loss", "d0 d1"}}, {.micro_batches = 2});
   expect_legal_and_equal(program.pcg);
   lower::expect_same_step(figure_9(), program, 2);
-  EXPECT_EQ(elements_communicated(program), 0);
+  EXPECT_EQ(count_communicated_elements(program), 0);
   const auto y = program.tensor[2];
   EXPECT_EQ(program.buffer(y).shard, (Shape{2, 1, 8}));
   EXPECT_TRUE(program.buffer(y).each);
@@ -194,8 +194,8 @@ TEST(Figure9, PipelinedAlongSamples) {
 
 // Returns the graph that the strategy makes of the model on two devices.
 Graph megatron_on_two(const Graph& model) {
-  const auto digits = digits_of({2});
-  const auto strategy = named_strategies("megatron:tp=2,dp=1", model, digits).at(0);
+  const auto digits = make_digits({2});
+  const auto strategy = make_named_strategies("megatron:tp=2,dp=1", model, digits).at(0);
   return plan::parallelize(model, digits, strategy.choices).pcg;
 }
 
@@ -279,7 +279,7 @@ return %loss
        {"loss", "r"}});
   expect_legal_and_equal(mapped.pcg);
   EXPECT_EQ(erase_parallelism(mapped.pcg).identity_hash(), model.identity_hash());
-  const auto program = lower::lower(mapped, digits_of({2}), plan::Optimizer::kSgd);
+  const auto program = lower::lower(mapped, make_digits({2}), plan::Optimizer::kSgd);
   lower::expect_same_step(model, program, 1);
   EXPECT_EQ(collectives(program), (std::vector<std::string>{"all_reduce", "all_reduce"}));
 }
@@ -307,12 +307,12 @@ return %loss
 )");
   expect_legal_and_equal(pcg);
   const auto model = erase_parallelism(pcg);
-  const auto program = lowered(model, digits_of({2}),
+  const auto program = lowered(model, make_digits({2}),
                                {{"h", "k"}, {"a1", "*"}, {"y", "n"}, {"a2", "d1"}, {"z", "k"}});
   EXPECT_EQ(program.pcg.identity_hash(), pcg.identity_hash());
   lower::expect_same_step(model, program, 3);
   // Each layer's sums, and the gradients of the replicated inputs; no weights.
-  EXPECT_EQ(elements_communicated(program), 2 * 2 * 4 * 8 + 2 * 2 * 4 * 6);
+  EXPECT_EQ(count_communicated_elements(program), 2 * 2 * 4 * 8 + 2 * 2 * 4 * 6);
 }
 
 // Embedding tables on devices of their own, and the operators that read all of their rows.
@@ -376,10 +376,10 @@ return %loss
   expect_legal_and_equal(mapped.pcg);
   graph::expect_equals(mapped.pcg, one, 5);
   EXPECT_EQ(erase_parallelism(mapped.pcg).identity_hash(), summed.identity_hash());
-  const auto program = lower::lower(mapped, digits_of({2}), plan::Optimizer::kSgd);
+  const auto program = lower::lower(mapped, make_digits({2}), plan::Optimizer::kSgd);
   lower::expect_same_step(summed, program, 5);
   EXPECT_EQ(collectives(program), (std::vector<std::string>{"reduce_scatter", "all_gather"}));
-  EXPECT_EQ(elements_communicated(program), 2 * 4 * 2);
+  EXPECT_EQ(count_communicated_elements(program), 2 * 4 * 2);
 }
 
 // The tables are one stacked operator. Either rows are sent by all-to-all, or the results of their
@@ -390,7 +390,7 @@ TEST(Figure16, StackedTablesWithoutAnAllToAll) {
       "%e = embedding_bags(%i, %t)\n%w = weight() shape=[2, 2, 8]\n"
       "%y = contract(%e, %w) index=\"b t d, o t d -> b o\"\n%u = input() shape=[4, 2]\n"
       "%loss = mse(%y, %u)\nreturn %loss\n");
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto concat = lowered(model, digits, {{"e", "t"}, {"y", "b"}, {"loss", "d0"}});
   const auto products = lowered(model, digits, {{"e", "t"}, {"y", "t"}, {"loss", "d0"}});
   for (const auto* program : {&concat, &products}) {
@@ -401,8 +401,8 @@ TEST(Figure16, StackedTablesWithoutAnAllToAll) {
             (std::vector<std::string>{"all_to_all", "all_to_all", "all_reduce"}));
   EXPECT_EQ(collectives(products), (std::vector<std::string>{"reduce_scatter", "all_gather"}));
   // Half of the rows b t d and of their gradients, and the weight's gradients; or b o twice.
-  EXPECT_EQ(elements_communicated(concat), 4 * 2 * 8 + 2 * 2 * 2 * 8);
-  EXPECT_EQ(elements_communicated(products), 2 * 4 * 2);
+  EXPECT_EQ(count_communicated_elements(concat), 4 * 2 * 8 + 2 * 2 * 2 * 8);
+  EXPECT_EQ(count_communicated_elements(products), 2 * 4 * 2);
 }
 
 TEST(Figure16, ABagIsAnEmbeddingThenAReduction) {

@@ -19,8 +19,8 @@ bool contains(const std::vector<LayerKind>& kinds, LayerKind kind) {
 }
 
 // Returns the kinds of layers that have weights.
-std::vector<LayerKind> kinds_with_weights(const Graph& model) {
-  const auto kinds = layer_kinds(model);
+std::vector<LayerKind> list_kinds_with_weights(const Graph& model) {
+  const auto kinds = find_layer_kinds(model);
   std::vector<LayerKind> out;
   for (auto kind : kLayerKinds) {
     const auto ids = model.ids();
@@ -31,20 +31,20 @@ std::vector<LayerKind> kinds_with_weights(const Graph& model) {
   return out;
 }
 
-std::string names(const std::vector<LayerKind>& kinds) {
+std::string join_names(const std::vector<LayerKind>& kinds) {
   std::vector<std::string> out;
   out.reserve(kinds.size());
   for (auto kind : kinds) out.emplace_back(name(kind));
   return join(out, ", ");
 }
 
-void check(const Graph& model, const std::vector<LayerKind>& kinds) {
-  const auto there = kinds_with_weights(model);
+void check_freezable(const Graph& model, const std::vector<LayerKind>& kinds) {
+  const auto there = list_kinds_with_weights(model);
   for (auto kind : kinds) {
     if (contains(there, kind)) continue;
     throw UserError("flag", "--freeze",
                     fmt::format("{} has no weights in {} layers", model.name(), name(kind)),
-                    "layer kinds with weights: " + names(there));
+                    "layer kinds with weights: " + join_names(there));
   }
   const auto is_frozen = [&](LayerKind kind) { return contains(kinds, kind); };
   if (!std::ranges::all_of(there, is_frozen)) return;
@@ -62,7 +62,7 @@ std::vector<LayerKind> parse_layer_kinds(std::string_view text) {
     const auto kind = parse_layer_kind(trim(word));
     if (!kind) {
       throw UserError("flag", "--freeze", fmt::format("unknown layer kind '{}'", trim(word)),
-                      "expected one of: " + names({kLayerKinds.begin(), kLayerKinds.end()}));
+                      "expected one of: " + join_names({kLayerKinds.begin(), kLayerKinds.end()}));
     }
     if (!contains(out, *kind)) out.push_back(*kind);
   }
@@ -70,8 +70,8 @@ std::vector<LayerKind> parse_layer_kinds(std::string_view text) {
 }
 
 Graph freeze(const Graph& model, const std::vector<LayerKind>& kinds) {
-  check(model, kinds);
-  const auto kind_of = layer_kinds(model);
+  check_freezable(model, kinds);
+  const auto kind_of = find_layer_kinds(model);
   graph::GraphBuilder builder(model.name());
   std::vector<NodeId> image;
   for (auto id : model.ids()) {
@@ -83,7 +83,7 @@ Graph freeze(const Graph& model, const std::vector<LayerKind>& kinds) {
       weight.frozen = true;
       image.push_back(builder.add(ops::make_op(ops::kWeight, weight), {}, node.name));
     } else {
-      image.push_back(builder.keep(model, id, inputs));
+      image.push_back(builder.copy_node(model, id, inputs));
     }
   }
   std::vector<NodeId> outputs;
@@ -91,8 +91,8 @@ Graph freeze(const Graph& model, const std::vector<LayerKind>& kinds) {
   return builder.finish(std::move(outputs));
 }
 
-std::vector<LayerKind> frozen_by_default(const Graph& model) {
-  auto out = kinds_with_weights(model);
+std::vector<LayerKind> list_default_frozen_kinds(const Graph& model) {
+  auto out = list_kinds_with_weights(model);
   std::erase_if(out, [](LayerKind kind) {
     return kind != LayerKind::kEmbedding && kind != LayerKind::kWordEmbedding;
   });

@@ -19,6 +19,6 @@ graph::Graph freeze(const graph::Graph& model, const std::vector<LayerKind>& kin
 
 // Returns the layers that fine-tuning freezes by default: embedding tables, as all fine-tuning in
 // MAD-Max's published tasks does. Returns none if the model has none.
-std::vector<LayerKind> frozen_by_default(const graph::Graph& model);
+std::vector<LayerKind> list_default_frozen_kinds(const graph::Graph& model);
 
 }  // namespace tandem::strategies

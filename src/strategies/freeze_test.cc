@@ -18,7 +18,7 @@ TEST(Freeze, IsByKindOfLayer) {
   for (const auto& [name, small] : models::small_models()) {
     SCOPED_TRACE(name);
     const auto model = build(name);
-    const auto kinds = layer_kinds(model);
+    const auto kinds = find_layer_kinds(model);
     for (auto kind : kLayerKinds) {
       std::size_t of_kind = 0;
       std::size_t weights = 0;
@@ -46,9 +46,9 @@ TEST(Freeze, IsByKindOfLayer) {
 
 TEST(Freeze, TablesByDefault) {
   using enum LayerKind;
-  EXPECT_EQ(frozen_by_default(build("dlrm_a")), std::vector{kEmbedding});
-  EXPECT_EQ(frozen_by_default(build("gpt2")), std::vector{kWordEmbedding});
-  EXPECT_EQ(frozen_by_default(build("resnet50")), std::vector<LayerKind>{});
+  EXPECT_EQ(list_default_frozen_kinds(build("dlrm_a")), std::vector{kEmbedding});
+  EXPECT_EQ(list_default_frozen_kinds(build("gpt2")), std::vector{kWordEmbedding});
+  EXPECT_EQ(list_default_frozen_kinds(build("resnet50")), std::vector<LayerKind>{});
 }
 
 TEST(Freeze, SaysWhatCannotBe) {

@@ -1,10 +1,9 @@
 // Checks weight gathers that are issued before earlier gradients are reduced: their places in the
 // program, and the time that they save. Other tests check that every strategy trains as before.
-#include "lower/gathers_ahead.h"
-
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
+#include "lower/prefetch_gathers.h"
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
 #include "predict/simulate.h"
@@ -27,7 +26,7 @@ machine::Machine counting_machine() {
 lower::Program sharded(const std::string& strategy, const machine::Machine& machine) {
   const auto graph =
       models::parse_model("mlp:layers=3,inputs=64,hidden=64,outputs=64").build(2, DType::kFp32);
-  const auto made = named_strategies(strategy, graph, machine::Digits(machine)).at(0);
+  const auto made = make_named_strategies(strategy, graph, machine::Digits(machine)).at(0);
   const machine::Digits digits(machine, made.schedule.micro_batches);
   return lower::lower(plan::parallelize(graph, digits, made.choices, made.schedule), digits,
                       plan::Optimizer::kSgd);
@@ -63,7 +62,7 @@ TEST(GathersAhead, LeaveAloneWhatGathersNothingAgain) {
   for (const char* strategy : {"dp", "deepspeed:zero=2", "megatron:tp=2"}) {
     auto program = sharded(strategy, counting_machine());
     const auto before = to_text(program);
-    lower::gather_weights_ahead(program);
+    lower::prefetch_weight_gathers(program);
     EXPECT_EQ(to_text(program), before) << strategy;
   }
 }

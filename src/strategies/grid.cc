@@ -16,8 +16,9 @@ using machine::bit;
 using machine::DigitMask;
 using machine::Digits;
 
-std::optional<DigitMask> context_digits(const Digits& digits, std::int64_t cp, DigitMask taken) {
-  const auto mask = dividing_digits(digits, digits.all() & ~taken, cp);
+std::optional<DigitMask> find_context_digits(const Digits& digits, std::int64_t cp,
+                                             DigitMask taken) {
+  const auto mask = find_dividing_digits(digits, digits.all() & ~taken, cp);
   if (digits.group_size(mask) != cp) return std::nullopt;
   return mask;
 }
@@ -25,7 +26,7 @@ std::optional<DigitMask> context_digits(const Digits& digits, std::int64_t cp, D
 namespace {
 
 // Returns every mask that takes some of the last digits of each level.
-std::vector<DigitMask> last_of_levels(const Digits& digits) {
+std::vector<DigitMask> list_level_masks(const Digits& digits) {
   std::vector<DigitMask> masks = {0};
   std::size_t begin = 0;
   while (begin < digits.count()) {
@@ -43,8 +44,8 @@ std::vector<DigitMask> last_of_levels(const Digits& digits) {
 }
 
 // Returns these masks, the smaller groups first.
-std::vector<DigitMask> tensor_masks(const Digits& digits) {
-  auto masks = last_of_levels(digits);
+std::vector<DigitMask> list_tensor_masks(const Digits& digits) {
+  auto masks = list_level_masks(digits);
   std::ranges::stable_sort(masks, {}, [&](DigitMask m) { return digits.group_size(m); });
   return masks;
 }
@@ -56,15 +57,15 @@ bool is_further_in(DigitMask a, DigitMask b) {
 }
 
 // Returns the default digits of a tensor parallel group of `tp` devices.
-std::optional<DigitMask> innermost(const Digits& digits, std::int64_t tp) {
+std::optional<DigitMask> find_innermost(const Digits& digits, std::int64_t tp) {
   std::optional<DigitMask> best;
-  for (auto mask : last_of_levels(digits)) {
+  for (auto mask : list_level_masks(digits)) {
     if (digits.group_size(mask) == tp && (!best || is_further_in(mask, *best))) best = mask;
   }
   return best;
 }
 
-std::vector<std::int64_t> by_level(const Digits& digits, DigitMask mask) {
+std::vector<std::int64_t> count_by_level(const Digits& digits, DigitMask mask) {
   std::vector<std::int64_t> out;
   const auto levels = digits.count() == 0 ? 1 : digits[digits.count() - 1].level + 1;
   for (std::size_t level = levels; level-- > 0;) {
@@ -75,26 +76,28 @@ std::vector<std::int64_t> by_level(const Digits& digits, DigitMask mask) {
 }
 
 // Returns the digits of "tp=8" or "tp=1/2".
-std::optional<DigitMask> tensor_digits(const Digits& digits, const std::vector<std::int64_t>& tp) {
-  if (tp.size() == 1) return innermost(digits, tp[0]);
-  for (auto mask : tensor_masks(digits)) {
-    if (by_level(digits, mask) == tp) return mask;
+std::optional<DigitMask> find_tensor_digits(const Digits& digits,
+                                            const std::vector<std::int64_t>& tp) {
+  if (tp.size() == 1) return find_innermost(digits, tp[0]);
+  for (auto mask : list_tensor_masks(digits)) {
+    if (count_by_level(digits, mask) == tp) return mask;
   }
   return std::nullopt;
 }
 
-Setting megatron_setting(const Problem& problem, DigitMask mask, Setting out) {
+Setting make_megatron_setting(const Problem& problem, DigitMask mask, Setting out) {
   const auto& digits = problem.digits;
   const auto tp = digits.group_size(mask);
-  const bool is_default = innermost(digits, tp) == mask;
-  out.tp = is_default ? std::vector{tp} : by_level(digits, mask);
+  const bool is_default = find_innermost(digits, tp) == mask;
+  out.tp = is_default ? std::vector{tp} : count_by_level(digits, mask);
   out.dp = digits.devices() / tp / out.pp / out.cp;
-  if (!out.micro && out.pp > 1) out.micro = default_micro_batches(problem, *out.dp, out.pp);
+  if (!out.micro && out.pp > 1) out.micro = choose_micro_batches(problem, *out.dp, out.pp);
   return out;
 }
 
 // Returns a hint such as "tp=4 is nearest", from the numbers that are possible.
-std::string nearest_hint(std::string_view key, double wanted, const std::set<std::int64_t>& legal) {
+std::string suggest_nearest(std::string_view key, double wanted,
+                            const std::set<std::int64_t>& legal) {
   const auto distance = [&](std::int64_t n) {
     const auto value = static_cast<double>(n);
     return std::max(value / wanted, wanted / value);
@@ -104,7 +107,7 @@ std::string nearest_hint(std::string_view key, double wanted, const std::set<std
 }
 
 // Returns a text such as " beside cp=2 and pp=4": the settings that take devices first.
-std::string beside_text(const Setting& setting) {
+std::string format_other_degrees(const Setting& setting) {
   std::vector<std::string> taken;
   if (setting.cp > 1) taken.push_back(fmt::format("cp={}", setting.cp));
   if (setting.pp > 1) taken.push_back(fmt::format("pp={}", setting.pp));
@@ -117,10 +120,10 @@ std::string beside_text(const Setting& setting) {
 }
 
 // Returns the possible numbers of pipeline stages.
-std::set<std::int64_t> rank_counts(const Digits& digits) {
+std::set<std::int64_t> list_rank_counts(const Digits& digits) {
   std::set<std::int64_t> out = {1};
   for (std::int64_t n = 2; n <= digits.devices(); ++n) {
-    if (digits.devices() % n == 0 && rank_digits(digits, n)) out.insert(n);
+    if (digits.devices() % n == 0 && find_rank_digits(digits, n)) out.insert(n);
   }
   return out;
 }
@@ -153,14 +156,14 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     fail(setting, "stale requires a pipeline with one stage per rank",
          setting.pp == 1 ? "add pp=N" : "remove interleave");
   }
-  const auto ranks = rank_digits(digits, setting.pp);
+  const auto ranks = find_rank_digits(digits, setting.pp);
   if (!ranks) {
     fail(setting, fmt::format("{} devices cannot be divided into such groups", digits.devices()),
-         nearest_hint("pp", static_cast<double>(setting.pp), rank_counts(digits)));
+         suggest_nearest("pp", static_cast<double>(setting.pp), list_rank_counts(digits)));
   }
-  std::vector<DigitMask> all_masks = tensor_masks(digits);
+  std::vector<DigitMask> all_masks = list_tensor_masks(digits);
   std::erase_if(all_masks, [&](DigitMask mask) {
-    return (mask & *ranks) != 0 || !context_digits(digits, setting.cp, mask | *ranks);
+    return (mask & *ranks) != 0 || !find_context_digits(digits, setting.cp, mask | *ranks);
   });
   if (all_masks.empty()) {
     fail(setting,
@@ -173,14 +176,14 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
   std::set<std::int64_t> legal;
   for (auto mask : all_masks) legal.insert(digits.group_size(mask));
   if (!setting.tp.empty()) {
-    const auto mask = tensor_digits(digits, setting.tp);
+    const auto mask = find_tensor_digits(digits, setting.tp);
     if (!mask || std::ranges::find(all_masks, *mask) == all_masks.end()) {
       std::int64_t wanted = 1;
       for (auto n : setting.tp) wanted *= n;
       fail(setting,
            fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
-                       beside_text(setting)),
-           nearest_hint("tp", static_cast<double>(wanted), legal));
+                       format_other_degrees(setting)),
+           suggest_nearest("tp", static_cast<double>(wanted), legal));
     }
     const auto dp = devices / digits.group_size(*mask);
     if (setting.dp.value_or(dp) != dp) {
@@ -204,24 +207,24 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
       for (auto tp : legal) groups.insert(devices / tp);
       fail(setting,
            fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
-                       beside_text(setting)),
-           nearest_hint("dp", static_cast<double>(*setting.dp), groups));
+                       format_other_degrees(setting)),
+           suggest_nearest("dp", static_cast<double>(*setting.dp), groups));
     }
   }
   std::vector<Setting> out;
   out.reserve(masks.size());
-  for (auto mask : masks) out.push_back(megatron_setting(problem, mask, setting));
+  for (auto mask : masks) out.push_back(make_megatron_setting(problem, mask, setting));
   return out;
 }
 
 // Returns the innermost digits that `ep` devices take.
-DigitMask expert_mask(const Problem& problem, std::int64_t ep) {
-  return dividing_digits(problem.digits, expert_digits(problem), ep);
+DigitMask find_expert_mask(const Problem& problem, std::int64_t ep) {
+  return find_dividing_digits(problem.digits, find_expert_digits(problem), ep);
 }
 
 std::vector<Setting> complete_ep(const Setting& setting, const Problem& problem) {
   if (!problem.has(LayerKind::kExperts)) return {setting};  // make_pass refuses it
-  const auto legal = expert_degrees(problem);
+  const auto legal = list_expert_degrees(problem);
   std::vector<Setting> out;
   for (auto ep : legal) {
     if (setting.ep ? *setting.ep == ep : ep > 1) {
@@ -232,7 +235,7 @@ std::vector<Setting> complete_ep(const Setting& setting, const Problem& problem)
   if (!out.empty()) return out;
   if (setting.ep) {
     fail(setting, "the experts or the devices cannot be divided into such groups",
-         nearest_hint("ep", static_cast<double>(*setting.ep), legal));
+         suggest_nearest("ep", static_cast<double>(*setting.ep), legal));
   }
   fail(setting,
        fmt::format("no level of the machine ({} devices) divides the number of experts",
@@ -252,21 +255,21 @@ std::vector<Setting> complete_deepspeed(const Setting& setting) {
 
 }  // namespace
 
-std::set<std::int64_t> expert_degrees(const Problem& problem) {
+std::set<std::int64_t> list_expert_degrees(const Problem& problem) {
   std::set<std::int64_t> out = {1};
   std::int64_t most = 1;
-  const auto digits = expert_digits(problem);
+  const auto digits = find_expert_digits(problem);
   for (std::size_t i = problem.digits.count(); i-- > 0;) {
-    if (machine::has(digits, i)) out.insert(most *= problem.digits[i].size);
+    if (machine::has_digit(digits, i)) out.insert(most *= problem.digits[i].size);
   }
   return out;
 }
 
-std::vector<std::pair<std::int64_t, DigitMask>> tensor_groups(const Digits& digits) {
+std::vector<std::pair<std::int64_t, DigitMask>> list_tensor_groups(const Digits& digits) {
   std::vector<std::pair<std::int64_t, DigitMask>> out;
-  for (auto mask : tensor_masks(digits)) {
+  for (auto mask : list_tensor_masks(digits)) {
     const auto size = digits.group_size(mask);
-    if (innermost(digits, size) == mask) out.emplace_back(size, mask);
+    if (find_innermost(digits, size) == mask) out.emplace_back(size, mask);
   }
   return out;
 }
@@ -274,34 +277,34 @@ std::vector<std::pair<std::int64_t, DigitMask>> tensor_groups(const Digits& digi
 Made make_pass(const Setting& setting, const Problem& problem) {
   switch (setting.family) {
     case Family::kDp:
-      return data_parallel(problem);
+      return make_data_parallel(problem);
     case Family::kFsdp:
-      return fully_sharded(problem);
+      return make_fully_sharded(problem);
     case Family::kMegatron: {
-      const auto tensor = tensor_digits(problem.digits, setting.tp).value();
-      const auto ranks = rank_digits(problem.digits, setting.pp).value();
-      const auto context = context_digits(problem.digits, setting.cp, tensor | ranks).value();
-      return megatron(problem, {.tensor = tensor,
-                                .context = context,
-                                .ranks = ranks,
-                                .sequence_parallel = setting.sp,
-                                .whole_loss = setting.whole_loss,
-                                .stored = setting.zero.value_or(0) > 0});
+      const auto tensor = find_tensor_digits(problem.digits, setting.tp).value();
+      const auto ranks = find_rank_digits(problem.digits, setting.pp).value();
+      const auto context = find_context_digits(problem.digits, setting.cp, tensor | ranks).value();
+      return make_megatron(problem, {.tensor = tensor,
+                                     .context = context,
+                                     .ranks = ranks,
+                                     .sequence_parallel = setting.sp,
+                                     .whole_loss = setting.whole_loss,
+                                     .stored = setting.zero.value_or(0) > 0});
     }
     case Family::kDeepspeed:
       // strategies/pipeline.cc sets how often weights are gathered and gradients reduced.
-      return setting.zero == 0 ? data_parallel(problem) : fully_sharded(problem);
+      return setting.zero == 0 ? make_data_parallel(problem) : make_fully_sharded(problem);
     case Family::kExpert:
-      return expert(problem);
+      return make_expert(problem);
     case Family::kDlrmHybrid:
-      return dlrm_hybrid(problem);
+      return make_dlrm_hybrid(problem);
     case Family::kEp:
       if (!problem.has(LayerKind::kExperts)) {
         return Refusal{"requires experts, but " + problem.model.name() + " has none", ""};
       }
-      return expert_parallel(problem, expert_mask(problem, *setting.ep));
+      return make_expert_parallel(problem, find_expert_mask(problem, *setting.ep));
     case Family::kMadmax:
-      return madmax(problem, setting.layers);
+      return make_madmax(problem, setting.layers);
   }
   CHECK(false);
 }
@@ -321,9 +324,9 @@ std::vector<Setting> complete(const Setting& setting, const Problem& problem) {
 
 namespace {
 
-std::vector<Setting> delayed_settings(const Problem& problem) {
+std::vector<Setting> list_delayed_settings(const Problem& problem) {
   std::vector<Setting> out;
-  for (auto pp : rank_counts(problem.digits)) {
+  for (auto pp : list_rank_counts(problem.digits)) {
     if (pp == 1) continue;
     for (const bool sp : {false, true}) {
       if (sp && !problem.has_sequence()) continue;
@@ -337,8 +340,8 @@ std::vector<Setting> delayed_settings(const Problem& problem) {
 
 }  // namespace
 
-std::vector<Setting> settings_for(const Problem& problem, plan::Semantics semantics) {
-  if (semantics == plan::Semantics::kDelayed1) return delayed_settings(problem);
+std::vector<Setting> list_baseline_settings(const Problem& problem, plan::Semantics semantics) {
+  if (semantics == plan::Semantics::kDelayed1) return list_delayed_settings(problem);
   std::vector<Setting> out = {{.family = Family::kDp}};
   if (problem.digits.count() == 0) return out;  // on one device all are the same
   const auto add = [&](const Setting& setting) {
@@ -350,12 +353,12 @@ std::vector<Setting> settings_for(const Problem& problem, plan::Semantics semant
   add({.family = Family::kDeepspeed});
   add({.family = Family::kExpert});
   if (problem.has(LayerKind::kEmbedding)) add({.family = Family::kDlrmHybrid});
-  if (expert_digits(problem) != 0) add({.family = Family::kEp});
+  if (find_expert_digits(problem) != 0) add({.family = Family::kEp});
   add({.family = Family::kMadmax});
   return out;
 }
 
-std::vector<Setting> madmax_settings(const Problem& problem) {
+std::vector<Setting> list_madmax_settings(const Problem& problem) {
   std::vector<Setting> out = {{.family = Family::kMadmax}};
   for (auto kind : kLayerKinds) {
     if (kind == LayerKind::kEmbedding || !problem.has(kind)) continue;
@@ -366,21 +369,21 @@ std::vector<Setting> madmax_settings(const Problem& problem) {
         const LevelSharding sharding{static_cast<Sharding>(i / kShardingNames.size()),
                                      static_cast<Sharding>(i % kShardingNames.size())};
         out.push_back(setting);
-        if (sharding != default_sharding(kind)) out.back().layers[kind] = sharding;
+        if (sharding != get_default_sharding(kind)) out.back().layers[kind] = sharding;
       }
     }
   }
   return out;
 }
 
-machine::DigitMask tensor_digits(const Setting& setting, const Digits& digits) {
-  return tensor_digits(digits, setting.tp).value_or(0);
+machine::DigitMask find_tensor_digits(const Setting& setting, const Digits& digits) {
+  return find_tensor_digits(digits, setting.tp).value_or(0);
 }
 
-machine::DigitMask data_digits(const Setting& setting, const Digits& digits) {
-  const auto tensor = tensor_digits(setting, digits);
-  const auto taken = tensor | rank_digits(digits, setting.pp).value_or(0);
-  return digits.all() & ~(taken | context_digits(digits, setting.cp, taken).value_or(0));
+machine::DigitMask find_data_digits(const Setting& setting, const Digits& digits) {
+  const auto tensor = find_tensor_digits(setting, digits);
+  const auto taken = tensor | find_rank_digits(digits, setting.pp).value_or(0);
+  return digits.all() & ~(taken | find_context_digits(digits, setting.cp, taken).value_or(0));
 }
 
 std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Problem& problem) {
@@ -388,7 +391,7 @@ std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Prob
   if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
   auto step = make_step(setting, problem, std::get<Choices>(std::move(made)));
   if (auto* refusal = std::get_if<Refusal>(&step)) return std::move(*refusal);
-  auto& [choices, schedule] = std::get<Step>(step);
+  auto& [choices, schedule] = std::get<StrategyStep>(step);
   return Strategy{setting, to_text(setting), std::move(choices), schedule};
 }
 
@@ -402,9 +405,9 @@ std::vector<Strategy> make_strategies(const std::vector<Setting>& settings,
   return out;
 }
 
-std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
-                                       const Digits& digits, plan::Semantics semantics,
-                                       const Beside& beside) {
+std::vector<Strategy> make_named_strategies(const std::string& name, const graph::Graph& model,
+                                            const Digits& digits, plan::Semantics semantics,
+                                            const FlagSettings& beside) {
   const Problem problem(model, digits);
   std::vector<Setting> settings;
   if (name == "best_baseline") {
@@ -413,7 +416,7 @@ std::vector<Strategy> named_strategies(const std::string& name, const graph::Gra
                       "sets the order of one pipeline, which best_baseline does not have",
                       "use --strategy megatron:pp=N");
     }
-    settings = settings_for(problem, semantics);
+    settings = list_baseline_settings(problem, semantics);
     if (!beside.recompute.empty()) {
       for (auto& setting : settings) setting.recompute = beside.recompute;
     }

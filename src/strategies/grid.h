@@ -25,34 +25,34 @@ struct Strategy {
 //   - MAD-Max's defaults.
 // With delayed updates, returns only Megatron in pipelines of every length. These are never ranked
 // against the others.
-std::vector<Setting> settings_for(const Problem& problem,
-                                  plan::Semantics semantics = plan::Semantics::kSynchronous);
+std::vector<Setting> list_baseline_settings(
+    const Problem& problem, plan::Semantics semantics = plan::Semantics::kSynchronous);
 
 // Returns MAD-Max's whole grid: every sharding inside a node and across nodes, for every kind of
 // layer in the model. Embedding tables keep their default.
-std::vector<Setting> madmax_settings(const Problem& problem);
+std::vector<Setting> list_madmax_settings(const Problem& problem);
 
 // Returns the completions of a setting that leaves something open. Throws UserError if the
 // machine's devices cannot be grouped that way, and names the nearest possible number.
 std::vector<Setting> complete(const Setting& setting, const Problem& problem);
 
 // Returns every size that a tensor parallel group may have, with the innermost digits of that size.
-std::vector<std::pair<std::int64_t, machine::DigitMask>> tensor_groups(
+std::vector<std::pair<std::int64_t, machine::DigitMask>> list_tensor_groups(
     const machine::Digits& digits);
 
 // Returns the numbers of devices that may share a model's experts; only 1 if it has none.
-std::set<std::int64_t> expert_degrees(const Problem& problem);
+std::set<std::int64_t> list_expert_degrees(const Problem& problem);
 
 // Returns the digits of a context parallel group of `cp` devices: the innermost ones not in
 // `taken`.
-std::optional<machine::DigitMask> context_digits(const machine::Digits& digits, std::int64_t cp,
-                                                 machine::DigitMask taken);
+std::optional<machine::DigitMask> find_context_digits(const machine::Digits& digits,
+                                                      std::int64_t cp, machine::DigitMask taken);
 
 // Returns the tensor parallel digits of a complete Megatron setting.
-machine::DigitMask tensor_digits(const Setting& setting, const machine::Digits& digits);
+machine::DigitMask find_tensor_digits(const Setting& setting, const machine::Digits& digits);
 
 // Returns the data parallel digits of a complete Megatron setting.
-machine::DigitMask data_digits(const Setting& setting, const machine::Digits& digits);
+machine::DigitMask find_data_digits(const Setting& setting, const machine::Digits& digits);
 
 // Returns the layouts of one pass over the batch by a complete setting, before stages and
 // micro-batches.
@@ -64,11 +64,11 @@ std::variant<Strategy, Refusal> make_strategy(const Setting& setting, const Prob
 // Returns the strategies of the settings that are possible.
 std::vector<Strategy> make_strategies(const std::vector<Setting>& settings, const Problem& problem);
 
-// Returns the strategies of a name: a setting's text, or "best_baseline" for settings_for. Returns
-// at least one, or throws UserError. Settings with `stale` need `semantics` that allow them.
-std::vector<Strategy> named_strategies(const std::string& name, const graph::Graph& model,
-                                       const machine::Digits& digits,
-                                       plan::Semantics semantics = plan::Semantics::kSynchronous,
-                                       const Beside& beside = {});
+// Returns the strategies of a name: a setting's text, or "find_best_baseline" for
+// list_baseline_settings. Returns at least one, or throws UserError. Settings with `stale` need
+// `semantics` that allow them.
+std::vector<Strategy> make_named_strategies(
+    const std::string& name, const graph::Graph& model, const machine::Digits& digits,
+    plan::Semantics semantics = plan::Semantics::kSynchronous, const FlagSettings& beside = {});
 
 }  // namespace tandem::strategies

@@ -22,7 +22,7 @@ using graph::Graph;
 using machine::Digits;
 using term::Field;
 
-Digits digits_of(const std::vector<std::int64_t>& counts) {
+Digits make_digits(const std::vector<std::int64_t>& counts) {
   machine::Machine m;
   for (auto count : counts) m.levels.emplace_back().count = count;
   return Digits(m);
@@ -106,7 +106,7 @@ TEST(Setting, Errors) {
 }
 
 TEST(Setting, TakesWhatIsSaidBesideIt) {
-  const auto text = [](const char* setting, const Beside& beside) {
+  const auto text = [](const char* setting, const FlagSettings& beside) {
     return to_text(parse_setting(setting, beside));
   };
   EXPECT_EQ(text("dp", {.recompute = "full", .schedule = {}}), "dp:recompute=full");
@@ -126,24 +126,24 @@ TEST(Setting, TakesWhatIsSaidBesideIt) {
 }
 
 TEST(Setting, OneKeyIsChanged) {
-  EXPECT_EQ(with_key("megatron:tp=2,sp", "tp", "4"), "megatron:tp=4,sp");
-  EXPECT_EQ(with_key(" megatron : tp = 2 ", "tp", "4"), "megatron:tp=4");
-  EXPECT_EQ(with_key("dp", "micro", "4"), "dp:micro=4");
-  EXPECT_EQ(with_key("megatron:tp=2", "sp", "yes"), "megatron:tp=2,sp");
-  EXPECT_EQ(with_key("megatron:tp=2,sp", "sp", "yes"), "megatron:tp=2,sp");
-  EXPECT_EQ(with_key("megatron:sp", "sp", "no"), "megatron");
-  EXPECT_EQ(with_key("madmax:dense=tp", "dense", "tp/ddp"), "madmax:dense=tp/ddp");
-  EXPECT_EQ(error_of([] { (void)with_key("megatron", "sp", "4"); }),
+  EXPECT_EQ(set_key("megatron:tp=2,sp", "tp", "4"), "megatron:tp=4,sp");
+  EXPECT_EQ(set_key(" megatron : tp = 2 ", "tp", "4"), "megatron:tp=4");
+  EXPECT_EQ(set_key("dp", "micro", "4"), "dp:micro=4");
+  EXPECT_EQ(set_key("megatron:tp=2", "sp", "yes"), "megatron:tp=2,sp");
+  EXPECT_EQ(set_key("megatron:tp=2,sp", "sp", "yes"), "megatron:tp=2,sp");
+  EXPECT_EQ(set_key("megatron:sp", "sp", "no"), "megatron");
+  EXPECT_EQ(set_key("madmax:dense=tp", "dense", "tp/ddp"), "madmax:dense=tp/ddp");
+  EXPECT_EQ(error_of([] { (void)set_key("megatron", "sp", "4"); }),
             "sp: cannot be '4' (expected yes or no)");
 }
 
 TEST(Setting, ASchedulesOrderIsOneChoice) {
-  EXPECT_EQ(with_key("megatron:pp=4", "schedule", "gpipe"), "megatron:pp=4,schedule=gpipe");
-  EXPECT_EQ(with_key("megatron:pp=4,schedule=gpipe", "schedule", "interleaved"),
+  EXPECT_EQ(set_key("megatron:pp=4", "schedule", "gpipe"), "megatron:pp=4,schedule=gpipe");
+  EXPECT_EQ(set_key("megatron:pp=4,schedule=gpipe", "schedule", "interleaved"),
             "megatron:pp=4,interleave=2");
-  EXPECT_EQ(with_key("megatron:interleave=3,pp=4", "schedule", "interleaved"),
+  EXPECT_EQ(set_key("megatron:interleave=3,pp=4", "schedule", "interleaved"),
             "megatron:interleave=3,pp=4");
-  EXPECT_EQ(with_key("megatron:interleave=3,pp=4", "schedule", "1f1b"),
+  EXPECT_EQ(set_key("megatron:interleave=3,pp=4", "schedule", "1f1b"),
             "megatron:pp=4,schedule=1f1b");
 }
 
@@ -154,11 +154,11 @@ TEST(Setting, KeysBelongToFamilies) {
                                                           {"bucket", "1MB"},
                                                           {"zero", "1"},
                                                           {"ends", "1-2"}};
-  for (const auto& key : setting_keys()) {
+  for (const auto& key : get_setting_keys()) {
     const auto at = values.find(key.name);
     const auto* value = key.form.empty() ? "yes" : at == values.end() ? "2" : at->second;
     for (const auto& family : family_names()) {
-      const auto text = with_key(family, key.name, value);
+      const auto text = set_key(family, key.name, value);
       const auto parsed = error_of([&] { (void)parse_setting(text); });
       const bool has = key.belongs_to(parse_setting(family).family);
       EXPECT_EQ(parsed.find("is not a setting of") == std::string::npos, has) << text;
@@ -172,25 +172,25 @@ TEST(Setting, KeysBelongToFamilies) {
 
 TEST(Grid, HasTheInnermostDigitsOfEveryLevel) {
   const auto model = build("mlp:layers=2,hidden=48,inputs=48,outputs=48", 48);
-  const auto digits = digits_of({4, 3});
-  EXPECT_EQ(names_of(settings_for(Problem(model, digits))),
+  const auto digits = make_digits({4, 3});
+  EXPECT_EQ(names_of(list_baseline_settings(Problem(model, digits))),
             (std::vector<std::string>{"dp", "fsdp", "megatron:tp=2,dp=6", "megatron:tp=3,dp=4",
                                       "megatron:tp=4,dp=3", "megatron:tp=6,dp=2",
                                       "megatron:tp=12,dp=1", "deepspeed:zero=1", "deepspeed:zero=2",
                                       "deepspeed:zero=3", "expert", "madmax"}));
   // A degree at another place has another name.
-  const auto square = digits_of({2, 2});
+  const auto square = make_digits({2, 2});
   EXPECT_EQ(names_of(complete(parse_setting("megatron"), Problem(model, square))),
             (std::vector<std::string>{"megatron:tp=1/2,dp=2", "megatron:tp=2,dp=2",
                                       "megatron:tp=4,dp=1"}));
 }
 
 TEST(Grid, EveryNameMeansItsOwnStrategy) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   for (const auto& [name, small] : models::small_models()) {
     const auto model = build(fmt::format("{}:{}", name, small.settings), 4);
     const Problem problem(model, digits);
-    for (const auto& setting : settings_for(problem)) {
+    for (const auto& setting : list_baseline_settings(problem)) {
       EXPECT_EQ(parse_setting(to_text(setting)), setting) << name << " " << to_text(setting);
       EXPECT_EQ(complete(setting, problem), std::vector{setting}) << name;
     }
@@ -199,8 +199,8 @@ TEST(Grid, EveryNameMeansItsOwnStrategy) {
 
 TEST(Grid, MadmaxVariesEveryKindOfLayerButTables) {
   const auto model = build("dlrm_a_moe:" + models::small_models().at("dlrm_a_moe").settings, 4);
-  const auto digits = digits_of({2, 2});
-  const auto settings = madmax_settings(Problem(model, digits));
+  const auto digits = make_digits({2, 2});
+  const auto settings = list_madmax_settings(Problem(model, digits));
   EXPECT_EQ(settings.size(), 16U * 16U);  // dense, experts
   const auto names = names_of(settings);
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
@@ -255,10 +255,10 @@ TEST(Grid, SaysWhyNot) {
        "megatron:tp=1,pp=4,micro=2: batch_norm %stem_norm requires the whole batch, not 2 "
        "micro-batches (use micro=1, or smaller groups: bn_group=4)",
        8}};
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   for (const auto& c : cases) {
     EXPECT_EQ(
-        error_of([&] { (void)named_strategies(c.strategy, build(c.model, c.batch), digits); }),
+        error_of([&] { (void)make_named_strategies(c.strategy, build(c.model, c.batch), digits); }),
         c.error);
   }
 }
@@ -271,14 +271,14 @@ struct Expected {
 
 Expected run_alone(const Graph& model) {
   Expected out;
-  out.values = graph::run_forward(model, graph::feed_values<Field>(model));
-  out.gradients = graph::run_backward(model, out.values, graph::loss_seed<Field>(model));
+  out.values = graph::run_forward(model, graph::make_feed_values<Field>(model));
+  out.gradients = graph::run_backward(model, out.values, graph::make_loss_gradient<Field>(model));
   return out;
 }
 
 void expect_same_step(const Graph& model, const Expected& expected, const lower::Program& program) {
-  const auto step = lower::step_result(
-      program, lower::run_program(program, graph::feed_values<Field>(program.pcg), Field(3)));
+  const auto step = lower::assemble_step_result(
+      program, lower::run_program(program, graph::make_feed_values<Field>(program.pcg), Field(3)));
   EXPECT_TRUE(step.replicas_agree);
   EXPECT_EQ(step.loss, expected.values[model.outputs()[0].index()]);
   for (auto id : model.ids()) {
@@ -292,7 +292,7 @@ void expect_same_step(const Graph& model, const Expected& expected, const lower:
 // Returns the grid and strategies that users name: MAD-Max with mixed levels and kinds, and
 // Megatron with sharded weights.
 std::vector<Setting> settings_and_mixes(const Problem& problem) {
-  auto out = settings_for(problem);
+  auto out = list_baseline_settings(problem);
   using enum Sharding;
   const std::vector<LevelSharding> mixes = {{kTp, kDdp}, {kFsdp, kTp}, {kMp, kMp}, {kTp, kTp}};
   for (std::size_t i = 0; i < mixes.size(); ++i) {
@@ -320,7 +320,7 @@ TEST(Grid, EveryStrategyTrainsEveryNetworkLikeOneDevice) {
     const bool is_slow = slow.contains(name);
     for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {3, 2}}) {
       if (is_slow && counts.size() > 1) continue;
-      const auto digits = digits_of(counts);
+      const auto digits = make_digits(counts);
       const auto model = build(fmt::format("{}:{}", name, small.settings), digits.devices());
       const bool is_new = run.insert(model.shape_hash()).second;
       std::optional<Expected> expected;

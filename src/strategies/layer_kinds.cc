@@ -72,16 +72,16 @@ class Classifier {
       kind = LayerKind::kEmbedding;
     } else if (op.is(ops::kEmbedding)) {
       kind = has_attention_ ? LayerKind::kWordEmbedding : LayerKind::kEmbedding;
-    } else if (const auto weight = first_weight(inputs); weight && !is_elementwise(op)) {
-      kind = kind_of_layer(id, *weight);
+    } else if (const auto weight = find_first_weight(inputs); weight && !is_elementwise(op)) {
+      kind = find_layer_kind(id, *weight);
       // Operators on embedding rows stay embeddings until a layer reads them.
-      if (kind == LayerKind::kDense && is_norm(op)) kind = kind_of_inputs(inputs);
+      if (kind == LayerKind::kDense && is_norm(op)) kind = find_input_kind(inputs);
     } else {
-      kind = kind_of_inputs(inputs);
+      kind = find_input_kind(inputs);
     }
   }
 
-  [[nodiscard]] std::optional<NodeId> first_weight(std::span<const NodeId> inputs) const {
+  [[nodiscard]] std::optional<NodeId> find_first_weight(std::span<const NodeId> inputs) const {
     for (auto i : inputs) {
       if (parameter_[i.index()]) return i;
     }
@@ -90,14 +90,14 @@ class Classifier {
 
   // Returns the kind of a layer with this weight. A language model's last matmul is with a matrix
   // like its embedding table, often that table itself.
-  [[nodiscard]] LayerKind kind_of_layer(NodeId id, NodeId weight) const {
+  [[nodiscard]] LayerKind find_layer_kind(NodeId id, NodeId weight) const {
     if (!has_attention_ || sizes(id).rank() < kSequenceRank) return LayerKind::kDense;
     return std::ranges::find(words_, sizes(weight)) != words_.end() ? LayerKind::kWordEmbedding
                                                                     : LayerKind::kTransformer;
   }
 
   // Returns the kind of the first operand that is not an embedding, if there is one.
-  [[nodiscard]] LayerKind kind_of_inputs(std::span<const NodeId> inputs) const {
+  [[nodiscard]] LayerKind find_input_kind(std::span<const NodeId> inputs) const {
     std::optional<LayerKind> table;
     for (auto i : inputs) {
       if (model_.node(i).op.role() == ops::Role::kSource || parameter_[i.index()]) continue;
@@ -150,10 +150,12 @@ std::optional<LayerKind> parse_layer_kind(std::string_view text) {
   return at == kLayerKinds.end() ? std::nullopt : std::optional(*at);
 }
 
-std::vector<LayerKind> layer_kinds(const graph::Graph& model) { return Classifier(model).run(); }
+std::vector<LayerKind> find_layer_kinds(const graph::Graph& model) {
+  return Classifier(model).run();
+}
 
 std::int64_t count_tokens(const graph::Graph& model) {
-  const auto kinds = layer_kinds(model);
+  const auto kinds = find_layer_kinds(model);
   std::int64_t most = 0;
   for (auto id : model.ids()) {
     const bool of_words = kinds[id.index()] == LayerKind::kWordEmbedding;

@@ -25,7 +25,7 @@ std::string_view name(LayerKind kind);  // "word_embedding"
 std::optional<LayerKind> parse_layer_kind(std::string_view text);
 
 // Returns the kinds by node. A source has the kind of its first reader.
-std::vector<LayerKind> layer_kinds(const graph::Graph& model);
+std::vector<LayerKind> find_layer_kinds(const graph::Graph& model);
 
 // Returns the number of tokens in a step: the largest number of indices into one vocabulary
 // embedding. Returns 0 if the network has none.

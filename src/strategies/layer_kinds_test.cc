@@ -17,7 +17,7 @@ graph::Graph build(const std::string& name) {
 
 // Returns the kinds of a model's weights: "dense: w_top1 w_top2\n...". Lists only the first layer.
 std::string weights_by_kind(const graph::Graph& model) {
-  const auto kinds = layer_kinds(model);
+  const auto kinds = find_layer_kinds(model);
   std::map<LayerKind, std::string> names;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
@@ -69,7 +69,7 @@ TEST(LayerKinds, OfRecommenders) {
 TEST(LayerKinds, OfOtherNetworksAreDense) {
   for (const std::string name : {"mlp", "candle_uno", "resnext50", "inception_v3", "nasnet_a"}) {
     const auto model = build(name);
-    for (auto kind : layer_kinds(model)) EXPECT_EQ(kind, LayerKind::kDense) << name;
+    for (auto kind : find_layer_kinds(model)) EXPECT_EQ(kind, LayerKind::kDense) << name;
   }
 }
 

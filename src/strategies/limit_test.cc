@@ -5,7 +5,7 @@
 #include "models/model.h"
 #include "plan/random_choices_test_support.h"
 #include "predict/simulate.h"
-#include "strategies/wide_grid.h"
+#include "strategies/setting_groups.h"
 
 namespace tandem::strategies {
 namespace {
@@ -49,7 +49,7 @@ TEST(Limit, GivesUpPipelinesThatTakeAsLong) {
   for (const auto* name :
        {"megatron:tp=3,pp=2,dp=2,micro=8", "megatron:tp=1,pp=4,dp=3,micro=8,interleave=2,zero=1",
         "megatron:tp=1,pp=2,dp=6,micro=4,recompute=full", "fsdp:micro=2"}) {
-    for (const auto& setting : settings_named(name, problem)) {
+    for (const auto& setting : list_named_settings(name, problem)) {
       const auto made = make_strategy(setting, problem);
       const auto& strategy = std::get<Strategy>(made);
       const machine::Digits digits(machine, strategy.schedule.micro_batches);

@@ -10,7 +10,7 @@ namespace tandem::strategies {
 namespace {
 
 // Returns, by node, whether it depends on weights and constants alone.
-std::vector<bool> is_parameter(const graph::Graph& model) {
+std::vector<bool> find_parameters(const graph::Graph& model) {
   std::vector<bool> out(model.size());
   for (auto id : model.ids()) {
     const auto& op = model.node(id).op;
@@ -25,8 +25,8 @@ std::vector<bool> is_parameter(const graph::Graph& model) {
 
 // Returns, by node, whether it only serves to compute the loss from the logits. The logits come
 // from the last operator with weights.
-std::vector<bool> makes_loss(const graph::Graph& model) {
-  const auto parameter = is_parameter(model);
+std::vector<bool> find_loss_nodes(const graph::Graph& model) {
+  const auto parameter = find_parameters(model);
   std::vector<bool> out(model.size());
   std::vector<bool> used(model.size());
   std::vector<bool> used_elsewhere(model.size());
@@ -49,21 +49,21 @@ std::vector<bool> makes_loss(const graph::Graph& model) {
 
 }  // namespace
 
-Made megatron(const Problem& problem, const MegatronParts& parts) {
+Made make_megatron(const Problem& problem, const MegatronParts& parts) {
   if ((parts.sequence_parallel || parts.context != 0) && !problem.has_sequence()) {
     return Refusal{fmt::format("{} requires a sequence, but {} has none",
                                parts.sequence_parallel ? "sp" : "cp", problem.model.name()),
                    ""};
   }
   const auto data = problem.digits.all() & ~(parts.tensor | parts.context | parts.ranks);
-  const Job job{.data = data,
-                .sequence = parts.context,
-                .split = parts.tensor,
-                .rest = parts.sequence_parallel ? Rest::kSequence : Rest::kRedundant,
-                .stored = parts.stored ? data | parts.context : 0};
-  std::vector<Job> jobs(problem.model.size(), job);
+  const OperatorDigits job{.data = data,
+                           .sequence = parts.context,
+                           .split = parts.tensor,
+                           .rest = parts.sequence_parallel ? Rest::kSequence : Rest::kRedundant,
+                           .stored = parts.stored ? data | parts.context : 0};
+  std::vector<OperatorDigits> jobs(problem.model.size(), job);
   // The loss is computed in parts, too; otherwise every device would need all logits.
-  const auto loss = makes_loss(problem.model);
+  const auto loss = find_loss_nodes(problem.model);
   for (std::size_t n = 0; n < jobs.size(); ++n) {
     if (loss[n]) jobs[n].rest = parts.whole_loss ? Rest::kRedundant : Rest::kSequence;
   }

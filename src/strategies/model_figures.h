@@ -18,15 +18,15 @@ struct ModelFigures {
   Bytes lookups = {};                            // embedding rows read per sample
 
   // These return the values per token, if there are tokens.
-  [[nodiscard]] Flops flops_of_token() const { return flops / static_cast<double>(tokens); }
-  [[nodiscard]] Bytes lookups_of_token() const { return lookups / static_cast<double>(tokens); }
+  [[nodiscard]] Flops flops_per_token() const { return flops / static_cast<double>(tokens); }
+  [[nodiscard]] Bytes lookups_per_token() const { return lookups / static_cast<double>(tokens); }
 };
 
 // Returns the first dimension of the first input, which is the batch of the models' graphs; 1
 // without inputs.
-std::int64_t samples_of(const graph::Graph& model);
+std::int64_t count_samples(const graph::Graph& model);
 
 // Returns the figures of a graph that was built for a batch of `samples`.
-ModelFigures figures_of(const graph::Graph& model, std::int64_t samples);
+ModelFigures compute_figures(const graph::Graph& model, std::int64_t samples);
 
 }  // namespace tandem::strategies

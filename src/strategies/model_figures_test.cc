@@ -9,7 +9,7 @@ namespace tandem::strategies {
 namespace {
 
 ModelFigures figures(std::string_view text, std::int64_t batch = 2, DType dtype = DType::kFp32) {
-  return figures_of(models::parse_model(text).build(batch, dtype), batch);
+  return compute_figures(models::parse_model(text).build(batch, dtype), batch);
 }
 
 // Table 2 of MAD-Max (ISCA'24): FLOPs and bytes looked up, per sample or token. Published FLOPs are
@@ -40,10 +40,10 @@ TEST(ModelFigures, PublishedOnes) {
     SCOPED_TRACE(c.model);
     const auto own = figures(c.model);
     EXPECT_EQ(own.tokens, c.tokens);
-    const double flops = c.tokens > 0 ? own.flops_of_token().value : own.flops.value;
+    const double flops = c.tokens > 0 ? own.flops_per_token().value : own.flops.value;
     EXPECT_GE(flops, c.flops * 0.9999);
     EXPECT_LE(flops, c.flops * (1 + c.more));
-    const double lookups = c.tokens > 0 ? own.lookups_of_token().value : own.lookups.value;
+    const double lookups = c.tokens > 0 ? own.lookups_per_token().value : own.lookups.value;
     EXPECT_NEAR(lookups, c.lookups, c.tolerance * c.lookups);
   }
 }
@@ -75,7 +75,7 @@ TEST(ModelFigures, ParametersAddUp) {
         models::parse_model(spec->name + ":" + models::small_models().at(spec->name).settings)
             .build(4, DType::kFp32);
     std::int64_t sum = 0;
-    for (const auto& [kind, count] : figures_of(graph, 4).parameters) sum += count;
+    for (const auto& [kind, count] : compute_figures(graph, 4).parameters) sum += count;
     EXPECT_EQ(sum, models::count_parameters(graph)) << spec->name;
   }
 }
@@ -89,8 +89,8 @@ TEST(ModelFigures, DoNotDependOnTheBatch) {
 }
 
 TEST(ModelFigures, SamplesOfAGraph) {
-  EXPECT_EQ(samples_of(models::parse_model("gpt2:layers=1").build(6, DType::kFp32)), 6);
-  EXPECT_EQ(samples_of(models::parse_model("dlrm_a").build(3, DType::kFp32)), 3);
+  EXPECT_EQ(count_samples(models::parse_model("gpt2:layers=1").build(6, DType::kFp32)), 6);
+  EXPECT_EQ(count_samples(models::parse_model("dlrm_a").build(3, DType::kFp32)), 3);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ TEST(NarrowExchange, HalvesAllToAllsOfWideNumbers) {
         models::parse_model("dlrm:tables=4,rows=64,dim=8,dense=4,bottom=8,top=4").build(8, dtype);
     auto machine = machine::load_machine("zionex:1");
     const auto bytes = [&] {
-      auto made = named_strategies("madmax", model, machine::Digits(machine)).at(0);
+      auto made = make_named_strategies("madmax", model, machine::Digits(machine)).at(0);
       const machine::Digits digits(machine, made.schedule.micro_batches);
       const auto program =
           lower::lower(plan::parallelize(model, digits, made.choices, made.schedule), digits,
@@ -24,7 +24,7 @@ TEST(NarrowExchange, HalvesAllToAllsOfWideNumbers) {
       for (const auto& task : program.tasks) {
         if (task.kind != lower::TaskKind::kMove || is_local(task.step.kind)) continue;
         (task.step.kind == machine::Step::kAllToAll ? exchanged : others) +=
-            moved_bytes(program, task);
+            count_moved_bytes(program, task);
       }
       return std::pair(exchanged, others);
     };

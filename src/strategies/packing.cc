@@ -11,7 +11,7 @@ namespace {
 
 using machine::Digits;
 
-bool has_letters(const Digits& digits, machine::DigitMask mask, std::int64_t rank) {
+bool has_named_places(const Digits& digits, machine::DigitMask mask, std::int64_t rank) {
   for (std::size_t i = 0; i < digits.count(); ++i) {
     if ((mask >> i & 1U) != 0 &&
         digits.coordinate_of_rank(rank, mask, i) >= machine::DigitRole::kPlaces) {
@@ -51,7 +51,7 @@ std::vector<std::int64_t> pack(const std::vector<Load>& loads, const Digits& dig
     for (std::int64_t rank = 1; rank < std::ssize(fullest); ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       if (fullest[at] < fullest[static_cast<std::size_t>(best)] &&
-          has_letters(digits, load.whole, rank)) {
+          has_named_places(digits, load.whole, rank)) {
         best = rank;
       }
     }

@@ -41,7 +41,7 @@ double best(const std::vector<Load>& loads, const Digits& digits) {
 }
 
 TEST(Packing, IsWithinAThirdOfTheBest) {
-  const auto digits = plan::digits_of({3});
+  const auto digits = plan::make_digits({3});
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     std::mt19937_64 random(seed);
     std::vector<Load> loads;
@@ -56,7 +56,7 @@ TEST(Packing, IsWithinAThirdOfTheBest) {
 // A table that one level splits is whole over the other level only, so it is on two of four
 // devices.
 TEST(Packing, CountsWhatIsCutOverTheOtherDigits) {
-  const auto digits = plan::digits_of({2, 2});
+  const auto digits = plan::make_digits({2, 2});
   const std::vector<Load> loads = {
       {Bytes{8}, digits.all()}, {Bytes{4}, 0b01}, {Bytes{4}, digits.all()}, {Bytes{4}, 0b01}};
   const auto ranks = pack(loads, digits);

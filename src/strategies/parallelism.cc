@@ -22,7 +22,7 @@ using graph::NodeId;
 using machine::DigitMask;
 using machine::DigitRole;
 using machine::Digits;
-using machine::has;
+using machine::has_digit;
 using machine::NodeLayout;
 using plan::MappedGraph;
 
@@ -30,7 +30,7 @@ using plan::MappedGraph;
 template <class T>
 class Common {
  public:
-  void see(const T& value) {
+  void add(const T& value) {
     if (!value_) value_ = value;
     differs_ = differs_ || *value_ != value;
   }
@@ -45,7 +45,7 @@ class Common {
   bool differs_ = false;
 };
 
-std::optional<std::int64_t> samples_of_micro_batch(const Parallelism& p, std::int64_t batch) {
+std::optional<std::int64_t> count_micro_batch_samples(const Parallelism& p, std::int64_t batch) {
   if (!p.dp || !p.micro_batches) return std::nullopt;
   const auto parts = *p.dp * *p.micro_batches;
   if (batch % parts != 0) return std::nullopt;
@@ -53,15 +53,15 @@ std::optional<std::int64_t> samples_of_micro_batch(const Parallelism& p, std::in
 }
 
 // Sets ZeRO's level for replicated or sharded weights, if all kinds of layers agree.
-void set_madmax(const Setting& setting, const StepSize& step, Parallelism& out) {
+void set_madmax_degrees(const Setting& setting, const StepSize& step, Parallelism& out) {
   Common<std::int64_t> zero;
   bool splits = step.kinds.empty();
   for (const auto kind : step.kinds) {
     const auto at = setting.layers.find(kind);
-    const auto sharding = at == setting.layers.end() ? default_sharding(kind) : at->second;
+    const auto sharding = at == setting.layers.end() ? get_default_sharding(kind) : at->second;
     for (const auto level : {sharding.intra, sharding.inter}) {
       if (level == Sharding::kTp || level == Sharding::kMp) splits = true;
-      zero.see(level == Sharding::kDdp ? 0 : 3);
+      zero.add(level == Sharding::kDdp ? 0 : 3);
     }
   }
   if (splits) {
@@ -103,21 +103,21 @@ class Reading {
                     .cp = cp_.get(1),
                     .ep = ep_.get(1),
                     .vpp = schedule.stages / digits_.group_size(schedule.digits),
-                    .zero = zero(),
+                    .zero = find_zero_level(),
                     .micro_batches = schedule.micro_batches,
                     .layers = layers};
-    out.micro_batch_size = samples_of_micro_batch(out, batch);
+    out.micro_batch_size = count_micro_batch_samples(out, batch);
     read_recomputation(out);
     return out;
   }
 
  private:
   // Returns the number of devices that factors of these kinds are split over.
-  [[nodiscard]] std::int64_t degree(const AnalyzedNode& node, const NodeLayout& layout,
-                                    std::initializer_list<FactorKind> kinds) const {
+  [[nodiscard]] std::int64_t compute_degree(const AnalyzedNode& node, const NodeLayout& layout,
+                                            std::initializer_list<FactorKind> kinds) const {
     DigitMask over = 0;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (!has(space_, i) || !layout.uses[i].is_factor()) continue;
+      if (!has_digit(space_, i) || !layout.uses[i].is_factor()) continue;
       if (std::ranges::find(kinds, node.kinds[layout.uses[i].factor()]) != kinds.end()) {
         over |= machine::bit(i);
       }
@@ -132,13 +132,13 @@ class Reading {
     if (!layout) return;
     const bool has_experts = std::ranges::find(node.kinds, FactorKind::kExpert) != node.kinds.end();
     if (has_experts) {
-      ep_.see(degree(node, *layout, {FactorKind::kExpert}));
+      ep_.add(compute_degree(node, *layout, {FactorKind::kExpert}));
     } else if (node.batch()) {
-      dp_.see(degree(node, *layout, {FactorKind::kData}));
+      dp_.add(compute_degree(node, *layout, {FactorKind::kData}));
     }
     if (!is_tensor_parallel_kind(pcg_.node(id).op)) return;
-    tp_.see(degree(node, *layout, {FactorKind::kModel, FactorKind::kHead}));
-    cp_.see(degree(node, *layout, {FactorKind::kSequence}));
+    tp_.add(compute_degree(node, *layout, {FactorKind::kModel, FactorKind::kHead}));
+    cp_.add(compute_degree(node, *layout, {FactorKind::kSequence}));
   }
 
   // Adds the bytes of weights that are used replicated: those stored replicated, those gathered
@@ -146,10 +146,10 @@ class Reading {
   void read_weights(NodeId id) {
     for (auto operand : pcg_.inputs(id)) {
       auto at = operand;
-      bool again = mapped_.remake[at.index()];
+      bool again = mapped_.recompute[at.index()];
       while (is_parallel(pcg_.node(at)) && pcg_.inputs(at).size() == 1) {
         at = pcg_.inputs(at)[0];
-        again = again || mapped_.remake[at.index()];
+        again = again || mapped_.recompute[at.index()];
       }
       if (!is_weight(pcg_.node(at)) || !is_trained(pcg_.node(at))) continue;
       const auto& stored = mapped_.layouts[at.index()];
@@ -159,39 +159,39 @@ class Reading {
       const bool is_whole = (stored.digits(DigitRole::kReplica) & copies) == copies;
       const auto bytes = pcg_.node(at).type.whole_bytes();
       (is_whole ? replicated_ : sharded_) += bytes;
-      if (!is_whole && again) gathered_again_ += bytes;
+      if (!is_whole && again) regathered_ += bytes;
     }
   }
 
-  [[nodiscard]] std::optional<std::int64_t> zero() const {
+  [[nodiscard]] std::optional<std::int64_t> find_zero_level() const {
     constexpr double kFew = 0.01;  // a bias that no digit divides stays replicated
     if (sharded_ <= Bytes{}) return 0;
     if (replicated_ > kFew * sharded_) return std::nullopt;
-    if (gathered_again_ >= (1 - kFew) * sharded_) return 3;
-    if (gathered_again_ > kFew * sharded_) return std::nullopt;
+    if (regathered_ >= (1 - kFew) * sharded_) return 3;
+    if (regathered_ > kFew * sharded_) return std::nullopt;
     return mapped_.schedule.reduce_each ? 2 : 1;
   }
 
   void read_recomputation(Parallelism& out) const {
     const auto model = graph::erase_parallelism(pcg_);
     std::map<std::string_view, bool> by_name;
-    for (auto id : pcg_.ids()) by_name.emplace(pcg_.node(id).name, mapped_.remake[id.index()]);
-    std::vector<bool> remade(model.size());
+    for (auto id : pcg_.ids()) by_name.emplace(pcg_.node(id).name, mapped_.recompute[id.index()]);
+    std::vector<bool> recomputed(model.size());
     for (auto id : model.ids()) {
       if (model.node(id).op.role() != ops::Role::kCompute) continue;
       const auto at = by_name.find(model.node(id).name);
-      remade[id.index()] = at != by_name.end() && at->second;
+      recomputed[id.index()] = at != by_name.end() && at->second;
     }
     const Digits digits(machine_);
     const Problem problem(model, digits);
     for (const auto how : kRecomputations) {
-      if (recomputed(how, problem) != remade) continue;
+      if (find_recomputed(how, problem) != recomputed) continue;
       out.recompute = how;
       if (how == "none") out.recompute_layers = 0;
       if (how == "full") out.recompute_layers = out.layers;
       return;
     }
-    const auto layers = whole_layers(problem, remade);
+    const auto layers = count_recomputed_layers(problem, recomputed);
     if (!layers) return;
     out.recompute = "full";
     out.recompute_layers = layers;
@@ -199,17 +199,18 @@ class Reading {
 
   // Returns the number of layers that are recomputed in full, if the others are not recomputed at
   // all.
-  static std::optional<std::int64_t> whole_layers(const Problem& problem,
-                                                  const std::vector<bool>& remade) {
-    const auto full = recomputed("full", problem);
+  static std::optional<std::int64_t> count_recomputed_layers(const Problem& problem,
+                                                             const std::vector<bool>& recomputed) {
+    const auto full = find_recomputed("full", problem);
     std::map<std::string_view, Common<bool>> layers;
     for (std::size_t n = 0; n < full.size(); ++n) {
-      if (remade[n] && !full[n]) return std::nullopt;
-      if (full[n]) layers[layer_number(problem.model.node(NodeId(n)).name)].see(remade[n]);
+      if (recomputed[n] && !full[n]) return std::nullopt;
+      if (full[n])
+        layers[parse_layer_number(problem.model.node(NodeId(n)).name)].add(recomputed[n]);
     }
     std::int64_t out = 0;
-    for (const auto& [number, is_remade] : layers) {
-      const auto value = is_remade.get(false);
+    for (const auto& [number, is_recomputed] : layers) {
+      const auto value = is_recomputed.get(false);
       if (!value) return std::nullopt;
       if (*value && !number.empty()) ++out;
     }
@@ -222,12 +223,13 @@ class Reading {
   const Digits digits_;
   DigitMask space_;  // without micro-batches and pipeline
   Common<std::int64_t> dp_, tp_, cp_, ep_;
-  Bytes replicated_, sharded_, gathered_again_;
+  Bytes replicated_, sharded_, regathered_;
 };
 
 }  // namespace
 
-StepSize step_size(const Problem& problem, std::int64_t batch, std::optional<std::int64_t> layers) {
+StepSize make_step_size(const Problem& problem, std::int64_t batch,
+                        std::optional<std::int64_t> layers) {
   StepSize out{.devices = problem.digits.devices(), .batch = batch, .layers = layers, .kinds = {}};
   for (const auto kind : kLayerKinds) {
     if (problem.has(kind)) out.kinds.push_back(kind);
@@ -235,7 +237,7 @@ StepSize step_size(const Problem& problem, std::int64_t batch, std::optional<std
   return out;
 }
 
-Parallelism parallelism_of(const Setting& setting, const StepSize& step) {
+Parallelism compute_parallelism(const Setting& setting, const StepSize& step) {
   std::int64_t tp = 1;
   for (const auto n : setting.tp) tp *= n;
   Parallelism out{.dp = setting.dp.value_or(step.devices / (tp * setting.pp * setting.cp)),
@@ -250,28 +252,28 @@ Parallelism parallelism_of(const Setting& setting, const StepSize& step) {
                   .layers = step.layers};
   if (setting.recompute == "none") out.recompute_layers = 0;
   if (setting.recompute == "full") out.recompute_layers = step.layers;
-  if (setting.family == Family::kMadmax) set_madmax(setting, step, out);
+  if (setting.family == Family::kMadmax) set_madmax_degrees(setting, step, out);
   if (setting.family == Family::kExpert || setting.family == Family::kDlrmHybrid) {
     out.dp = out.tp = std::nullopt;
   }
-  out.micro_batch_size = samples_of_micro_batch(out, step.batch);
+  out.micro_batch_size = count_micro_batch_samples(out, step.batch);
   return out;
 }
 
-Parallelism parallelism_of(const MappedGraph& mapped, const machine::Machine& machine,
-                           std::int64_t batch, std::optional<std::int64_t> layers) {
+Parallelism compute_parallelism(const MappedGraph& mapped, const machine::Machine& machine,
+                                std::int64_t batch, std::optional<std::int64_t> layers) {
   return Reading(mapped, machine).run(batch, layers);
 }
 
 std::optional<std::int64_t> count_layers(const graph::Graph& model) {
-  const auto kinds = layer_kinds(model);
+  const auto kinds = find_layer_kinds(model);
   std::set<std::string_view> numbers;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     const auto kind = kinds[id.index()];
     const bool is_layer = kind == LayerKind::kTransformer || kind == LayerKind::kExperts;
     if (!is_layer || node.op.role() != ops::Role::kCompute) continue;
-    if (const auto number = layer_number(node.name); !number.empty()) numbers.insert(number);
+    if (const auto number = parse_layer_number(node.name); !number.empty()) numbers.insert(number);
   }
   if (numbers.empty()) return std::nullopt;
   return static_cast<std::int64_t>(numbers.size());
@@ -279,7 +281,7 @@ std::optional<std::int64_t> count_layers(const graph::Graph& model) {
 
 namespace {
 
-std::string grid_text(const Parallelism& p) {
+std::string format_degrees(const Parallelism& p) {
   std::vector<std::string> parts;
   const auto add = [&](std::string_view what, const std::optional<std::int64_t>& degree) {
     if (degree.value_or(1) > 1) parts.push_back(fmt::format("{} {}", what, *degree));
@@ -294,7 +296,7 @@ std::string grid_text(const Parallelism& p) {
   return join(parts, " x ");
 }
 
-std::string recompute_text(const Parallelism& p) {
+std::string format_recomputation(const Parallelism& p) {
   if (!p.recompute) return "recompute by operator";
   if (*p.recompute == "none") return "";
   if (!p.recompute_layers || !p.layers) return "recompute " + *p.recompute;
@@ -308,7 +310,7 @@ std::string to_text(const Parallelism& p) {
   const auto add = [&](std::string text) {
     if (!text.empty()) parts.push_back(std::move(text));
   };
-  add(grid_text(p));
+  add(format_degrees(p));
   if (!p.dp || !p.tp) add("layouts by operator");
   if (parts.empty()) add("DP 1");
   if (p.ep.value_or(1) > 1) add(fmt::format("EP {}", *p.ep));
@@ -319,7 +321,7 @@ std::string to_text(const Parallelism& p) {
   } else if (micro_batches > 1) {
     add(fmt::format("{} micro-batches", micro_batches));
   }
-  add(recompute_text(p));
+  add(format_recomputation(p));
   return join(parts, ", ");
 }
 

@@ -42,16 +42,17 @@ struct StepSize {
   std::optional<std::int64_t> layers = {};  // nullopt if unknown
   std::vector<LayerKind> kinds = {};        // kinds of layers in the model
 };
-StepSize step_size(const Problem& problem, std::int64_t batch, std::optional<std::int64_t> layers);
+StepSize make_step_size(const Problem& problem, std::int64_t batch,
+                        std::optional<std::int64_t> layers);
 
 // Returns the degrees of a complete setting. Example: megatron:tp=4,dp=8,pp=4,micro=16 with a batch
 // of 256 has micro-batches of 256 / 8 / 16 = 2 samples.
-Parallelism parallelism_of(const Setting& setting, const StepSize& step);
+Parallelism compute_parallelism(const Setting& setting, const StepSize& step);
 
 // Returns the degrees that all operators of a mapped graph share. dp is that of operators with a
 // batch, tp and cp those of matmuls, convolutions and attention, ep that of experts.
-Parallelism parallelism_of(const plan::MappedGraph& mapped, const machine::Machine& machine,
-                           std::int64_t batch, std::optional<std::int64_t> layers);
+Parallelism compute_parallelism(const plan::MappedGraph& mapped, const machine::Machine& machine,
+                                std::int64_t batch, std::optional<std::int64_t> layers);
 
 // Returns the number of attention or expert layers, by the numbers in node names; nullopt without
 // any.

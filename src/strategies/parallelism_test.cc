@@ -10,7 +10,7 @@ namespace tandem::strategies {
 namespace {
 
 std::string text_of(std::string_view setting, const StepSize& step) {
-  return to_text(parallelism_of(parse_setting(setting), step));
+  return to_text(compute_parallelism(parse_setting(setting), step));
 }
 
 TEST(Parallelism, TextLeavesOutWhatIsOneOrNone) {
@@ -25,7 +25,7 @@ TEST(Parallelism, TextLeavesOutWhatIsOneOrNone) {
   EXPECT_EQ(text_of("ep:ep=8", step), "DP 128, EP 8");
   EXPECT_EQ(text_of("expert", step), "layouts by operator");
   EXPECT_EQ(text_of("dp:micro=3", step), "DP 128, 3 micro-batches");
-  auto some = parallelism_of(parse_setting("megatron:tp=4,dp=32,recompute=full"), step);
+  auto some = compute_parallelism(parse_setting("megatron:tp=4,dp=32,recompute=full"), step);
   some.recompute_layers = 16;
   EXPECT_EQ(to_text(some), "DP 32 x TP 4, recompute 16/80 layers");
 }
@@ -35,9 +35,10 @@ TEST(Parallelism, MadmaxHasNumbersWhereAllLayersAreShardedAlike) {
   EXPECT_EQ(text_of("madmax", step), "DP 16, ZeRO-3");
   EXPECT_EQ(text_of("madmax:transformer=ddp", step), "DP 16");
   EXPECT_EQ(text_of("madmax:transformer=tp/ddp", step), "layouts by operator");
-  EXPECT_EQ(parallelism_of(parse_setting("madmax:transformer=fsdp/ddp"), step).zero, std::nullopt);
+  EXPECT_EQ(compute_parallelism(parse_setting("madmax:transformer=fsdp/ddp"), step).zero,
+            std::nullopt);
   step.kinds.push_back(LayerKind::kEmbedding);  // tables are over all devices
-  EXPECT_EQ(parallelism_of(parse_setting("madmax"), step).dp, std::nullopt);
+  EXPECT_EQ(compute_parallelism(parse_setting("madmax"), step).dp, std::nullopt);
 }
 
 TEST(Parallelism, GraphOfAStrategySaysTheSame) {
@@ -49,7 +50,7 @@ TEST(Parallelism, GraphOfAStrategySaysTheSame) {
   const machine::Digits digits(machine);
   const Problem problem(graph, digits);
   EXPECT_EQ(count_layers(graph), 2);
-  const auto step = step_size(problem, 16, count_layers(graph));
+  const auto step = make_step_size(problem, 16, count_layers(graph));
   for (const std::string text :
        {"dp", "fsdp", "dp:micro=2", "deepspeed:zero=1", "deepspeed:zero=2", "megatron:tp=4,dp=2",
         "megatron:tp=2,dp=4,sp", "megatron:tp=2,dp=2,pp=2,micro=4",
@@ -61,8 +62,8 @@ TEST(Parallelism, GraphOfAStrategySaysTheSame) {
     const auto& strategy = std::get<Strategy>(made);
     const machine::Digits in_time(machine, strategy.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, in_time, strategy.choices, strategy.schedule);
-    EXPECT_EQ(to_text(parallelism_of(mapped, machine, 16, step.layers)),
-              to_text(parallelism_of(setting, step)))
+    EXPECT_EQ(to_text(compute_parallelism(mapped, machine, 16, step.layers)),
+              to_text(compute_parallelism(setting, step)))
         << text;
   }
 }

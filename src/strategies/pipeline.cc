@@ -18,27 +18,27 @@ using machine::DigitMask;
 using machine::DigitRole;
 using machine::Digits;
 using machine::DigitUse;
-using machine::has;
+using machine::has_digit;
 using machine::Layout;
 
-bool gathers_anew(const Setting& s) {
+bool regathers_weights(const Setting& s) {
   return s.family == Family::kFsdp || s.family == Family::kMadmax || s.zero == 3;
 }
 
-bool reduces_each(const Setting& s) { return gathers_anew(s) || s.zero == 2; }
+bool reduces_each_micro_batch(const Setting& s) { return regathers_weights(s) || s.zero == 2; }
 
-void mark_remade(const Setting& setting, const Problem& problem, Choices& choices) {
+void mark_recomputed(const Setting& setting, const Problem& problem, Choices& choices) {
   if (setting.recompute != "none") {
-    const auto again = recomputed(setting.recompute, problem);
-    for (std::size_t n = 0; n < choices.size(); ++n) choices[n].remake = again[n];
+    const auto again = find_recomputed(setting.recompute, problem);
+    for (std::size_t n = 0; n < choices.size(); ++n) choices[n].recompute = again[n];
   }
   // Megatron saves sequence-sharded activations for backward and regathers them.
   if (setting.sp) {
-    for (auto& choice : choices) choice.gather_again = true;
+    for (auto& choice : choices) choice.regather = true;
   }
-  if (!gathers_anew(setting)) return;
+  if (!regathers_weights(setting)) return;
   for (auto id : problem.model.ids()) {
-    if (is_weight(problem.model.node(id))) choices[id.index()].remake = true;
+    if (is_weight(problem.model.node(id))) choices[id.index()].recompute = true;
   }
 }
 
@@ -49,7 +49,7 @@ void put_in_stages(const Digits& digits, DigitMask ranks, const std::vector<std:
     auto& choice = choices[n];
     choice.stage = stage[n];
     for (std::size_t i = 0; i < digits.count(); ++i) {
-      if (!has(ranks, i)) continue;
+      if (!has_digit(ranks, i)) continue;
       const auto place = digits.coordinate_of_rank(stage[n] % count, ranks, i);
       choice.node.uses[i] = DigitUse::idle(place);
       if (choice.source.count() > 0) choice.source.set(i, DigitRole::idle(place));
@@ -58,9 +58,9 @@ void put_in_stages(const Digits& digits, DigitMask ranks, const std::vector<std:
 }
 
 // Puts the digit of the micro-batches before the others.
-class Cutter {
+class MicroBatchCutter {
  public:
-  Cutter(const Problem& problem, std::int64_t micro_batches)
+  MicroBatchCutter(const Problem& problem, std::int64_t micro_batches)
       : problem_(problem), digits_(problem.digits), micro_batches_(micro_batches) {}
 
   std::optional<Refusal> cut(Choices& choices) const {
@@ -97,9 +97,10 @@ class Cutter {
     const bool may_cut =
         machine::may_cut(node.signature, *batch) && !machine::is_minor(node.signature, *batch);
     if (may_cut && size % degree == 0) return std::nullopt;
-    if (!may_cut) return whole_batch_refusal(problem_.model.node(id), size, degree);
+    if (!may_cut) return make_whole_batch_refusal(problem_.model.node(id), size, degree);
     const auto devices = degree / micro_batches_;
-    const auto nearest = size % devices == 0 ? nearest_divisor(size / devices, micro_batches_) : 1;
+    const auto nearest =
+        size % devices == 0 ? find_nearest_divisor(size / devices, micro_batches_) : 1;
     return Refusal{
         fmt::format("{} micro-batches on {} devices do not divide the batch of {} in %{}",
                     micro_batches_, devices, size, problem_.model.node(id).name),
@@ -107,8 +108,8 @@ class Cutter {
   }
 
   // Suggests smaller groups for a batch normalization, which can be split between its groups.
-  [[nodiscard]] Refusal whole_batch_refusal(const graph::Node& node, std::int64_t size,
-                                            std::int64_t degree) const {
+  [[nodiscard]] Refusal make_whole_batch_refusal(const graph::Node& node, std::int64_t size,
+                                                 std::int64_t degree) const {
     const bool has_groups = node.op.is(ops::kBatchNorm) && size % degree == 0;
     return {fmt::format("{} %{} requires the whole batch, not {} micro-batches", node.op.name(),
                         node.name, micro_batches_),
@@ -126,8 +127,9 @@ class Cutter {
       const auto user = users[0];
       const auto inputs = problem_.model.inputs(user);
       const auto operand = static_cast<std::size_t>(std::ranges::find(inputs, id) - inputs.begin());
-      const auto wanted = input_layout(problem_.nodes[user.index()].signature,
-                                       choices[user.index()].node, digits_.count() + 1, operand);
+      const auto wanted =
+          compute_input_layout(problem_.nodes[user.index()].signature, choices[user.index()].node,
+                               digits_.count() + 1, operand);
       layout.set(0, wanted[0]);
     }
     choices[id.index()].source = layout;
@@ -140,7 +142,7 @@ class Cutter {
 
 }  // namespace
 
-std::optional<DigitMask> rank_digits(const Digits& digits, std::int64_t pp) {
+std::optional<DigitMask> find_rank_digits(const Digits& digits, std::int64_t pp) {
   DigitMask out = 0;
   for (std::size_t i = 0; i < digits.count() && pp > 1; ++i) {
     if (pp % digits[i].size != 0 || digits[i].size > DigitRole::kPlaces) continue;
@@ -151,7 +153,7 @@ std::optional<DigitMask> rank_digits(const Digits& digits, std::int64_t pp) {
   return out;
 }
 
-std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp) {
+std::int64_t choose_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp) {
   // The size that every operator can be split into. A batch norm can only be split between its
   // groups.
   std::int64_t batch = 0;
@@ -166,16 +168,16 @@ std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std:
   return 1;
 }
 
-std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
-                                      Choices choices, const std::vector<double>& load,
-                                      const std::vector<double>& pace) {
-  Step out{std::move(choices), {}};
-  mark_remade(setting, problem, out.choices);
+std::variant<StrategyStep, Refusal> make_step(const Setting& setting, const Problem& problem,
+                                              Choices choices, const std::vector<double>& load,
+                                              const std::vector<double>& pace) {
+  StrategyStep out{std::move(choices), {}};
+  mark_recomputed(setting, problem, out.choices);
   auto& schedule = out.schedule;
   const auto micro = setting.micro.value_or(1);
   schedule.micro_batches = micro;
   schedule.stages = setting.pp * setting.interleave;
-  schedule.reduce_each = reduces_each(setting);
+  schedule.reduce_each = reduces_each_micro_batch(setting);
   schedule.whole_gradients = setting.zero == 1;
   schedule.bucket = setting.bucket;
   schedule.ring = setting.ring;
@@ -183,9 +185,9 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
   if (setting.interleave > 1) schedule.order = plan::Order::kInterleaved;
   if (setting.stale) schedule.semantics = plan::Semantics::kDelayed1;
   if (schedule.stages > 1) {
-    const auto ranks = rank_digits(problem.digits, setting.pp);
+    const auto ranks = find_rank_digits(problem.digits, setting.pp);
     CHECK(ranks.has_value(), setting.pp);
-    const auto stage = stages_of(problem, schedule.stages, *ranks, load, setting.ends, pace);
+    const auto stage = assign_stages(problem, schedule.stages, *ranks, load, setting.ends, pace);
     if (!stage && setting.ends) {
       return Refusal{fmt::format("the layers cannot be divided into {} stages with these ends",
                                  schedule.stages),
@@ -193,7 +195,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
     }
     if (!stage) {
       return Refusal{fmt::format("{} can be split into at most {} stages", problem.model.name(),
-                                 cuts(problem).size()),
+                                 find_cuts(problem).size()),
                      ""};
     }
     if (setting.interleave > 1 && micro % setting.pp != 0) {
@@ -211,7 +213,7 @@ std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& pro
     schedule.digits = *ranks;
   }
   if (micro == 1) return out;
-  if (auto refusal = Cutter(problem, micro).cut(out.choices)) return std::move(*refusal);
+  if (auto refusal = MicroBatchCutter(problem, micro).cut(out.choices)) return std::move(*refusal);
   schedule.digits <<= 1U;  // after the digit of the micro-batches
   return out;
 }

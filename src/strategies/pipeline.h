@@ -11,22 +11,22 @@ namespace tandem::strategies {
 
 // Returns the outermost digits whose places are the `pp` ranks of a pipeline; nullopt if no digits
 // have that size together.
-std::optional<machine::DigitMask> rank_digits(const machine::Digits& digits, std::int64_t pp);
+std::optional<machine::DigitMask> find_rank_digits(const machine::Digits& digits, std::int64_t pp);
 
 // Returns the default number of micro-batches: a divisor of a device's part of the batch, near 8
 // per stage.
-std::int64_t default_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp);
+std::int64_t choose_micro_batches(const Problem& problem, std::int64_t dp, std::int64_t pp);
 
 // A step in micro-batches on the stages of a pipeline.
-struct Step {
+struct StrategyStep {
   Choices choices;  // with several micro-batches, their digit comes first
   plan::Schedule schedule;
 };
 // Adds what a setting specifies besides the layouts of a pass: recomputation, regathered weights,
 // stages and micro-batches. `choices` are replicated over the ranks' digits. `load`: by node, the
-// quantity that stages balance; empty: operations. `pace`: as in stages_of.
-std::variant<Step, Refusal> make_step(const Setting& setting, const Problem& problem,
-                                      Choices choices, const std::vector<double>& load = {},
-                                      const std::vector<double>& pace = {});
+// quantity that stages balance; empty: operations. `pace`: as in assign_stages.
+std::variant<StrategyStep, Refusal> make_step(const Setting& setting, const Problem& problem,
+                                              Choices choices, const std::vector<double>& load = {},
+                                              const std::vector<double>& pace = {});
 
 }  // namespace tandem::strategies

@@ -27,17 +27,17 @@ Graph build(const std::string& text, std::int64_t batch) {
 
 lower::Program lowered(const Graph& model, const Strategy& s,
                        const std::vector<std::int64_t>& counts) {
-  const auto digits = plan::digits_of(counts, s.schedule.micro_batches);
+  const auto digits = plan::make_digits(counts, s.schedule.micro_batches);
   return lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
                       plan::Optimizer::kSgd);
 }
 
 TEST(Stages, OfATransformerEndBetweenItsLayers) {
   const auto model = build("gpt2:layers=4,hidden=8,heads=2,ffn=16,vocab=8,seq=4", 4);
-  const auto digits = plan::digits_of({2});
+  const auto digits = plan::make_digits({2});
   const Problem problem(model, digits);
-  EXPECT_EQ(cuts(problem).back(), model.outputs()[0].index());
-  const auto stage = stages_of(problem, 2, 1);
+  EXPECT_EQ(find_cuts(problem).back(), model.outputs()[0].index());
+  const auto stage = assign_stages(problem, 2, 1);
   ASSERT_TRUE(stage.has_value());
   std::map<std::string, std::set<int>> of_layer;
   for (auto id : model.ids()) {
@@ -48,13 +48,13 @@ TEST(Stages, OfATransformerEndBetweenItsLayers) {
   }
   EXPECT_EQ(of_layer.at("l0"), std::set<int>{0});
   EXPECT_EQ(of_layer.at("l3"), std::set<int>{1});
-  EXPECT_FALSE(stages_of(problem, 1000, 1).has_value());
+  EXPECT_FALSE(assign_stages(problem, 1000, 1).has_value());
 }
 
 TEST(Stages, OfEqualLayersAreEqual) {
   const auto model = build("mlp:layers=8,hidden=8,inputs=8,outputs=8", 4);
-  const auto digits = plan::digits_of({4});
-  const auto stage = stages_of(Problem(model, digits), 4, digits.all());
+  const auto digits = plan::make_digits({4});
+  const auto stage = assign_stages(Problem(model, digits), 4, digits.all());
   ASSERT_TRUE(stage.has_value());
   std::map<int, int> linears;
   for (auto id : model.ids()) {
@@ -66,14 +66,14 @@ TEST(Stages, OfEqualLayersAreEqual) {
 // The embedding counts as `before` layers, the norm and the head as `behind` layers.
 TEST(Stages, CountWhatIsBeforeTheLayersAndBehind) {
   using Counts = std::vector<std::int64_t>;
-  EXPECT_EQ(layers_of_stages(40, 4, {1, 2}), (Counts{10, 11, 11, 8}));
-  EXPECT_EQ(layers_of_stages(30, 4, {1, 1}), (Counts{7, 8, 8, 7}));
-  EXPECT_EQ(layers_of_stages(8, 4, {}), (Counts{2, 2, 2, 2}));
-  EXPECT_EQ(layers_of_stages(4, 4, {1, 1}), std::nullopt);
+  EXPECT_EQ(divide_layers(40, 4, {1, 2}), (Counts{10, 11, 11, 8}));
+  EXPECT_EQ(divide_layers(30, 4, {1, 1}), (Counts{7, 8, 8, 7}));
+  EXPECT_EQ(divide_layers(8, 4, {}), (Counts{2, 2, 2, 2}));
+  EXPECT_EQ(divide_layers(4, 4, {1, 1}), std::nullopt);
 
   const auto model = build("gpt2:layers=6,hidden=8,heads=2,ffn=16,vocab=8,seq=4", 4);
-  const auto digits = plan::digits_of({4});
-  const auto stage = stages_of(Problem(model, digits), 4, digits.all(), {}, Ends{1, 1});
+  const auto digits = plan::make_digits({4});
+  const auto stage = assign_stages(Problem(model, digits), 4, digits.all(), {}, Ends{1, 1});
   ASSERT_TRUE(stage.has_value());
   std::map<int, std::set<std::string>> layers;
   for (auto id : model.ids()) {
@@ -98,7 +98,7 @@ TEST(Stages, OfUnequalDevicesAreAsTheirSpeeds) {
   for (auto& [dtype, peak] : fast.peak) peak = 2 * peak;
   machine.groups = {{"fast", fast, 1}, {"slow", machine.device, 1}};
   const Digits digits(machine);
-  const auto stage = stages_of(Problem(model, digits), 2, machine::bit(0));
+  const auto stage = assign_stages(Problem(model, digits), 2, machine::bit(0));
   ASSERT_TRUE(stage.has_value());
   std::map<int, int> linears;
   for (auto id : model.ids()) {
@@ -141,7 +141,7 @@ TEST(Pipeline, TrainsLikeOneDevice) {
   };
   for (const auto& c : cases) {
     const auto model = build(c.model, c.batch);
-    for (const auto& s : named_strategies(c.strategy, model, plan::digits_of(c.counts))) {
+    for (const auto& s : make_named_strategies(c.strategy, model, plan::make_digits(c.counts))) {
       SCOPED_TRACE(s.name);
       lower::expect_same_step(model, lowered(model, s, c.counts), 1);
     }
@@ -152,7 +152,7 @@ TEST(Pipeline, TrainsLikeOneDevice) {
 TEST(Pipeline, ZeroLevelsDifferInWhatTheySend) {
   const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
   const auto moves = [&](const std::string& name) {
-    const auto s = named_strategies(name, model, plan::digits_of({2}))[0];
+    const auto s = make_named_strategies(name, model, plan::make_digits({2}))[0];
     std::map<std::string, int> out;
     for (const auto& task : lowered(model, s, {2}).tasks) {
       if (task.kind != lower::TaskKind::kMove || is_local(task.step.kind)) continue;
@@ -180,7 +180,7 @@ TEST(Pipeline, FillsAndDrains) {
   m.levels[0].bandwidth = BytesPerSecond{1e15};
   const auto model = build("mlp:layers=8,hidden=64,inputs=64,outputs=64", 256);
   const auto simulated = [&](const std::string& name, plan::Order order) {
-    auto s = named_strategies(name, model, Digits(m))[0];
+    auto s = make_named_strategies(name, model, Digits(m))[0];
     s.schedule.order = order;
     const Digits digits(m, s.schedule.micro_batches);
     return predict::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
@@ -205,7 +205,7 @@ TEST(Pipeline, WithDelayedUpdatesTakesAsLongAsItsSlowestRank) {
   m.device.launch = Seconds{kMicro};
   m.levels[0].bandwidth = BytesPerSecond{1e30};
   const auto made = [&](const Graph& model, const std::string& name) {
-    return named_strategies(name, model, Digits(m), plan::Semantics::kDelayed1)[0];
+    return make_named_strategies(name, model, Digits(m), plan::Semantics::kDelayed1)[0];
   };
   const auto simulated = [&](const Graph& model, const Strategy& s) {
     const Digits digits(m, s.schedule.micro_batches);
@@ -267,8 +267,8 @@ TEST(Pipeline, TrainsLikeOneDeviceWithDelayedGradients) {
   };
   for (const auto& c : cases) {
     const auto model = build(c.model, c.batch);
-    for (const auto& s : named_strategies(c.strategy, model, plan::digits_of(c.counts),
-                                          plan::Semantics::kDelayed1)) {
+    for (const auto& s : make_named_strategies(c.strategy, model, plan::make_digits(c.counts),
+                                               plan::Semantics::kDelayed1)) {
       SCOPED_TRACE(s.name);
       const auto program = lowered(model, s, c.counts);
       for (std::int64_t steps = 1; steps <= 4; ++steps) {
@@ -290,10 +290,10 @@ TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
     return d;
   };
   m.groups = {{"fast", device(1), 1}, {"slow", device(3), 1}};
-  m.device = machine::weakest(m.groups);
+  m.device = machine::make_weakest_device(m.groups);
   m.levels[0].bandwidth = BytesPerSecond{1e30};
   const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 8);
-  const auto s = named_strategies("megatron:tp=1,pp=2,micro=4", model, Digits(m))[0];
+  const auto s = make_named_strategies("megatron:tp=1,pp=2,micro=4", model, Digits(m))[0];
   const Digits digits(m, 4);
   const auto program = lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
                                     plan::Optimizer::kSgd);
@@ -321,7 +321,7 @@ TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
 TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
   const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 32);
   const auto name = [&](const std::string& text) {
-    return named_strategies(text, model, plan::digits_of({2}))[0].name;
+    return make_named_strategies(text, model, plan::make_digits({2}))[0].name;
   };
   EXPECT_EQ(name("megatron:tp=1,pp=2"), "megatron:tp=1,dp=1,pp=2,micro=16");
   EXPECT_EQ(name("megatron:tp=1,pp=2,micro=1"), "megatron:tp=1,dp=1,pp=2,micro=1");
@@ -331,7 +331,8 @@ TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
 // Batch norms are over groups of 32 of 256 samples: 8 groups, 4 of them on each replica.
 TEST(Pipeline, ByDefaultHasMicroBatchesThatBatchNormsCanBeCutInto) {
   const auto model = build("resnet50", 256);
-  const auto name = named_strategies("megatron:pp=4,dp=2", model, plan::digits_of({2, 4}))[0].name;
+  const auto name =
+      make_named_strategies("megatron:pp=4,dp=2", model, plan::make_digits({2, 4}))[0].name;
   EXPECT_EQ(name, "megatron:tp=1,dp=2,pp=4,micro=4");
 }
 
@@ -340,7 +341,7 @@ TEST(Pipeline, SaysWhyNot) {
   auto semantics = plan::Semantics::kSynchronous;
   const auto error = [&](const std::string& name) {
     try {
-      named_strategies(name, model, plan::digits_of({4, 2}), semantics);
+      make_named_strategies(name, model, plan::make_digits({4, 2}), semantics);
     } catch (const UserError& e) {
       return std::string(e.what());
     }

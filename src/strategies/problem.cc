@@ -6,7 +6,11 @@
 namespace tandem::strategies {
 
 Problem::Problem(const graph::Graph& m, const machine::Digits& d)
-    : model(m), digits(d), nodes(analyze(m)), layers(layer_kinds(m)), has_own_weights(m.size()) {
+    : model(m),
+      digits(d),
+      nodes(analyze(m)),
+      layers(find_layer_kinds(m)),
+      has_own_weights(m.size()) {
   for (auto id : m.ids()) {
     has_own_weights[id.index()] =
         std::ranges::any_of(m.inputs(id), [&](auto i) { return is_weight(m.node(i)); });
@@ -23,23 +27,23 @@ Bytes Problem::weight_bytes(graph::NodeId id) const {
 
 bool Problem::has_sequence() const {
   return has(LayerKind::kTransformer) && std::ranges::any_of(nodes, [](const auto& node) {
-           return sequence_factor(node).has_value();
+           return find_sequence_factor(node).has_value();
          });
 }
 
-std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node) {
+std::optional<ops::FactorId> find_sequence_factor(const AnalyzedNode& node) {
   std::optional<ops::FactorId> summed;
   for (ops::FactorId f = 0; f < node.kinds.size(); ++f) {
     if (node.kinds[f] != FactorKind::kSequence) continue;
     if (!machine::may_cut_in_shards(node.signature, f) || machine::is_minor(node.signature, f))
       continue;
-    if (node.signature.map.output_dim(f) >= 0) return f;
+    if (node.signature.map.find_output_dim(f) >= 0) return f;
     if (!summed) summed = f;
   }
   return summed;
 }
 
-std::optional<std::int64_t> batch_of(const Problem& problem) {
+std::optional<std::int64_t> find_batch_size(const Problem& problem) {
   for (const auto& node : problem.nodes) {
     if (const auto batch = node.batch()) return node.signature.map.factors[*batch].size;
   }

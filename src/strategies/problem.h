@@ -36,10 +36,10 @@ struct Problem {
 
 // Returns the first factor that runs along a sequence and may be split. Factors of the result come
 // before summed ones.
-std::optional<ops::FactorId> sequence_factor(const AnalyzedNode& node);
+std::optional<ops::FactorId> find_sequence_factor(const AnalyzedNode& node);
 
 // Returns the samples of a batch, by the first operator that has any.
-std::optional<std::int64_t> batch_of(const Problem& problem);
+std::optional<std::int64_t> find_batch_size(const Problem& problem);
 
 // Returns whether the node sends tokens to experts or back: moe_dispatch, moe_combine.
 bool sends_tokens(const graph::Node& node);

@@ -10,43 +10,42 @@ namespace tandem::strategies {
 
 namespace {
 
-std::vector<bool> insides_of_layers(const Problem& problem) {
+std::vector<bool> find_layer_insides(const Problem& problem) {
   std::vector<bool> out(problem.model.size());
   std::size_t from = 0;
-  for (auto end : layer_ends(problem, cuts(problem))) {
-    for (std::size_t n = from; n < end; ++n) out[n] = computes(problem, n);
+  for (auto end : find_layer_ends(problem, find_cuts(problem))) {
+    for (std::size_t n = from; n < end; ++n) out[n] = is_operator(problem, n);
     from = end + 1;
   }
   return out;
 }
 
-bool is_product(const ops::Op& op) {
+bool is_matmul(const ops::Op& op) {
   return op.is(ops::kLinear) || op.is(ops::kContract) || op.is(ops::kMatMul) ||
          op.is(ops::kBatchMatMul);
 }
 
 // Saves every other matmul of a layer, as TorchTitan's operator checkpointing does.
-std::vector<bool> all_but_matmuls(const Problem& problem) {
-  auto out = insides_of_layers(problem);
+std::vector<bool> find_all_but_matmuls(const Problem& problem) {
+  auto out = find_layer_insides(problem);
   std::string_view layer;
   std::size_t products = 0;
   for (std::size_t n = 0; n < out.size(); ++n) {
     const auto& node = problem.model.node(graph::NodeId(n));
-    if (const auto now = layer_number(node.name); now != layer) {
+    if (const auto now = parse_layer_number(node.name); now != layer) {
       layer = now;
       products = 0;
     }
-    const bool is_kept =
-        node.op.is(ops::kAttention) || (is_product(node.op) && ++products % 2 == 1);
+    const bool is_kept = node.op.is(ops::kAttention) || (is_matmul(node.op) && ++products % 2 == 1);
     if (is_kept) out[n] = false;
   }
   return out;
 }
 
-std::vector<bool> squares_of_sequences(const Problem& problem) {
+std::vector<bool> find_sequence_squares(const Problem& problem) {
   std::vector<bool> out(problem.model.size());
   for (std::size_t n = 0; n < out.size(); ++n) {
-    if (!computes(problem, n)) continue;
+    if (!is_operator(problem, n)) continue;
     const auto& node = problem.nodes[n];
     const auto along_sequence = [&](const term::Dim& dim) {
       return !dim.carriers.empty() && node.kinds[dim.carriers[0]] == FactorKind::kSequence;
@@ -58,15 +57,15 @@ std::vector<bool> squares_of_sequences(const Problem& problem) {
 
 }  // namespace
 
-std::string_view canonical_recomputation(std::string_view what) {
+std::string_view canonicalize_recomputation(std::string_view what) {
   return what == "products" ? "save_matmuls" : what;
 }
 
-std::vector<bool> recomputed(std::string_view what, const Problem& problem) {
-  what = canonical_recomputation(what);
-  if (what == "full") return insides_of_layers(problem);
-  if (what == "save_matmuls") return all_but_matmuls(problem);
-  if (what == "selective") return squares_of_sequences(problem);
+std::vector<bool> find_recomputed(std::string_view what, const Problem& problem) {
+  what = canonicalize_recomputation(what);
+  if (what == "full") return find_layer_insides(problem);
+  if (what == "save_matmuls") return find_all_but_matmuls(problem);
+  if (what == "selective") return find_sequence_squares(problem);
   CHECK(what == "none", std::string(what));
   return std::vector<bool>(problem.model.size());
 }

@@ -1,9 +1,8 @@
 // Compares programs resized for another batch with those lowered for it.
-#include "lower/resize.h"
-
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"
+#include "lower/resize_program.h"
 #include "models/model.h"
 #include "plan/parallelize.h"
 #include "strategies/grid.h"
@@ -22,7 +21,8 @@ Lowered lowered(const std::string& model, const std::string& strategy, std::int6
                 plan::Optimizer optimizer) {
   const auto machine = machine::load_machine("dgx_a100:2");
   const auto graph = models::parse_model(model).build(batch, DType::kBf16);
-  const auto named = strategies::named_strategies(strategy, graph, machine::Digits(machine))[0];
+  const auto named =
+      strategies::make_named_strategies(strategy, graph, machine::Digits(machine))[0];
   const machine::Digits digits(machine, named.schedule.micro_batches);
   auto mapped = plan::parallelize(graph, digits, named.choices, named.schedule);
   auto program = lower::lower(mapped, digits, optimizer);
@@ -58,7 +58,7 @@ void expect_same(const Program& a, const Program& b) {
     EXPECT_EQ(x.kind, y.kind);
     EXPECT_EQ(x.node, y.node);
     EXPECT_EQ(x.when, y.when);
-    EXPECT_EQ(x.kept, y.kept);
+    EXPECT_EQ(x.saved, y.saved);
     EXPECT_EQ(x.reads, y.reads);
     EXPECT_EQ(x.writes, y.writes);
     EXPECT_EQ(x.operands, y.operands);
@@ -80,7 +80,7 @@ TEST(LowerResize, IsLoweringForTheOtherBatch) {
         SCOPED_TRACE(std::string(model) + " " + strategy);
         auto small = lowered(model, strategy, 64, optimizer);
         const auto large = lowered(model, strategy, 256, optimizer);
-        ASSERT_TRUE(resize(small.program, small.mapped, large.mapped));
+        ASSERT_TRUE(resize_program(small.program, small.mapped, large.mapped));
         expect_same(small.program, large.program);
       }
     }
@@ -95,7 +95,7 @@ TEST(LowerResize, RefusesOtherTasks) {
     auto program = lowered(model, strategy, batch, plan::Optimizer::kAdam);
     const auto text = to_text(program.program);
     const auto to = lowered(other, other_strategy, 2 * batch, plan::Optimizer::kAdam);
-    EXPECT_FALSE(resize(program.program, program.mapped, to.mapped));
+    EXPECT_FALSE(resize_program(program.program, program.mapped, to.mapped));
     EXPECT_EQ(to_text(program.program), text);
   };
   refuses(kGpt, kGpt, "dp", "fsdp");

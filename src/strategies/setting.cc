@@ -14,9 +14,9 @@ namespace tandem::strategies {
 
 namespace {
 
-class Parser {
+class SettingParser {
  public:
-  explicit Parser(std::string_view text) : text_(trim(text)) {}
+  explicit SettingParser(std::string_view text) : text_(trim(text)) {}
 
   Setting run() {
     const auto colon = text_.find(':');
@@ -56,14 +56,14 @@ class Parser {
     said_.emplace_back(key);
     if (!parse_layer(key, value) && !parse_key(key, value)) {
       fail(fmt::format("'{}' is not a setting of {}", part, name(out_.family)),
-           "settings: " + keys());
+           "settings: " + join_keys());
     }
   }
 
-  [[nodiscard]] std::string keys() const {
+  [[nodiscard]] std::string join_keys() const {
     std::vector<std::string> own;
     std::vector<std::string> common;
-    for (const auto& key : setting_keys()) {
+    for (const auto& key : get_setting_keys()) {
       if (!key.belongs_to(out_.family)) continue;
       (key.of.empty() ? common : own).push_back(fmt::format("{}{}", key.name, key.form));
     }
@@ -92,19 +92,19 @@ class Parser {
 
   bool set_number(std::string_view key, std::string_view value) {
     if (key == "dp") {
-      out_.dp = number(key, value, 1, kMany);
+      out_.dp = parse_number(key, value, 1, kMany);
     } else if (key == "cp") {
-      out_.cp = number(key, value, 1, kMany);
+      out_.cp = parse_number(key, value, 1, kMany);
     } else if (key == "pp") {
-      out_.pp = number(key, value, 1, kMany);
+      out_.pp = parse_number(key, value, 1, kMany);
     } else if (key == "zero") {
-      out_.zero = number(key, value, 0, 3);
+      out_.zero = parse_number(key, value, 0, 3);
     } else if (key == "interleave") {
-      out_.interleave = number(key, value, 1, kMany);
+      out_.interleave = parse_number(key, value, 1, kMany);
     } else if (key == "ep") {
-      out_.ep = number(key, value, 1, kMany);
+      out_.ep = parse_number(key, value, 1, kMany);
     } else if (key == "micro") {
-      out_.micro = number(key, value, 1, kMany);
+      out_.micro = parse_number(key, value, 1, kMany);
     } else {
       return false;
     }
@@ -114,14 +114,14 @@ class Parser {
   bool set_other(std::string_view key, std::string_view value) {
     if (key == "tp") {
       out_.tp.clear();
-      for (auto level : split(value, '/')) out_.tp.push_back(number(key, level, 1, kMany));
-      if (out_.tp.empty()) (void)number(key, value, 1, kMany);
+      for (auto level : split(value, '/')) out_.tp.push_back(parse_number(key, level, 1, kMany));
+      if (out_.tp.empty()) (void)parse_number(key, value, 1, kMany);
     } else if (key == "ends") {
       out_.ends = parse_ends(value);
     } else if (key == "schedule") {
       out_.order = parse_schedule(value);
     } else if (key == "recompute") {
-      const auto what = canonical_recomputation(value);
+      const auto what = canonicalize_recomputation(value);
       if (std::ranges::find(kRecomputations, what) == kRecomputations.end()) {
         fail(fmt::format("recompute cannot be '{}'", value),
              "expected none, selective, save_matmuls or full");
@@ -144,8 +144,8 @@ class Parser {
            "expected ends=N-M: how many layers the parts before and after the layers count as, "
            "e.g. ends=1-1");
     }
-    return {number("ends", trim(value.substr(0, dash)), 0, kMany),
-            number("ends", trim(value.substr(dash + 1)), 0, kMany)};
+    return {parse_number("ends", trim(value.substr(0, dash)), 0, kMany),
+            parse_number("ends", trim(value.substr(dash + 1)), 0, kMany)};
   }
 
   [[nodiscard]] plan::Order parse_schedule(std::string_view value) const {
@@ -171,7 +171,7 @@ class Parser {
     const LevelSharding sharding{parse_sharding(key, levels[0]),
                                  parse_sharding(key, levels.back())};
     out_.layers.erase(*kind);
-    if (sharding != default_sharding(*kind)) out_.layers[*kind] = sharding;
+    if (sharding != get_default_sharding(*kind)) out_.layers[*kind] = sharding;
     return true;
   }
 
@@ -183,8 +183,8 @@ class Parser {
     return static_cast<Sharding>(at - kShardingNames.begin());
   }
 
-  [[nodiscard]] std::int64_t number(std::string_view key, std::string_view value,
-                                    std::int64_t least, std::int64_t most) const {
+  [[nodiscard]] std::int64_t parse_number(std::string_view key, std::string_view value,
+                                          std::int64_t least, std::int64_t most) const {
     const auto n = parse_int(value);
     if (!n || *n < least || *n > most) {
       fail(fmt::format("{} cannot be '{}'", key, value),
@@ -200,7 +200,7 @@ class Parser {
 };
 
 // Returns a text such as "25MB", in the largest unit that leaves an integer.
-std::string exact_text(Bytes bytes) {
+std::string format_exact_bytes(Bytes bytes) {
   auto n = static_cast<std::int64_t>(bytes.value);
   std::size_t unit = 0;
   constexpr std::array<std::string_view, 4> kUnits = {"B", "kB", "MB", "GB"};
@@ -225,7 +225,8 @@ const std::vector<std::string>& family_names() {
 namespace {
 
 // Throws UserError for a flag that repeats a setting of the strategy's text.
-[[noreturn]] void fail_twice(std::string_view flag, std::string_view text, std::string_view key) {
+[[noreturn]] void fail_given_twice(std::string_view flag, std::string_view text,
+                                   std::string_view key) {
   throw UserError("flag", std::string(flag),
                   fmt::format("the strategy {} already sets '{}'", text, key),
                   "keep one of the two");
@@ -239,11 +240,11 @@ void set_schedule(Setting& setting, const std::string& schedule, std::string_vie
                     fmt::format("sets the order of a pipeline, but {} has none", text),
                     "use --strategy megatron:pp=N");
   }
-  if (says(text, "schedule")) fail_twice("--schedule", text, "schedule");
+  if (sets_key(text, "schedule")) fail_given_twice("--schedule", text, "schedule");
   if (*order == plan::Order::kInterleaved) {
-    if (!says(text, "interleave")) setting.interleave = kPiecesUnlessSaid;
-  } else if (says(text, "interleave")) {
-    fail_twice("--schedule", text, "interleave");
+    if (!sets_key(text, "interleave")) setting.interleave = kPiecesUnlessSaid;
+  } else if (sets_key(text, "interleave")) {
+    fail_given_twice("--schedule", text, "interleave");
   } else {
     setting.order = *order;
   }
@@ -251,11 +252,11 @@ void set_schedule(Setting& setting, const std::string& schedule, std::string_vie
 
 }  // namespace
 
-Setting parse_setting(std::string_view text, const Beside& beside) {
+Setting parse_setting(std::string_view text, const FlagSettings& beside) {
   auto out = parse_setting(text);
   if (!beside.recompute.empty()) {
-    if (says(text, "recompute")) fail_twice("--recompute", text, "recompute");
-    out.recompute = canonical_recomputation(beside.recompute);
+    if (sets_key(text, "recompute")) fail_given_twice("--recompute", text, "recompute");
+    out.recompute = canonicalize_recomputation(beside.recompute);
   }
   if (!beside.schedule.empty()) set_schedule(out, beside.schedule, text);
   return out;
@@ -263,11 +264,11 @@ Setting parse_setting(std::string_view text, const Beside& beside) {
 
 std::string_view name(Family family) { return family_names()[static_cast<std::size_t>(family)]; }
 
-plan::Precision usual_precision(Family family) {
+plan::Precision get_usual_precision(Family family) {
   return {.master = true, .wide_gradients = family == Family::kMegatron};
 }
 
-Setting parse_setting(std::string_view text) { return Parser(text).run(); }
+Setting parse_setting(std::string_view text) { return SettingParser(text).run(); }
 
 std::string to_text(const Setting& s) {
   std::vector<std::string> parts;
@@ -288,9 +289,9 @@ std::string to_text(const Setting& s) {
   if (s.order != plan::Order::k1F1B) add("schedule", plan::name(s.order));
   if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);
-  if (s.recompute != "none") add("recompute", canonical_recomputation(s.recompute));
+  if (s.recompute != "none") add("recompute", canonicalize_recomputation(s.recompute));
   if (s.ring) parts.emplace_back("ring");
-  if (s.bucket > Bytes{}) add("bucket", exact_text(s.bucket));
+  if (s.bucket > Bytes{}) add("bucket", format_exact_bytes(s.bucket));
   return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));
 }
 

@@ -67,7 +67,7 @@ struct Setting {
 
 // Returns the mixed precision that a family usually trains in. Megatron accumulates gradients in
 // fp32; the others leave their type.
-plan::Precision usual_precision(Family family);
+plan::Precision get_usual_precision(Family family);
 
 // Parses a strategy's text. Throws UserError for an unknown strategy or key, and lists the known
 // ones. Also throws it for an impossible value, and for settings that this version lacks.
@@ -75,7 +75,7 @@ Setting parse_setting(std::string_view text);
 std::string to_text(const Setting& setting);
 
 // Settings given by command line flags besides a strategy's text; empty: not given.
-struct Beside {
+struct FlagSettings {
   std::string recompute;  // one of kRecomputations
   std::string schedule;   // "gpipe", "1f1b", "interleaved"
 };
@@ -85,6 +85,6 @@ inline constexpr std::int64_t kPiecesUnlessSaid = 2;
 
 // Parses `text` and adds the settings given beside it. Throws UserError if the text has the same
 // setting itself, or if there is no pipeline to schedule.
-Setting parse_setting(std::string_view text, const Beside& beside);
+Setting parse_setting(std::string_view text, const FlagSettings& beside);
 
 }  // namespace tandem::strategies

@@ -35,41 +35,41 @@ constexpr SettingKey kKeys[] = {
 };
 
 // A strategy's text in parts, such as "megatron" and {"tp=2", "sp"}.
-struct Parts {
+struct StrategyText {
   std::string_view family;
   std::vector<std::string> settings;
 };
 
-std::string_view key_of(std::string_view setting) {
+std::string_view get_key(std::string_view setting) {
   return trim(setting.substr(0, setting.find('=')));
 }
 
-Parts parts_of(std::string_view strategy) {
+StrategyText parse_strategy_text(std::string_view strategy) {
   const auto colon = strategy.find(':');
-  Parts out{.family = trim(strategy.substr(0, colon)), .settings = {}};
+  StrategyText out{.family = trim(strategy.substr(0, colon)), .settings = {}};
   if (colon == std::string_view::npos) return out;
   for (const auto part : split(strategy.substr(colon + 1), ',')) out.settings.emplace_back(part);
   return out;
 }
 
-std::string to_text(const Parts& parts) {
+std::string to_text(const StrategyText& parts) {
   if (parts.settings.empty()) return std::string(parts.family);
   return fmt::format("{}:{}", parts.family, join(parts.settings, ","));
 }
 
-bool has(const Parts& parts, std::string_view key) {
+bool has(const StrategyText& parts, std::string_view key) {
   return std::ranges::any_of(parts.settings,
-                             [&](const auto& setting) { return key_of(setting) == key; });
+                             [&](const auto& setting) { return get_key(setting) == key; });
 }
 
-void remove(Parts& parts, std::string_view key) {
-  std::erase_if(parts.settings, [&](const auto& setting) { return key_of(setting) == key; });
+void remove(StrategyText& parts, std::string_view key) {
+  std::erase_if(parts.settings, [&](const auto& setting) { return get_key(setting) == key; });
 }
 
 // Replaces the setting of the key, or appends it. An empty `setting` removes the key.
-void put(Parts& parts, std::string_view key, const std::string& setting) {
+void put(StrategyText& parts, std::string_view key, const std::string& setting) {
   const auto at =
-      std::ranges::find_if(parts.settings, [&](const auto& own) { return key_of(own) == key; });
+      std::ranges::find_if(parts.settings, [&](const auto& own) { return get_key(own) == key; });
   if (setting.empty()) {
     remove(parts, key);
   } else if (at != parts.settings.end()) {
@@ -79,7 +79,7 @@ void put(Parts& parts, std::string_view key, const std::string& setting) {
   }
 }
 
-std::string setting_of(const SettingKey& key, std::string_view value) {
+std::string format_setting(const SettingKey& key, std::string_view value) {
   if (!key.form.empty()) return fmt::format("{}={}", key.name, value);
   if (value == "yes") return std::string(key.name);
   if (value == "no") return "";
@@ -88,7 +88,7 @@ std::string setting_of(const SettingKey& key, std::string_view value) {
 }
 
 // Sets the schedule, which is one choice although the text has two keys for it.
-void put_schedule(Parts& parts, std::string_view value) {
+void put_schedule(StrategyText& parts, std::string_view value) {
   remove(parts, "schedule");
   if (value != "interleaved") {
     remove(parts, "interleave");
@@ -104,24 +104,26 @@ bool SettingKey::belongs_to(Family family) const {
   return of.empty() || std::ranges::find(of, family) != of.end();
 }
 
-std::span<const SettingKey> setting_keys() { return kKeys; }
+std::span<const SettingKey> get_setting_keys() { return kKeys; }
 
 const SettingKey* find_setting_key(std::string_view name) {
   const auto* at = std::ranges::find(kKeys, name, &SettingKey::name);
   return at == std::end(kKeys) ? nullptr : at;
 }
 
-bool says(std::string_view strategy, std::string_view key) { return has(parts_of(strategy), key); }
+bool sets_key(std::string_view strategy, std::string_view key) {
+  return has(parse_strategy_text(strategy), key);
+}
 
-std::string with_key(std::string_view strategy, std::string_view key, std::string_view value) {
-  auto parts = parts_of(strategy);
+std::string set_key(std::string_view strategy, std::string_view key, std::string_view value) {
+  auto parts = parse_strategy_text(strategy);
   const auto* known = find_setting_key(key);
   const bool is_layer = parse_layer_kind(key).has_value();
   CHECK(known != nullptr || is_layer, key);
   if (key == "schedule") {
     put_schedule(parts, value);
   } else {
-    put(parts, key, is_layer ? fmt::format("{}={}", key, value) : setting_of(*known, value));
+    put(parts, key, is_layer ? fmt::format("{}={}", key, value) : format_setting(*known, value));
   }
   return to_text(parts);
 }

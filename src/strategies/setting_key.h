@@ -20,20 +20,20 @@ struct SettingKey {
 
 // Returns the keys in the order in which messages list them. madmax also has the kinds of layers as
 // keys.
-std::span<const SettingKey> setting_keys();
+std::span<const SettingKey> get_setting_keys();
 // Returns null if there is no key of that name.
 const SettingKey* find_setting_key(std::string_view name);
 
 // Returns whether the text of a strategy contains the key.
-bool says(std::string_view strategy, std::string_view key);
+bool sets_key(std::string_view strategy, std::string_view key);
 
 // Returns the strategy's text with one key set. The value replaces the one in the text, or is
 // appended.
-//   with_key("megatron:tp=2,sp", "tp", "4") -> "megatron:tp=4,sp"
+//   set_key("megatron:tp=2,sp", "tp", "4") -> "megatron:tp=4,sp"
 // A flag is present for "yes" and absent for "no"; other values throw UserError. A `schedule` is
 // gpipe, 1f1b or interleaved; the last one sets `interleave` to 2 unless the text has one. The key
-// is one of setting_keys or a kind of layer. parse_setting checks whether the family has it and the
-// value fits.
-std::string with_key(std::string_view strategy, std::string_view key, std::string_view value);
+// is one of get_setting_keys or a kind of layer. parse_setting checks whether the family has it and
+// the value fits.
+std::string set_key(std::string_view strategy, std::string_view key, std::string_view value);
 
 }  // namespace tandem::strategies

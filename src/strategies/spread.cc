@@ -7,7 +7,7 @@
 
 #include "ops/registry.h"
 #include "strategies/packing.h"
-#include "strategies/storage.h"
+#include "strategies/weight_sharding.h"
 
 namespace tandem::strategies {
 
@@ -19,7 +19,7 @@ using machine::DigitMask;
 using machine::DigitRole;
 using machine::Digits;
 using machine::DigitUse;
-using machine::has;
+using machine::has_digit;
 using machine::Layout;
 using machine::NodeLayout;
 using ops::FactorId;
@@ -45,7 +45,7 @@ class Uses {
   DigitMask assign_all(DigitMask mask, FactorId f) {
     DigitMask taken = 0;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (has(mask, i) && assign(i, f)) taken |= bit(i);
+      if (has_digit(mask, i) && assign(i, f)) taken |= bit(i);
     }
     return taken;
   }
@@ -55,7 +55,8 @@ class Uses {
   }
   // Returns the factor along which digit `i` would split the dimension. In a composite dimension it
   // is the first factor that can still be split.
-  [[nodiscard]] std::optional<FactorId> next_factor(const term::Dim& dim, std::size_t i) const {
+  [[nodiscard]] std::optional<FactorId> find_next_factor(const term::Dim& dim,
+                                                         std::size_t i) const {
     const auto at = std::ranges::find_if(dim.carriers, [&](FactorId f) {
       return machine::may_cut_next(signature_, f, layout, digits_, i);
     });
@@ -71,7 +72,7 @@ class Uses {
 
 class Spreader {
  public:
-  Spreader(const Problem& problem, const std::vector<Job>& jobs)
+  Spreader(const Problem& problem, const std::vector<OperatorDigits>& jobs)
       : problem_(problem),
         model_(problem.model),
         digits_(problem.digits),
@@ -87,7 +88,7 @@ class Spreader {
       if (model_.node(id).op.role() != ops::Role::kCompute) continue;
       if (auto refusal = place(id)) return std::move(*refusal);
     }
-    leave_whole();
+    place_whole();
     const auto consumers = model_.consumers();
     for (auto id : model_.ids()) {
       if (model_.node(id).op.role() == ops::Role::kSource) store(id, consumers[id.index()]);
@@ -103,16 +104,17 @@ class Spreader {
     Uses uses(node.signature, digits_);
     const auto batch = node.batch();
     if (batch && digits_.group_size(job.data) > 1) {
-      if (!uses.can_take_all(job.data, *batch)) return batch_refusal(id, *batch);
+      if (!uses.can_take_all(job.data, *batch)) return make_batch_refusal(id, *batch);
       uses.assign_all(job.data, *batch);
     }
-    if (const auto sequence = sequence_factor(node); sequence && job.sequence != 0) {
+    if (const auto sequence = find_sequence_factor(node); sequence && job.sequence != 0) {
       uses.assign_all(job.sequence, *sequence);
     }
     auto taken = follow(id, job.split, uses);
     if (taken == 0 && problem_.has_own_weights[n]) taken = start(id, job, uses);
     for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (has(taken, i) && node.signature.map.output_dim(uses.layout.uses[i].factor()) >= 0) {
+      if (has_digit(taken, i) &&
+          node.signature.map.find_output_dim(uses.layout.uses[i].factor()) >= 0) {
         split_[n] |= bit(i);
       }
     }
@@ -120,12 +122,12 @@ class Spreader {
     // tensors.
     if (taken == 0 || job.rest == Rest::kBatch) {
       const auto rest = job.rest == Rest::kBatch      ? batch
-                        : job.rest == Rest::kSequence ? sequence_factor(node)
+                        : job.rest == Rest::kSequence ? find_sequence_factor(node)
                                                       : std::nullopt;
       if (rest) uses.assign_all(job.split & ~taken, *rest);
     }
     out_[n].node = uses.layout;
-    results_[n] = output_layout(node.signature, uses.layout, digits_.count());
+    results_[n] = compute_output_layout(node.signature, uses.layout, digits_.count());
     return std::nullopt;
   }
 
@@ -142,7 +144,7 @@ class Spreader {
         for (std::size_t d = 0; d < s.map.inputs[i].size(); ++d) {
           const auto& carriers = s.map.inputs[i][d].carriers;
           if (carriers.size() != 1) continue;
-          const int result = s.map.output_dim(carriers[0]);
+          const int result = s.map.find_output_dim(carriers[0]);
           const bool later = result >= 0 && (shared_[n] >> static_cast<unsigned>(result) & 1U) != 0;
           if (later || has_groups_of(s, carriers[0], i)) shared |= 1U << d;
         }
@@ -153,7 +155,7 @@ class Spreader {
   static bool has_groups_of(const ops::Signature& s, FactorId f, std::size_t operand) {
     const auto groups = [&](const term::Dim& dim) {
       return dim.carriers.size() > 1 && dim.carriers[0] == f &&
-             s.map.input_dim(operand, dim.carriers[1]) < 0;
+             s.map.find_input_dim(operand, dim.carriers[1]) < 0;
     };
     return std::ranges::any_of(
         s.map.inputs, [&](const term::Dims& dims) { return std::ranges::any_of(dims, groups); });
@@ -168,25 +170,25 @@ class Spreader {
     const auto inputs = model_.inputs(id);
     DigitMask taken = 0;
     for (std::size_t i = 0; i < digits_.count(); ++i) {
-      if (!has(mask, i)) continue;
+      if (!has_digit(mask, i)) continue;
       std::optional<FactorId> factor;
       bool agreed = true;
       std::vector<std::size_t> copies;  // operands that are not split
       for (std::size_t operand = 0; operand < inputs.size() && agreed; ++operand) {
         const auto from = inputs[operand];
         if (model_.node(from).op.role() == ops::Role::kSource) continue;
-        if (!has(split_[from.index()], i)) {
+        if (!has_digit(split_[from.index()], i)) {
           copies.push_back(operand);
           continue;
         }
         const auto dim = results_[from.index()][i].dim();
-        const auto next = uses.next_factor(s.map.inputs[operand][dim], i);
+        const auto next = uses.find_next_factor(s.map.inputs[operand][dim], i);
         agreed = next && factor.value_or(*next) == *next;
         if (agreed) factor = next;
       }
       for (auto operand : copies) {
         agreed = agreed && factor && machine::is_minor(s, *factor) &&
-                 s.map.input_dim(operand, *factor) < 0;
+                 s.map.find_input_dim(operand, *factor) < 0;
       }
       if (agreed && factor && uses.assign(i, *factor)) taken |= bit(i);
     }
@@ -198,9 +200,9 @@ class Spreader {
   // it. Example: 12 heads on 8 devices become 4 parts with 2 replicas each. Splitting a head's
   // features into 8 parts instead would make all attention scores partial sums. A shared factor of
   // size 1 is never split further, such as one key head for all query heads.
-  DigitMask start(NodeId id, const Job& job, Uses& uses) const {
+  DigitMask start(NodeId id, const OperatorDigits& job, Uses& uses) const {
     if (job.split == 0) return 0;
-    const auto candidates = own_factors(id, job.start);
+    const auto candidates = list_own_factors(id, job.start);
     if (job.start == Start::kParts) {
       for (auto f : candidates) {
         if (uses.can_take_all(job.split, f)) return uses.assign_all(job.split, f);
@@ -211,21 +213,21 @@ class Spreader {
     }
     for (auto f : candidates) {
       if (const auto taken = uses.assign_all(job.split, f)) return taken;
-      if (is_used_up_whole(id, f)) return 0;
+      if (is_unsplittable_shared(id, f)) return 0;
     }
     return 0;
   }
 
   // Returns whether `f` is a shared dimension of size 1.
-  [[nodiscard]] bool is_used_up_whole(NodeId id, FactorId f) const {
+  [[nodiscard]] bool is_unsplittable_shared(NodeId id, FactorId f) const {
     const auto& map = problem_.nodes[id.index()].signature.map;
-    const int result = map.output_dim(f);
+    const int result = map.find_output_dim(f);
     return result >= 0 && (shared_[id.index()] >> static_cast<unsigned>(result) & 1U) != 0 &&
            map.factors[f].size == 1;
   }
 
   // Returns the factors that a layer may be split on first, in order of preference.
-  [[nodiscard]] std::vector<FactorId> own_factors(NodeId id, Start start) const {
+  [[nodiscard]] std::vector<FactorId> list_own_factors(NodeId id, Start start) const {
     const auto& s = problem_.nodes[id.index()].signature;
     const auto inputs = model_.inputs(id);
     std::vector<bool> of_weight(s.map.factors.size());
@@ -250,7 +252,7 @@ class Spreader {
       }
     }
     for (FactorId f = 0; f < of_weight.size(); ++f) {
-      if (of_weight[f] && s.map.output_dim(f) < 0) rows.push_back(f);
+      if (of_weight[f] && s.map.find_output_dim(f) < 0) rows.push_back(f);
     }
     if (start == Start::kColumns) return columns;
     std::ranges::copy(columns, std::back_inserter(parts));
@@ -259,7 +261,7 @@ class Spreader {
   }
 
   // Places operators that the digits of Rest::kIdle do not split, each at one of their places.
-  void leave_whole() {
+  void place_whole() {
     std::vector<NodeId> nodes;
     std::vector<Load> loads;
     for (auto id : model_.ids()) {
@@ -267,7 +269,7 @@ class Spreader {
       DigitMask whole = 0;
       for (std::size_t i = 0; i < digits_.count(); ++i) {
         const bool is_free = out_[id.index()].node.uses[i] == DigitUse::kReplica;
-        if (has(jobs_[id.index()].split, i) && is_free) whole |= bit(i);
+        if (has_digit(jobs_[id.index()].split, i) && is_free) whole |= bit(i);
       }
       if (whole == 0) continue;
       nodes.push_back(id);
@@ -276,7 +278,7 @@ class Spreader {
     const auto ranks = pack(loads, digits_);
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       for (std::size_t i = 0; i < digits_.count(); ++i) {
-        if (!has(loads[n].whole, i)) continue;
+        if (!has_digit(loads[n].whole, i)) continue;
         const auto place = digits_.coordinate_of_rank(ranks[n], loads[n].whole, i);
         out_[nodes[n].index()].node.uses[i] = DigitUse::idle(place);
       }
@@ -293,22 +295,22 @@ class Spreader {
     const auto user = users[0];
     const auto inputs = model_.inputs(user);
     const auto at = std::ranges::find(inputs, id);
-    layout = input_layout(problem_.nodes[user.index()].signature, out_[user.index()].node,
-                          digits_.count(), static_cast<std::size_t>(at - inputs.begin()));
+    layout = compute_input_layout(problem_.nodes[user.index()].signature, out_[user.index()].node,
+                                  digits_.count(), static_cast<std::size_t>(at - inputs.begin()));
     if (is_weight(model_.node(id))) {
-      layout = stored_in_parts(layout, model_.node(id).type.shape.sizes, jobs_[user.index()].stored,
-                               digits_);
+      layout = shard_weight(layout, model_.node(id).type.shape.sizes, jobs_[user.index()].stored,
+                            digits_);
     }
   }
 
-  [[nodiscard]] Refusal batch_refusal(NodeId id, FactorId batch) const {
+  [[nodiscard]] Refusal make_batch_refusal(NodeId id, FactorId batch) const {
     const auto& node = model_.node(id);
     const auto& s = problem_.nodes[id.index()].signature;
     const auto devices = digits_.group_size(jobs_[id.index()].data);
     const auto place = fmt::format("{} %{}", node.op.name(), node.name);
     if (!machine::may_cut_in_shards(s, batch)) {
       return {fmt::format("{} requires the whole batch", place),
-              norm_groups_hint(node, s.map.factors[batch].size, devices)};
+              suggest_norm_groups(node, s.map.factors[batch].size, devices)};
     }
     const auto size = s.map.factors[batch].size;
     if (is_whole_batch(id, batch)) {
@@ -318,7 +320,7 @@ class Spreader {
     }
     const auto samples = model_.node(model_.inputs(id)[0]).type.shape.sizes[0];
     const auto groups = std::max<std::int64_t>(1, (size + devices / 2) / devices) * devices;
-    const auto smaller = norm_groups_hint(node, samples, devices);
+    const auto smaller = suggest_norm_groups(node, samples, devices);
     return {
         fmt::format("{} processes the batch in {} groups, which are not divisible by {} devices",
                     place, size, devices),
@@ -327,8 +329,8 @@ class Spreader {
   }
 
   // Suggests batch norm groups that fit on one device each; empty if there are none.
-  [[nodiscard]] static std::string norm_groups_hint(const graph::Node& node, std::int64_t samples,
-                                                    std::int64_t devices) {
+  [[nodiscard]] static std::string suggest_norm_groups(const graph::Node& node,
+                                                       std::int64_t samples, std::int64_t devices) {
     if (!node.op.is(ops::kBatchNorm) || samples % devices != 0) return {};
     return fmt::format("bn_group={}", samples / devices);
   }
@@ -336,7 +338,7 @@ class Spreader {
   // Returns whether the factor is the whole batch, and not groups of samples.
   [[nodiscard]] bool is_whole_batch(NodeId id, FactorId batch) const {
     const auto& s = problem_.nodes[id.index()].signature;
-    const int dim = s.map.input_dim(0, batch);
+    const int dim = s.map.find_input_dim(0, batch);
     return dim < 0 ||
            s.map.inputs[0][static_cast<std::size_t>(dim)].size == s.map.factors[batch].size;
   }
@@ -344,7 +346,7 @@ class Spreader {
   const Problem& problem_;
   const graph::Graph& model_;
   const Digits& digits_;
-  const std::vector<Job>& jobs_;
+  const std::vector<OperatorDigits>& jobs_;
   std::vector<DigitMask> split_;  // by node: digits that split its tensor, without the batch
   std::vector<unsigned> shared_;  // by node, one bit per dimension
   std::vector<Layout> results_;   // by node
@@ -353,14 +355,15 @@ class Spreader {
 
 }  // namespace
 
-std::variant<Choices, Refusal> spread(const Problem& problem, const std::vector<Job>& jobs) {
+std::variant<Choices, Refusal> spread(const Problem& problem,
+                                      const std::vector<OperatorDigits>& jobs) {
   return Spreader(problem, jobs).run();
 }
 
-DigitMask dividing_digits(const Digits& digits, DigitMask among, std::int64_t size) {
+DigitMask find_dividing_digits(const Digits& digits, DigitMask among, std::int64_t size) {
   DigitMask mask = 0;
   for (std::size_t i = digits.count(); i-- > 0;) {
-    if (!has(among, i) || size % digits[i].size != 0) continue;
+    if (!has_digit(among, i) || size % digits[i].size != 0) continue;
     mask |= bit(i);
     size /= digits[i].size;
   }

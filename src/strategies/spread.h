@@ -32,7 +32,7 @@ enum class Rest : std::uint8_t {
 };
 
 // The digits of one operator. Digits in none of the masks compute redundantly.
-struct Job {
+struct OperatorDigits {
   machine::DigitMask data = 0;      // along the batch
   machine::DigitMask sequence = 0;  // along the sequence, for any operator
   machine::DigitMask split = 0;     // the layer itself
@@ -52,10 +52,11 @@ struct Refusal {
 using Choices = std::vector<plan::Choice>;
 
 // Returns the choices of `jobs`, which are by node. Refuses only if the batch does not divide.
-std::variant<Choices, Refusal> spread(const Problem& problem, const std::vector<Job>& jobs);
+std::variant<Choices, Refusal> spread(const Problem& problem,
+                                      const std::vector<OperatorDigits>& jobs);
 
 // Returns the innermost digits of `among` whose sizes together divide `size`.
-machine::DigitMask dividing_digits(const machine::Digits& digits, machine::DigitMask among,
-                                   std::int64_t size);
+machine::DigitMask find_dividing_digits(const machine::Digits& digits, machine::DigitMask among,
+                                        std::int64_t size);
 
 }  // namespace tandem::strategies

@@ -7,24 +7,24 @@
 
 namespace tandem::strategies {
 
-bool computes(const Problem& problem, std::size_t n) {
+bool is_operator(const Problem& problem, std::size_t n) {
   return problem.model.node(graph::NodeId(n)).op.role() == ops::Role::kCompute;
 }
 
 namespace {
 
 // Returns the operations from the first operator up to each node, inclusive.
-std::vector<double> operations_until(const Problem& problem) {
+std::vector<double> sum_operations_until(const Problem& problem) {
   std::vector<double> out;
   double now = 0;
   for (std::size_t n = 0; n < problem.model.size(); ++n) {
-    if (computes(problem, n)) now += problem.nodes[n].signature.flops.value;
+    if (is_operator(problem, n)) now += problem.nodes[n].signature.flops.value;
     out.push_back(now);
   }
   return out;
 }
 
-std::vector<double> sums_of(const std::vector<double>& load) {
+std::vector<double> sum_prefixes(const std::vector<double>& load) {
   std::vector<double> out(load.size());
   std::partial_sum(load.begin(), load.end(), out.begin());
   return out;
@@ -32,8 +32,8 @@ std::vector<double> sums_of(const std::vector<double>& load) {
 
 // Returns the cut that ends each run, chosen greedily. No run takes longer than `most` if that is
 // possible. A run leaves at least one cut for each run that follows.
-std::vector<std::size_t> ends(const std::vector<double>& until, const std::vector<double>& speeds,
-                              double most) {
+std::vector<std::size_t> choose_ends(const std::vector<double>& until,
+                                     const std::vector<double>& speeds, double most) {
   std::vector<std::size_t> out;
   std::size_t next = 0;
   double before = 0;
@@ -49,8 +49,8 @@ std::vector<std::size_t> ends(const std::vector<double>& until, const std::vecto
   return out;
 }
 
-double longest(const std::vector<std::size_t>& ends, const std::vector<double>& until,
-               const std::vector<double>& speeds) {
+double find_longest(const std::vector<std::size_t>& ends, const std::vector<double>& until,
+                    const std::vector<double>& speeds) {
   double out = 0;
   double before = 0;
   for (std::size_t run = 0; run < ends.size(); ++run) {
@@ -60,30 +60,31 @@ double longest(const std::vector<std::size_t>& ends, const std::vector<double>& 
   return out;
 }
 
-std::string_view layer_of(const Problem& problem, std::size_t n) {
-  return layer_number(problem.model.node(graph::NodeId(n)).name);
+std::string_view get_layer_number(const Problem& problem, std::size_t n) {
+  return parse_layer_number(problem.model.node(graph::NodeId(n)).name);
 }
 
 }  // namespace
 
-std::vector<std::size_t> balanced_ends(const std::vector<double>& until,
-                                       const std::vector<double>& speeds) {
+std::vector<std::size_t> balance_ends(const std::vector<double>& until,
+                                      const std::vector<double>& speeds) {
   double low = 0;
   double high = until.back() / std::ranges::min(speeds);
   constexpr int kHalvings = 50;
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
-    const bool is_enough = longest(ends(until, speeds, middle), until, speeds) <= middle;
+    const bool is_enough =
+        find_longest(choose_ends(until, speeds, middle), until, speeds) <= middle;
     (is_enough ? high : low) = middle;
   }
   // Sums of equal operations differ by rounding. The tolerance keeps stages the same for every
   // batch.
   constexpr double kRounding = 1e-9;
-  return ends(until, speeds, (1 + kRounding) * high);
+  return choose_ends(until, speeds, (1 + kRounding) * high);
 }
 
-std::optional<std::vector<std::int64_t>> layers_of_stages(std::int64_t layers, std::int64_t stages,
-                                                          const Ends& ends) {
+std::optional<std::vector<std::int64_t>> divide_layers(std::int64_t layers, std::int64_t stages,
+                                                       const Ends& ends) {
   const auto all = layers + ends.before + ends.behind;
   const auto least = all / stages;
   const auto left = all % stages;
@@ -95,12 +96,14 @@ std::optional<std::vector<std::int64_t>> layers_of_stages(std::int64_t layers, s
   return out;
 }
 
-std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<std::size_t>& cuts) {
+std::vector<std::size_t> find_layer_ends(const Problem& problem,
+                                         const std::vector<std::size_t>& cuts) {
   std::vector<std::size_t> out;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     std::size_t next = cuts[c] + 1;
-    while (!computes(problem, next)) ++next;
-    if (layer_of(problem, cuts[c]) != layer_of(problem, next)) out.push_back(cuts[c]);
+    while (!is_operator(problem, next)) ++next;
+    if (get_layer_number(problem, cuts[c]) != get_layer_number(problem, next))
+      out.push_back(cuts[c]);
   }
   return out;
 }
@@ -108,11 +111,11 @@ std::vector<std::size_t> layer_ends(const Problem& problem, const std::vector<st
 namespace {
 
 // Returns the ends of the numbered layers. The last one includes everything after it.
-std::vector<std::size_t> numbered_layers(const Problem& problem,
-                                         const std::vector<std::size_t>& cuts) {
-  auto out = layer_ends(problem, cuts);
+std::vector<std::size_t> find_numbered_layers(const Problem& problem,
+                                              const std::vector<std::size_t>& cuts) {
+  auto out = find_layer_ends(problem, cuts);
   out.push_back(cuts.back());
-  std::erase_if(out, [&](std::size_t end) { return layer_of(problem, end).empty(); });
+  std::erase_if(out, [&](std::size_t end) { return get_layer_number(problem, end).empty(); });
   return out;
 }
 
@@ -129,9 +132,9 @@ bool are_equal(const std::vector<std::size_t>& layers, const std::vector<double>
 }
 
 // Returns the ends of runs with these numbers of layers. The last run includes everything after it.
-std::vector<std::size_t> ends_of_runs(const std::vector<std::int64_t>& runs,
-                                      const std::vector<std::size_t>& layers,
-                                      const std::vector<std::size_t>& cuts) {
+std::vector<std::size_t> find_run_ends(const std::vector<std::int64_t>& runs,
+                                       const std::vector<std::size_t>& layers,
+                                       const std::vector<std::size_t>& cuts) {
   std::vector<std::size_t> out;
   std::size_t done = 0;
   for (const auto run : runs) {
@@ -144,36 +147,36 @@ std::vector<std::size_t> ends_of_runs(const std::vector<std::int64_t>& runs,
 
 // Returns the ends of runs with equal numbers of layers; nullopt unless equal layers divide over
 // the stages.
-std::optional<std::vector<std::size_t>> even_ends(const Problem& problem,
-                                                  const std::vector<std::size_t>& cuts,
-                                                  const std::vector<double>& until,
-                                                  std::int64_t stages) {
-  const auto layers = numbered_layers(problem, cuts);
+std::optional<std::vector<std::size_t>> find_even_ends(const Problem& problem,
+                                                       const std::vector<std::size_t>& cuts,
+                                                       const std::vector<double>& until,
+                                                       std::int64_t stages) {
+  const auto layers = find_numbered_layers(problem, cuts);
   const auto count = static_cast<std::int64_t>(layers.size());
   if (count < stages || count % stages != 0 || !are_equal(layers, until)) return std::nullopt;
   const std::vector<std::int64_t> runs(static_cast<std::size_t>(stages), count / stages);
-  return ends_of_runs(runs, layers, cuts);
+  return find_run_ends(runs, layers, cuts);
 }
 
-std::optional<std::vector<std::size_t>> counted_ends(const Problem& problem,
-                                                     const std::vector<std::size_t>& cuts,
-                                                     std::int64_t stages, const Ends& ends) {
-  const auto layers = numbered_layers(problem, cuts);
-  const auto runs = layers_of_stages(static_cast<std::int64_t>(layers.size()), stages, ends);
+std::optional<std::vector<std::size_t>> find_counted_ends(const Problem& problem,
+                                                          const std::vector<std::size_t>& cuts,
+                                                          std::int64_t stages, const Ends& ends) {
+  const auto layers = find_numbered_layers(problem, cuts);
+  const auto runs = divide_layers(static_cast<std::int64_t>(layers.size()), stages, ends);
   if (!runs) return std::nullopt;
-  return ends_of_runs(*runs, layers, cuts);
+  return find_run_ends(*runs, layers, cuts);
 }
 
 }  // namespace
 
-std::string_view layer_number(std::string_view name) {
+std::string_view parse_layer_number(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789";
   const auto first = name.find_first_of(kDigits);
   if (first == std::string_view::npos) return {};
   return name.substr(0, name.find_first_not_of(kDigits, first));
 }
 
-std::vector<std::size_t> cuts(const Problem& problem) {
+std::vector<std::size_t> find_cuts(const Problem& problem) {
   const auto& model = problem.model;
   std::vector<std::size_t> last_read(model.size(), 0);
   for (auto id : model.ids()) {
@@ -183,7 +186,7 @@ std::vector<std::size_t> cuts(const Problem& problem) {
   std::vector<std::int64_t> change(model.size() + 1);
   std::size_t last = 0;
   for (std::size_t n = 0; n < model.size(); ++n) {
-    if (!computes(problem, n)) continue;
+    if (!is_operator(problem, n)) continue;
     last = n;
     if (!problem.nodes[n].batch() || last_read[n] == 0) continue;
     ++change[n];
@@ -193,7 +196,7 @@ std::vector<std::size_t> cuts(const Problem& problem) {
   std::int64_t open = 0;
   for (std::size_t n = 0; n < last; ++n) {
     open += change[n];
-    if (computes(problem, n) && open == 1 && problem.nodes[n].batch() && last_read[n] > n) {
+    if (is_operator(problem, n) && open == 1 && problem.nodes[n].batch() && last_read[n] > n) {
       out.push_back(n);
     }
   }
@@ -204,8 +207,8 @@ std::vector<std::size_t> cuts(const Problem& problem) {
 namespace {
 
 // Returns, by stage, the speed of its slowest device.
-std::vector<double> speeds_of_stages(const Problem& problem, std::int64_t stages,
-                                     machine::DigitMask ranks, DType dtype) {
+std::vector<double> find_stage_speeds(const Problem& problem, std::int64_t stages,
+                                      machine::DigitMask ranks, DType dtype) {
   const auto& digits = problem.digits;
   if (digits.has_equal_devices()) return std::vector<double>(static_cast<std::size_t>(stages), 1);
   std::vector<double> of_rank(static_cast<std::size_t>(digits.group_size(ranks)),
@@ -223,33 +226,33 @@ std::vector<double> speeds_of_stages(const Problem& problem, std::int64_t stages
 
 }  // namespace
 
-std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std::int64_t stages,
-                                                    machine::DigitMask ranks,
-                                                    const std::vector<double>& load,
-                                                    const std::optional<Ends>& ends,
-                                                    const std::vector<double>& pace) {
-  const auto places = cuts(problem);
+std::optional<std::vector<std::uint16_t>> assign_stages(const Problem& problem, std::int64_t stages,
+                                                        machine::DigitMask ranks,
+                                                        const std::vector<double>& load,
+                                                        const std::optional<Ends>& ends,
+                                                        const std::vector<double>& pace) {
+  const auto places = find_cuts(problem);
   if (static_cast<std::int64_t>(places.size()) < stages) return std::nullopt;
-  const auto until = load.empty() ? operations_until(problem) : sums_of(load);
-  auto speeds = speeds_of_stages(problem, stages, ranks,
-                                 problem.model.node(graph::NodeId(places[0])).type.dtype);
+  const auto until = load.empty() ? sum_operations_until(problem) : sum_prefixes(load);
+  auto speeds = find_stage_speeds(problem, stages, ranks,
+                                  problem.model.node(graph::NodeId(places[0])).type.dtype);
   for (std::size_t s = 0; !pace.empty() && s < speeds.size(); ++s) {
     speeds[s] /= pace[s % pace.size()];
   }
   const bool of_one_speed = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
   std::optional<std::vector<std::size_t>> found;
   if (ends) {
-    found = counted_ends(problem, places, stages, *ends);
+    found = find_counted_ends(problem, places, stages, *ends);
     if (!found) return std::nullopt;
   } else if (of_one_speed && load.empty() && pace.empty()) {
-    found = even_ends(problem, places, until, stages);
+    found = find_even_ends(problem, places, until, stages);
   }
   if (!found) {
     std::vector<double> until_cuts;
     until_cuts.reserve(places.size());
     for (auto cut : places) until_cuts.push_back(until[cut]);
     found.emplace();
-    for (auto end : balanced_ends(until_cuts, speeds)) found->push_back(places[end]);
+    for (auto end : balance_ends(until_cuts, speeds)) found->push_back(places[end]);
   }
 
   const auto& model = problem.model;
@@ -258,10 +261,10 @@ std::optional<std::vector<std::uint16_t>> stages_of(const Problem& problem, std:
   std::uint16_t stage = 0;
   for (auto id : model.ids()) {
     while (id.index() > (*found)[stage] && stage + 1U < found->size()) ++stage;
-    if (!computes(problem, id.index())) continue;
+    if (!is_operator(problem, id.index())) continue;
     out[id.index()] = stage;
     for (auto i : model.inputs(id)) {
-      if (!computes(problem, i.index())) out[i.index()] = std::min(out[i.index()], stage);
+      if (!is_operator(problem, i.index())) out[i.index()] = std::min(out[i.index()], stage);
     }
   }
   std::ranges::replace(out, kNone, std::uint16_t{0});  // sources that nothing reads

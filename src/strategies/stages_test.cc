@@ -59,11 +59,11 @@ TEST(Stages, AreTheSameWhateverTheBatch) {
     }
     loads.back() += head;
     const std::vector<double> speeds(runs, 1);
-    const auto ends = balanced_ends(sums(loads, 1), speeds);
+    const auto ends = balance_ends(sums(loads, 1), speeds);
     EXPECT_EQ(longest_run(ends, loads), least_longest(loads, runs)) << "round " << round;
     for (int i = 0; i < 3; ++i) {
       const auto scale = std::exp2(static_cast<double>(random() % 60)) / 3 + 0.1;
-      EXPECT_EQ(balanced_ends(sums(loads, scale), speeds), ends)
+      EXPECT_EQ(balance_ends(sums(loads, scale), speeds), ends)
           << "round " << round << ", times " << scale;
     }
   }

@@ -18,11 +18,11 @@ namespace tandem::strategies {
 using Made = std::variant<Choices, Refusal>;
 
 // Splits the batch over all digits and replicates the weights.
-Made data_parallel(const Problem& problem);
+Made make_data_parallel(const Problem& problem);
 
 // Splits the batch over all digits and shards the weights over them. Weights are gathered before
 // use, and their gradients are reduce-scattered. This is FSDP, and the storage of DeepSpeed's ZeRO.
-Made fully_sharded(const Problem& problem);
+Made make_fully_sharded(const Problem& problem);
 
 // The digits that Megatron uses. `tensor` makes weights column-parallel, then row-parallel, and
 // splits attention by heads, with one all-reduce after each pair. Digits in none of the masks split
@@ -37,21 +37,21 @@ struct MegatronParts {
   bool whole_loss = false;  // each device of `tensor` computes the whole loss
   bool stored = false;      // shards weights over the digits that would replicate them
 };
-Made megatron(const Problem& problem, const MegatronParts& parts);
+Made make_megatron(const Problem& problem, const MegatronParts& parts);
 
 // Splits layers whose weights are larger than their results over all digits, the others along the
 // batch. This is the expert's strategy in Unity's evaluation.
-Made expert(const Problem& problem);
+Made make_expert(const Problem& problem);
 
 // Splits embedding tables over all digits and the rest along the batch, for recommenders.
-Made dlrm_hybrid(const Problem& problem);
+Made make_dlrm_hybrid(const Problem& problem);
 
 // Splits experts over the digits of `experts` and all else along the batch. Tokens are sent by
 // all-to-all.
-Made expert_parallel(const Problem& problem, machine::DigitMask experts);
+Made make_expert_parallel(const Problem& problem, machine::DigitMask experts);
 // Returns the digits that expert parallelism may use: the innermost ones that divide the model's
 // number of experts. Returns none if it has no experts.
-machine::DigitMask expert_digits(const Problem& problem);
+machine::DigitMask find_expert_digits(const Problem& problem);
 
 // The strategies that MAD-Max chooses from for every kind of layer, inside a node and across nodes.
 enum class Sharding : std::uint8_t {
@@ -68,8 +68,8 @@ struct LevelSharding {
   auto operator<=>(const LevelSharding&) const = default;
 };
 // Returns the default of a kind of layer: mp for embedding tables, fsdp for the rest.
-LevelSharding default_sharding(LayerKind kind);
+LevelSharding get_default_sharding(LayerKind kind);
 
-Made madmax(const Problem& problem, const std::map<LayerKind, LevelSharding>& layers);
+Made make_madmax(const Problem& problem, const std::map<LayerKind, LevelSharding>& layers);
 
 }  // namespace tandem::strategies

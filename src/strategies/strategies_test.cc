@@ -23,7 +23,7 @@ using lower::TaskKind;
 using machine::Digits;
 using machine::Step;
 
-Digits digits_of(const std::vector<std::int64_t>& counts) {
+Digits make_digits(const std::vector<std::int64_t>& counts) {
   machine::Machine m;
   for (auto count : counts) m.levels.emplace_back().count = count;
   return Digits(m);
@@ -35,7 +35,7 @@ Graph build(std::string_view model, std::int64_t batch) {
 
 // Returns the one strategy of this name.
 Strategy named(const std::string& name, const Graph& model, const Digits& digits) {
-  auto all = named_strategies(name, model, digits);
+  auto all = make_named_strategies(name, model, digits);
   EXPECT_EQ(all.size(), 1U) << name;
   return std::move(all[0]);
 }
@@ -86,7 +86,7 @@ std::map<std::string, int> all_moves(const Program& program) {
 // --- Layouts -------------------------------------------------------------------------------------
 
 TEST(DataParallel, SplitsEveryTensorOnTheBatchAndCopiesTheWeights) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   for (const auto* name : {"mlp:layers=3,hidden=8,inputs=4,outputs=2", "bert_large:layers=1",
                            "dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-1"}) {
     SCOPED_TRACE(name);
@@ -108,7 +108,7 @@ TEST(DataParallel, SplitsEveryTensorOnTheBatchAndCopiesTheWeights) {
 }
 
 TEST(Megatron, MlpSplitsColumnsThenRows) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
   const auto strategy = named("megatron:tp=2", model, digits);
   EXPECT_EQ(strategy.name, "megatron:tp=2,dp=2");
@@ -124,7 +124,7 @@ TEST(Megatron, MlpSplitsColumnsThenRows) {
 }
 
 TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = build("bert_large:layers=1", 8);
   const auto strategy = named("megatron:tp=2", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"embedding_norm", "0r"},
@@ -156,7 +156,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
 
 // The loss is computed from all logits: each device has its part of the sequence, or all of it.
 TEST(Megatron, LossesAreInPartsOrWhole) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model =
       build("llama_65b:layers=1,hidden=16,heads=4,ffn=8,vocab=8,seq=8,loss=plain", 8);
   const auto parts = layouts(model, digits, named("megatron:tp=2", model, digits));
@@ -174,7 +174,7 @@ TEST(Megatron, LossesAreInPartsOrWhole) {
 TEST(Megatron, MoreDevicesThanHeadsOfKeys) {
   const auto model =
       build("llama3_8b:layers=1,hidden=16,heads=8,kv_heads=2,ffn=16,vocab=12,seq=6", 2);
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto strategy = named("megatron:tp=4,dp=1", model, digits);
   expect_layouts(
       layouts(model, digits, strategy),
@@ -187,7 +187,7 @@ TEST(Megatron, MoreDevicesThanHeadsOfKeys) {
 }
 
 TEST(Megatron, DlrmSplitsTablesByColumns) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = build("dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-4-2", 8);
   const auto strategy = named("megatron:tp=2", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"index0", "0r"},
@@ -206,7 +206,7 @@ TEST(Megatron, DlrmSplitsTablesByColumns) {
 }
 
 TEST(Megatron, WhatTheDigitsDoNotDivideIsComputedRedundantly) {
-  const auto digits = digits_of({4});
+  const auto digits = make_digits({4});
   const auto model = build("bert_large:layers=1,hidden=8,heads=2,ffn=8,seq=4", 4);
   const auto strategy = named("megatron:tp=4", model, digits);
   EXPECT_EQ(strategy.name, "megatron:tp=4,dp=1");
@@ -219,7 +219,7 @@ TEST(Megatron, WhatTheDigitsDoNotDivideIsComputedRedundantly) {
 // --- Communication -------------------------------------------------------------------------------
 
 TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   for (const int layers : {1, 2, 3}) {
     const auto model = build(fmt::format("bert_large:layers={},seq=128", layers), 2);
     const auto strategy = named("megatron:tp=2", model, digits);
@@ -244,7 +244,7 @@ TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
 // its gradient is reduce-scattered. These are three ring passes, while an all-reduce has two. The
 // first layer needs no weight in the backward pass, since the input has no gradient.
 TEST(FullySharded, SendsHalfAsMuchAgainAsDataParallelism) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
   const auto dp = lowered(model, digits, named("dp", model, digits));
   const auto fsdp = lowered(model, digits, named("fsdp", model, digits));
@@ -254,15 +254,16 @@ TEST(FullySharded, SendsHalfAsMuchAgainAsDataParallelism) {
   EXPECT_EQ(all_moves(fsdp),
             (std::map<std::string, int>{{"all_gather", 5}, {"reduce_scatter", 3}}));
   const double weights = 4 * 8 + 8 * 8 + 8 * 2;
-  EXPECT_DOUBLE_EQ(elements_communicated(dp), 4 * 2 * 3.0 / 4 * weights);  // a ring of 4
+  EXPECT_DOUBLE_EQ(count_communicated_elements(dp), 4 * 2 * 3.0 / 4 * weights);  // a ring of 4
   const double first = 4 * 3.0 / 4 * (4 * 8);
-  EXPECT_DOUBLE_EQ(elements_communicated(fsdp), 1.5 * elements_communicated(dp) - first);
+  EXPECT_DOUBLE_EQ(count_communicated_elements(fsdp),
+                   1.5 * count_communicated_elements(dp) - first);
   expect_layouts(layouts(model, digits, named("fsdp", model, digits)),
                  {{"w1", "00"}, {"w2", "00"}, {"w3", "11"}, {"linear1", "00"}});
 }
 
 TEST(FullySharded, StoresOverAsManyDevicesAsDivide) {
-  const auto digits = digits_of({2, 3});
+  const auto digits = make_digits({2, 3});
   const auto model = build("mlp:layers=3,hidden=6,inputs=5,outputs=4", 6);
   expect_layouts(layouts(model, digits, named("fsdp", model, digits)),
                  {{"w1", "00"}, {"w2", "00"}, {"w3", "11"}});
@@ -276,7 +277,7 @@ TEST(FullySharded, StoresOverAsManyDevicesAsDivide) {
 // An all-reduce is a reduce-scatter and an all-gather, and the operators between them run along the
 // sequence. Inputs gathered for the two matmuls of a layer are regathered for their backward pass.
 TEST(Megatron, SequenceParallelismGathersAgainAndComputesNothingTwice) {
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto difference = [&](const std::string& strategy) {
     // Communication that one more layer adds.
     const auto of = [&](int layers) {
@@ -290,7 +291,7 @@ TEST(Megatron, SequenceParallelismGathersAgainAndComputesNothingTwice) {
     const auto three = of(3);
     std::map<std::string, int> moves = all_moves(three);
     for (const auto& [kind, count] : all_moves(two)) moves[kind] -= count;
-    return std::pair(moves, elements_communicated(three) - elements_communicated(two));
+    return std::pair(moves, count_communicated_elements(three) - count_communicated_elements(two));
   };
   const auto [plain_moves, plain] = difference("megatron:tp=2");
   const auto [moves, sequence] = difference("megatron:tp=2,sp");
@@ -317,7 +318,7 @@ TEST(Megatron, SequenceParallelismGathersAgainAndComputesNothingTwice) {
 // --- Recommenders and experts --------------------------------------------------------------------
 
 TEST(DlrmHybrid, TablesTravelByAllToAll) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = build("dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-4-2", 8);
   const auto strategy = named("dlrm_hybrid", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"index0", "rr"},
@@ -337,7 +338,7 @@ TEST(DlrmHybrid, TablesTravelByAllToAll) {
 
 TEST(DlrmHybrid, EqualTablesAreSplitByTablesThenColumnsThenRows) {
   const auto layout = [](const std::string& sizes) {
-    const auto digits = digits_of({2, 2});
+    const auto digits = make_digits({2, 2});
     const auto model = build("dlrm_a:bag=2,dense=3,bottom=4-4,top=4-4," + sizes, 4);
     return layouts(model, digits, named("dlrm_hybrid", model, digits)).at("tables");
   };
@@ -368,7 +369,7 @@ end
 %loss = mse(%top, %target)
 return %loss
 )");
-  const auto digits = digits_of({2});
+  const auto digits = make_digits({2});
   const auto strategy = named("dlrm_hybrid", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"large", "."},
                                                     {"index0", "."},
@@ -380,7 +381,7 @@ return %loss
   const auto program = lowered(model, digits, strategy);
   lower::expect_same_step(model, program, 1);
   // Each device has 35 of table and 22 of matrix, or 48 and 22.
-  EXPECT_EQ(predict::memory_of(program).persistent.value, (33 + 15 + 22) * 4);
+  EXPECT_EQ(predict::compute_memory(program).persistent.value, (33 + 15 + 22) * 4);
   expect_layouts(layouts(model, digits, named("madmax", model, digits)),
                  {{"large", "."}, {"middle", "A"}, {"small", "A"}});
 }
@@ -419,7 +420,7 @@ TEST(DlrmHybrid, WhatTablesGiveTravelsFromAllOfThemAtOnce) {
 }
 
 TEST(Expert, SplitsLayersWithMoreWeightsThanResults) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model =
       build("candle_uno:towers=1,layers=2,hidden=16,features=4,doses=1,top_layers=1", 8);
   // With [16 4] and [16 16] weights against [8 16] results, the first layer stays on the batch.
@@ -432,7 +433,7 @@ TEST(Expert, SplitsLayersWithMoreWeightsThanResults) {
 }
 
 TEST(ExpertParallel, TokensTravelByAllToAllOfWhatAnExpertGets) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = build(
       "mixtral_8x7b:layers=1,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6,experts=8,"
       "active_experts=2",
@@ -456,7 +457,7 @@ TEST(ExpertParallel, TokensTravelByAllToAllOfWhatAnExpertGets) {
 }
 
 TEST(Madmax, ShardsEveryKindOfLayerInsideANodeAndAcross) {
-  const auto digits = digits_of({2, 2});
+  const auto digits = make_digits({2, 2});
   const auto model = build("dlrm_a:tables=4,rows=8,dim=4,bag=2,dense=4,bottom=4-4,top=4-4", 8);
   const auto of = [&](const std::string& name) {
     return layouts(model, digits, named(name, model, digits));

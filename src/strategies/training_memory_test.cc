@@ -18,7 +18,7 @@ using lower::BufferKind;
 using lower::Program;
 using plan::Optimizer;
 using plan::Precision;
-using predict::memory_of;
+using predict::compute_memory;
 
 constexpr Precision kMixed = {.master = true, .wide_gradients = false};
 constexpr Precision kMegatron = {.master = true, .wide_gradients = true};
@@ -32,7 +32,7 @@ Program program_of(const std::string& model, std::int64_t batch, const std::stri
   const auto graph = models::parse_model(model).build(batch, dtype);
   auto loaded = machine::load_machine(machine);
   loaded.device.software.frees_at_last_use = frees;
-  auto made = named_strategies(strategy, graph, machine::Digits(loaded)).at(0);
+  auto made = make_named_strategies(strategy, graph, machine::Digits(loaded)).at(0);
   made.schedule.precision = precision;
   const machine::Digits digits(loaded, made.schedule.micro_batches);
   return lower::lower(plan::parallelize(graph, digits, made.choices, made.schedule), digits,
@@ -62,7 +62,7 @@ TEST_P(Zero, IsThePapersMemory) {
   for (const std::int64_t devices : {2, 4, 8}) {
     SCOPED_TRACE(devices);
     const std::int64_t batch = 4 * devices;
-    const auto memory = memory_of(
+    const auto memory = compute_memory(
         program_of(kMlp, batch, fmt::format("local:{}", devices), GetParam().strategy, kMixed));
     const double n = static_cast<double>(devices);
     const double expected = kParameters * (GetParam().whole + GetParam().parts / n);
@@ -81,7 +81,7 @@ TEST(ZeroMemory, NoWholeGradientStaysWhereTheyAreInParts) {
   for (const char* strategy : {"fsdp", "deepspeed:zero=2", "deepspeed:zero=3", "fsdp:micro=2"}) {
     SCOPED_TRACE(strategy);
     const auto peak = [&](const Precision& precision) {
-      return memory_of(program_of(kMlp, 16, "local:4", strategy, precision)).peak.value;
+      return compute_memory(program_of(kMlp, 16, "local:4", strategy, precision)).peak.value;
     };
     constexpr double kOneLayer = 4 * kWeight;
     EXPECT_LE(peak(kMegatron), peak(kMixed) + 2 * kParameters / kDevices + 2 * kOneLayer);
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Zero,
 // Counts the elements that all devices send together.
 TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
   const auto sent = [](const std::string& strategy) {
-    return elements_communicated(program_of(kMlp, 16, "local:4", strategy, kMixed)) / 3;
+    return count_communicated_elements(program_of(kMlp, 16, "local:4", strategy, kMixed)) / 3;
   };
   EXPECT_EQ(sent("dp"), 2 * kParameters);
   EXPECT_EQ(sent("deepspeed:zero=1"), 2 * kParameters);
@@ -128,7 +128,7 @@ TEST(ZeroMemory, WhereEverythingIsFreedAtItsLastUse) {
       EXPECT_EQ(b.shared, Bytes{});
     }
     const double activations = (kLayers + 4) * 4 * kWidth * 4;
-    return (memory_of(program).peak.value - activations) / kParameters;
+    return (compute_memory(program).peak.value - activations) / kParameters;
   };
   constexpr double kFew = 3 * 4.0 / kLayers;  // a layer's weight and gradients
   EXPECT_NEAR(bytes_a_parameter("deepspeed:zero=1"), 2 + 4, kFew);
@@ -142,7 +142,7 @@ TEST(ZeroMemory, WhereEverythingIsFreedAtItsLastUse) {
 
 // Returns the bytes per parameter that live on between steps.
 double persistent(const Precision& precision, Optimizer optimizer, DType dtype) {
-  return memory_of(program_of(kMlp, 4, "local:1", "dp", precision, optimizer, dtype))
+  return compute_memory(program_of(kMlp, 4, "local:1", "dp", precision, optimizer, dtype))
              .persistent.value /
          kParameters;
 }
@@ -163,7 +163,7 @@ TEST(TrainingMemory, OfWhatPersistsFollowsOptimizerAndPrecision) {
 TEST(TrainingMemory, OfMegatronIsEighteenBytesAParameter) {
   for (const char* strategy : {"dp", "dp:micro=2"}) {
     for (const char* machine : {"local:1", "local:2"}) {
-      const auto memory = memory_of(program_of(kMlp, 8, machine, strategy, kMegatron));
+      const auto memory = compute_memory(program_of(kMlp, 8, machine, strategy, kMegatron));
       EXPECT_EQ(memory.persistent.value, 14 * kParameters);
       EXPECT_GE(memory.part(BufferKind::kGradient).value, 4 * kParameters);
       EXPECT_LE(memory.peak.value,
@@ -177,7 +177,7 @@ TEST(TrainingMemory, GradientsAreSentInTheTypeTheyAreAddedUpIn) {
     const auto program = program_of(kMlp, 8, "local:2", strategy, precision);
     std::vector<DType> out;
     for (const auto& task : program.tasks) {
-      if (task.kind != lower::TaskKind::kMove || !task.backward || task.remade) continue;
+      if (task.kind != lower::TaskKind::kMove || !task.backward || task.recomputed) continue;
       const auto dtype = program.buffer(task.reads[0]).dtype;
       if (out.empty() || out.back() != dtype) out.push_back(dtype);
     }
@@ -202,12 +202,13 @@ std::string gpt(int layers, const std::string& more = ",dropout=true") {
 }
 
 // Returns the memory that one more layer saves for backward, in units of s b h bytes.
-double kept_per_layer(const std::string& strategy, const std::string& more = ",dropout=true") {
+double compute_saved_per_layer(const std::string& strategy,
+                               const std::string& more = ",dropout=true") {
   const auto machine = strategy == "dp" ? "local:1" : "local:4";
   const auto kept = [&](int layers) {
-    return memory_of(program_of(gpt(layers, more), static_cast<std::int64_t>(kBatch), machine,
-                                strategy, kMegatron))
-        .kept.value;
+    return compute_memory(program_of(gpt(layers, more), static_cast<std::int64_t>(kBatch), machine,
+                                     strategy, kMegatron))
+        .saved.value;
   };
   return (kept(5) - kept(4)) / (kSequence * kBatch * kHidden);
 }
@@ -215,38 +216,38 @@ double kept_per_layer(const std::string& strategy, const std::string& more = ",d
 TEST(Activations, OfALayerAreThoseOfThePaper) {
   constexpr double kScores = 5 * kHeads * kSequence / kHidden;
   constexpr double t = 4;
-  EXPECT_DOUBLE_EQ(kept_per_layer("dp"), 34 + kScores);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4"), 10 + (24 + kScores) / t);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp"), (34 + kScores) / t);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,recompute=selective"), 10 + 24 / t);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp,recompute=selective"), 34 / t);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,recompute=full"), 2);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp,recompute=full"), 2 / t);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("dp"), 34 + kScores);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4"), 10 + (24 + kScores) / t);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4,sp"), (34 + kScores) / t);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4,recompute=selective"), 10 + 24 / t);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4,sp,recompute=selective"), 34 / t);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4,recompute=full"), 2);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4,sp,recompute=full"), 2 / t);
 }
 
 // Without dropout, three things are missing. Attention and the feed-forward block have no masks,
 // one byte each. The scores have no mask and no probabilities after dropout, 1 + 2 bytes.
 TEST(Activations, WithoutDropoutLackItsMasksAndResult) {
   constexpr double kScores = 2 * kHeads * kSequence / kHidden;
-  EXPECT_DOUBLE_EQ(kept_per_layer("dp", ""), 32 + kScores);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4", ""), 8 + (24 + kScores) / 4);
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp", ""), (32 + kScores) / 4);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("dp", ""), 32 + kScores);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4", ""), 8 + (24 + kScores) / 4);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4,sp", ""), (32 + kScores) / 4);
   // Fused attention never materializes the scores.
-  EXPECT_DOUBLE_EQ(kept_per_layer("megatron:tp=4,sp", ",attention=fused"), 32.0 / 4);
+  EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4,sp", ",attention=fused"), 32.0 / 4);
 }
 
 // --- Pipelines -----------------------------------------------------------------------------------
 
 // Returns the activations that each rank of a pipeline holds, in layers of one micro-batch. Only
 // layers count.
-std::vector<double> kept_by_rank(const std::string& strategy, int ranks, int layers_more) {
+std::vector<double> compute_saved_by_rank(const std::string& strategy, int ranks, int layers_more) {
   std::vector<double> out;
   const auto kept = [&](int layers) {
     const auto program =
         program_of(gpt(layers), 64, fmt::format("local:{}", ranks), strategy, kMegatron);
     std::vector<double> bytes;
-    for (const auto device : program.digits.group(0, class_digits(program))) {
-      bytes.push_back(memory_of(program, device).kept.value);
+    for (const auto device : program.digits.group(0, find_class_digits(program))) {
+      bytes.push_back(compute_memory(program, device).saved.value);
     }
     return bytes;
   };
@@ -259,10 +260,10 @@ std::vector<double> kept_by_rank(const std::string& strategy, int ranks, int lay
 
 TEST(Activations, OfAPipelineAreThoseOfTheMicroBatchesInFlight) {
   // 32 micro-batches of 2 samples. 8 more layers, 2 per stage: rank r holds pp - r micro-batches.
-  EXPECT_EQ(kept_by_rank("megatron:tp=1,pp=4,micro=32", 4, 8),
+  EXPECT_EQ(compute_saved_by_rank("megatron:tp=1,pp=4,micro=32", 4, 8),
             (std::vector<double>{2 * 4, 2 * 3, 2 * 2, 2 * 1}));
   // Interleaved with 2 stages per rank, 1 layer each: L (1 + (pp - 1) / (pp v)) on the first rank.
-  const auto interleaved = kept_by_rank("megatron:tp=1,pp=4,interleave=2,micro=32", 4, 8);
+  const auto interleaved = compute_saved_by_rank("megatron:tp=1,pp=4,interleave=2,micro=32", 4, 8);
   EXPECT_DOUBLE_EQ(interleaved[0], 8 * (1 + 3.0 / 8));
 }
 
@@ -289,7 +290,9 @@ class Korthikanti : public testing::TestWithParam<Published> {
     return program_of(p.model, p.batch, fmt::format("dgx_a100:{}", p.nodes),
                       fmt::format("megatron:tp=8{}{}", p.pipeline, more), kMegatron);
   }
-  static double kept(const std::string& more) { return memory_of(program(more)).kept.value / kGiB; }
+  static double compute_saved_gib(const std::string& more) {
+    return compute_memory(program(more)).saved.value / kGiB;
+  }
   static void expect_near(double actual, double published, const char* what) {
     fmt::print("{} {}: {:.2f}, published {:.2f} ({:+.1f} %)\n", GetParam().name, what, actual,
                published, 100 * (actual / published - 1));
@@ -302,26 +305,26 @@ TEST_P(Korthikanti, KeepsWhatFigure1Says) {
   const auto program = Korthikanti::program("");
   // A pipeline rank that has only layers: the paper leaves the embedding out.
   const auto ranks = program.digits.group(0, program.schedule.digits);
-  const auto memory = memory_of(program, ranks[ranks.size() / 2]);
+  const auto memory = compute_memory(program, ranks[ranks.size() / 2]);
   Bytes gradients;
   for (const auto& b : program.buffers) {
-    if (b.reserved && holds(b.layout, program.digits, ranks[ranks.size() / 2])) {
+    if (b.reserved && holds_shard(b.layout, program.digits, ranks[ranks.size() / 2])) {
       gradients += b.bytes();
     }
   }
   const auto parameters = (memory.persistent + gradients).value / kGiB;
   expect_near(parameters, GetParam().parameters, "parameters and optimizer");
-  expect_near(memory_of(program).kept.value / kGiB, GetParam().activations, "activations");
-  expect_near(kept(",sp,recompute=selective"), GetParam().with_both, "with both");
+  expect_near(compute_memory(program).saved.value / kGiB, GetParam().activations, "activations");
+  expect_near(compute_saved_gib(",sp,recompute=selective"), GetParam().with_both, "with both");
 }
 
 TEST_P(Korthikanti, KeepsThePartsOfFigure7) {
   const auto& p = GetParam();
-  const double all = kept("");
-  expect_near(100 * kept(",sp") / all, p.sequence, "% with sequence parallelism");
-  expect_near(100 * kept(",recompute=selective") / all, p.selective, "% selective");
-  expect_near(100 * kept(",sp,recompute=selective") / all, p.both, "% with both");
-  expect_near(100 * kept(",recompute=full") / all, p.full, "% full");
+  const double all = compute_saved_gib("");
+  expect_near(100 * compute_saved_gib(",sp") / all, p.sequence, "% with sequence parallelism");
+  expect_near(100 * compute_saved_gib(",recompute=selective") / all, p.selective, "% selective");
+  expect_near(100 * compute_saved_gib(",sp,recompute=selective") / all, p.both, "% with both");
+  expect_near(100 * compute_saved_gib(",recompute=full") / all, p.full, "% full");
 }
 
 // Each member of a family needs at most as much memory as the one before it.
@@ -338,7 +341,8 @@ TEST(TrainingMemory, FallsWithStagesRecomputationMicroBatchesAndTurns) {
                "megatron:tp=2,pp=2,micro=8,recompute=full"}}) {
     Bytes before{std::numeric_limits<double>::infinity()};
     for (const auto& strategy : family) {
-      const auto peak = memory_of(program_of(gpt(4), 64, "dgx_a100:1", strategy, kMegatron)).peak;
+      const auto peak =
+          compute_memory(program_of(gpt(4), 64, "dgx_a100:1", strategy, kMegatron)).peak;
       EXPECT_LE(peak, before) << strategy;
       before = peak;
     }

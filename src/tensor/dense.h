@@ -37,7 +37,7 @@ void for_each_index(const Shape& shape, Visit&& visit) {
   }
 }
 
-inline std::int64_t flat_index(const Shape& shape, const Shape& index) {
+inline std::int64_t compute_flat_index(const Shape& shape, const Shape& index) {
   std::int64_t flat = 0;
   for (std::size_t d = 0; d < shape.rank(); ++d) flat = flat * shape[d] + index[d];
   return flat;

@@ -21,7 +21,7 @@ constexpr bool is_integer(DType type) { return type == DType::kInt32 || type == 
 
 constexpr bool is_half(DType type) { return type == DType::kFp16 || type == DType::kBf16; }
 
-constexpr Bytes size_of(DType type) {
+constexpr Bytes get_element_size(DType type) {
   constexpr std::array<double, 6> kSizes = {8, 4, 2, 2, 4, 8};
   return Bytes{kSizes[static_cast<std::size_t>(type)]};
 }

@@ -19,13 +19,13 @@ bool ParallelShape::is_undivided() const {
   return degrees.count() == 1 && replicas == 1 && partial == 1;
 }
 
-Shape ParallelShape::shard() const {
+Shape ParallelShape::shard_shape() const {
   Shape out = sizes;
   for (std::size_t i = 0; i < rank(); ++i) out[i] /= degrees[i];
   return out;
 }
 
-ParallelShape dual(const ParallelShape& shape) {
+ParallelShape to_gradient_shape(const ParallelShape& shape) {
   ParallelShape out = shape;
   std::swap(out.replicas, out.partial);
   out.monoid = Monoid::kSum;

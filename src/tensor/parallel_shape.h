@@ -36,14 +36,14 @@ struct ParallelShape {
 
   [[nodiscard]] std::size_t rank() const { return sizes.rank(); }
   [[nodiscard]] bool is_undivided() const;
-  [[nodiscard]] Shape shard() const;
+  [[nodiscard]] Shape shard_shape() const;
   // Returns the number of devices that hold a shard.
-  [[nodiscard]] std::int64_t devices() const { return degrees.count() * replicas * partial; }
+  [[nodiscard]] std::int64_t device_count() const { return degrees.count() * replicas * partial; }
 };
 
 // Returns the shape of the gradient: replicas and partial exchanged. A value that is replicated in
 // the forward pass has a gradient that must be summed in the backward pass, and vice versa.
-ParallelShape dual(const ParallelShape& shape);
+ParallelShape to_gradient_shape(const ParallelShape& shape);
 
 std::string to_text(const ParallelShape& shape);
 std::optional<ParallelShape> parse_parallel_shape(std::string_view text);

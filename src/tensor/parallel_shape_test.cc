@@ -27,7 +27,7 @@ TEST(ParallelShape, ParsesFields) {
   EXPECT_EQ(s.degrees, (Shape{2, 1}));
   EXPECT_EQ(s.replicas, 3);
   EXPECT_EQ(s.partial, 5);
-  EXPECT_EQ(s.devices(), 30);
+  EXPECT_EQ(s.device_count(), 30);
   EXPECT_FALSE(s.is_undivided());
   EXPECT_TRUE(shape("[64, 512]*1+1").is_undivided());
 }
@@ -70,8 +70,8 @@ TEST(ParallelShape, DualExchangesReplicasAndPartial) {
   };
   for (const auto& c : {Case{"[8/2, 3]", "[8/2, 3]"}, Case{"[8]*2", "[8]+2"},
                         Case{"[8]+2", "[8]*2"}, Case{"[8/4]*3+2", "[8/4]*2+3"}}) {
-    EXPECT_EQ(to_text(dual(shape(c.shape))), c.dual);
-    EXPECT_EQ(dual(dual(shape(c.shape))), shape(c.shape));
+    EXPECT_EQ(to_text(to_gradient_shape(shape(c.shape))), c.dual);
+    EXPECT_EQ(to_gradient_shape(to_gradient_shape(shape(c.shape))), shape(c.shape));
   }
 }
 
@@ -83,8 +83,8 @@ TEST(ParallelShape, ShardAndDevices) {
   };
   for (const auto& c : {Case{"[]*3", {}, 3}, Case{"[12/3, 5]", {4, 5}, 3},
                         Case{"[12/3, 10/2]*2+2", {4, 5}, 24}, Case{"[6/6]", {1}, 6}}) {
-    EXPECT_EQ(shape(c.shape).shard(), c.shard) << c.shape;
-    EXPECT_EQ(shape(c.shape).devices(), c.devices) << c.shape;
+    EXPECT_EQ(shape(c.shape).shard_shape(), c.shard) << c.shape;
+    EXPECT_EQ(shape(c.shape).device_count(), c.devices) << c.shape;
   }
 }
 
@@ -106,7 +106,7 @@ TEST(Dense, IndicesRunInRowMajorOrder) {
   std::int64_t flat = 0;
   for_each_index(Shape{2, 3}, [&](const Shape& index) {
     seen.push_back(to_text(index));
-    EXPECT_EQ(flat_index(Shape{2, 3}, index), flat++);
+    EXPECT_EQ(compute_flat_index(Shape{2, 3}, index), flat++);
   });
   EXPECT_EQ(seen,
             (std::vector<std::string>{"[0, 0]", "[0, 1]", "[0, 2]", "[1, 0]", "[1, 1]", "[1, 2]"}));

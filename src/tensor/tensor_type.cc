@@ -6,7 +6,7 @@ namespace tandem {
 
 // This is called for each type that an operator makes while rules are tried, so each number costs
 // only one multiplication.
-Hash type_hash(const TensorType& type) {
+Hash hash_type(const TensorType& type) {
   const auto& s = type.shape;
   Hash h = s.rank() | static_cast<Hash>(type.dtype) << 8U | static_cast<Hash>(s.monoid) << 16U;
   const auto add = [&](Hash word) { h = (h ^ word) * 0x9e3779b97f4a7c15ULL + (h >> 29U); };

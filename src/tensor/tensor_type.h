@@ -17,15 +17,15 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 
   [[nodiscard]] Bytes whole_bytes() const {
-    return density * static_cast<double>(shape.sizes.count()) * size_of(dtype);
+    return density * static_cast<double>(shape.sizes.count()) * get_element_size(dtype);
   }
   // Returns the bytes of one shard.
   [[nodiscard]] Bytes shard_bytes() const {
-    return density * static_cast<double>(shape.shard().count()) * size_of(dtype);
+    return density * static_cast<double>(shape.shard_shape().count()) * get_element_size(dtype);
   }
 };
 
 // Returns a hash that is the same on every machine and in every run.
-Hash type_hash(const TensorType& type);
+Hash hash_type(const TensorType& type);
 
 }  // namespace tandem

@@ -29,7 +29,7 @@ class Binder {
     switch (term->kind) {
       case Kind::kIndex:
       case Kind::kKeep:
-        node.dims = factors(term->factors);
+        node.dims = parse_factors(term->factors);
         for (auto f : node.dims) node.free |= bit(f);
         break;
       case Kind::kInput:
@@ -39,7 +39,7 @@ class Binder {
       case Kind::kExtent:
       case Kind::kSum:
       case Kind::kMax:
-        for (auto f : factors(term->factors)) node.over |= bit(f);
+        for (auto f : parse_factors(term->factors)) node.over |= bit(f);
         node.free &= ~node.over;
         break;
       default:
@@ -54,18 +54,18 @@ class Binder {
   BoundTerm take() { return std::move(out_); }
 
  private:
-  FactorId factor(std::string_view name) const {
+  FactorId find_factor(std::string_view name) const {
     const int id = map_.find(name);
     CHECK(id >= 0, "no factor", name);
     return static_cast<FactorId>(id);
   }
 
   // Returns the factors that `text` names. "... c" expands to the leading factors d0 d1 ... and c.
-  std::vector<FactorId> factors(std::string_view text) const {
+  std::vector<FactorId> parse_factors(std::string_view text) const {
     std::vector<FactorId> out;
-    for (auto word : words(text)) {
+    for (auto word : split_words(text)) {
       if (word != "...") {
-        out.push_back(factor(word));
+        out.push_back(find_factor(word));
         continue;
       }
       for (int d = 0, id = 0; (id = map_.find(fmt::format("d{}", d))) >= 0; ++d) {

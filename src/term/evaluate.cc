@@ -8,13 +8,13 @@
 
 namespace tandem::term {
 
-std::vector<FactorRange> whole_ranges(const IndexMap& map) {
+std::vector<FactorRange> make_full_ranges(const IndexMap& map) {
   std::vector<FactorRange> ranges;
   for (const auto& f : map.factors) ranges.push_back({f.size, f.size, 0});
   return ranges;
 }
 
-Box box_of(const Dims& dims, std::span<const FactorRange> ranges) {
+Box compute_box(const Dims& dims, std::span<const FactorRange> ranges) {
   Box box;
   for (const auto& dim : dims) {
     std::int64_t first = dim.at.constant;
@@ -36,7 +36,7 @@ Box box_of(const Dims& dims, std::span<const FactorRange> ranges) {
 
 namespace {
 
-std::vector<FactorId> factors_in(FactorMask mask) {
+std::vector<FactorId> list_factors(FactorMask mask) {
   std::vector<FactorId> out;
   for (FactorId f = 0; f < IndexMap::kMaxFactors; ++f) {
     if ((mask & bit(f)) != 0) out.push_back(f);
@@ -45,7 +45,7 @@ std::vector<FactorId> factors_in(FactorMask mask) {
 }
 
 // Returns the factors of `output` in the order of its elements, the fastest last.
-std::vector<FactorId> factors_of(const Dims& output) {
+std::vector<FactorId> list_output_factors(const Dims& output) {
   std::vector<FactorId> out;
   for (const auto& dim : output) {
     for (const auto& part : dim.at.parts) out.push_back(part.factor);
@@ -65,7 +65,7 @@ Evaluation<T>::Evaluation(const BoundTerm& term, std::vector<FactorRange> ranges
       tables_(term.nodes.size()),
       point_(ranges_.size(), 0) {
   for (std::uint32_t n = 0; n < term_.nodes.size(); ++n) {
-    if (term_.nodes[n].kind == Kind::kSum || term_.nodes[n].kind == Kind::kMax) fill(n);
+    if (term_.nodes[n].kind == Kind::kSum || term_.nodes[n].kind == Kind::kMax) fill_table(n);
   }
 }
 
@@ -88,14 +88,14 @@ void Evaluation<T>::for_each_point(std::span<const FactorId> factors, Visit&& vi
 }
 
 template <class T>
-std::size_t Evaluation<T>::position(const Table& table) const {
+std::size_t Evaluation<T>::compute_table_position(const ReductionTable& table) const {
   std::int64_t flat = 0;
   for (auto f : table.factors) flat = flat * ranges_[f].local + point_[f];
   return static_cast<std::size_t>(flat);
 }
 
 template <class T>
-std::int64_t Evaluation<T>::read_position(const BoundNode& node) const {
+std::int64_t Evaluation<T>::compute_read_position(const BoundNode& node) const {
   const auto& in = inputs_[node.input];
   std::int64_t flat = 0;
   for (std::size_t d = 0; d < node.at.size(); ++d) {
@@ -114,17 +114,17 @@ template <class T>
 bool Evaluation<T>::is_kept(const BoundNode& node) const {
   std::int64_t flat = 0;
   for (auto f : node.dims) flat = flat * ranges_[f].global + global_index(f);
-  return uniform(draw_.seed, draw_.step, static_cast<std::uint64_t>(node.origin),
-                 static_cast<std::uint64_t>(flat)) < node.constant;
+  return draw_uniform(draw_.seed, draw_.step, static_cast<std::uint64_t>(node.origin),
+                      static_cast<std::uint64_t>(flat)) < node.constant;
 }
 
 template <class T>
 bool Evaluation<T>::is_guarded_out(const BoundNode& node) const {
-  return node.has_guard && at_point(node.b) == T{};
+  return node.has_guard && evaluate_at_point(node.b) == T{};
 }
 
 template <class T>
-T Evaluation<T>::at_point(std::uint32_t id) const {
+T Evaluation<T>::evaluate_at_point(std::uint32_t id) const {
   using N = Numbers<T>;
   const BoundNode& node = term_.nodes[id];
   switch (node.kind) {
@@ -132,50 +132,51 @@ T Evaluation<T>::at_point(std::uint32_t id) const {
       return N::from(node.constant);
     case Kind::kExtent: {
       std::int64_t n = 1;
-      for (auto f : factors_in(node.over)) n *= ranges_[f].global;
+      for (auto f : list_factors(node.over)) n *= ranges_[f].global;
       return N::from_index(n);
     }
     case Kind::kIndex:
       return N::from_index(global_index(node.dims[0]));
     case Kind::kInput: {
-      const auto at = read_position(node);
+      const auto at = compute_read_position(node);
       return at < 0 ? T{} : inputs_[node.input].values->data[static_cast<std::size_t>(at)];
     }
     case Kind::kInside:
-      return N::from_index(read_position(node) < 0 ? 0 : 1);
+      return N::from_index(compute_read_position(node) < 0 ? 0 : 1);
     case Kind::kKeep:
       return N::from_index(is_kept(node) ? 1 : 0);
     case Kind::kAdd:
-      return at_point(node.a) + at_point(node.b);
+      return evaluate_at_point(node.a) + evaluate_at_point(node.b);
     case Kind::kMul:
-      return at_point(node.a) * at_point(node.b);
+      return evaluate_at_point(node.a) * evaluate_at_point(node.b);
     case Kind::kDiv:
-      return N::divide(at_point(node.a), at_point(node.b));
+      return N::divide(evaluate_at_point(node.a), evaluate_at_point(node.b));
     case Kind::kEqual:
-      return at_point(node.a) == at_point(node.b) ? N::from_index(1) : T{};
+      return evaluate_at_point(node.a) == evaluate_at_point(node.b) ? N::from_index(1) : T{};
     case Kind::kLess:
-      return N::from_index(N::greater(at_point(node.b), at_point(node.a)) ? 1 : 0);
+      return N::from_index(N::greater(evaluate_at_point(node.b), evaluate_at_point(node.a)) ? 1
+                                                                                            : 0);
     case Kind::kFunction:
-      return N::apply(node.function, at_point(node.a));
+      return N::apply(node.function, evaluate_at_point(node.a));
     case Kind::kSum:
     case Kind::kMax:
-      return tables_[id].values[position(tables_[id])];
+      return tables_[id].values[compute_table_position(tables_[id])];
   }
   CHECK(false);
 }
 
 template <class T>
-void Evaluation<T>::fill(std::uint32_t id) {
+void Evaluation<T>::fill_table(std::uint32_t id) {
   const BoundNode& node = term_.nodes[id];
-  Table& table = tables_[id];
-  table.factors = factors_in(node.free);
-  const auto over = factors_in(node.over);
+  ReductionTable& table = tables_[id];
+  table.factors = list_factors(node.free);
+  const auto over = list_factors(node.over);
   for_each_point(table.factors, [&] {
-    stop_point();
+    throw_if_stopped();
     T total = node.kind == Kind::kSum ? T{} : Numbers<T>::lowest();
     for_each_point(over, [&] {
       if (is_guarded_out(node)) return;
-      const T value = at_point(node.a);
+      const T value = evaluate_at_point(node.a);
       if (node.kind == Kind::kSum) {
         total += value;
       } else if (Numbers<T>::greater(value, total)) {
@@ -188,11 +189,11 @@ void Evaluation<T>::fill(std::uint32_t id) {
 
 template <class T>
 Dense<T> Evaluation<T>::forward(const Dims& output) {
-  Dense<T> out(box_of(output, ranges_).size);
+  Dense<T> out(compute_box(output, ranges_).size);
   std::size_t at = 0;
   const auto root = static_cast<std::uint32_t>(term_.nodes.size() - 1);
-  stop_point();
-  for_each_point(factors_of(output), [&] { out.data[at++] = at_point(root); });
+  throw_if_stopped();
+  for_each_point(list_output_factors(output), [&] { out.data[at++] = evaluate_at_point(root); });
   CHECK(at == out.data.size());
   return out;
 }
@@ -212,7 +213,7 @@ void Evaluation<T>::push(std::uint32_t id, T adjoint) {
     case Kind::kLess:
       return;
     case Kind::kInput: {
-      const auto at = read_position(node);
+      const auto at = compute_read_position(node);
       if (at >= 0 && grads_[node.input] != nullptr) {
         grads_[node.input]->data[static_cast<std::size_t>(at)] += adjoint;
       }
@@ -223,24 +224,24 @@ void Evaluation<T>::push(std::uint32_t id, T adjoint) {
       push(node.b, adjoint);
       return;
     case Kind::kMul:
-      push(node.a, adjoint * at_point(node.b));
-      push(node.b, adjoint * at_point(node.a));
+      push(node.a, adjoint * evaluate_at_point(node.b));
+      push(node.b, adjoint * evaluate_at_point(node.a));
       return;
     case Kind::kDiv: {
-      const T b = at_point(node.b);
+      const T b = evaluate_at_point(node.b);
       const T quotient = N::divide(adjoint, b);
       push(node.a, quotient);
-      push(node.b, N::from_index(-1) * N::divide(quotient * at_point(node.a), b));
+      push(node.b, N::from_index(-1) * N::divide(quotient * evaluate_at_point(node.a), b));
       return;
     }
     case Kind::kFunction:
-      push(node.a, adjoint * N::derivative(node.function, at_point(node.a)));
+      push(node.a, adjoint * N::derivative(node.function, evaluate_at_point(node.a)));
       return;
     case Kind::kMax:
       if (!node.has_gradient) return;
       [[fallthrough]];
     case Kind::kSum:
-      tables_[id].adjoints[position(tables_[id])] += adjoint;
+      tables_[id].adjoints[compute_table_position(tables_[id])] += adjoint;
       return;
   }
 }
@@ -248,10 +249,10 @@ void Evaluation<T>::push(std::uint32_t id, T adjoint) {
 template <class T>
 void Evaluation<T>::push_reduction(std::uint32_t id) {
   const BoundNode& node = term_.nodes[id];
-  const auto over = factors_in(node.over);
+  const auto over = list_factors(node.over);
   for_each_point(tables_[id].factors, [&] {
-    stop_point();
-    const auto at = position(tables_[id]);
+    throw_if_stopped();
+    const auto at = compute_table_position(tables_[id]);
     const T adjoint = tables_[id].adjoints[at];
     if (adjoint == T{}) return;
     if (node.kind == Kind::kMax) return push_to_maximum(id, tables_[id].values[at], adjoint);
@@ -263,8 +264,8 @@ template <class T>
 void Evaluation<T>::push_to_maximum(std::uint32_t id, T maximum, T adjoint) {
   const BoundNode& node = term_.nodes[id];
   bool done = false;
-  for_each_point(factors_in(node.over), [&] {
-    if (done || is_guarded_out(node) || !(at_point(node.a) == maximum)) return;
+  for_each_point(list_factors(node.over), [&] {
+    if (done || is_guarded_out(node) || !(evaluate_at_point(node.a) == maximum)) return;
     done = true;
     push(node.a, adjoint);
   });
@@ -273,12 +274,12 @@ void Evaluation<T>::push_to_maximum(std::uint32_t id, T maximum, T adjoint) {
 template <class T>
 void Evaluation<T>::backward(const Dims& output, const Dense<T>& output_gradient,
                              std::vector<Dense<T>*> grads) {
-  CHECK(output_gradient.shape == box_of(output, ranges_).size);
+  CHECK(output_gradient.shape == compute_box(output, ranges_).size);
   grads_ = std::move(grads);
   for (auto& table : tables_) table.adjoints.assign(table.values.size(), T{});
   std::size_t at = 0;
   const auto root = static_cast<std::uint32_t>(term_.nodes.size() - 1);
-  for_each_point(factors_of(output), [&] { push(root, output_gradient.data[at++]); });
+  for_each_point(list_output_factors(output), [&] { push(root, output_gradient.data[at++]); });
   // Parents come after children, so every adjoint is complete when the loop reaches its reduction.
   for (std::uint32_t n = root + 1; n-- > 0;) {
     const BoundNode& node = term_.nodes[n];

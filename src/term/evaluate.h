@@ -22,7 +22,7 @@ struct FactorRange {
 };
 
 // Returns the full range of every factor of `map`.
-std::vector<FactorRange> whole_ranges(const IndexMap& map);
+std::vector<FactorRange> make_full_ranges(const IndexMap& map);
 
 // A block of a tensor: [offset, offset + size) along every dimension.
 struct Box {
@@ -34,7 +34,7 @@ struct Box {
 // Returns the block of a tensor that a device working on `ranges` reads, clipped to the tensor. The
 // block is the device's shard if the index is exact. Otherwise it is a window that may reach into
 // other shards.
-Box box_of(const Dims& dims, std::span<const FactorRange> ranges);
+Box compute_box(const Dims& dims, std::span<const FactorRange> ranges);
 
 // A block of an input tensor. Reads use global indices. A read outside the whole tensor returns
 // zero; any other read must be in the block.
@@ -74,7 +74,7 @@ class Evaluation {
 
  private:
   // The values (or adjoints) of one sum or maximum at all its free indices.
-  struct Table {
+  struct ReductionTable {
     std::vector<FactorId> factors;
     std::vector<T> values;
     std::vector<T> adjoints;
@@ -83,15 +83,15 @@ class Evaluation {
   [[nodiscard]] std::int64_t global_index(FactorId f) const {
     return ranges_[f].offset + point_[f];
   }
-  [[nodiscard]] std::size_t position(const Table& table) const;
+  [[nodiscard]] std::size_t compute_table_position(const ReductionTable& table) const;
   // Returns the position in its input's block that `node` reads at the current point, or -1 if the
   // read is outside the tensor.
-  [[nodiscard]] std::int64_t read_position(const BoundNode& node) const;
+  [[nodiscard]] std::int64_t compute_read_position(const BoundNode& node) const;
   [[nodiscard]] bool is_kept(const BoundNode& node) const;
   [[nodiscard]] bool is_guarded_out(const BoundNode& node) const;
-  T at_point(std::uint32_t node) const;
+  T evaluate_at_point(std::uint32_t node) const;
   void push(std::uint32_t node, T adjoint);
-  void fill(std::uint32_t node);
+  void fill_table(std::uint32_t node);
   void push_reduction(std::uint32_t node);
   void push_to_maximum(std::uint32_t node, T maximum, T adjoint);
   template <class Visit>
@@ -102,8 +102,8 @@ class Evaluation {
   std::vector<Operand<T>> inputs_;
   Draw draw_;
   std::vector<Dense<T>*> grads_;
-  std::vector<Table> tables_;        // indexed by node; empty except for sums and maxima
-  std::vector<std::int64_t> point_;  // current local index of each factor
+  std::vector<ReductionTable> tables_;  // indexed by node; empty except for sums and maxima
+  std::vector<std::int64_t> point_;     // current local index of each factor
 };
 
 extern template class Evaluation<double>;

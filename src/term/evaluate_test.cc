@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "term/structure.h"
+#include "term/term_analysis.h"
 
 namespace tandem::term {
 namespace {
@@ -25,7 +25,7 @@ struct Problem {
     map = resolve_index(index, shapes);
     bound = term::bind(term, map);
   }
-  Evaluation<T> evaluation() const { return evaluation(whole_ranges(map)); }
+  Evaluation<T> evaluation() const { return evaluation(make_full_ranges(map)); }
   Evaluation<T> evaluation(std::vector<FactorRange> ranges) const {
     std::vector<Operand<T>> operands;
     for (const auto& in : inputs) operands.emplace_back(in);
@@ -63,9 +63,12 @@ TEST(Evaluate, ForwardByHand) {
       {"... c -> ", sum("... c", input(0)) / extent("... c"), {x}, {3.5}},
       {"a b -> a", max_over("b", input(0)), {x}, {3, 6}},
       {"b -> b", relu(input(0)), {y}, {10, 0, 0}},
-      {"a b -> a b", index_of("a") * constant(10) + index_of("b"), {x}, {0, 1, 2, 10, 11, 12}},
+      {"a b -> a b",
+       index_along("a") * constant(10) + index_along("b"),
+       {x},
+       {0, 1, 2, 10, 11, 12}},
       {"a b -> a b", equal(input(0), constant(4)), {x}, {0, 0, 0, 1, 0, 0}},
-      {"a b -> a", sum("b", equal(index_of("b"), constant(1)) * input(0)), {x}, {2, 5}},
+      {"a b -> a", sum("b", equal(index_along("b"), constant(1)) * input(0)), {x}, {2, 5}},
       // A sum of a sum: children are filled before parents.
       {"a b -> ", sum("a", relu(sum("b", input(0)) - constant(10))), {x}, {5}},
       // Reads before the start and past the end are zero: y[a - 2] for a in [0, 2).
@@ -161,7 +164,7 @@ TEST(Evaluate, ABlockIsReadAtGlobalIndices) {
   // Elements 1 to 3 of 6 are the inputs of elements 2 and 3 of a sum of neighbours.
   const Problem<double> s("i+r-1 -> i:6 | r:2", sum("r", input(0)), {{{6}, {1, 2, 3, 4, 5, 6}}});
   const std::vector<FactorRange> ranges = {{2, 6, 2}, {2, 2, 0}};
-  EXPECT_EQ(box_of(s.map.inputs[0], ranges), (Box{{1}, {3}}));
+  EXPECT_EQ(compute_box(s.map.inputs[0], ranges), (Box{{1}, {3}}));
   const Dense<double> block({3}, {2, 3, 4});
   Evaluation<double> evaluation(s.bound, ranges, {Operand<double>(block, {1}, {6})});
   EXPECT_EQ(evaluation.forward(s.map.output).data, (Doubles{5, 7}));
@@ -185,7 +188,7 @@ TEST(Evaluate, RandomNumbersAreFunctionsOfTheGlobalIndex) {
     return std::accumulate(d.data.begin(), d.data.end(), 0.0);
   };
   EXPECT_NEAR(count(big.forward()), 1000, 90);
-  const auto later = Evaluation<double>(big.bound, whole_ranges(big.map),
+  const auto later = Evaluation<double>(big.bound, make_full_ranges(big.map),
                                         {Operand<double>(big.inputs[0])}, {.seed = 0, .step = 1})
                          .forward(big.map.output);
   EXPECT_NE(later, big.forward());
@@ -195,7 +198,7 @@ TEST(Evaluate, RandomNumbersAreFunctionsOfTheGlobalIndex) {
 
 TEST(Evaluate, AShardKnowsItsOffsetAndTheGlobalExtent) {
   // One shard is the second half of a: indices 2 and 3 of 4.
-  const Problem<double> s("a -> a", index_of("a") * constant(100) + extent("a") * input(0),
+  const Problem<double> s("a -> a", index_along("a") * constant(100) + extent("a") * input(0),
                           {{{4}, {8, 9, 1, 2}}});
   EXPECT_EQ(s.evaluation({{2, 4, 2}}).forward(s.map.output).data, (Doubles{204, 308}));
   const Problem<double> mean("a -> ", sum("a", input(0)) / extent("a"), {{{4}, {8, 9, 1, 2}}});
@@ -259,7 +262,7 @@ TEST(Structure, SumsInPartsOnlyWhereNothingElseNeedsTheWholeSum) {
   const std::vector<Shape> shapes = {{4}};
   const auto map = resolve_index("a ->", shapes);
   for (const auto& c : cases)
-    EXPECT_EQ(sums_in_parts(term::bind(c.term, map), 0), c.in_parts) << to_text(c.term);
+    EXPECT_EQ(can_shard_sum(term::bind(c.term, map), 0), c.in_parts) << to_text(c.term);
 }
 
 TEST(Structure, CountsAMultiplyAddAsTwo) {

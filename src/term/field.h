@@ -24,7 +24,7 @@ class Field {
   static constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61U) - 1;
 
   constexpr Field() = default;
-  constexpr explicit Field(std::uint64_t v) : value_(reduced((v & kPrime) + (v >> 61U))) {}
+  constexpr explicit Field(std::uint64_t v) : value_(reduce((v & kPrime) + (v >> 61U))) {}
 
   [[nodiscard]] constexpr std::uint64_t value() const { return value_; }
   constexpr bool operator==(const Field&) const = default;
@@ -51,7 +51,7 @@ class Field {
 
  private:
   // Reduces `v`, which is at most twice the prime.
-  static constexpr std::uint64_t reduced(std::uint64_t v) { return v >= kPrime ? v - kPrime : v; }
+  static constexpr std::uint64_t reduce(std::uint64_t v) { return v >= kPrime ? v - kPrime : v; }
 
   std::uint64_t value_ = 0;
 };
@@ -131,18 +131,18 @@ struct Numbers<Field> {
     return i >= 0 ? Field(static_cast<std::uint64_t>(i))
                   : Field(Field::kPrime - (0 - static_cast<std::uint64_t>(i)) % Field::kPrime);
   }
-  static Field divide(Field a, Field b) { return a * inverse_of(b); }
+  static Field divide(Field a, Field b) { return a * get_inverse(b); }
   // Returns the element that is below all others: the maximum of an empty set.
   static Field lowest() { return Field(Field::kPrime / 2); }
   static bool greater(Field a, Field b) { return rank(a) > rank(b); }
   static Field apply(Function f, Field x) {
     if (f == Function::kRelu) return greater(x, Field(0)) ? x : Field(0);
-    return opaque(1, f, x);
+    return apply_opaque(1, f, x);
   }
   static Field derivative(Function f, Field x) {
     if (f == Function::kRelu) return greater(x, Field(0)) ? Field(1) : Field(0);
     if (f == Function::kExp) return apply(f, x);
-    return opaque(2, f, x);
+    return apply_opaque(2, f, x);
   }
 
  private:
@@ -159,18 +159,18 @@ struct Numbers<Field> {
   // Returns the inverse of `x` from a small cache. An inverse takes 120 multiplications, and most
   // divisors recur: the size of a mean's range, the root of a variance. Zeroed entries are correct,
   // since the inverse of 0 is 0.
-  static Field inverse_of(Field x) {
+  static Field get_inverse(Field x) {
     constexpr unsigned kBits = 6;
-    struct Known {
+    struct CachedInverse {
       Field element;
       Field inverse;
     };
-    thread_local std::array<Known, 1U << kBits> table = {};
+    thread_local std::array<CachedInverse, 1U << kBits> table = {};
     auto& known = table[x.value() * 0x9e3779b97f4a7c15ULL >> (64 - kBits)];
     if (known.element != x) known = {x, x.inverse()};
     return known.inverse;
   }
-  static Field opaque(Hash salt, Function f, Field x) {
+  static Field apply_opaque(Hash salt, Function f, Field x) {
     return Field(hash_combine(hash_combine(salt, static_cast<Hash>(f)), x.value()));
   }
 };

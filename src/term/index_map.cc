@@ -16,12 +16,12 @@ constexpr std::int64_t kUnknown = -1;
 // Placeholder for the coefficient of a factor in a flattened dimension, until all sizes are known.
 constexpr std::int64_t kOfProduct = 0;
 
-[[noreturn]] void mismatch(std::string message) {
+[[noreturn]] void throw_mismatch(std::string message) {
   throw UserError("graph", "", std::move(message));
 }
 
 // Splits `text` at each separator outside parentheses: "a (b c) d" -> "a", "(b c)", "d".
-std::vector<std::string_view> split_outside(std::string_view text, char separator) {
+std::vector<std::string_view> split_outside_parentheses(std::string_view text, char separator) {
   std::vector<std::string_view> out;
   int depth = 0;
   std::size_t begin = 0;
@@ -36,8 +36,8 @@ std::vector<std::string_view> split_outside(std::string_view text, char separato
   return out;
 }
 
-std::vector<std::string_view> dimension_texts(std::string_view tensor) {
-  auto out = split_outside(tensor, ' ');
+std::vector<std::string_view> split_dimensions(std::string_view tensor) {
+  auto out = split_outside_parentheses(tensor, ' ');
   std::erase_if(out, [](std::string_view t) { return t.empty(); });
   return out;
 }
@@ -65,18 +65,18 @@ Mention parse_mention(std::string_view text) {
 
 // A dimension as the text writes it.
 struct DimText {
-  enum class Form { kFactors, kAffine } form = Form::kFactors;
-  struct Part {
+  enum class DimTextForm { kFactors, kAffine } form = DimTextForm::kFactors;
+  struct DimTextPart {
     Mention mention;
     std::int64_t coefficient = 1;
   };
-  std::vector<Part> parts;  // kFactors: the major one first
+  std::vector<DimTextPart> parts;  // kFactors: the major one first
   std::int64_t constant = 0;
 };
 
 // Parses an affine index: "2y+r-1", "c-4", "0".
 DimText parse_affine(std::string_view text) {
-  DimText out{.form = DimText::Form::kAffine, .parts = {}};
+  DimText out{.form = DimText::DimTextForm::kAffine, .parts = {}};
   for (std::size_t i = 0; i < text.size();) {
     const std::int64_t sign = text[i] == '-' ? -1 : 1;
     if (text[i] == '+' || text[i] == '-') ++i;
@@ -99,7 +99,7 @@ DimText parse_dim(std::string_view text) {
   DimText out;
   if (text.starts_with('(')) {
     CHECK(text.ends_with(')'), text);
-    for (auto part : words(text.substr(1, text.size() - 2))) {
+    for (auto part : split_words(text.substr(1, text.size() - 2))) {
       out.parts.push_back({parse_mention(part)});
     }
     return out;
@@ -135,11 +135,11 @@ class Resolver {
     }
     const auto arrow = text.find("->");
     CHECK(arrow != std::string_view::npos, text);
-    const auto inputs = tensors(text.substr(0, arrow));
+    const auto inputs = split_tensors(text.substr(0, arrow));
     check_count(inputs.size());
-    for (std::size_t i = 0; i < inputs.size(); ++i) read_input(i, dimension_texts(inputs[i]));
-    read_output(dimension_texts(text.substr(arrow + 2)));
-    for (auto name : words(bound_)) mention(parse_mention(name)).whole = true;
+    for (std::size_t i = 0; i < inputs.size(); ++i) read_input(i, split_dimensions(inputs[i]));
+    read_output(split_dimensions(text.substr(arrow + 2)));
+    for (auto name : split_words(bound_)) record_mention(parse_mention(name)).whole = true;
     solve_products();
     finish();
     return std::move(map_);
@@ -147,24 +147,25 @@ class Resolver {
 
  private:
   // Splits one side of the text into tensors. An empty side is one scalar, not zero tensors.
-  static std::vector<std::string_view> tensors(std::string_view side) {
-    return split_outside(side, ',');
+  static std::vector<std::string_view> split_tensors(std::string_view side) {
+    return split_outside_parentheses(side, ',');
   }
 
   void check_count(std::size_t named) const {
     if (shapes_.size() > IndexMap::kMaxInputs) {
-      mismatch(fmt::format("has {} inputs and at most {} are supported", shapes_.size(),
-                           IndexMap::kMaxInputs));
+      throw_mismatch(fmt::format("has {} inputs and at most {} are supported", shapes_.size(),
+                                 IndexMap::kMaxInputs));
     }
     if (named != shapes_.size()) {
-      mismatch(fmt::format("takes {} inputs, but has {}", named, shapes_.size()));
+      throw_mismatch(fmt::format("takes {} inputs, but has {}", named, shapes_.size()));
     }
   }
 
-  Factor& mention(const Mention& m) {
+  Factor& record_mention(const Mention& m) {
     int id = map_.find(m.name);
     if (id < 0) {
-      if (map_.factors.size() == IndexMap::kMaxFactors) mismatch("runs over too many indices");
+      if (map_.factors.size() == IndexMap::kMaxFactors)
+        throw_mismatch("runs over too many indices");
       id = static_cast<int>(map_.factors.size());
       map_.factors.push_back({std::string(m.name), kUnknown, false});
       seen_.push_back(0);
@@ -173,23 +174,23 @@ class Resolver {
     f.whole = f.whole || m.whole;
     if (m.size == kUnknown) return f;
     if (f.size != kUnknown && f.size != m.size) {
-      mismatch(fmt::format("index '{}' is {} and {}", f.name, f.size, m.size));
+      throw_mismatch(fmt::format("index '{}' is {} and {}", f.name, f.size, m.size));
     }
     f.size = m.size;
     return f;
   }
 
-  FactorId id_of(const Factor& f) const { return static_cast<FactorId>(&f - map_.factors.data()); }
+  FactorId get_id(const Factor& f) const { return static_cast<FactorId>(&f - map_.factors.data()); }
 
   // Sets the size of `f` from a dimension that consists of `f` alone, or checks it.
-  void agree(Factor& f, std::int64_t size, std::size_t input) {
-    auto& seen = seen_[id_of(f)];
+  void unify_size(Factor& f, std::int64_t size, std::size_t input) {
+    auto& seen = seen_[get_id(f)];
     if (f.size == kUnknown) {
       f.size = size;
       seen = input;
     } else if (f.size != size) {
-      mismatch(fmt::format("index '{}' is {} in input {} and {} in input {}", f.name, f.size, seen,
-                           size, input));
+      throw_mismatch(fmt::format("index '{}' is {} in input {} and {} in input {}", f.name, f.size,
+                                 seen, size, input));
     }
   }
 
@@ -198,14 +199,14 @@ class Resolver {
     auto& out = dims.emplace_back();
     out.size = size;
     out.at.constant = dim.constant;
-    const bool affine = dim.form == DimText::Form::kAffine;
+    const bool affine = dim.form == DimText::DimTextForm::kAffine;
     for (const auto& part : dim.parts) {
       out.at.parts.push_back(
-          {id_of(mention(part.mention)), affine ? part.coefficient : kOfProduct});
+          {get_id(record_mention(part.mention)), affine ? part.coefficient : kOfProduct});
     }
     if (affine) return;
     if (dim.parts.size() == 1 && size != kUnknown) {
-      agree(map_.factors[out.at.parts[0].factor], size, input);
+      unify_size(map_.factors[out.at.parts[0].factor], size, input);
     } else {
       products_.push_back({out.at.parts, size, input});
     }
@@ -216,15 +217,15 @@ class Resolver {
     const bool spread = std::ranges::find(names, kSpread) != names.end();
     const std::size_t named = names.size() - (spread ? 1 : 0);
     if (shape.rank() < named || (!spread && shape.rank() != named)) {
-      mismatch(fmt::format("input {} has {} dimensions, but must have {}{}", i, shape.rank(),
-                           spread ? "at least " : "", named));
+      throw_mismatch(fmt::format("input {} has {} dimensions, but must have {}{}", i, shape.rank(),
+                                 spread ? "at least " : "", named));
     }
     const std::size_t leading = shape.rank() - named;
     if (spread) {
       if (spread_ < 0) spread_ = static_cast<int>(leading);
       if (static_cast<std::size_t>(spread_) != leading) {
-        mismatch(fmt::format("input {} has {} leading dimensions and an earlier input has {}", i,
-                             leading, spread_));
+        throw_mismatch(fmt::format("input {} has {} leading dimensions and an earlier input has {}",
+                                   i, leading, spread_));
       }
     }
     auto& dims = map_.inputs.emplace_back();
@@ -244,7 +245,8 @@ class Resolver {
     const std::size_t rank =
         spread ? names.size() - 1 + static_cast<std::size_t>(spread_) : names.size();
     if (rank > Shape::kMaxRank) {
-      mismatch(fmt::format("the result has {} dimensions and can have {}", rank, Shape::kMaxRank));
+      throw_mismatch(
+          fmt::format("the result has {} dimensions and can have {}", rank, Shape::kMaxRank));
     }
     for (auto name : names) {
       if (name != kSpread) {
@@ -267,13 +269,13 @@ class Resolver {
     for (const auto& product : products_) check_product(product);
   }
 
-  struct Product {
-    std::vector<Affine::Part> parts;
+  struct FactorProduct {
+    std::vector<Affine::AffinePart> parts;
     std::int64_t size;  // kUnknown in the output
     std::size_t input;
   };
 
-  bool solve(const Product& product) {
+  bool solve(const FactorProduct& product) {
     std::int64_t known = 1;
     Factor* unknown = nullptr;
     for (const auto& part : product.parts) {
@@ -288,14 +290,15 @@ class Resolver {
     }
     if (unknown == nullptr || product.size == kUnknown) return false;
     if (known == 0 || product.size % known != 0) {
-      mismatch(fmt::format("a dimension of input {} is {}, which is not a multiple of {} ({})",
-                           product.input, product.size, known, names(product.parts)));
+      throw_mismatch(
+          fmt::format("a dimension of input {} is {}, which is not a multiple of {} ({})",
+                      product.input, product.size, known, join_names(product.parts)));
     }
-    agree(*unknown, product.size / known, product.input);
+    unify_size(*unknown, product.size / known, product.input);
     return true;
   }
 
-  void check_product(const Product& product) const {
+  void check_product(const FactorProduct& product) const {
     std::int64_t size = 1;
     for (const auto& part : product.parts) {
       const Factor& f = map_.factors[part.factor];
@@ -303,12 +306,12 @@ class Resolver {
       size *= f.size;
     }
     if (product.size != kUnknown && product.size != size) {
-      mismatch(fmt::format("a dimension of input {} is {} and its factors ({}) make {}",
-                           product.input, product.size, names(product.parts), size));
+      throw_mismatch(fmt::format("a dimension of input {} is {} and its factors ({}) make {}",
+                                 product.input, product.size, join_names(product.parts), size));
     }
   }
 
-  std::string names(const std::vector<Affine::Part>& parts) const {
+  std::string join_names(const std::vector<Affine::AffinePart>& parts) const {
     std::vector<std::string> out;
     out.reserve(parts.size());
     for (const auto& part : parts) out.push_back(map_.factors[part.factor].name);
@@ -354,7 +357,7 @@ class Resolver {
   void find_carriers(Dim& dim) {
     std::vector<FactorId> moving;
     for (const auto& part : dim.at.parts) {
-      if (dim.exact || (map_.output_dim(part.factor) >= 0 && part.coefficient > 0)) {
+      if (dim.exact || (map_.find_output_dim(part.factor) >= 0 && part.coefficient > 0)) {
         moving.push_back(part.factor);
       }
     }
@@ -365,11 +368,11 @@ class Resolver {
   std::string_view bound_;
   IndexMap map_;
   std::vector<std::size_t> seen_;  // by factor: the input that gave its size
-  std::vector<Product> products_;
+  std::vector<FactorProduct> products_;
   int spread_ = -1;
 };
 
-int carried_dim(const Dims& dims, FactorId f) {
+int find_carried_dim(const Dims& dims, FactorId f) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (std::ranges::find(dims[d].carriers, f) != dims[d].carriers.end()) {
       return static_cast<int>(d);
@@ -380,7 +383,7 @@ int carried_dim(const Dims& dims, FactorId f) {
 
 }  // namespace
 
-Shape shape_of(const Dims& dims) {
+Shape to_shape(const Dims& dims) {
   Shape shape;
   for (const auto& dim : dims) shape.push_back(dim.size);
   return shape;
@@ -391,8 +394,10 @@ int IndexMap::find(std::string_view name) const {
   return at == factors.end() ? -1 : static_cast<int>(at - factors.begin());
 }
 
-int IndexMap::input_dim(std::size_t i, FactorId f) const { return carried_dim(inputs[i], f); }
-int IndexMap::output_dim(FactorId f) const { return carried_dim(output, f); }
+int IndexMap::find_input_dim(std::size_t i, FactorId f) const {
+  return find_carried_dim(inputs[i], f);
+}
+int IndexMap::find_output_dim(FactorId f) const { return find_carried_dim(output, f); }
 
 IndexMap resolve_index(std::string_view text, std::span<const Shape> inputs) {
   return Resolver(inputs).run(text);
@@ -405,7 +410,7 @@ std::vector<Affine> parse_read(std::string_view text, const IndexMap& map) {
     CHECK(id >= 0, "no factor", name);
     return static_cast<FactorId>(id);
   };
-  for (auto written : dimension_texts(text)) {
+  for (auto written : split_dimensions(text)) {
     if (written == kSpread) {
       for (int d = 0, id = 0; (id = map.find(fmt::format("d{}", d))) >= 0; ++d) {
         out.push_back({{{static_cast<FactorId>(id), 1}}, 0});
@@ -417,7 +422,7 @@ std::vector<Affine> parse_read(std::string_view text, const IndexMap& map) {
     std::int64_t unit = 1;
     for (std::size_t p = dim.parts.size(); p-- > 0;) {
       const auto f = factor(dim.parts[p].mention.name);
-      const bool product = dim.form == DimText::Form::kFactors;
+      const bool product = dim.form == DimText::DimTextForm::kFactors;
       at.parts.insert(at.parts.begin(), {f, product ? unit : dim.parts[p].coefficient});
       unit *= map.factors[f].size;
     }

@@ -33,11 +33,11 @@ struct Factor {
 
 // A sum of factors times coefficients, and a constant: 2y + r - 1.
 struct Affine {
-  struct Part {
+  struct AffinePart {
     FactorId factor = 0;
     std::int64_t coefficient = 1;
   };
-  std::vector<Part> parts;
+  std::vector<AffinePart> parts;
   std::int64_t constant = 0;
 };
 
@@ -67,11 +67,11 @@ struct IndexMap {
   // Returns the number of the factor with that name, or -1 if there is none.
   [[nodiscard]] int find(std::string_view name) const;
   // Returns the dimension of input `i`, or of the output, that `f` is a carrier of, or -1.
-  [[nodiscard]] int input_dim(std::size_t i, FactorId f) const;
-  [[nodiscard]] int output_dim(FactorId f) const;
+  [[nodiscard]] int find_input_dim(std::size_t i, FactorId f) const;
+  [[nodiscard]] int find_output_dim(FactorId f) const;
 };
 
-Shape shape_of(const Dims& dims);
+Shape to_shape(const Dims& dims);
 
 // Resolves `text` for the given input shapes. Throws UserError if ranks or sizes disagree: "index
 // 'k' is 64 in input 0 and 63 in input 1". The error has no location, since only the caller knows

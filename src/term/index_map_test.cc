@@ -132,12 +132,12 @@ TEST(IndexMap, LooksUp) {
   const auto k = static_cast<FactorId>(map.find("k"));
   const auto n = static_cast<FactorId>(map.find("n"));
   EXPECT_EQ(map.find("x"), -1);
-  EXPECT_EQ(map.input_dim(0, k), 1);
-  EXPECT_EQ(map.input_dim(0, n), -1);
-  EXPECT_EQ(map.input_dim(1, n), 0);
-  EXPECT_EQ(map.output_dim(n), 1);
-  EXPECT_EQ(map.output_dim(k), -1);
-  EXPECT_EQ(shape_of(map.output), (Shape{5, 6}));
+  EXPECT_EQ(map.find_input_dim(0, k), 1);
+  EXPECT_EQ(map.find_input_dim(0, n), -1);
+  EXPECT_EQ(map.find_input_dim(1, n), 0);
+  EXPECT_EQ(map.find_output_dim(n), 1);
+  EXPECT_EQ(map.find_output_dim(k), -1);
+  EXPECT_EQ(to_shape(map.output), (Shape{5, 6}));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, Shape::kMaxRank> kLeading = {"d0", "d1", 
 
 // Removes the text up to the next separator outside parentheses, and that separator. Returns the
 // text before it.
-std::string_view take(std::string_view& text, char separator) {
+std::string_view take_until(std::string_view& text, char separator) {
   int depth = 0;
   std::size_t i = 0;
   for (; i < text.size() && (text[i] != separator || depth != 0); ++i) {
@@ -32,7 +32,7 @@ std::string_view take(std::string_view& text, char separator) {
 // Removes and returns the next dimension as written. Returns an empty text after the last one.
 std::string_view take_dim(std::string_view& text) {
   while (!text.empty() && text[0] == ' ') text.remove_prefix(1);
-  return take(text, ' ');
+  return take_until(text, ' ');
 }
 
 // Counts the tensors in one side of the text: "a b, (c d), " -> 3.
@@ -60,37 +60,37 @@ class SizeReader {
       return std::nullopt;
     }
     for (const auto& shape : inputs) {
-      if (!read_input(take(operands, ','), shape)) return std::nullopt;
+      if (!read_input(take_until(operands, ','), shape)) return std::nullopt;
     }
     read_output(text.substr(arrow + 2));
-    for (auto name = take_dim(bound); !name.empty(); name = take_dim(bound)) mention(name);
+    for (auto name = take_dim(bound); !name.empty(); name = take_dim(bound)) record_mention(name);
     if (!solve()) return std::nullopt;
     Shape out;
-    for (std::size_t d = 0; d < rank_; ++d) out.push_back(known_size(output_[d]));
+    for (std::size_t d = 0; d < rank_; ++d) out.push_back(compute_size(output_[d]));
     return out;
   }
 
  private:
   using Id = std::uint8_t;
-  struct Factor {
+  struct FactorSize {
     std::string_view name;
     std::int64_t size;
   };
   // The factors that a dimension runs over; empty for a dimension that is read at an affine index.
-  struct Parts {
+  struct DimFactors {
     std::array<Id, Shape::kMaxRank> factors{};
     std::size_t count = 0;
     std::int64_t size = kUnsaid;  // size of the dimension
   };
 
-  void agree(Id f, std::int64_t size) {
+  void unify_size(Id f, std::int64_t size) {
     auto& known = factors_[f].size;
     if (known == kUnsaid) known = size;
     fits_ = fits_ && known == size;
   }
 
   // Records a factor as written, such as "!c:9", and returns its number.
-  Id mention(std::string_view text) {
+  Id record_mention(std::string_view text) {
     if (text.starts_with('!')) text.remove_prefix(1);
     const auto colon = text.find(':');
     const auto name = text.substr(0, colon);
@@ -106,7 +106,7 @@ class SizeReader {
     const auto* end = text.data() + text.size();
     const auto read = std::from_chars(text.data() + colon + 1, end, size);
     CHECK(read.ec == std::errc() && read.ptr == end, text);
-    agree(f, size);
+    unify_size(f, size);
     return f;
   }
 
@@ -116,16 +116,16 @@ class SizeReader {
     while (!text.empty()) {
       text.remove_prefix(std::min(text.find_first_not_of("+-0123456789"), text.size()));
       const auto end = std::min(text.find_first_of("+-"), text.size());
-      if (end > 0) mention(text.substr(0, end));
+      if (end > 0) record_mention(text.substr(0, end));
       text.remove_prefix(end);
     }
   }
 
-  Parts read_dim(std::string_view text) {
-    Parts out;
+  DimFactors read_dim(std::string_view text) {
+    DimFactors out;
     const auto add = [&](std::string_view factor) {
       CHECK(out.count < out.factors.size(), text);
-      out.factors[out.count++] = mention(factor);
+      out.factors[out.count++] = record_mention(factor);
     };
     if (text[0] == '(') {
       CHECK(text.ends_with(')'), text);
@@ -142,7 +142,7 @@ class SizeReader {
 
   void read_input_dim(std::string_view text, std::int64_t size) {
     auto parts = read_dim(text);
-    if (parts.count == 1) return agree(parts.factors[0], size);
+    if (parts.count == 1) return unify_size(parts.factors[0], size);
     if (text[0] != '(') return;
     parts.size = size;
     products_.push_back(parts);
@@ -193,12 +193,12 @@ class SizeReader {
     }
     for (const auto& product : products_) {
       if (!fits_) return false;
-      fits_ = known_size(product) == product.size;
+      fits_ = compute_size(product) == product.size;
     }
     return fits_;
   }
 
-  bool solve(const Parts& product) {
+  bool solve(const DimFactors& product) {
     std::int64_t known = 1;
     std::optional<Id> unknown;
     for (std::size_t p = 0; p < product.count; ++p) {
@@ -213,11 +213,11 @@ class SizeReader {
     }
     if (!unknown) return false;
     fits_ = fits_ && known != 0 && product.size % known == 0;
-    if (fits_) agree(*unknown, product.size / known);
+    if (fits_) unify_size(*unknown, product.size / known);
     return fits_;
   }
 
-  [[nodiscard]] std::int64_t known_size(const Parts& parts) const {
+  [[nodiscard]] std::int64_t compute_size(const DimFactors& parts) const {
     std::int64_t out = 1;
     for (std::size_t p = 0; p < parts.count; ++p) {
       const auto& f = factors_[parts.factors[p]];
@@ -229,18 +229,18 @@ class SizeReader {
 
   static constexpr std::size_t kNoSpread = ~std::size_t{0};
 
-  std::array<Factor, IndexMap::kMaxFactors> factors_;
+  std::array<FactorSize, IndexMap::kMaxFactors> factors_;
   Id count_ = 0;
-  std::array<Parts, Shape::kMaxRank> output_;
+  std::array<DimFactors, Shape::kMaxRank> output_;
   std::size_t rank_ = 0;
-  std::vector<Parts> products_;
+  std::vector<DimFactors> products_;
   std::size_t spread_ = kNoSpread;  // number of dimensions that "..." stands for
   bool fits_ = true;
 };
 
 }  // namespace
 
-std::optional<Shape> result_sizes(std::string_view text, std::span<const Shape> inputs) {
+std::optional<Shape> compute_result_sizes(std::string_view text, std::span<const Shape> inputs) {
   return SizeReader().run(text, inputs);
 }
 

@@ -12,6 +12,6 @@ namespace tandem::term {
 
 // Returns the output's sizes if resolve_index would resolve `text`, or nullopt if it would throw.
 // "b k, n k -> b n" with [2, 3] and [4, 3] gives [2, 4]; with [2, 3] and [4, 5] it gives nullopt.
-std::optional<Shape> result_sizes(std::string_view text, std::span<const Shape> inputs);
+std::optional<Shape> compute_result_sizes(std::string_view text, std::span<const Shape> inputs);
 
 }  // namespace tandem::term

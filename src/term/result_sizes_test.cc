@@ -29,7 +29,7 @@ std::vector<Shape> small_shapes() {
 
 std::optional<Shape> resolved(std::string_view text, std::span<const Shape> inputs) {
   try {
-    return shape_of(resolve_index(text, inputs).output);
+    return to_shape(resolve_index(text, inputs).output);
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -65,7 +65,7 @@ TEST(ResultSizes, AreThoseOfResolvedText) {
   const auto shapes = small_shapes();
   for (auto text : one) {
     for (const auto& shape : shapes) {
-      EXPECT_EQ(result_sizes(text, {&shape, 1}), resolved(text, {&shape, 1}))
+      EXPECT_EQ(compute_result_sizes(text, {&shape, 1}), resolved(text, {&shape, 1}))
           << text << " of " << to_text(shape);
     }
   }
@@ -74,7 +74,7 @@ TEST(ResultSizes, AreThoseOfResolvedText) {
     for (const auto& a : shapes) {
       for (const auto& b : shapes) {
         const Shape inputs[] = {a, b};
-        const auto found = result_sizes(text, inputs);
+        const auto found = compute_result_sizes(text, inputs);
         fit += found ? 1 : 0;
         ASSERT_EQ(found, resolved(text, inputs))
             << text << " of " << to_text(a) << " and " << to_text(b);
@@ -86,8 +86,8 @@ TEST(ResultSizes, AreThoseOfResolvedText) {
 
 TEST(ResultSizes, TooManyDimensions) {
   const Shape eight = {1, 1, 1, 1, 1, 1, 1, 1};
-  EXPECT_EQ(result_sizes("... -> ... 0", {&eight, 1}), std::nullopt);
-  EXPECT_EQ(result_sizes("a -> ... a", {&eight, 1}), std::nullopt);
+  EXPECT_EQ(compute_result_sizes("... -> ... 0", {&eight, 1}), std::nullopt);
+  EXPECT_EQ(compute_result_sizes("a -> ... a", {&eight, 1}), std::nullopt);
 }
 
 }  // namespace

@@ -17,67 +17,68 @@ std::string_view name(Function f) {
 }
 
 namespace {
-Term make(TermNode node) { return std::make_shared<const TermNode>(std::move(node)); }
+Term make_term(TermNode node) { return std::make_shared<const TermNode>(std::move(node)); }
 
-Term binary(Kind kind, Term a, Term b) {
+Term make_binary(Kind kind, Term a, Term b) {
   TermNode node{.kind = kind};
   node.children = {std::move(a), std::move(b)};
-  return make(std::move(node));
+  return make_term(std::move(node));
 }
 
-Term reduce(TermNode node, Term body, Term guard) {
+Term make_reduction(TermNode node, Term body, Term guard) {
   node.children = {std::move(body)};
   if (guard) node.children.push_back(std::move(guard));
-  return make(std::move(node));
+  return make_term(std::move(node));
 }
 }  // namespace
 
-Term constant(double value) { return make({.kind = Kind::kConstant, .constant = value}); }
+Term constant(double value) { return make_term({.kind = Kind::kConstant, .constant = value}); }
 Term extent(std::string factors) {
-  return make({.kind = Kind::kExtent, .factors = std::move(factors)});
+  return make_term({.kind = Kind::kExtent, .factors = std::move(factors)});
 }
-Term index_of(std::string factor) {
-  return make({.kind = Kind::kIndex, .factors = std::move(factor)});
+Term index_along(std::string factor) {
+  return make_term({.kind = Kind::kIndex, .factors = std::move(factor)});
 }
-Term input(std::size_t i) { return make({.kind = Kind::kInput, .input = i}); }
+Term input(std::size_t i) { return make_term({.kind = Kind::kInput, .input = i}); }
 Term input_at(std::size_t i, std::string at) {
-  return make({.kind = Kind::kInput, .input = i, .factors = std::move(at)});
+  return make_term({.kind = Kind::kInput, .input = i, .factors = std::move(at)});
 }
 Term inside(std::size_t i, std::string at) {
-  return make({.kind = Kind::kInside, .input = i, .factors = std::move(at)});
+  return make_term({.kind = Kind::kInside, .input = i, .factors = std::move(at)});
 }
 Term keep(double p, std::int64_t origin, std::string factors) {
-  return make(
+  return make_term(
       {.kind = Kind::kKeep, .constant = p, .origin = origin, .factors = std::move(factors)});
 }
 
-Term operator+(Term a, Term b) { return binary(Kind::kAdd, std::move(a), std::move(b)); }
+Term operator+(Term a, Term b) { return make_binary(Kind::kAdd, std::move(a), std::move(b)); }
 Term operator-(Term a, Term b) { return std::move(a) + constant(-1) * std::move(b); }
-Term operator*(Term a, Term b) { return binary(Kind::kMul, std::move(a), std::move(b)); }
-Term operator/(Term a, Term b) { return binary(Kind::kDiv, std::move(a), std::move(b)); }
-Term equal(Term a, Term b) { return binary(Kind::kEqual, std::move(a), std::move(b)); }
-Term less(Term a, Term b) { return binary(Kind::kLess, std::move(a), std::move(b)); }
+Term operator*(Term a, Term b) { return make_binary(Kind::kMul, std::move(a), std::move(b)); }
+Term operator/(Term a, Term b) { return make_binary(Kind::kDiv, std::move(a), std::move(b)); }
+Term equal(Term a, Term b) { return make_binary(Kind::kEqual, std::move(a), std::move(b)); }
+Term less(Term a, Term b) { return make_binary(Kind::kLess, std::move(a), std::move(b)); }
 Term where(const Term& condition, Term a, Term b) {
   return condition * std::move(a) + (constant(1) - condition) * std::move(b);
 }
 Term apply(Function f, Term a) {
   TermNode node{.kind = Kind::kFunction, .function = f};
   node.children = {std::move(a)};
-  return make(std::move(node));
+  return make_term(std::move(node));
 }
 Term relu(Term a) { return apply(Function::kRelu, std::move(a)); }
 Term exp(Term a) { return apply(Function::kExp, std::move(a)); }
 Term sqrt(Term a) { return apply(Function::kSqrt, std::move(a)); }
 Term sum(std::string factors, Term body) {
-  return reduce({.kind = Kind::kSum, .factors = std::move(factors)}, std::move(body), nullptr);
+  return make_reduction({.kind = Kind::kSum, .factors = std::move(factors)}, std::move(body),
+                        nullptr);
 }
 Term max_over(std::string factors, Term body, Term guard) {
-  return reduce({.kind = Kind::kMax, .factors = std::move(factors)}, std::move(body),
-                std::move(guard));
+  return make_reduction({.kind = Kind::kMax, .factors = std::move(factors)}, std::move(body),
+                        std::move(guard));
 }
 Term pick_max(std::string factors, Term body, Term guard) {
-  return reduce({.kind = Kind::kMax, .has_gradient = true, .factors = std::move(factors)},
-                std::move(body), std::move(guard));
+  return make_reduction({.kind = Kind::kMax, .has_gradient = true, .factors = std::move(factors)},
+                        std::move(body), std::move(guard));
 }
 
 std::string to_text(const Term& term) {

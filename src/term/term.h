@@ -7,7 +7,7 @@
 //   softmax  exp(x - max) / sum("c", exp(x - max))
 //
 // Evaluators compute values from terms (term/evaluate.h, in double and in a prime field).
-// term/structure.h derives linearity, sums that devices can split, and operation counts.
+// term/term_analysis.h derives linearity, sums that devices can split, and operation counts.
 // `input(i)` reads input i at the index that the index text gives. A read outside an input returns
 // zero, so padding and concatenation are sums of shifted reads.
 #pragma once
@@ -74,14 +74,14 @@ struct TermNode {
 
 Term constant(double value);
 Term extent(std::string factors);
-Term index_of(std::string factor);
+Term index_along(std::string factor);
 Term input(std::size_t i);
 // Reads input i at the index `at`, written as in index text: input_at(1, "b c-4") is in1[b,c-4].
 Term input_at(std::size_t i, std::string at);
 // Returns 1 if input(i), or input_at(i, at), reads an element, and 0 if it reads beyond the edge.
 Term inside(std::size_t i, std::string at = "");
 // Returns 1 with probability `p`, else 0. Equal seed, step, `origin` and global index over
-// `factors` give equal values.
+// `parse_factors` give equal values.
 Term keep(double p, std::int64_t origin, std::string factors);
 
 Term operator+(Term a, Term b);
@@ -100,7 +100,8 @@ Term sum(std::string factors, Term body);
 // Takes a maximum that is a constant in the backward pass: for shifting exponents. Skips points
 // whose `guard` is 0.
 Term max_over(std::string factors, Term body, Term guard = nullptr);
-// Takes a maximum whose gradient goes to the first largest element, in the order of `factors`.
+// Takes a maximum whose gradient goes to the first largest element, in the order of
+// `parse_factors`.
 Term pick_max(std::string factors, Term body, Term guard = nullptr);
 
 // Returns the term as text: "sum[k](in0 * in1)".

@@ -25,14 +25,14 @@
 namespace tandem::unity {
 
 // The region of a vertex, and the index of its placement there.
-struct Place {
+struct VertexPlace {
   RegionId region = kWholeMachine;
   std::uint32_t placement = 0;
 };
 
-struct Mapping {
+struct TaskMapping {
   double seconds = kImpossible;
-  std::vector<Place> places;
+  std::vector<VertexPlace> places;
 };
 
 struct MappingOptions {
@@ -48,11 +48,11 @@ class MappingSearch {
 
   // Returns the cost of the best mapping in seconds; infinity if there is none.
   double cost(const TaskGraph& graph);
-  Mapping best(const TaskGraph& graph);
+  TaskMapping find_best(const TaskGraph& graph);
 
   // Returns whether placements were dropped without being costed.
   [[nodiscard]] bool is_cut() const { return is_cut_; }
-  [[nodiscard]] std::size_t tables() const { return made_; }  // number computed
+  [[nodiscard]] std::size_t table_count() const { return computed_tables_; }  // number computed
 
  private:
   using Inner = std::vector<std::uint32_t>;  // vertices
@@ -60,7 +60,7 @@ class MappingSearch {
   static constexpr std::uint32_t kNobody = 0xffffffff;
 
   // The vertices between `first` and `last`; no `first` if nothing comes before.
-  struct Part {
+  struct MappedSubgraph {
     std::uint32_t first = kNobody;
     Inner inner;
     std::uint32_t last = 0;
@@ -72,51 +72,52 @@ class MappingSearch {
   // These functions return costs of the part by the placements of its two ends, without the ends'
   // own costs. segment() covers everything between the ends, branches() omits edges that connect
   // the ends directly, and branch() covers a single branch.
-  TablePtr segment(const Part& part);
-  TablePtr branches(const Part& part);
-  TablePtr branch(const Part& part);
+  TablePtr cost_segment(const MappedSubgraph& part);
+  TablePtr cost_branches(const MappedSubgraph& part);
+  TablePtr cost_branch(const MappedSubgraph& part);
   template <class Make>
-  TablePtr kept(const Part& part, std::string_view what, Make&& make);
-  CostTable beside(const Part& one, const Part& rest);
-  CostTable in_sequence(const Part& part, const std::vector<std::size_t>& cuts);
-  CostTable one_by_one(const Part& part);
+  TablePtr memoize_table(const MappedSubgraph& part, std::string_view what, Make&& make);
+  CostTable cost_split(const MappedSubgraph& one, const MappedSubgraph& rest);
+  CostTable cost_sequence(const MappedSubgraph& part, const std::vector<std::size_t>& cuts);
+  CostTable cost_one_by_one(const MappedSubgraph& part);
 
   // These functions set the placements behind one entry of those tables.
-  void place_segment(const Part& part, std::size_t row, std::size_t col);
-  void place_branches(const Part& part, std::size_t row, std::size_t col);
-  void place_branch(const Part& part, std::size_t row, std::size_t col);
-  void place_sequence(const Part& part, const std::vector<std::size_t>& cuts, std::size_t row,
-                      std::size_t col);
-  void place_one_by_one(const Part& part, std::size_t row, std::size_t col);
+  void place_segment(const MappedSubgraph& part, std::size_t row, std::size_t col);
+  void place_branches(const MappedSubgraph& part, std::size_t row, std::size_t col);
+  void place_branch(const MappedSubgraph& part, std::size_t row, std::size_t col);
+  void place_sequence(const MappedSubgraph& part, const std::vector<std::size_t>& cuts,
+                      std::size_t row, std::size_t col);
+  void place_one_by_one(const MappedSubgraph& part, std::size_t row, std::size_t col);
 
   struct Chain {
     double seconds = 0;
     std::vector<std::uint32_t> placements;  // of the inner vertices so far
   };
-  std::vector<Chain> chains(const Part& part, std::size_t row);
-  double to_last(const Part& part, const Chain& chain, std::size_t col);
-  double edges_into(const Part& part, std::uint32_t vertex, std::size_t placement, std::size_t row,
-                    const Chain& chain);
+  std::vector<Chain> find_chains(const MappedSubgraph& part, std::size_t row);
+  double cost_to_last(const MappedSubgraph& part, const Chain& chain, std::size_t col);
+  double cost_edges_into(const MappedSubgraph& part, std::uint32_t vertex, std::size_t placement,
+                         std::size_t row, const Chain& chain);
 
-  [[nodiscard]] std::vector<std::size_t> cuts_of(const Part& part) const;
-  [[nodiscard]] std::vector<Inner> branches_of(const Part& part) const;
+  [[nodiscard]] std::vector<std::size_t> find_cuts(const MappedSubgraph& part) const;
+  [[nodiscard]] std::vector<Inner> find_branches(const MappedSubgraph& part) const;
   // Returns one branch and the rest, or nullopt if there is only one branch.
-  [[nodiscard]] std::optional<std::pair<Part, Part>> split(const Part& part) const;
-  [[nodiscard]] Part whole() const;
-  [[nodiscard]] Hash hash_of(const Part& part, Hash seed) const;
+  [[nodiscard]] std::optional<std::pair<MappedSubgraph, MappedSubgraph>> split(
+      const MappedSubgraph& part) const;
+  [[nodiscard]] MappedSubgraph make_whole_subgraph() const;
+  [[nodiscard]] Hash compute_hash(const MappedSubgraph& part, Hash seed) const;
   const std::vector<Placement>& placements(std::uint32_t vertex, RegionId region) {
-    return placements_.of(graph_->vertices[vertex].kind, region);
+    return placements_.get_placements(graph_->vertices[vertex].kind, region);
   }
-  std::size_t rows_of(const Part& part);
-  void enumerate(Mapping& best);
+  std::size_t count_rows(const MappedSubgraph& part);
+  void enumerate(TaskMapping& best);
 
   Placements& placements_;
   MappingOptions options_;
   const TaskGraph* graph_ = nullptr;
-  std::vector<Place>* places_ = nullptr;
+  std::vector<VertexPlace>* places_ = nullptr;
   std::unordered_map<Hash, TablePtr> tables_;
   std::size_t entries_ = 0;  // number of entries in tables_
-  std::size_t made_ = 0;
+  std::size_t computed_tables_ = 0;
   bool is_cut_ = false;
 };
 

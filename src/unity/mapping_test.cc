@@ -20,12 +20,13 @@ struct Bench {
         substitutions(placements, std::move(options)) {}
 
   TaskGraph tasks(const rewrite::Draft& draft) {
-    return TaskGraphBuilder(substitutions.dictionary(), placements).of_piece(draft, {}, false);
+    return TaskGraphBuilder(substitutions.dictionary(), placements)
+        .build_for_piece(draft, {}, false);
   }
 
   // Returns the graph after `steps` rules at random places.
   rewrite::Draft rewritten(const graph::Graph& graph, std::size_t steps, std::mt19937_64& random) {
-    auto draft = rewrite::Draft::of(graph, substitutions.dictionary());
+    auto draft = rewrite::Draft::from_graph(graph, substitutions.dictionary());
     std::vector<rewrite::Slot> changed;
     for (std::size_t i = 0; i < steps; ++i) {
       auto all = rewrite::Matches::find(substitutions.rules(), draft).all();
@@ -47,30 +48,31 @@ struct Bench {
 };
 
 // Returns the sum of the operators' costs at these places.
-double total(const TaskGraph& graph, const std::vector<Place>& places, Placements& placements) {
+double total(const TaskGraph& graph, const std::vector<VertexPlace>& places,
+             Placements& placements) {
   double out = 0;
   for (std::size_t v = 0; v < graph.vertices.size(); ++v) {
     const auto& vertex = graph.vertices[v];
-    out += placements.of(vertex.kind, places[v].region)[places[v].placement].seconds;
+    out += placements.get_placements(vertex.kind, places[v].region)[places[v].placement].seconds;
     for (const auto& edge : vertex.in) {
       const auto& table =
-          placements.between(graph.vertices[edge.from].kind, places[edge.from].region, vertex.kind,
-                             places[v].region, edge.operand);
+          placements.get_reshard_costs(graph.vertices[edge.from].kind, places[edge.from].region,
+                                       vertex.kind, places[v].region, edge.operand);
       out += table.at(places[edge.from].placement, places[v].placement);
     }
   }
   return out;
 }
 
-double cheapest_in_turn(const TaskGraph& graph, Placements& placements) {
-  std::vector<Place> places(graph.vertices.size());
+double enumerate_cheapest(const TaskGraph& graph, Placements& placements) {
+  std::vector<VertexPlace> places(graph.vertices.size());
   double best = kImpossible;
   const auto choose = [&](const auto& self, std::size_t v) -> void {
     if (v == places.size()) {
       best = std::min(best, total(graph, places, placements));
       return;
     }
-    const auto count = placements.of(graph.vertices[v].kind, kWholeMachine).size();
+    const auto count = placements.get_placements(graph.vertices[v].kind, kWholeMachine).size();
     for (std::uint32_t p = 0; p < count; ++p) {
       places[v].placement = p;
       self(self, v + 1);
@@ -83,7 +85,7 @@ double cheapest_in_turn(const TaskGraph& graph, Placements& placements) {
 std::size_t combinations(const TaskGraph& graph, Placements& placements) {
   std::size_t out = 1;
   for (const auto& vertex : graph.vertices) {
-    out *= std::max<std::size_t>(placements.of(vertex.kind, kWholeMachine).size(), 1);
+    out *= std::max<std::size_t>(placements.get_placements(vertex.kind, kWholeMachine).size(), 1);
     if (out > 20'000) return out;
   }
   return out;
@@ -100,8 +102,8 @@ TEST(UnityMapping, IsNoDearerThanAllPlacementsInTurnAndCostsWhatItSays) {
     const auto draft = bench.rewritten(graph, 1 + seed % 6, random);
     const auto tasks = bench.tasks(draft);
     if (tasks.vertices.empty() || combinations(tasks, bench.placements) > 20'000) continue;
-    const auto expected = cheapest_in_turn(tasks, bench.placements);
-    const auto mapping = bench.substitutions.mapping().best(tasks);
+    const auto expected = enumerate_cheapest(tasks, bench.placements);
+    const auto mapping = bench.substitutions.mapping().find_best(tasks);
     if (expected == kImpossible) {
       EXPECT_EQ(mapping.seconds, kImpossible);
       continue;
@@ -127,10 +129,10 @@ TEST(UnityMapping, WithoutTheProgramItTriesAllInTurn) {
     std::mt19937_64 random(seed);
     const auto graph = search::SmallGraph(seed, 4).build();
     const auto tasks = bench.tasks(bench.rewritten(graph, 3, random));
-    const auto mapping = bench.substitutions.mapping().best(tasks);
+    const auto mapping = bench.substitutions.mapping().find_best(tasks);
     if (mapping.seconds == kImpossible) continue;
     ++compared;
-    EXPECT_DOUBLE_EQ(mapping.seconds, cheapest_in_turn(tasks, bench.placements)) << seed;
+    EXPECT_DOUBLE_EQ(mapping.seconds, enumerate_cheapest(tasks, bench.placements)) << seed;
     EXPECT_DOUBLE_EQ(mapping.seconds, total(tasks, mapping.places, bench.placements)) << seed;
   }
   EXPECT_GT(compared, 5U);
@@ -145,25 +147,27 @@ TEST(UnityMapping, DividesTheDevicesAmongTwoBranches) {
   const auto left = b.add(ops::kLinear, {top, b.weight("u", {4096, 4096}, DType::kFp32)});
   const auto right = b.add(ops::kLinear, {top, b.weight("v", {4096, 4096}, DType::kFp32)});
   const auto graph = b.finish({b.add(ops::kAdd, {left, right})});
-  const auto tasks = bench.tasks(rewrite::Draft::of(graph, bench.substitutions.dictionary()));
+  const auto tasks =
+      bench.tasks(rewrite::Draft::from_graph(graph, bench.substitutions.dictionary()));
   ASSERT_EQ(tasks.vertices.size(), 4U);
   auto& placements = bench.placements;
   const auto side = [&](std::uint32_t vertex, RegionId region) {
-    std::vector<Place> places(4);
+    std::vector<VertexPlace> places(4);
     places[vertex].region = region;
     const auto kind = tasks.vertices[vertex].kind;
-    return placements.of(kind, region)[0].seconds +
-           placements.between(tasks.vertices[0].kind, 0, kind, region, 0).at(0, 0) +
-           placements.between(kind, region, tasks.vertices[3].kind, 0, vertex - 1).at(0, 0);
+    return placements.get_placements(kind, region)[0].seconds +
+           placements.get_reshard_costs(tasks.vertices[0].kind, 0, kind, region, 0).at(0, 0) +
+           placements.get_reshard_costs(kind, region, tasks.vertices[3].kind, 0, vertex - 1)
+               .at(0, 0);
   };
   double expected = side(1, kWholeMachine) + side(2, kWholeMachine);
-  for (const auto& d : placements.regions().divisions(kWholeMachine)) {
+  for (const auto& d : placements.regions().get_divisions(kWholeMachine)) {
     expected = std::min(expected, std::max(side(1, d.first), side(2, d.second)));
     expected = std::min(expected, std::max(side(1, d.second), side(2, d.first)));
   }
-  expected += placements.of(tasks.vertices[0].kind, 0)[0].seconds +
-              placements.of(tasks.vertices[3].kind, 0)[0].seconds;
-  const auto mapping = bench.substitutions.mapping().best(tasks);
+  expected += placements.get_placements(tasks.vertices[0].kind, 0)[0].seconds +
+              placements.get_placements(tasks.vertices[3].kind, 0)[0].seconds;
+  const auto mapping = bench.substitutions.mapping().find_best(tasks);
   EXPECT_DOUBLE_EQ(mapping.seconds, expected);
   // Each runs on one device of its own at the same time.
   EXPECT_NE(mapping.places[1].region, mapping.places[2].region);
@@ -182,12 +186,12 @@ TEST(UnityMapping, DividesResourcesByQuantityNotBySubset) {
     return out;
   };
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
-  for (const auto& d : regions.divisions(kWholeMachine)) {
+  for (const auto& d : regions.get_divisions(kWholeMachine)) {
     sizes.emplace_back(free_in(d.first), free_in(d.second));
   }
   const std::vector<std::pair<std::int64_t, std::int64_t>> expected = {{12, 12}, {12, 12}, {8, 8}};
   EXPECT_EQ(sizes, expected);
-  const auto halved = regions.divisions(regions.divisions(kWholeMachine)[0].first);
+  const auto halved = regions.get_divisions(regions.get_divisions(kWholeMachine)[0].first);
   ASSERT_EQ(halved.size(), 3U);
   EXPECT_EQ(free_in(halved[0].first), 6);
 }
@@ -196,8 +200,8 @@ TEST(UnityMapping, StagesOfAPipelineHaveNoneOfItsRanksToDivide) {
   const machine::Digits digits(machine::load_machine("summit:4"));
   const machine::DigitMask nodes = machine::bit(0) | machine::bit(1);
   Regions regions(digits, nodes);
-  EXPECT_EQ(regions.divisions(kWholeMachine).size(), 2U);
-  EXPECT_EQ(degrees_on(digits, digits.space() & ~nodes), (std::vector<std::int64_t>{2, 3, 6}));
+  EXPECT_EQ(regions.get_divisions(kWholeMachine).size(), 2U);
+  EXPECT_EQ(list_degrees(digits, digits.space() & ~nodes), (std::vector<std::int64_t>{2, 3, 6}));
 }
 
 // No parallelization operator is between the two. The edge costs by the placements of its ends.
@@ -206,16 +210,16 @@ TEST(UnityMapping, PaysForATensorBetweenDifferentPlacements) {
   auto& placements = bench.placements;
   ParallelShape halves(Shape{1024, 1024});
   halves.degrees[0] = 2;
-  const auto kind = placements.kind_of_tensor({halves, DType::kFp32});
-  const auto& all = placements.of(kind, kWholeMachine);
+  const auto kind = placements.find_or_add_tensor_kind({halves, DType::kFp32});
+  const auto& all = placements.get_placements(kind, kWholeMachine);
   ASSERT_EQ(all.size(), 2U);  // over the nodes, over the sockets of one
-  const auto& table = placements.between(kind, kWholeMachine, kind, kWholeMachine, 0);
+  const auto& table = placements.get_reshard_costs(kind, kWholeMachine, kind, kWholeMachine, 0);
   EXPECT_EQ(table.at(0, 0), 0);
   EXPECT_EQ(table.at(1, 1), 0);
   EXPECT_GT(table.at(0, 1), 0);
   EXPECT_GT(table.at(1, 0), 0);
-  const auto side = placements.regions().divisions(kWholeMachine)[0];
-  const auto apart = placements.between(kind, side.first, kind, side.second, 0);
+  const auto side = placements.regions().get_divisions(kWholeMachine)[0];
+  const auto apart = placements.get_reshard_costs(kind, side.first, kind, side.second, 0);
   EXPECT_GT(apart.at(0, 0), 0);
 }
 
@@ -228,10 +232,10 @@ TEST(UnityMapping, KeepsCostsOfSubgraphsForOtherCandidates) {
     std::mt19937_64 random(1);
     std::vector<std::size_t> out;
     for (std::size_t steps : {0U, 0U, 1U}) {
-      const auto before = bench.substitutions.mapping().tables();
+      const auto before = bench.substitutions.mapping().table_count();
       costs.push_back(
           bench.substitutions.mapping().cost(bench.tasks(bench.rewritten(graph, steps, random))));
-      out.push_back(bench.substitutions.mapping().tables() - before);
+      out.push_back(bench.substitutions.mapping().table_count() - before);
     }
     return out;
   };

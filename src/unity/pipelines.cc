@@ -20,7 +20,7 @@ constexpr std::int64_t kPerStage = 4;
 // the pipeline sooner.
 constexpr std::int64_t kTried[] = {1, 2, kPerStage, 8, 16};
 
-strategies::Setting setting_of(std::int64_t stages, std::int64_t micro_batches, bool delayed) {
+strategies::Setting make_setting(std::int64_t stages, std::int64_t micro_batches, bool delayed) {
   strategies::Setting out;
   out.pp = stages;
   out.micro = micro_batches;
@@ -30,23 +30,23 @@ strategies::Setting setting_of(std::int64_t stages, std::int64_t micro_batches, 
 
 }  // namespace
 
-std::vector<Way> pipelines(const search::CandidatePool& pool) {
+std::vector<UnityPipeline> list_pipelines(const search::CandidatePool& pool) {
   const auto& options = pool.options();
   if (!options.network) return {};
   const auto& digits = pool.digits();
   const strategies::Problem problem(pool.model(), digits);
-  const auto most = static_cast<std::int64_t>(strategies::cuts(problem).size());
-  std::vector<Way> out;
-  for (auto stages : degrees_on(digits, digits.space())) {
-    if (stages > most || !strategies::rank_digits(digits, stages)) continue;
-    const auto micro = nearest_divisor(options.network->batch, kPerStage * stages);
+  const auto most = static_cast<std::int64_t>(strategies::find_cuts(problem).size());
+  std::vector<UnityPipeline> out;
+  for (auto stages : list_degrees(digits, digits.space())) {
+    if (stages > most || !strategies::find_rank_digits(digits, stages)) continue;
+    const auto micro = find_nearest_divisor(options.network->batch, kPerStage * stages);
     if (micro >= stages) out.push_back({stages, micro});
   }
   return out;
 }
 
-std::vector<search::Candidate> candidates_of(const Way& way, const Made& made,
-                                             const search::CandidatePool& pool) {
+std::vector<search::Candidate> make_candidates(const UnityPipeline& way, const UnityPlan& made,
+                                               const search::CandidatePool& pool) {
   const auto& how = pool.options();
   const bool delayed = how.semantics == plan::Semantics::kDelayed1;
   const auto& graph = made.rewritten ? made.rewritten->graph : pool.model();
@@ -58,9 +58,9 @@ std::vector<search::Candidate> candidates_of(const Way& way, const Made& made,
   }
   std::vector<search::Candidate> out;
   for (auto micro : numbers) {
-    auto made_step =
-        make_step(setting_of(way.stages, micro, delayed), problem, made.choices, made.node_seconds);
-    auto* step = std::get_if<strategies::Step>(&made_step);
+    auto made_step = make_step(make_setting(way.stages, micro, delayed), problem, made.choices,
+                               made.node_seconds);
+    auto* step = std::get_if<strategies::StrategyStep>(&made_step);
     if (step == nullptr) continue;
     step->schedule.precision = how.precision;
     out.push_back({.name = fmt::format("search:unity:pp={},micro={}{}", way.stages, micro,

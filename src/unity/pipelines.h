@@ -15,17 +15,17 @@ namespace tandem::unity {
 
 // The number of stages that the devices are divided into, and of micro-batches in a step while
 // operators are parallelized. Without a pipeline both are one.
-struct Way {
+struct UnityPipeline {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
 };
 
 // Returns the pipelines that the model's operators, the machine and the batch allow.
-std::vector<Way> pipelines(const search::CandidatePool& pool);
+std::vector<UnityPipeline> list_pipelines(const search::CandidatePool& pool);
 
-// Returns candidates with the layouts of `made`: with the way's number of micro-batches, and with
-// more and fewer.
-std::vector<search::Candidate> candidates_of(const Way& way, const Made& made,
-                                             const search::CandidatePool& pool);
+// Returns candidates with the layouts of `make_plan`: with the way's number of micro-batches, and
+// with more and fewer.
+std::vector<search::Candidate> make_candidates(const UnityPipeline& way, const UnityPlan& made,
+                                               const search::CandidatePool& pool);
 
 }  // namespace tandem::unity

@@ -17,27 +17,28 @@ using predict::CostModel;
 // Longer lists of placements retain one of those that only exchange equivalent digits.
 constexpr std::size_t kAllPlacements = 12;
 
-TensorType undivided(const TensorType& type) {
+TensorType to_unsharded_type(const TensorType& type) {
   return {ParallelShape(type.shape.sizes), type.dtype, type.density};
 }
 
-Hash hash_of(const Operator& op) {
-  Hash h = hash_combine(op.op.hash(), type_hash(op.result));
-  for (const auto& type : op.operands) h = hash_combine(h, type_hash(type));
+Hash compute_hash(const Operator& op) {
+  Hash h = hash_combine(op.op.hash(), hash_type(op.result));
+  for (const auto& type : op.operands) h = hash_combine(h, hash_type(type));
   return hash_combine(hash_combine(h, op.differentiated), op.trained);
 }
 
 // Assigns digits to the axes of a grid, one after another. The sizes of an axis's digits multiply
 // to its degree.
 template <class Use>
-class Assignment {
+class DigitAssignment {
  public:
-  struct Axis {
+  struct TaskGridAxis {
     Use use;
     std::int64_t left = 1;  // rest of its degree
   };
 
-  Assignment(const machine::Digits& digits, const Region& region, std::vector<Axis> axes)
+  DigitAssignment(const machine::Digits& digits, const Region& region,
+                  std::vector<TaskGridAxis> axes)
       : digits_(digits), region_(region), axes_(std::move(axes)) {}
 
   // Calls done(uses) for each assignment. may(axis, uses so far, digit) returns whether the axis
@@ -45,14 +46,15 @@ class Assignment {
   template <class May, class Done>
   void run(std::vector<Use> idle, May&& may, Done&& done) {
     uses_ = std::move(idle);
-    step(0, may, done);
+    assign_from(0, may, done);
   }
 
  private:
   template <class May, class Done>
-  void step(std::size_t i, May& may, Done& done) {
+  void assign_from(std::size_t i, May& may, Done& done) {
     if (i == digits_.count()) {
-      if (std::ranges::all_of(axes_, [](const Axis& a) { return a.left == 1; })) done(uses_);
+      if (std::ranges::all_of(axes_, [](const TaskGridAxis& a) { return a.left == 1; }))
+        done(uses_);
       return;
     }
     if (region_.is_free(i)) {
@@ -62,17 +64,17 @@ class Assignment {
           continue;
         axis.left /= digits_[i].size;
         uses_[i] = axis.use;
-        step(i + 1, may, done);
+        assign_from(i + 1, may, done);
         axis.left *= digits_[i].size;
       }
       uses_[i] = idle;
     }
-    step(i + 1, may, done);
+    assign_from(i + 1, may, done);
   }
 
   const machine::Digits& digits_;
   const Region& region_;
-  std::vector<Axis> axes_;
+  std::vector<TaskGridAxis> axes_;
   std::vector<Use> uses_;
 };
 
@@ -94,30 +96,30 @@ bool is_ordered(const std::vector<Use>& uses, const Axes& axes, const machine::D
 }
 
 template <class Use, class Axes>
-void keep_some(std::vector<std::vector<Use>>& all, const Axes& axes, const machine::Digits& digits,
-               const Region& region) {
+void drop_equivalent_uses(std::vector<std::vector<Use>>& all, const Axes& axes,
+                          const machine::Digits& digits, const Region& region) {
   if (all.size() <= kAllPlacements) return;
   std::erase_if(all, [&](const auto& uses) { return !is_ordered(uses, axes, digits, region); });
 }
 
 }  // namespace
 
-KindId Placements::kind_of(const Operator& op) {
-  auto& known = by_hash_[hash_of(op)];
+KindId Placements::find_or_add_kind(const Operator& op) {
+  auto& known = by_hash_[compute_hash(op)];
   for (auto id : known) {
     if (!kinds_[id].is_tensor && kinds_[id].op == op) return id;
   }
-  Kind kind;
+  VertexKind kind;
   kind.op = op;
-  kind.whole_result = undivided(op.result);
+  kind.whole_result = to_unsharded_type(op.result);
   std::vector<Shape> sizes;
   std::vector<ParallelShape> shapes;
   for (const auto& type : op.operands) {
-    kind.whole.push_back(undivided(type));
+    kind.whole.push_back(to_unsharded_type(type));
     sizes.push_back(type.shape.sizes);
     shapes.push_back(type.shape);
   }
-  kind.signature = &ops::signature(op.op, sizes);
+  kind.signature = &ops::get_signature(op.op, sizes);
   try {
     kind.grid = ops::infer_grid(*kind.signature, shapes);
   } catch (const UserError&) {
@@ -128,40 +130,41 @@ KindId Placements::kind_of(const Operator& op) {
   return known.back();
 }
 
-KindId Placements::kind_of_tensor(const TensorType& type) {
-  auto& known = by_hash_[hash_combine(type_hash(type), hash_text("tensor"))];
+KindId Placements::find_or_add_tensor_kind(const TensorType& type) {
+  auto& known = by_hash_[hash_combine(hash_type(type), hash_text("tensor"))];
   for (auto id : known) {
     if (kinds_[id].is_tensor && kinds_[id].op.result == type) return id;
   }
-  Kind kind;
+  VertexKind kind;
   kind.is_tensor = true;
-  kind.whole_result = undivided(type);
+  kind.whole_result = to_unsharded_type(type);
   kind.op.result = type;
   known.push_back(static_cast<KindId>(kinds_.size()));
   kinds_.push_back(std::move(kind));
   return known.back();
 }
 
-const std::vector<Placement>& Placements::of(KindId id, RegionId region) {
+const std::vector<Placement>& Placements::get_placements(KindId id, RegionId region) {
   const auto known = kinds_[id].placements.find(region);
   if (known != kinds_[id].placements.end()) return known->second;
-  auto made = kinds_[id].is_tensor ? tensor_placements(kinds_[id], regions_[region])
+  auto made = kinds_[id].is_tensor ? list_tensor_placements(kinds_[id], regions_[region])
                                    : operator_placements(kinds_[id], regions_[region]);
   return kinds_[id].placements.emplace(region, std::move(made)).first->second;
 }
 
-predict::CostModel::LayoutId Placements::id_of(const Layout& layout) {
-  const auto id = costs_.id_of(layout);
+predict::CostModel::LayoutId Placements::intern_layout(const Layout& layout) {
+  const auto id = costs_.intern_layout(layout);
   if (id >= partial_.size()) partial_.resize(id + 1);
   partial_[id] = layout.digits(DigitRole::kPartial);
   return id;
 }
 
-std::vector<Placement> Placements::operator_placements(const Kind& kind, const Region& region) {
+std::vector<Placement> Placements::operator_placements(const VertexKind& kind,
+                                                       const Region& region) {
   std::vector<Placement> out;
   if (!kind.grid) return out;
   const auto& s = *kind.signature;
-  std::vector<typename Assignment<DigitUse>::Axis> axes;
+  std::vector<typename DigitAssignment<DigitUse>::TaskGridAxis> axes;
   for (ops::FactorId f = 0; f < kind.grid->degrees.size(); ++f) {
     if (kind.grid->degrees[f] > 1) axes.push_back({DigitUse::factor(f), kind.grid->degrees[f]});
   }
@@ -184,26 +187,28 @@ std::vector<Placement> Placements::operator_placements(const Kind& kind, const R
     return machine::may_cut_next(s, use.factor(), so_far, digits_, i);
   };
   std::vector<std::vector<DigitUse>> all;
-  Assignment<DigitUse>(digits_, region, axes).run(idle, may, [&](const auto& uses) {
+  DigitAssignment<DigitUse>(digits_, region, axes).run(idle, may, [&](const auto& uses) {
     all.push_back(uses);
   });
-  keep_some(all, axes, digits_, region);
+  drop_equivalent_uses(all, axes, digits_, region);
   for (const auto& uses : all) {
     Placement placement;
     std::ranges::copy(uses, placement.node.uses.begin());
     for (std::size_t i = 0; i < kind.whole.size(); ++i) {
-      placement.in.push_back(id_of(input_layout(s, placement.node, digits_.count(), i)));
+      placement.in.push_back(
+          intern_layout(compute_input_layout(s, placement.node, digits_.count(), i)));
     }
-    placement.out = id_of(output_layout(s, placement.node, digits_.count()));
-    placement.seconds = seconds_of(kind, placement.node);
+    placement.out = intern_layout(compute_output_layout(s, placement.node, digits_.count()));
+    placement.seconds = cost_operator(kind, placement.node);
     out.push_back(std::move(placement));
   }
   return out;
 }
 
-std::vector<Placement> Placements::tensor_placements(const Kind& kind, const Region& region) {
+std::vector<Placement> Placements::list_tensor_placements(const VertexKind& kind,
+                                                          const Region& region) {
   const auto& shape = kind.op.result.shape;
-  std::vector<typename Assignment<DigitRole>::Axis> axes;
+  std::vector<typename DigitAssignment<DigitRole>::TaskGridAxis> axes;
   for (std::size_t d = 0; d < shape.rank(); ++d) {
     if (shape.degrees[d] > 1) axes.push_back({DigitRole::dim(d), shape.degrees[d]});
   }
@@ -215,39 +220,40 @@ std::vector<Placement> Placements::tensor_placements(const Kind& kind, const Reg
   }
   std::vector<std::vector<DigitRole>> all;
   const auto may = [](DigitRole, const std::vector<DigitRole>&, std::size_t) { return true; };
-  Assignment<DigitRole>(digits_, region, axes).run(idle, may, [&](const auto& roles) {
+  DigitAssignment<DigitRole>(digits_, region, axes).run(idle, may, [&](const auto& roles) {
     all.push_back(roles);
   });
-  keep_some(all, axes, digits_, region);
+  drop_equivalent_uses(all, axes, digits_, region);
   std::vector<Placement> out;
   for (const auto& roles : all) {
     Layout layout(digits_.count(), DigitRole::kIdle);
     for (std::size_t i = 0; i < roles.size(); ++i) layout.set(i, roles[i]);
-    const auto id = id_of(layout);
+    const auto id = intern_layout(layout);
     out.push_back({.node = {}, .in = {id}, .out = id});
   }
   return out;
 }
 
-double Placements::seconds_of(const Kind& kind, const NodeLayout& layout) {
+double Placements::cost_operator(const VertexKind& kind, const NodeLayout& layout) {
   const auto& s = *kind.signature;
   const auto& op = kind.op;
-  auto cost = costs_.compute(op.op, s, kind.whole, kind.whole_result, layout, op.differentiated);
+  auto cost =
+      costs_.operator_cost(op.op, s, kind.whole, kind.whole_result, layout, op.differentiated);
   predict::Cost weights;
   for (std::size_t i = 0; i < kind.whole.size(); ++i) {
-    const auto read = input_layout(s, layout, digits_.count(), i);
+    const auto read = compute_input_layout(s, layout, digits_.count(), i);
     const auto has = [&](ops::InputMask mask) { return ((mask >> i) & 1U) != 0; };
-    cost += costs_.halo(kind.whole[i], s, i, read, has(op.differentiated));
+    cost += costs_.halo_cost(kind.whole[i], s, i, read, has(op.differentiated));
     if (!has(op.trained)) continue;
     std::optional<Shape> looked_up;
     if (op.op.spec().row_sparse_operand == i) {
-      looked_up = parallel_shape(input_layout(s, layout, digits_.count(), 0),
-                                 kind.whole[0].shape.sizes, digits_)
-                      ->shard();
+      looked_up = compute_parallel_shape(compute_input_layout(s, layout, digits_.count(), 0),
+                                         kind.whole[0].shape.sizes, digits_)
+                      ->shard_shape();
     }
-    weights += costs_.weight(kind.whole[i].shape.sizes, kind.whole[i].dtype, read,
-                             looked_up ? &*looked_up : nullptr,
-                             op.op.spec().product_operand == i && pass_.times == 1);
+    weights += costs_.weight_cost(kind.whole[i].shape.sizes, kind.whole[i].dtype, read,
+                                  looked_up ? &*looked_up : nullptr,
+                                  op.op.spec().matmul_operand == i && pass_.times == 1);
   }
   const auto total = [](const predict::Cost& c) {
     return (c.compute + c.update + c.blocking + c.async).value;
@@ -255,22 +261,22 @@ double Placements::seconds_of(const Kind& kind, const NodeLayout& layout) {
   return total(cost) + total(weights) / static_cast<double>(pass_.times);
 }
 
-double Placements::transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
-                            predict::CostModel::LayoutId wanted, bool has_gradient) {
+double Placements::cost_transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
+                                 predict::CostModel::LayoutId wanted, bool has_gradient) {
   // No operator of the forward pass turns a complete value into a partial sum.
   if ((partial_[wanted] & ~partial_[from]) != 0) return kImpossible;
   const auto gradient = has_gradient ? std::optional(tensor.dtype) : std::nullopt;
-  return costs_.reshard(tensor, from, wanted, gradient, true).blocking.value;
+  return costs_.reshard_cost(tensor, from, wanted, gradient, true).blocking.value;
 }
 
-const CostTable& Placements::between(KindId from, RegionId from_region, KindId to,
-                                     RegionId to_region, std::size_t operand) {
+const CostTable& Placements::get_reshard_costs(KindId from, RegionId from_region, KindId to,
+                                               RegionId to_region, std::size_t operand) {
   Hash key = hash_combine((Hash{from} << 32U) | to, (Hash{from_region} << 32U) | to_region);
   key = hash_combine(key, operand);
   const auto known = between_.find(key);
   if (known != between_.end()) return known->second;
-  const auto& rows = of(from, from_region);
-  const auto& cols = of(to, to_region);
+  const auto& rows = get_placements(from, from_region);
+  const auto& cols = get_placements(to, to_region);
   const auto& target = kinds_[to];
   const bool has_gradient = target.is_tensor || ((target.op.differentiated >> operand) & 1U) != 0;
   CostTable table{rows.size(), cols.size(), {}};
@@ -278,7 +284,7 @@ const CostTable& Placements::between(KindId from, RegionId from_region, KindId t
   for (const auto& row : rows) {
     for (const auto& col : cols) {
       table.seconds.push_back(
-          transfer(kinds_[from].whole_result, row.out, col.in[operand], has_gradient));
+          cost_transfer(kinds_[from].whole_result, row.out, col.in[operand], has_gradient));
     }
   }
   return between_.emplace(key, std::move(table)).first->second;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ops/task_grid.h"
-#include "predict/tables.h"
+#include "predict/cost_model.h"
 #include "unity/region.h"
 
 namespace tandem::unity {
@@ -48,35 +48,35 @@ struct CostTable {
 };
 
 // The part of a step that a graph stands for: the whole step, or a micro-batch of a pipeline.
-struct Pass {
+struct UnityPass {
   machine::DigitMask ranks = 0;  // digits whose places are stages; an operator is on one of them
   std::int64_t times = 1;        // passes per step; weights are summed and updated once
 };
 
 class Placements {
  public:
-  Placements(const machine::Digits& digits, predict::CostModel& costs, const Pass& pass = {})
+  Placements(const machine::Digits& digits, predict::CostModel& costs, const UnityPass& pass = {})
       : digits_(digits), costs_(costs), pass_(pass), regions_(digits, pass.ranks) {}
 
-  KindId kind_of(const Operator& op);
+  KindId find_or_add_kind(const Operator& op);
   // Returns the kind of a border tensor, by its type alone.
-  KindId kind_of_tensor(const TensorType& type);
+  KindId find_or_add_tensor_kind(const TensorType& type);
 
   // Returns the placements of the kind in the region. Returns none if no subset of the region's
   // digits matches the degrees.
-  const std::vector<Placement>& of(KindId kind, RegionId region);
+  const std::vector<Placement>& get_placements(KindId kind, RegionId region);
   // Returns the costs of resharding from a placement of `from` to one of `to`, which reads the
   // tensor as `operand`. They include the way back of the gradient.
-  const CostTable& between(KindId from, RegionId from_region, KindId to, RegionId to_region,
-                           std::size_t operand);
+  const CostTable& get_reshard_costs(KindId from, RegionId from_region, KindId to,
+                                     RegionId to_region, std::size_t operand);
 
   Regions& regions() { return regions_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   // Returns the digits that operators are spread over.
-  [[nodiscard]] machine::DigitMask free() const { return digits_.space() & ~pass_.ranks; }
+  [[nodiscard]] machine::DigitMask free_digits() const { return digits_.space() & ~pass_.ranks; }
 
  private:
-  struct Kind {
+  struct VertexKind {
     Operator op;
     bool is_tensor = false;
     const ops::Signature* signature = nullptr;
@@ -86,18 +86,18 @@ class Placements {
     std::unordered_map<RegionId, std::vector<Placement>> placements = {};
   };
 
-  std::vector<Placement> operator_placements(const Kind& kind, const Region& region);
-  std::vector<Placement> tensor_placements(const Kind& kind, const Region& region);
-  double seconds_of(const Kind& kind, const machine::NodeLayout& layout);
-  double transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
-                  predict::CostModel::LayoutId wanted, bool has_gradient);
-  predict::CostModel::LayoutId id_of(const machine::Layout& layout);
+  std::vector<Placement> operator_placements(const VertexKind& kind, const Region& region);
+  std::vector<Placement> list_tensor_placements(const VertexKind& kind, const Region& region);
+  double cost_operator(const VertexKind& kind, const machine::NodeLayout& layout);
+  double cost_transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
+                       predict::CostModel::LayoutId wanted, bool has_gradient);
+  predict::CostModel::LayoutId intern_layout(const machine::Layout& layout);
 
   const machine::Digits& digits_;
   predict::CostModel& costs_;
-  Pass pass_;
+  UnityPass pass_;
   Regions regions_;
-  std::vector<Kind> kinds_;
+  std::vector<VertexKind> kinds_;
   std::unordered_map<Hash, std::vector<KindId>> by_hash_;
   std::unordered_map<Hash, CostTable> between_;
   std::vector<machine::DigitMask> partial_;  // by layout

@@ -8,21 +8,21 @@ Regions::Regions(const machine::Digits& digits, machine::DigitMask taken) : digi
   Region whole;
   whole.place.fill(Region::kFree);
   for (std::size_t i = 0; i < digits.count(); ++i) {
-    if (machine::has(taken, i)) whole.place[i] = 0;
+    if (machine::has_digit(taken, i)) whole.place[i] = 0;
   }
-  id_of(whole);
+  intern(whole);
 }
 
-RegionId Regions::id_of(const Region& region) {
+RegionId Regions::intern(const Region& region) {
   const auto [at, fresh] = ids_.try_emplace(region, static_cast<RegionId>(regions_.size()));
   if (fresh) regions_.push_back(region);
   return at->second;
 }
 
-const std::vector<Division>& Regions::divisions(RegionId id) {
+const std::vector<RegionDivision>& Regions::get_divisions(RegionId id) {
   const auto known = divisions_.find(id);
   if (known != divisions_.end()) return known->second;
-  std::vector<Division> out;
+  std::vector<RegionDivision> out;
   std::set<std::pair<std::size_t, std::int64_t>> seen;  // level and size
   const Region region = regions_[id];
   for (std::size_t i = 0; i < digits_.count(); ++i) {
@@ -31,7 +31,7 @@ const std::vector<Division>& Regions::divisions(RegionId id) {
     Region second = region;
     first.place[i] = 0;
     second.place[i] = 1;
-    out.push_back({id_of(first), id_of(second)});
+    out.push_back({intern(first), intern(second)});
   }
   return divisions_.emplace(id, std::move(out)).first->second;
 }

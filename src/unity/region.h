@@ -28,7 +28,7 @@ struct Region {
 };
 
 // The regions of the two sides of a split that run side by side.
-struct Division {
+struct RegionDivision {
   RegionId first = 0, second = 0;
 };
 
@@ -38,15 +38,15 @@ class Regions {
   explicit Regions(const machine::Digits& digits, machine::DigitMask taken = 0);
 
   [[nodiscard]] const Region& operator[](RegionId id) const { return regions_[id]; }
-  const std::vector<Division>& divisions(RegionId id);
+  const std::vector<RegionDivision>& get_divisions(RegionId id);
 
  private:
-  RegionId id_of(const Region& region);
+  RegionId intern(const Region& region);
 
   const machine::Digits& digits_;
   std::vector<Region> regions_;
   std::map<Region, RegionId> ids_;
-  std::map<RegionId, std::vector<Division>> divisions_;
+  std::map<RegionId, std::vector<RegionDivision>> divisions_;
 };
 
 }  // namespace tandem::unity

@@ -31,7 +31,7 @@ class Cuts {
   Cuts(const graph::Graph& model, Substitutions& substitutions)
       : model_(model), rules_(substitutions.rules()) {
     auto& dictionary = substitutions.dictionary();
-    draft_ = Draft::of(model, dictionary);
+    draft_ = Draft::from_graph(model, dictionary);
     position_.assign(draft_.slot_count(), kNoPosition);
     for (auto slot : draft_.order()) {
       if (dictionary.op(draft_.node(slot).op).role() != ops::Role::kCompute) continue;
@@ -42,8 +42,8 @@ class Cuts {
 
   std::vector<NodeId> run(std::size_t least_nodes) {
     if (model_.outputs().size() == 1) {
-      find_passed();
-      find_torn();
+      find_cuttable();
+      count_torn_matches();
       divide(0, operators_.size(), least_nodes);
       std::ranges::sort(chosen_);
     }
@@ -54,7 +54,7 @@ class Cuts {
 
  private:
   // Finds the operators after which the model may be cut: only their own result crosses the cut.
-  void find_passed() {
+  void find_cuttable() {
     std::vector<std::size_t> farthest(operators_.size());
     for (std::size_t i = 0; i < operators_.size(); ++i) {
       for (auto input : draft_.inputs(operators_[i])) {
@@ -69,7 +69,7 @@ class Cuts {
     }
   }
 
-  void find_torn() {
+  void count_torn_matches() {
     torn_.assign(operators_.size(), 0);
     for (const auto& match : rewrite::Matches::find(rules_, draft_).all()) {
       std::size_t first = operators_.size();
@@ -121,15 +121,15 @@ class Cuts {
 };
 
 // Searches the pieces of the model between given borders, and finds the cheapest combination.
-class Pieces {
+class PieceSearch {
  public:
-  Pieces(const graph::Graph& model, const std::vector<NodeId>& cuts, const Substitution& how,
-         Substitutions& substitutions)
+  PieceSearch(const graph::Graph& model, const std::vector<NodeId>& cuts, const Substitution& how,
+              Substitutions& substitutions)
       : model_(model),
         cuts_(cuts),
         how_(how),
         shared_(substitutions),
-        gradient_(graph::needs_gradient(model)) {
+        gradient_(graph::mark_gradient_nodes(model)) {
     for (auto id : model.ids()) names_.insert(model.node(id).name);
     divide();
   }
@@ -138,10 +138,10 @@ class Pieces {
   // dimension. Then searches all partitionings whose total may be within alpha of the best so far.
   Solved run() {
     borders_ = {{std::nullopt}};
-    for (std::size_t p = 0; p < members_.size(); ++p) borders_.push_back(borders_behind(p));
-    const auto few = cheapest(kFewStates, {});
-    if (!how_.follows_seed) cheapest(kBorderStates, few);
-    return chosen();
+    for (std::size_t p = 0; p < members_.size(); ++p) borders_.push_back(list_borders(p));
+    const auto few = find_cheapest(kFewStates, {});
+    if (!how_.only_initial_layouts) find_cheapest(kBorderStates, few);
+    return choose_pieces();
   }
 
  private:
@@ -172,41 +172,41 @@ class Pieces {
     }
   }
 
-  std::vector<Border> borders_behind(std::size_t p) {
+  std::vector<Border> list_borders(std::size_t p) {
     if (p == cuts_.size()) return {std::nullopt};
     const auto& sizes = model_.node(cuts_[p]).type.shape.sizes;
-    if (how_.follows_seed) return {border_of_seed(cuts_[p])};
+    if (how_.only_initial_layouts) return {compute_initial_border(cuts_[p])};
     std::vector<Border> out;
     const auto& placements = shared_.placements();
-    const auto devices = placements.digits().group_size(placements.free());
-    for (const auto& degrees : border_states(sizes, devices, kBorderStates)) {
+    const auto devices = placements.digits().group_size(placements.free_digits());
+    for (const auto& degrees : list_border_states(sizes, devices, kBorderStates)) {
       out.emplace_back(degrees);
     }
     return out;
   }
 
   // Returns the seed's degrees at the border. Replicas and partial sums end there.
-  Border border_of_seed(NodeId cut) {
+  Border compute_initial_border(NodeId cut) {
     const auto& digits = shared_.placements().digits();
-    const auto layout =
-        output_layout(signature_of(model_, cut), how_.seeds[0][cut.index()], digits.count());
+    const auto layout = compute_output_layout(get_node_signature(model_, cut),
+                                              how_.initial_layouts[0][cut.index()], digits.count());
     const auto& sizes = model_.node(cut).type.shape.sizes;
-    const auto shape = parallel_shape(layout, sizes, digits);
+    const auto shape = compute_parallel_shape(layout, sizes, digits);
     return shape ? shape->degrees : ParallelShape(sizes).degrees;
   }
 
   // The cheapest costs from the first border to each border, as far as known, and the choice at the
   // border before it.
-  struct Ways {
+  struct CheapestPaths {
     std::vector<std::vector<double>> seconds = {{0}};  // by border, by partitioning
     std::vector<std::vector<std::size_t>> before;      // by piece, by partitioning behind it
   };
 
   // Searches pieces between the first `states` partitionings of each border. `known` holds the
   // costs of an earlier call; if it is not empty, partitionings that are too expensive are skipped.
-  Ways cheapest(std::size_t states, const Ways& known) {
-    Ways out;
-    const auto rest = known.before.empty() ? std::vector<double>() : rest_of(known);
+  CheapestPaths find_cheapest(std::size_t states, const CheapestPaths& known) {
+    CheapestPaths out;
+    const auto rest = known.before.empty() ? std::vector<double>() : compute_rest(known);
     for (std::size_t p = 0; p < members_.size(); ++p) {
       const auto ins = std::min(states, borders_[p].size());
       const auto outs = std::min(states, borders_[p + 1].size());
@@ -214,7 +214,7 @@ class Pieces {
         const auto so_far = out.seconds[p][i];
         const bool is_dear =
             !rest.empty() && so_far + rest[p] > how_.alpha * known.seconds.back()[0];
-        for (std::size_t o = 0; o < outs && !is_dear; ++o) search(p, i, o);
+        for (std::size_t o = 0; o < outs && !is_dear; ++o) search_piece(p, i, o);
       }
       add_step(p, out);
     }
@@ -222,7 +222,7 @@ class Pieces {
   }
 
   // Returns, by border, the remaining cost of the cheapest combination.
-  static std::vector<double> rest_of(const Ways& known) {
+  static std::vector<double> compute_rest(const CheapestPaths& known) {
     std::vector<double> out(known.before.size() + 1);
     std::size_t at = 0;
     for (std::size_t p = known.before.size(); p-- > 0;) {
@@ -233,12 +233,12 @@ class Pieces {
   }
 
   // Extends the costs by one piece, from the pieces that were searched.
-  void add_step(std::size_t p, Ways& ways) {
+  void add_step(std::size_t p, CheapestPaths& ways) {
     std::vector<double> next(borders_[p + 1].size(), kImpossible);
     ways.before.emplace_back(next.size());
     for (std::size_t i = 0; i < borders_[p].size(); ++i) {
       for (std::size_t o = 0; o < next.size(); ++o) {
-        const auto* own = found(p, i, o);
+        const auto* own = find_solution(p, i, o);
         if (own == nullptr || ways.seconds[p][i] + own->seconds >= next[o]) continue;
         next[o] = ways.seconds[p][i] + own->seconds;
         ways.before[p][o] = i;
@@ -247,15 +247,15 @@ class Pieces {
     ways.seconds.push_back(std::move(next));
   }
 
-  Solved chosen() {
-    Ways ways;
+  Solved choose_pieces() {
+    CheapestPaths ways;
     for (std::size_t p = 0; p < members_.size(); ++p) add_step(p, ways);
     Solved out{{}, is_complete_};
     std::size_t at = 0;  // nothing is chosen behind the last piece
     for (std::size_t p = members_.size(); p-- > 0;) {
       const auto in = ways.before[p][at];
-      auto solved = piece(p, borders_[p][in], borders_[p + 1][at]);
-      if (const auto* known = found(p, in, at)) solved.steps = known->steps;
+      auto solved = build_piece(p, borders_[p][in], borders_[p + 1][at]);
+      if (const auto* known = find_solution(p, in, at)) solved.steps = known->steps;
       out.pieces.insert(out.pieces.begin(), std::move(solved));
       at = in;
     }
@@ -263,23 +263,23 @@ class Pieces {
   }
 
   // Returns null if the piece was not searched.
-  const Found* found(std::size_t p, std::size_t in, std::size_t out) {
+  const Found* find_solution(std::size_t p, std::size_t in, std::size_t out) {
     const auto at = found_.find(structures_[{p, in, out}]);
     return at == found_.end() ? nullptr : &at->second;
   }
 
-  void search(std::size_t p, std::size_t in, std::size_t out) {
+  void search_piece(std::size_t p, std::size_t in, std::size_t out) {
     auto& structure = structures_[{p, in, out}];
     if (structure != 0 || (how_.is_over && how_.is_over())) return;
-    const auto solved = piece(p, borders_[p][in], borders_[p + 1][out]);
-    structure = structure_of(solved.piece);
+    const auto solved = build_piece(p, borders_[p][in], borders_[p + 1][out]);
+    structure = compute_structure_hash(solved.piece);
     const auto [at, fresh] = found_.try_emplace(structure);
     if (!fresh) return;
-    at->second = shared_.best_of(solved.piece, how_);
+    at->second = shared_.find_best(solved.piece, how_);
     is_complete_ = is_complete_ && at->second.is_complete;
   }
 
-  SolvedPiece piece(std::size_t p, const Border& in, const Border& out) {
+  SolvedPiece build_piece(std::size_t p, const Border& in, const Border& out) {
     graph::GraphBuilder builder(model_.name());
     SolvedPiece made;
     std::vector<NodeId> image(model_.size());
@@ -289,32 +289,32 @@ class Pieces {
     if (in) {
       const auto id = add_border(builder, cuts_[p - 1], *in);
       made.piece.border = {id, gradient_[cuts_[p - 1].index()]};
-      image[cuts_[p - 1].index()] = with_all(builder, ops::kCombine, id, *in);
+      image[cuts_[p - 1].index()] = add_parallel_operators(builder, ops::kCombine, id, *in);
       note(NodeId(model_.size()));
     }
     std::vector<NodeId> inputs;
     for (auto id : members_[p]) {
       inputs.clear();
       for (auto input : model_.inputs(id)) inputs.push_back(image[input.index()]);
-      image[id.index()] = builder.keep(model_, id, inputs);
+      image[id.index()] = builder.copy_node(model_, id, inputs);
       note(id);
     }
     auto result = image[(p < cuts_.size() ? cuts_[p] : model_.outputs()[0]).index()];
-    if (out) result = with_all(builder, ops::kPartition, result, *out);
+    if (out) result = add_parallel_operators(builder, ops::kPartition, result, *out);
     note(NodeId(model_.size()));
     made.piece.has_border_output = out.has_value();
     made.piece.graph = builder.finish({result});
-    add_seeds(made);
+    add_initial_layouts(made);
     return made;
   }
 
-  void add_seeds(SolvedPiece& made) const {
-    for (const auto& seed : how_.seeds) {
-      Seed own;
+  void add_initial_layouts(SolvedPiece& made) const {
+    for (const auto& seed : how_.initial_layouts) {
+      InitialLayouts own;
       for (auto node : made.model_node) {
         own.push_back(node.index() < seed.size() ? seed[node.index()] : machine::NodeLayout{});
       }
-      auto& seeds = made.piece.seeds;
+      auto& seeds = made.piece.initial_layouts;
       if (std::ranges::find(seeds, own) == seeds.end()) seeds.push_back(std::move(own));
     }
   }
@@ -328,8 +328,8 @@ class Pieces {
     return builder.input(name, shape, type.dtype);
   }
 
-  static NodeId with_all(graph::GraphBuilder& builder, const ops::OpSpec& spec, NodeId id,
-                         const Shape& degrees) {
+  static NodeId add_parallel_operators(graph::GraphBuilder& builder, const ops::OpSpec& spec,
+                                       NodeId id, const Shape& degrees) {
     for (std::size_t d = 0; d < degrees.rank(); ++d) {
       if (degrees[d] == 1) continue;
       const ops::DimDegree change{static_cast<std::int64_t>(d), degrees[d]};
@@ -339,14 +339,14 @@ class Pieces {
   }
 
   // Returns a hash of the structure. Pieces with the same structure and seeds have the same steps.
-  static Hash structure_of(const Piece& piece) {
+  static Hash compute_structure_hash(const ModelPiece& piece) {
     Hash h = piece.has_border_output ? 2 : 1;
     if (piece.border) h = hash_combine(h, piece.border->has_gradient ? 4 : 3);
     for (auto id : piece.graph.ids()) {
       h = hash_combine(h, piece.graph.node(id).op.hash());
       for (auto input : piece.graph.inputs(id)) h = hash_combine(h, input.value);
     }
-    for (const auto& seed : piece.seeds) {
+    for (const auto& seed : piece.initial_layouts) {
       for (const auto& layout : seed) {
         for (auto use : layout.uses) h = hash_combine(h, std::bit_cast<std::uint8_t>(use));
       }
@@ -369,12 +369,12 @@ class Pieces {
 
 }  // namespace
 
-std::vector<NodeId> cuts_of(const graph::Graph& model, std::size_t least_nodes,
-                            Substitutions& substitutions) {
+std::vector<NodeId> find_cuts(const graph::Graph& model, std::size_t least_nodes,
+                              Substitutions& substitutions) {
   return Cuts(model, substitutions).run(least_nodes);
 }
 
-std::vector<Shape> border_states(const Shape& sizes, std::int64_t devices, std::size_t most) {
+std::vector<Shape> list_border_states(const Shape& sizes, std::int64_t devices, std::size_t most) {
   std::vector<Shape> out;
   Shape degrees = sizes;
   for (auto& d : degrees) d = 1;
@@ -402,8 +402,8 @@ std::vector<Shape> border_states(const Shape& sizes, std::int64_t devices, std::
 
 Solved solve_in_pieces(const graph::Graph& model, std::size_t least_nodes, const Substitution& how,
                        Substitutions& substitutions) {
-  const auto cuts = cuts_of(model, least_nodes, substitutions);
-  return Pieces(model, cuts, how, substitutions).run();
+  const auto cuts = find_cuts(model, least_nodes, substitutions);
+  return PieceSearch(model, cuts, how, substitutions).run();
 }
 
 }  // namespace tandem::unity

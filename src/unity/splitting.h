@@ -22,13 +22,13 @@ struct Solved {
 };
 
 // Returns the operators after which the model is cut, in order.
-std::vector<graph::NodeId> cuts_of(const graph::Graph& model, std::size_t least_nodes,
-                                   Substitutions& substitutions);
+std::vector<graph::NodeId> find_cuts(const graph::Graph& model, std::size_t least_nodes,
+                                     Substitutions& substitutions);
 
 // Returns at most `most` degrees by dimension that the sizes allow. The undivided tensor comes
 // first. The others are sorted by the number of devices that they leave idle, then by the number of
 // split dimensions.
-std::vector<Shape> border_states(const Shape& sizes, std::int64_t devices, std::size_t most);
+std::vector<Shape> list_border_states(const Shape& sizes, std::int64_t devices, std::size_t most);
 
 Solved solve_in_pieces(const graph::Graph& model, std::size_t least_nodes, const Substitution& how,
                        Substitutions& substitutions);

@@ -5,7 +5,7 @@
 #include <queue>
 #include <unordered_set>
 
-#include "unity/samples.h"
+#include "unity/sample_cuts.h"
 
 namespace tandem::unity {
 
@@ -23,8 +23,8 @@ constexpr double kSame = 1e-9;
 // Graphs expanded without a gain before a search is given up.
 constexpr std::size_t kGraphs = 10;
 
-std::vector<Rule> simplifications() {
-  auto out = search_rules();
+std::vector<Rule> list_simplifications() {
+  auto out = list_search_rules();
   std::erase_if(out, [](const Rule& rule) { return !is_simplification(rule); });
   return out;
 }
@@ -32,9 +32,9 @@ std::vector<Rule> simplifications() {
 }  // namespace
 
 Substitutions::Substitutions(Placements& placements, MappingOptions mapping)
-    : rules_(search_rules(), dictionary_,
-             {.degrees = degrees_on(placements.digits(), placements.free())}),
-      simplifiers_(simplifications(), dictionary_, {}),
+    : rules_(list_search_rules(), dictionary_,
+             {.degrees = list_degrees(placements.digits(), placements.free_digits())}),
+      simplifiers_(list_simplifications(), dictionary_, {}),
       placements_(placements),
       tasks_(dictionary_, placements),
       mapping_(placements, std::move(mapping)) {
@@ -58,21 +58,22 @@ void Substitutions::simplify(Draft& draft, std::vector<Match>& steps) const {
   }
 }
 
-class Substitutions::Search {
+class Substitutions::SubstitutionSearch {
  public:
-  Search(Substitutions& shared, const Piece& piece, const Substitution& options, Start start)
+  SubstitutionSearch(Substitutions& shared, const ModelPiece& piece, const Substitution& options,
+                     SubstitutionStart start)
       : shared_(shared), piece_(piece), options_(options), start_(start) {}
 
   Found run() {
-    auto draft = Draft::of(piece_.graph, shared_.dictionary_);
+    auto draft = Draft::from_graph(piece_.graph, shared_.dictionary_);
     Visit first;
     shared_.simplify(draft, first.steps);
     first.seconds = *cost(draft);
     first.draft = std::make_unique<const Draft>(std::move(draft));
     queue_.push({first.seconds, 0});
     visits_.push_back(std::move(first));
-    if (start_ == Start::kSamples) add_cuts();
-    if (start_ == Start::kSeeds) add_seeds();
+    if (start_ == SubstitutionStart::kSamples) add_sample_cuts();
+    if (start_ == SubstitutionStart::kInitialLayouts) add_initial_layouts();
     bool complete = true;
     while (!queue_.empty() && complete) {
       const auto [seconds, at] = queue_.top();
@@ -80,7 +81,7 @@ class Substitutions::Search {
       if (seconds > options_.alpha * visits_[best_].seconds) break;
       complete = expand(at);
     }
-    return {visits_[best_].seconds, steps_to(best_), candidates_, complete};
+    return {visits_[best_].seconds, trace_steps(best_), candidates_, complete};
   }
 
  private:
@@ -90,16 +91,16 @@ class Substitutions::Search {
     double seconds = 0;
     std::unique_ptr<const Draft> draft = {};  // set when it is expanded
   };
-  struct Entry {
+  struct QueuedGraph {
     double seconds = 0;
     std::size_t visit = 0;
-    auto operator<=>(const Entry&) const = default;
+    auto operator<=>(const QueuedGraph&) const = default;
   };
 
   // Applies every rule at every place. Returns false if the search ended before.
   bool expand(std::size_t at) {
     ++taken_up_;
-    const auto& draft = draft_of(at);
+    const auto& draft = build_draft(at);
     auto matches = Matches::find(shared_.rules_, draft).all();
     std::ranges::sort(matches);
     for (const auto& match : matches) {
@@ -118,7 +119,7 @@ class Substitutions::Search {
     add(std::move(next), *draft);
   }
 
-  void add_cuts() {
+  void add_sample_cuts() {
     const auto simplify = [&](Draft& draft, std::vector<Match>& steps) {
       shared_.simplify(draft, steps);
     };
@@ -134,14 +135,14 @@ class Substitutions::Search {
     }
   }
 
-  void add_seeds() {
+  void add_initial_layouts() {
     const auto simplify = [&](Draft& draft, std::vector<Match>& steps) {
       shared_.simplify(draft, steps);
     };
-    for (const auto& seed : piece_.seeds) {
+    for (const auto& seed : piece_.initial_layouts) {
       if (is_over()) return;
-      auto made = cut_as(*visits_[0].draft, seed, shared_.placements_.digits(), shared_.rules_,
-                         shared_.dictionary_, simplify);
+      auto made = split_by_layouts(*visits_[0].draft, seed, shared_.placements_.digits(),
+                                   shared_.rules_, shared_.dictionary_, simplify);
       add({.parent = 0, .steps = std::move(made.steps)}, made.draft);
     }
   }
@@ -160,18 +161,18 @@ class Substitutions::Search {
 
   // An expanded graph has as many candidates as places for rules. So expanded graphs count, too, or
   // a whole model would be given up sooner than a piece of it.
-  [[nodiscard]] bool is_idle() const {
+  [[nodiscard]] bool is_out_of_patience() const {
     const auto idle = candidates_ - best_at_;
     return taken_up_ > best_taken_up_ + kGraphs && idle >= std::max(options_.patience, best_at_);
   }
 
   bool is_over() {
-    return candidates_ >= options_.candidates || is_idle() ||
+    return candidates_ >= options_.candidates || is_out_of_patience() ||
            (options_.is_over && options_.is_over());
   }
 
   // Drafts are rebuilt when they are expanded, since most queued graphs never are.
-  const Draft& draft_of(std::size_t at) {
+  const Draft& build_draft(std::size_t at) {
     auto& visit = visits_[at];
     if (!visit.draft) {
       auto draft = *visits_[visit.parent].draft;
@@ -187,14 +188,15 @@ class Substitutions::Search {
 
   // Returns the cost, or nullopt if the same tasks were costed before.
   std::optional<double> cost(const Draft& draft) {
-    const auto graph = shared_.tasks_.of_piece(draft, piece_.border, piece_.has_border_output);
+    const auto graph =
+        shared_.tasks_.build_for_piece(draft, piece_.border, piece_.has_border_output);
     if (!seen_.insert(graph.hash()).second) return std::nullopt;
     ++candidates_;
     if (options_.costed) options_.costed();
     return shared_.mapping_.cost(graph);
   }
 
-  [[nodiscard]] std::vector<Match> steps_to(std::size_t visit) const {
+  [[nodiscard]] std::vector<Match> trace_steps(std::size_t visit) const {
     std::vector<Match> out;
     for (auto v = visit;; v = visits_[v].parent) {
       out.insert(out.begin(), visits_[v].steps.begin(), visits_[v].steps.end());
@@ -203,11 +205,11 @@ class Substitutions::Search {
   }
 
   Substitutions& shared_;
-  const Piece& piece_;
+  const ModelPiece& piece_;
   const Substitution& options_;
-  Start start_;  // initial candidates besides the piece
+  SubstitutionStart start_;  // initial candidates besides the piece
   std::vector<Visit> visits_;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  std::priority_queue<QueuedGraph, std::vector<QueuedGraph>, std::greater<>> queue_;
   std::unordered_set<Hash> seen_;  // hashes of task graphs
   std::size_t best_ = 0;
   std::size_t best_at_ = 0;  // candidates_ when the best was found
@@ -219,10 +221,11 @@ class Substitutions::Search {
 
 // Runs one search per kind of initial candidate. Next to a good one, alpha would drop the way from
 // the piece itself to a better graph.
-Found Substitutions::best_of(const Piece& piece, const Substitution& options) {
-  std::vector<Start> starts;
-  if (!piece.seeds.empty()) starts.push_back(Start::kSeeds);
-  if (!options.follows_seed) starts.insert(starts.end(), {Start::kSamples, Start::kPiece});
+Found Substitutions::find_best(const ModelPiece& piece, const Substitution& options) {
+  std::vector<SubstitutionStart> starts;
+  if (!piece.initial_layouts.empty()) starts.push_back(SubstitutionStart::kInitialLayouts);
+  if (!options.only_initial_layouts)
+    starts.insert(starts.end(), {SubstitutionStart::kSamples, SubstitutionStart::kPiece});
   Found out;
   auto share = options;
   for (std::size_t s = 0; s < starts.size(); ++s) {
@@ -232,7 +235,7 @@ Found Substitutions::best_of(const Piece& piece, const Substitution& options) {
       break;
     }
     share.candidates = (left + starts.size() - s - 1) / (starts.size() - s);
-    auto next = Search(*this, piece, share, starts[s]).run();
+    auto next = SubstitutionSearch(*this, piece, share, starts[s]).run();
     next.is_complete = next.is_complete && (s == 0 || out.is_complete);
     next.candidates += out.candidates;
     if (s > 0 && next.seconds >= (1 - kSame) * out.seconds) {
@@ -245,14 +248,15 @@ Found Substitutions::best_of(const Piece& piece, const Substitution& options) {
   return out;
 }
 
-bool Substitutions::is_reached(const graph::Graph& model, const Seed& seed) {
-  return cut_as(Draft::of(model, dictionary_), seed, placements_.digits(), rules_, dictionary_,
-                [](Draft&, std::vector<Match>&) {})
+bool Substitutions::can_reach(const graph::Graph& model, const InitialLayouts& seed) {
+  return split_by_layouts(Draft::from_graph(model, dictionary_), seed, placements_.digits(), rules_,
+                          dictionary_, [](Draft&, std::vector<Match>&) {})
       .is_all;
 }
 
-std::vector<Draft> Substitutions::drafts_of(const Piece& piece, const std::vector<Match>& steps) {
-  std::vector<Draft> out = {Draft::of(piece.graph, dictionary_)};
+std::vector<Draft> Substitutions::replay_steps(const ModelPiece& piece,
+                                               const std::vector<Match>& steps) {
+  std::vector<Draft> out = {Draft::from_graph(piece.graph, dictionary_)};
   std::vector<Slot> changed;
   for (const auto& step : steps) {
     auto next = rules_.apply(out.back(), step, changed);

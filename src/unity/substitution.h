@@ -10,25 +10,25 @@
 #include <vector>
 
 #include "rewrite/matches.h"
+#include "unity/initial_layouts.h"
 #include "unity/mapping.h"
-#include "unity/rules.h"
-#include "unity/seeds.h"
+#include "unity/search_rules.h"
 
 namespace tandem::unity {
 
 // A part of the model by itself.
-struct Piece {
+struct ModelPiece {
   graph::Graph graph;
   std::optional<BorderInput> border = {};
   bool has_border_output = false;
-  std::vector<Seed> seeds = {};  // by node of the graph
+  std::vector<InitialLayouts> initial_layouts = {};  // by node of the graph
 };
 
 struct Substitution {
   double alpha = 1.05;
-  std::span<const Seed> seeds = {};  // by node of the model
-  bool follows_seed = false;         // starts from the single seed alone
-  std::size_t candidates = 0;        // limit for a piece
+  std::span<const InitialLayouts> initial_layouts = {};  // by node of the model
+  bool only_initial_layouts = false;                     // starts from the single seed alone
+  std::size_t candidates = 0;                            // limit for a piece
   std::size_t patience = 0;  // candidates without gain that end the search, unless more came before
   std::function<bool()> is_over = {};  // ends it early
   std::function<void()> costed = {};   // called for each candidate
@@ -46,14 +46,14 @@ class Substitutions {
  public:
   Substitutions(Placements& placements, MappingOptions mapping);
 
-  Found best_of(const Piece& piece, const Substitution& options);
+  Found find_best(const ModelPiece& piece, const Substitution& options);
 
   // Returns whether rules split all operators as the seed does.
-  bool is_reached(const graph::Graph& model, const Seed& seed);
+  bool can_reach(const graph::Graph& model, const InitialLayouts& seed);
 
   // Returns the drafts after each of the steps, the piece's own draft first.
-  std::vector<rewrite::Draft> drafts_of(const Piece& piece,
-                                        const std::vector<rewrite::Match>& steps);
+  std::vector<rewrite::Draft> replay_steps(const ModelPiece& piece,
+                                           const std::vector<rewrite::Match>& steps);
 
   [[nodiscard]] const rewrite::RuleSet& rules() const { return rules_; }
   rewrite::Dictionary& dictionary() { return dictionary_; }
@@ -61,8 +61,8 @@ class Substitutions {
   Placements& placements() { return placements_; }
 
  private:
-  class Search;
-  enum class Start : std::uint8_t { kPiece, kSamples, kSeeds };
+  class SubstitutionSearch;
+  enum class SubstitutionStart : std::uint8_t { kPiece, kSamples, kInitialLayouts };
 
   // Removes parallelization operators that undo each other. Appends the steps of `rules()` that did
   // it.

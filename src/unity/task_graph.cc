@@ -29,8 +29,9 @@ Hash TaskGraph::hash() const {
   return h;
 }
 
-TaskGraph TaskGraphBuilder::of_piece(const Draft& draft, const std::optional<BorderInput>& border,
-                                     bool has_border_output) {
+TaskGraph TaskGraphBuilder::build_for_piece(const Draft& draft,
+                                            const std::optional<BorderInput>& border,
+                                            bool has_border_output) {
   graph_ = {};
   std::optional<std::uint32_t> at;
   if (border) {
@@ -39,16 +40,17 @@ TaskGraph TaskGraphBuilder::of_piece(const Draft& draft, const std::optional<Bor
       if (!node.is_first || node.named_after != border->input) continue;
       at = 0;
       graph_.vertices.push_back(
-          {placements_.kind_of_tensor(dictionary_.type(node.type)), {}, slot, 0});
+          {placements_.find_or_add_tensor_kind(dictionary_.type(node.type)), {}, slot, 0});
     }
   }
   const auto result = add(draft, border, at);
   if (has_border_output) {
     const auto slot = draft.outputs()[0];
-    graph_.vertices.push_back({placements_.kind_of_tensor(dictionary_.type(draft.node(slot).type)),
-                               {{result, 0}},
-                               slot,
-                               0});
+    graph_.vertices.push_back(
+        {placements_.find_or_add_tensor_kind(dictionary_.type(draft.node(slot).type)),
+         {{result, 0}},
+         slot,
+         0});
   }
   return std::move(graph_);
 }
@@ -79,7 +81,7 @@ std::uint32_t TaskGraphBuilder::add(const Draft& draft, const std::optional<Bord
                   std::ranges::any_of(inputs, [&](Slot input) { return has_gradient_[input]; });
     if (is_border && border_vertex) vertex_[slot] = *border_vertex;
     if (op.role() != ops::Role::kCompute) continue;
-    TaskGraph::Vertex vertex{kind_at(draft, slot), {}, slot, pieces_};
+    TaskGraph::Vertex vertex{find_or_add_kind(draft, slot), {}, slot, pieces_};
     for (std::uint32_t i = 0; i < inputs.size(); ++i) {
       const auto from = vertex_[origin_[inputs[i]]];
       if (from != kNone) vertex.in.push_back({from, i});
@@ -90,7 +92,7 @@ std::uint32_t TaskGraphBuilder::add(const Draft& draft, const std::optional<Bord
   return vertex_[origin_[draft.outputs()[0]]];
 }
 
-KindId TaskGraphBuilder::kind_at(const Draft& draft, Slot slot) {
+KindId TaskGraphBuilder::find_or_add_kind(const Draft& draft, Slot slot) {
   const auto inputs = draft.inputs(slot);
   ops::InputMask differentiated = 0;
   ops::InputMask trained = 0;
@@ -113,7 +115,7 @@ KindId TaskGraphBuilder::kind_at(const Draft& draft, Slot slot) {
                .differentiated = differentiated,
                .trained = trained};
   for (auto input : inputs) out.operands.push_back(dictionary_.type(draft.node(input).type));
-  return at->second = placements_.kind_of(out);
+  return at->second = placements_.find_or_add_kind(out);
 }
 
 }  // namespace tandem::unity

@@ -14,13 +14,13 @@
 namespace tandem::unity {
 
 struct TaskGraph {
-  struct Edge {
+  struct TaskGraphEdge {
     std::uint32_t from = 0;     // vertex
     std::uint32_t operand = 0;  // index among its reader's operands
   };
   struct Vertex {
     KindId kind = 0;
-    std::vector<Edge> in;
+    std::vector<TaskGraphEdge> in;
     rewrite::Slot slot = 0;   // in its draft
     std::uint32_t piece = 0;  // index of its draft
   };
@@ -45,8 +45,8 @@ class TaskGraphBuilder {
 
   // Returns the graph of one piece alone. Its borders are tensors in the layouts that they should
   // have.
-  TaskGraph of_piece(const rewrite::Draft& draft, const std::optional<BorderInput>& border,
-                     bool has_border_output);
+  TaskGraph build_for_piece(const rewrite::Draft& draft, const std::optional<BorderInput>& border,
+                            bool has_border_output);
   // Appends a draft. Its border is the result of the previous one.
   void append(const rewrite::Draft& draft, const std::optional<BorderInput>& border);
   TaskGraph finish() { return std::move(graph_); }
@@ -54,7 +54,7 @@ class TaskGraphBuilder {
  private:
   std::uint32_t add(const rewrite::Draft& draft, const std::optional<BorderInput>& border,
                     std::optional<std::uint32_t> border_vertex);
-  KindId kind_at(const rewrite::Draft& draft, rewrite::Slot slot);
+  KindId find_or_add_kind(const rewrite::Draft& draft, rewrite::Slot slot);
 
   static constexpr std::uint32_t kNone = 0xffffffff;  // vertex of a source
 

@@ -28,12 +28,12 @@ class Counterparts {
       const auto& node = whole.node(slot);
       if (node.is_first) by_model_.push_back({node.named_after, slot});
     }
-    std::ranges::sort(by_model_, {}, &Known::node);
+    std::ranges::sort(by_model_, {}, &ModelSlot::node);
   }
 
   // Returns the slots in the whole model by slot of `draft`. `border`: the slot of the piece's
   // border input in the whole model.
-  std::vector<Slot> of(const Draft& draft, Slot border) const {
+  std::vector<Slot> find_slots(const Draft& draft, Slot border) const {
     std::vector<Slot> out(draft.slot_count(), kNowhere);
     for (auto slot : draft.order()) {
       const auto& node = draft.node(slot);
@@ -41,26 +41,26 @@ class Counterparts {
       if (role == ops::Role::kParallel) {
         out[slot] = out[draft.inputs(slot)[0]];
       } else if (role == ops::Role::kSource) {
-        out[slot] = source(node, border);
+        out[slot] = find_source(node, border);
       } else {
-        out[slot] = equal_to(draft, slot, out);
+        out[slot] = find_equal(draft, slot, out);
       }
     }
     return out;
   }
 
  private:
-  struct Known {
+  struct ModelSlot {
     NodeId node;
     Slot slot;
   };
 
-  [[nodiscard]] Slot source(const Draft::Node& node, Slot border) const {
+  [[nodiscard]] Slot find_source(const Draft::DraftNode& node, Slot border) const {
     const auto& own = solved_.piece.border;
     if (node.is_first && own && node.named_after == own->input) return border;
     if (node.is_first) {
       const auto model = solved_.model_node[node.named_after.index()];
-      const auto at = std::ranges::lower_bound(by_model_, model, {}, &Known::node);
+      const auto at = std::ranges::lower_bound(by_model_, model, {}, &ModelSlot::node);
       return at != by_model_.end() && at->node == model ? at->slot : kNowhere;
     }
     // A constant that a rule has created.
@@ -70,7 +70,7 @@ class Counterparts {
     return kNowhere;
   }
 
-  [[nodiscard]] Slot equal_to(const Draft& draft, Slot slot, const std::vector<Slot>& at) const {
+  [[nodiscard]] Slot find_equal(const Draft& draft, Slot slot, const std::vector<Slot>& at) const {
     const auto inputs = draft.inputs(slot);
     const auto first = at[inputs[0]];
     if (first == kNowhere) return kNowhere;
@@ -93,7 +93,7 @@ class Counterparts {
   const SolvedPiece& solved_;
   const rewrite::Dictionary& dictionary_;
   rewrite::Users users_;
-  std::vector<Known> by_model_;
+  std::vector<ModelSlot> by_model_;
 };
 
 class Conversion {
@@ -104,30 +104,30 @@ class Conversion {
         pieces_(pieces),
         shared_(substitutions),
         dictionary_(substitutions.dictionary()),
-        whole_(Draft::of(model, dictionary_)) {}
+        whole_(Draft::from_graph(model, dictionary_)) {}
 
-  std::optional<Made> run() {
+  std::optional<UnityPlan> run() {
     TaskGraphBuilder builder(dictionary_, shared_.placements());
     std::vector<Draft> ends;
     for (const auto& solved : pieces_) {
-      if (!rewrite_as(solved)) return std::nullopt;
-      ends.push_back(shared_.drafts_of(solved.piece, solved.steps).back());
+      if (!apply_steps(solved)) return std::nullopt;
+      ends.push_back(shared_.replay_steps(solved.piece, solved.steps).back());
       builder.append(ends.back(), solved.piece.border);
     }
     const auto graph = builder.finish();
-    const auto mapping = shared_.mapping().best(graph);
+    const auto mapping = shared_.mapping().find_best(graph);
     if (mapping.seconds == kImpossible) return std::nullopt;
-    return made(graph, mapping, ends);
+    return make_plan(graph, mapping, ends);
   }
 
  private:
   // Applies a piece's algebraic steps to the whole model.
-  bool rewrite_as(const SolvedPiece& solved) {
-    const auto drafts = shared_.drafts_of(solved.piece, solved.steps);
+  bool apply_steps(const SolvedPiece& solved) {
+    const auto drafts = shared_.replay_steps(solved.piece, solved.steps);
     for (std::size_t i = 0; i < solved.steps.size(); ++i) {
       const auto& rule = shared_.rules().rules()[solved.steps[i].rule];
       if (is_parallel(rule)) continue;
-      const auto at = counterparts(solved, drafts[i]);
+      const auto at = find_counterparts(solved, drafts[i]);
       auto match = solved.steps[i];
       for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
         match.outputs[o] = at[match.outputs[o]];
@@ -136,26 +136,27 @@ class Conversion {
       std::vector<Slot> changed;
       auto next = shared_.rules().apply(whole_, match, changed);
       if (!next) return false;
-      derivation_.push_back(step_of(shared_.rules(), match, whole_, *next));
+      derivation_.push_back(make_derivation_step(shared_.rules(), match, whole_, *next));
       const auto text = to_text(rule);
       if (std::ranges::find(rules_, text) == rules_.end()) rules_.push_back(text);
       whole_ = std::move(*next);
     }
-    const auto at = counterparts(solved, drafts.back());
+    const auto at = find_counterparts(solved, drafts.back());
     border_ = at[drafts.back().outputs()[0]];
     borders_.push_back(border_);
     return border_ != kNowhere;
   }
 
-  [[nodiscard]] std::vector<Slot> counterparts(const SolvedPiece& solved,
-                                               const Draft& draft) const {
-    return Counterparts(whole_, solved, dictionary_).of(draft, border_);
+  [[nodiscard]] std::vector<Slot> find_counterparts(const SolvedPiece& solved,
+                                                    const Draft& draft) const {
+    return Counterparts(whole_, solved, dictionary_).find_slots(draft, border_);
   }
 
-  std::optional<Made> made(const TaskGraph& graph, const Mapping& mapping,
-                           const std::vector<Draft>& ends) {
-    Made out{.choices = {}, .rewritten = nullptr, .node_seconds = {}, .seconds = mapping.seconds};
-    const auto& whole = derivation_.empty() ? model_ : rewritten(out);
+  std::optional<UnityPlan> make_plan(const TaskGraph& graph, const TaskMapping& mapping,
+                                     const std::vector<Draft>& ends) {
+    UnityPlan out{
+        .choices = {}, .rewritten = nullptr, .node_seconds = {}, .seconds = mapping.seconds};
+    const auto& whole = derivation_.empty() ? model_ : make_rewritten(out);
     std::vector<NodeId> node_of(whole_.slot_count());
     for (std::size_t i = 0; i < whole_.order().size(); ++i) {
       const auto slot = whole_.order()[i];
@@ -165,7 +166,7 @@ class Conversion {
     std::vector<std::vector<Slot>> at;
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       border_ = p == 0 ? kNowhere : borders_[p - 1];
-      at.push_back(counterparts(pieces_[p], ends[p]));
+      at.push_back(find_counterparts(pieces_[p], ends[p]));
     }
     const auto digits = shared_.placements().digits().count();
     out.choices.resize(whole.size());
@@ -180,8 +181,8 @@ class Conversion {
       const auto id = node_of[slot];
       const auto& place = mapping.places[v];
       out.choices[id.index()].node =
-          shared_.placements().of(vertex.kind, place.region)[place.placement].node;
-      out.node_seconds[id.index()] = seconds_of(graph, mapping, v);
+          shared_.placements().get_placements(vertex.kind, place.region)[place.placement].node;
+      out.node_seconds[id.index()] = compute_seconds(graph, mapping, v);
       is_placed[id.index()] = true;
     }
     for (auto id : whole.ids()) {
@@ -192,22 +193,22 @@ class Conversion {
     return out;
   }
 
-  double seconds_of(const TaskGraph& graph, const Mapping& mapping, std::size_t v) {
+  double compute_seconds(const TaskGraph& graph, const TaskMapping& mapping, std::size_t v) {
     auto& placements = shared_.placements();
     const auto& vertex = graph.vertices[v];
     const auto& place = mapping.places[v];
-    auto out = placements.of(vertex.kind, place.region)[place.placement].seconds;
+    auto out = placements.get_placements(vertex.kind, place.region)[place.placement].seconds;
     for (const auto& edge : vertex.in) {
       const auto& from = mapping.places[edge.from];
       out += placements
-                 .between(graph.vertices[edge.from].kind, from.region, vertex.kind, place.region,
-                          edge.operand)
+                 .get_reshard_costs(graph.vertices[edge.from].kind, from.region, vertex.kind,
+                                    place.region, edge.operand)
                  .at(from.placement, place.placement);
     }
     return out;
   }
 
-  const graph::Graph& rewritten(Made& out) {
+  const graph::Graph& make_rewritten(UnityPlan& out) {
     auto made = std::make_shared<search::Rewritten>();
     made->graph = whole_.to_graph(model_, dictionary_);
     made->derivation = derivation_;
@@ -224,8 +225,9 @@ class Conversion {
       const auto source = inputs[i].index();
       if (whole.node(inputs[i]).op.role() != ops::Role::kSource || sources_[source]) continue;
       sources_[source] = true;
-      choices[source].source = input_layout(signature_of(whole, id), choices[id.index()].node,
-                                            shared_.placements().digits().count(), i);
+      choices[source].source =
+          compute_input_layout(get_node_signature(whole, id), choices[id.index()].node,
+                               shared_.placements().digits().count(), i);
     }
   }
 
@@ -243,8 +245,8 @@ class Conversion {
 
 }  // namespace
 
-std::optional<Made> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
-                            Substitutions& substitutions) {
+std::optional<UnityPlan> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
+                                 Substitutions& substitutions) {
   return Conversion(model, pieces, substitutions).run();
 }
 

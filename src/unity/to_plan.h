@@ -18,12 +18,12 @@ namespace tandem::unity {
 
 // A piece of the model and the steps that were found for it.
 struct SolvedPiece {
-  Piece piece;
+  ModelPiece piece;
   std::vector<graph::NodeId> model_node;  // by node of the piece; the model's size if not in it
   std::vector<rewrite::Match> steps;
 };
 
-struct Made {
+struct UnityPlan {
   std::vector<plan::Choice> choices;                   // by node of the plan's graph
   std::shared_ptr<const search::Rewritten> rewritten;  // the plan's graph; null: the model
   std::vector<double> node_seconds;  // by node: its own, and of resharding its operands
@@ -32,7 +32,7 @@ struct Made {
 
 // Returns nullopt if the graph has no mapping, or if a step does not apply to the whole model. The
 // pieces may be of the model with another batch.
-std::optional<Made> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
-                            Substitutions& substitutions);
+std::optional<UnityPlan> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
+                                 Substitutions& substitutions);
 
 }  // namespace tandem::unity

@@ -9,7 +9,7 @@
 #include "search/pool.h"
 #include "search/strategy_search.h"
 #include "strategies/pipeline.h"
-#include "strategies/storage.h"
+#include "strategies/weight_sharding.h"
 #include "unity/pipelines.h"
 #include "unity/splitting.h"
 #include "unity/to_plan.h"
@@ -18,27 +18,27 @@ namespace tandem::unity {
 
 namespace {
 
-class Search {
+class UnitySearch {
  public:
-  Search(const graph::Graph& model, const machine::Machine& machine, const search::Options& search,
-         const Options& options)
+  UnitySearch(const graph::Graph& model, const machine::Machine& machine,
+              const search::Options& search, const UnityOptions& options)
       : options_(options), pool_(model, machine, search) {}
 
   search::Result run() {
     search::StrategySearch baselines(pool_, true);
     baselines.cost_baselines();
-    seeds_ = seeds_of(baselines.seeds(), pool_.digits());
-    const auto ways = this->ways();
+    initial_layouts_ = make_initial_layouts(baselines.initial_choices(), pool_.digits());
+    const auto ways = this->choose_pipelines();
     for (std::size_t w = 0; w < ways.size(); ++w) {
-      share_what_is_left(ways.size() - w);
-      follow(ways[w]);
+      share_remaining_budget(ways.size() - w);
+      search_pipeline(ways[w]);
     }
-    pool_.choose();
-    enter_found();
+    pool_.choose_best();
+    record_best();
     auto& out = pool_.result();
-    out.rewritings = candidates_;
+    out.rewrites = candidates_;
     if (out.stop_reason == search::StopReason::kDone) out.stop_reason = why_;
-    search::tell_bound(pool_, {});
+    search::record_largest_bound(pool_, {});
     out.search_s = std::chrono::duration<double>(Clock::now() - begin_).count();
     return std::move(out);
   }
@@ -46,17 +46,17 @@ class Search {
  private:
   using Clock = std::chrono::steady_clock;
 
-  [[nodiscard]] std::vector<Way> ways() const {
+  [[nodiscard]] std::vector<UnityPipeline> choose_pipelines() const {
     const bool delayed = pool_.options().semantics == plan::Semantics::kDelayed1;
-    std::vector<Way> out;
+    std::vector<UnityPipeline> out;
     if (!delayed) out.emplace_back();
-    if (options_.pipelines) std::ranges::copy(pipelines(pool_), std::back_inserter(out));
+    if (options_.pipelines) std::ranges::copy(list_pipelines(pool_), std::back_inserter(out));
     return out;
   }
 
-  // Gives the next way an equal share of the remaining time and candidates. `ways` is the number of
-  // remaining ways.
-  void share_what_is_left(std::size_t ways) {
+  // Gives the next way an equal share of the remaining time and candidates. `choose_pipelines` is
+  // the number of remaining ways.
+  void share_remaining_budget(std::size_t ways) {
     const auto& seconds = pool_.options().until.seconds;
     if (seconds) {
       const auto left = std::chrono::duration<double>(*seconds) - (Clock::now() - begin_);
@@ -65,7 +65,7 @@ class Search {
     if (options_.candidates) most_ = candidates_ + (*options_.candidates - candidates_) / ways;
   }
 
-  void follow(const Way& way) {
+  void search_pipeline(const UnityPipeline& way) {
     const auto& model = pool_.model();
     std::optional<graph::Graph> part;  // a micro-batch
     if (way.micro_batches > 1) {
@@ -73,39 +73,39 @@ class Search {
       part = network.model->build(network.batch / way.micro_batches, network.dtype);
       if (part->size() != model.size()) return;
     }
-    const auto ranks = *strategies::rank_digits(pool_.digits(), way.stages);
+    const auto ranks = *strategies::find_rank_digits(pool_.digits(), way.stages);
     Placements placements(pool_.digits(), pool_.costs(), {ranks, way.micro_batches});
     Substitutions substitutions(placements, {.caches = options_.caches,
                                              .programs = options_.programs,
                                              .is_over = [this] { return is_over(); }});
     const auto& graph = part ? *part : model;
-    const auto seeds = way.stages > 1 ? seeds_of_stages(pool_, ranks) : seeds_;
+    const auto seeds = way.stages > 1 ? make_initial_stage_layouts(pool_, ranks) : initial_layouts_;
     for (std::size_t s = 0; s < std::min(kFollowed, seeds.size()); ++s) {
-      follow_seed(way, graph, seeds[s], substitutions);
+      follow_initial_layouts(way, graph, seeds[s], substitutions);
     }
-    auto how = this->how();
-    how.seeds = seeds;
+    auto how = this->make_substitution();
+    how.initial_layouts = seeds;
     finish(way, solve(graph, how, substitutions), substitutions);
   }
 
   // Costs a strategy by itself, then searches near it. Additive costs ignore overlap, so
   // simulations decide between these results and the best of all.
-  void follow_seed(const Way& way, const graph::Graph& graph, const Seed& seed,
-                   Substitutions& substitutions) {
-    if (!substitutions.is_reached(graph, seed)) return;
+  void follow_initial_layouts(const UnityPipeline& way, const graph::Graph& graph,
+                              const InitialLayouts& seed, Substitutions& substitutions) {
+    if (!substitutions.can_reach(graph, seed)) return;
     const auto& model = pool_.model();
-    cost(way, {.choices = choices_of(model, seed, pool_.digits()),
+    cost(way, {.choices = make_choices(model, seed, pool_.digits()),
                .rewritten = nullptr,
                .node_seconds = {},
                .seconds = 0});
     if (is_over()) return;
-    auto how = this->how();
-    how.seeds = {&seed, 1};
-    how.follows_seed = true;
+    auto how = this->make_substitution();
+    how.initial_layouts = {&seed, 1};
+    how.only_initial_layouts = true;
     finish(way, solve(graph, how, substitutions), substitutions);
   }
 
-  void finish(const Way& way, const std::vector<SolvedPiece>& pieces,
+  void finish(const UnityPipeline& way, const std::vector<SolvedPiece>& pieces,
               Substitutions& substitutions) {
     const auto made = to_plan(pool_.model(), pieces, substitutions);
     if (substitutions.mapping().is_cut() && why_ == search::StopReason::kDone)
@@ -114,12 +114,12 @@ class Search {
     if (made) cost(way, *made);
   }
 
-  Substitution how() {
+  Substitution make_substitution() {
     return {.alpha = options_.alpha,
             .candidates = options_.piece_candidates,
             .patience = options_.patience,
             .is_over = [this] { return is_over(); },
-            .costed = [this] { count(); }};
+            .costed = [this] { count_candidate(); }};
   }
 
   std::vector<SolvedPiece> solve(const graph::Graph& model, const Substitution& how,
@@ -130,18 +130,21 @@ class Search {
         why_ = search::StopReason::kRewrites;
       return std::move(split.pieces);
     }
-    SolvedPiece whole{{.graph = model, .seeds = {how.seeds.begin(), how.seeds.end()}}, {}, {}};
+    SolvedPiece whole{{.graph = model,
+                       .initial_layouts = {how.initial_layouts.begin(), how.initial_layouts.end()}},
+                      {},
+                      {}};
     for (auto id : model.ids()) whole.model_node.push_back(id);
-    const auto found = substitutions.best_of(whole.piece, how);
+    const auto found = substitutions.find_best(whole.piece, how);
     if (!found.is_complete && why_ == search::StopReason::kDone)
       why_ = search::StopReason::kRewrites;
     whole.steps = found.steps;
     return {std::move(whole)};
   }
 
-  void cost(const Way& way, const Made& made) {
+  void cost(const UnityPipeline& way, const UnityPlan& made) {
     if (way.stages > 1) {
-      for (const auto& candidate : candidates_of(way, made, pool_)) cost(candidate);
+      for (const auto& candidate : make_candidates(way, made, pool_)) cost(candidate);
       return;
     }
     plan::Schedule schedule;
@@ -152,14 +155,14 @@ class Search {
                                 .may_win = true,
                                 .rewritten = made.rewritten};
     cost(candidate);
-    store_in_parts(candidate);
+    shard_weights(candidate);
     if (candidate.choices != made.choices) cost(candidate);
   }
 
   // Shards weights between their uses, except for embedding tables. Unity's costs do not cover
   // this. It is a choice outside its space that simulations decide, like the number of
   // micro-batches.
-  void store_in_parts(search::Candidate& candidate) const {
+  void shard_weights(search::Candidate& candidate) const {
     const auto& graph = candidate.rewritten ? candidate.rewritten->graph : pool_.model();
     const auto& digits = pool_.digits();
     const auto consumers = graph.consumers();
@@ -170,7 +173,7 @@ class Search {
       const auto table = graph.node(users[0]).op.spec().row_sparse_operand;
       if (table && graph.inputs(users[0])[*table] == id) continue;
       auto& source = candidate.choices[id.index()].source;
-      source = strategies::stored_in_parts(source, node.type.shape.sizes, digits.all(), digits);
+      source = strategies::shard_weight(source, node.type.shape.sizes, digits.all(), digits);
     }
   }
 
@@ -184,7 +187,7 @@ class Search {
     if (!found_ || search::is_better(costed, *found_)) found_ = std::move(costed);
   }
 
-  void enter_found() {
+  void record_best() {
     if (!found_) return;
     auto& result = pool_.result();
     if (found_->feasible && (!result.best || search::is_better(*found_, *result.best))) {
@@ -197,7 +200,7 @@ class Search {
     result.baselines.push_back(*std::move(found_));
   }
 
-  void count() {
+  void count_candidate() {
     ++candidates_;
     if (candidates_ % 256 == 0) pool_.report_progress(candidates_);
   }
@@ -214,22 +217,22 @@ class Search {
   static constexpr std::size_t kFollowed = 3;
   static constexpr const char* kName = "search:unity";
 
-  const Options& options_;
+  const UnityOptions& options_;
   search::CandidatePool pool_;
   Clock::time_point begin_ = Clock::now();
   std::optional<Clock::time_point> deadline_;  // of the current way
   std::optional<std::size_t> most_;            // limit of candidates_ for the current way
   std::size_t candidates_ = 0;
-  std::vector<Seed> seeds_;                 // known strategies, the fastest first
-  std::optional<search::Evaluated> found_;  // the best that is not a baseline
+  std::vector<InitialLayouts> initial_layouts_;  // known strategies, the fastest first
+  std::optional<search::Evaluated> found_;       // the best that is not a baseline
   search::StopReason why_ = search::StopReason::kDone;
 };
 
 }  // namespace
 
 search::Result search(const graph::Graph& model, const machine::Machine& machine,
-                      const search::Options& search, const Options& options) {
-  return Search(model, machine, search, options).run();
+                      const search::Options& search, const UnityOptions& options) {
+  return UnitySearch(model, machine, search, options).run();
 }
 
 }  // namespace tandem::unity

@@ -17,7 +17,7 @@
 
 namespace tandem::unity {
 
-struct Options {
+struct UnityOptions {
   std::size_t least_nodes = 10;  // k: operators of the smallest piece
   double alpha = 1.05;           // graphs that cost more than this times the best are dropped
   std::size_t piece_candidates = 20000;        // limit for a piece between two borders
@@ -30,8 +30,8 @@ struct Options {
 };
 
 // Runs Unity's search. Baselines are costed, and the plan falls back on the best of them. Uses the
-// optimizer, the precision, the memory and the stop conditions of `search`.
+// optimizer, the precision, the memory and the stop conditions of `search_piece`.
 search::Result search(const graph::Graph& model, const machine::Machine& machine,
-                      const search::Options& search, const Options& options);
+                      const search::Options& search, const UnityOptions& options);
 
 }  // namespace tandem::unity

@@ -29,7 +29,7 @@ struct Case {
     how.network = {&model, batch, DType::kFp32};
   }
 
-  search::Result find(Options options = {}) {
+  search::Result find(UnityOptions options = {}) {
     options.piece_candidates = std::min<std::size_t>(options.piece_candidates, 3000);
     return unity::search(graph, machine, how, options);
   }
@@ -37,7 +37,7 @@ struct Case {
   std::string model_name;
   std::string machine_text;
   machine::Machine machine;
-  models::Model model;
+  models::ConfiguredModel model;
   graph::Graph graph;
   search::Options how;
 };
@@ -64,7 +64,7 @@ check::Report check_plan(const Case& of, const search::Evaluated& costed) {
     plan.derivation = rewritten->derivation;
     plan.rules = rewritten->rules;
   }
-  return check::check_plan(plan, plan::digits_of(plan, of.machine), of.graph);
+  return check::check_plan(plan, plan::make_digits(plan, of.machine), of.graph);
 }
 
 TEST(Unity, PlansComputeWhatTheirModelsDo) {
@@ -139,12 +139,12 @@ TEST(Unity, RulesCutAsAStrategyDoes) {
   Placements placements(digits, costs);
   Substitutions substitutions(placements, {});
   const strategies::Problem problem(of.graph, digits);
-  const auto made = strategies::megatron(problem, {.tensor = 1});
+  const auto made = strategies::make_megatron(problem, {.tensor = 1});
   const auto& choices = std::get<strategies::Choices>(made);
-  const auto seeds = seeds_of(std::vector{choices, choices}, digits);
+  const auto seeds = make_initial_layouts(std::vector{choices, choices}, digits);
   ASSERT_EQ(seeds.size(), 1U);
-  EXPECT_TRUE(substitutions.is_reached(of.graph, seeds[0]));
-  const auto own = choices_of(of.graph, seeds[0], digits);
+  EXPECT_TRUE(substitutions.can_reach(of.graph, seeds[0]));
+  const auto own = make_choices(of.graph, seeds[0], digits);
   for (auto id : of.graph.ids()) {
     if (of.graph.node(id).op.role() == ops::Role::kSource) continue;
     EXPECT_EQ(own[id.index()].node, seeds[0][id.index()]);
@@ -156,7 +156,7 @@ TEST(Unity, IsTheSameEveryTime) {
   Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto first = of.find({.least_nodes = 4});
   const auto second = of.find({.least_nodes = 4});
-  EXPECT_EQ(first.rewritings, second.rewritings);
+  EXPECT_EQ(first.rewrites, second.rewrites);
   EXPECT_EQ(unity_of(first).simulation.iteration, unity_of(second).simulation.iteration);
   EXPECT_EQ(unity_of(first).mapped.layouts, unity_of(second).mapped.layouts);
 }
@@ -165,7 +165,7 @@ TEST(Unity, SaysWhatEndsIt) {
   Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto few = of.find({.candidates = 50});
   EXPECT_EQ(few.stop_reason, search::StopReason::kCandidates);
-  EXPECT_EQ(few.rewritings, 50U);
+  EXPECT_EQ(few.rewrites, 50U);
   of.how.until.seconds = 1e-9;
   EXPECT_EQ(of.find().stop_reason, search::StopReason::kBudget);
   of.how.until = {.interrupted = [] { return true; }};
@@ -176,15 +176,15 @@ TEST(Unity, SaysWhatEndsIt) {
 TEST(Unity, EachOptionHasAnEffect) {
   Case of("mlp:layers=4,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto usual = of.find();
-  EXPECT_LT(of.find({.alpha = 1}).rewritings, usual.rewritings);
-  EXPECT_GT(of.find({.alpha = 2}).rewritings, usual.rewritings);
-  EXPECT_LT(of.find({.piece_candidates = 20}).rewritings, usual.rewritings);
+  EXPECT_LT(of.find({.alpha = 1}).rewrites, usual.rewrites);
+  EXPECT_GT(of.find({.alpha = 2}).rewrites, usual.rewrites);
+  EXPECT_LT(of.find({.piece_candidates = 20}).rewrites, usual.rewrites);
   const auto small = of.find({.least_nodes = 3});
-  EXPECT_NE(small.rewritings, usual.rewritings);
-  EXPECT_NE(of.find({.least_nodes = 3, .splits = false}).rewritings, small.rewritings);
+  EXPECT_NE(small.rewrites, usual.rewrites);
+  EXPECT_NE(of.find({.least_nodes = 3, .splits = false}).rewrites, small.rewrites);
   // Without the cache the search finds the same result, later.
   const auto forgetful = of.find({.caches = false});
-  EXPECT_EQ(forgetful.rewritings, usual.rewritings);
+  EXPECT_EQ(forgetful.rewrites, usual.rewrites);
   EXPECT_EQ(unity_of(forgetful).simulation.iteration, unity_of(usual).simulation.iteration);
 }
 
@@ -195,7 +195,7 @@ TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
   predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   Placements placements(digits, costs);
   Substitutions substitutions(placements, {});
-  const auto cuts = cuts_of(graph, 10, substitutions);
+  const auto cuts = find_cuts(graph, 10, substitutions);
   EXPECT_GE(cuts.size(), 10U);
   const auto users = graph.consumers();
   for (std::size_t c = 0; c < cuts.size(); ++c) {
@@ -220,7 +220,7 @@ TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
 }
 
 TEST(Unity, BordersAreDegreesOfEveryDimension) {
-  const auto states = border_states({12, 4, 9}, 6, 100);
+  const auto states = list_border_states({12, 4, 9}, 6, 100);
   std::set<std::vector<std::int64_t>> found;
   for (const auto& s : states) found.insert({s.begin(), s.end()});
   std::set<std::vector<std::int64_t>> expected;
@@ -234,7 +234,7 @@ TEST(Unity, BordersAreDegreesOfEveryDimension) {
   EXPECT_EQ(found, expected);
   EXPECT_EQ(found.size(), states.size());
   EXPECT_EQ(states[0], (Shape{1, 1, 1}));
-  EXPECT_EQ(border_states({12, 4, 9}, 6, 3).size(), 3U);
+  EXPECT_EQ(list_border_states({12, 4, 9}, 6, 3).size(), 3U);
 }
 
 struct OnTwoDevices {
@@ -270,8 +270,9 @@ TEST(Unity, SplittingFindsWhatTheWholeGraphHas) {
 
 double cost_of_piece(const SolvedPiece& solved, Substitutions& substitutions) {
   TaskGraphBuilder builder(substitutions.dictionary(), substitutions.placements());
-  const auto draft = substitutions.drafts_of(solved.piece, solved.steps).back();
-  const auto tasks = builder.of_piece(draft, solved.piece.border, solved.piece.has_border_output);
+  const auto draft = substitutions.replay_steps(solved.piece, solved.steps).back();
+  const auto tasks =
+      builder.build_for_piece(draft, solved.piece.border, solved.piece.has_border_output);
   return substitutions.mapping().cost(tasks);
 }
 
@@ -289,7 +290,7 @@ TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
   for (const auto& piece : solved.pieces) {
     apart += cost_of_piece(piece, substitutions);
     // A border is a degree for each dimension, without replicas or partial sums.
-    const auto draft = substitutions.drafts_of(piece.piece, piece.steps).back();
+    const auto draft = substitutions.replay_steps(piece.piece, piece.steps).back();
     const auto type_of = [&](rewrite::Slot slot) {
       return substitutions.dictionary().type(draft.node(slot).type).shape;
     };
@@ -331,10 +332,12 @@ return %loss
   OnTwoDevices here;
   auto& substitutions = here.substitutions;
   const strategies::Problem problem(graph, here.digits);
-  const auto choices = std::get<strategies::Choices>(strategies::megatron(problem, {.tensor = 1}));
-  const auto seeds = seeds_of(std::vector<strategies::Choices>{choices}, here.digits);
+  const auto choices =
+      std::get<strategies::Choices>(strategies::make_megatron(problem, {.tensor = 1}));
+  const auto seeds = make_initial_layouts(std::vector<strategies::Choices>{choices}, here.digits);
   // Enough for the strategy itself, but not for further rewrites.
-  const Substitution how{.alpha = 1, .seeds = seeds, .follows_seed = true, .candidates = 2};
+  const Substitution how{
+      .alpha = 1, .initial_layouts = seeds, .only_initial_layouts = true, .candidates = 2};
   const auto solved = solve_in_pieces(graph, 3, how, substitutions);
   ASSERT_GT(solved.pieces.size(), 1U);
   double apart = 0;
@@ -361,7 +364,7 @@ TEST(Unity, CutsImagesAlongTheirRowsByARule) {
   auto& substitutions = here.substitutions;
   SolvedPiece whole{{graph}, {}, {}};
   for (auto id : graph.ids()) whole.model_node.push_back(id);
-  const auto draft = rewrite::Draft::of(graph, substitutions.dictionary());
+  const auto draft = rewrite::Draft::from_graph(graph, substitutions.dictionary());
   const auto& rules = substitutions.rules();
   for (const auto& match : rewrite::Matches::find(rules, draft).all()) {
     if (rules.rules()[match.rule].name == "parallelize-conv2d-over-rows") whole.steps = {match};

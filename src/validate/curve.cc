@@ -25,12 +25,12 @@ constexpr std::array<std::pair<std::string_view, Step>, 8> kWords = {{
 }};
 
 // Returns the name of the software profile of the program that measured the curve.
-std::string section_of(const Record& record) {
+std::string find_software_profile(const Record& record) {
   constexpr std::string_view kNcclTests = "nccl-tests";
   return record.source.find(kNcclTests) == std::string::npos ? "" : std::string(kNcclTests);
 }
 
-std::optional<Step> collective_of(const Record& record) {
+std::optional<Step> find_collective(const Record& record) {
   for (const auto& [word, step] : kWords) {
     if (record.group.find(word) != std::string::npos) return step;
   }
@@ -39,12 +39,12 @@ std::optional<Step> collective_of(const Record& record) {
 
 }  // namespace
 
-std::variant<std::vector<Seconds>, Skipped> curve_times(const Record& record,
-                                                        const std::vector<CurvePoint>& points) {
+std::variant<std::vector<Seconds>, Skipped> predict_curve_times(
+    const Record& record, const std::vector<CurvePoint>& points) {
   if (record.kind != "collective") return Skipped{"this curve is not predicted"};
-  const auto step = collective_of(record);
-  if (!step) return not_stated("the collective");
-  const auto machine = machine_of(record.system, section_of(record));
+  const auto step = find_collective(record);
+  if (!step) return skip_unstated("the collective");
+  const auto machine = build_machine(record.system, find_software_profile(record));
   if (const auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
   const auto& m = std::get<machine::Machine>(machine);
   const machine::Digits digits(m);

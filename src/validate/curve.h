@@ -11,7 +11,7 @@ namespace tandem::validate {
 
 // Returns one time for each point. The record's group names the collective, which spans all its
 // devices.
-std::variant<std::vector<Seconds>, Skipped> curve_times(const Record& record,
-                                                        const std::vector<CurvePoint>& points);
+std::variant<std::vector<Seconds>, Skipped> predict_curve_times(
+    const Record& record, const std::vector<CurvePoint>& points);
 
 }  // namespace tandem::validate

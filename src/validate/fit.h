@@ -22,7 +22,7 @@ struct Stack {
   std::string software;
   auto operator<=>(const Stack&) const = default;
 };
-Stack stack_of(const Job& job);
+Stack make_stack(const ValidationJob& job);
 
 struct FittedNumber {
   const Parameter* parameter;
@@ -55,9 +55,9 @@ std::map<Stack, StackFit> fit(const std::vector<Record>& records, const FitOptio
 
 // Predicts with fitted numbers. Uses those fitted without the record's model size if there are
 // such.
-Predictor fitted_predictor(const std::map<Stack, StackFit>& fits);
+Predictor make_fitted_predictor(const std::map<Stack, StackFit>& fits);
 
 // Returns the software profile of a fit in the format of machine files.
-std::string section_text(const Stack& stack, const StackFit& fit);
+std::string format_software_profile(const Stack& stack, const StackFit& fit);
 
 }  // namespace tandem::validate

@@ -21,14 +21,14 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 // Software that was run, and how it differs from others.
-struct Software {
+struct SoftwareTraits {
   std::string_view word;     // in a record's source
   std::string_view section;  // name of its software profile
   bool plain_loss = false;   // computes the loss in fp32, operator by operator
   // Runs operator by operator, with norms and softmax in fp32, unless the record names a kernel.
   // Each device of a tensor-parallel group computes the whole loss.
   bool plain = false;
-  bool keeps_all = false;       // recomputes nothing, whatever the record assumes
+  bool saves_all = false;       // recomputes nothing, whatever the record assumes
   bool narrow = false;          // bf16/fp16 gradients where the strategy's family has fp32
   bool recomputes = false;      // recomputes everything if not stated
   bool pads_to_divide = false;  // pads the vocabulary only if it is sharded
@@ -37,10 +37,10 @@ struct Software {
   std::string_view stack = {};  // profile from which it differs in one kernel; empty: none
 };
 
-constexpr std::array<Software, 14> kSoftware = {{
+constexpr std::array<SoftwareTraits, 14> kSoftware = {{
     {.word = "ground_truth_single",
      .section = "megatron-deepspeed",
-     .keeps_all = true,
+     .saves_all = true,
      .narrow = true,
      .pads_to_divide = true},
     {.word = "vTrain", .section = "megatron-deepspeed", .narrow = true},
@@ -68,25 +68,25 @@ constexpr std::array<Software, 14> kSoftware = {{
     {.word = "2205.05198", .section = "megatron", .recomputes = true},
 }};
 
-constexpr Software kDeepspeed = {.word = "", .section = "deepspeed", .recomputes = true};
+constexpr SoftwareTraits kDeepspeed = {.word = "", .section = "deepspeed", .recomputes = true};
 // fp8 matmuls, all else unchanged.
-constexpr Software kFloat8 = {.word = "", .section = "torchtitan-float8", .plain_loss = true};
+constexpr SoftwareTraits kFloat8 = {.word = "", .section = "torchtitan-float8", .plain_loss = true};
 
 // Aleph Alpha's code with the attention kernel of 2022.
-constexpr Software kFlash1 = {.word = "",
-                              .section = "aleph-alpha-flash1",
-                              .plain_loss = true,
-                              .plain = true,
-                              .narrow = true,
-                              .even_weights = true,
-                              .stack = "aleph-alpha"};
+constexpr SoftwareTraits kFlash1 = {.word = "",
+                                    .section = "aleph-alpha-flash1",
+                                    .plain_loss = true,
+                                    .plain = true,
+                                    .narrow = true,
+                                    .even_weights = true,
+                                    .stack = "aleph-alpha"};
 
 bool has_float8(const Record& record) {
   const auto& text = record.options.dtype;
   return contains(text, "fp8") || contains(text, "float8");
 }
 
-Software software_of(const Record& record) {
+SoftwareTraits find_software(const Record& record) {
   for (const auto& software : kSoftware) {
     if (!contains(record.source, software.word)) continue;
     // Megatron's authors compared theirs with ZeRO-3.
@@ -101,7 +101,7 @@ Software software_of(const Record& record) {
 
 // Returns the attention kernel: fused, or separate scores, softmax and weighted sum. If not stated,
 // Megatron's is plain and that of software since 2023 fused.
-std::string attention_of(const Record& record, const Software& software) {
+std::string find_attention_kernel(const Record& record, const SoftwareTraits& software) {
   const auto& kernel = record.options.attention;
   if (contains(kernel, "flash") || contains(kernel, "sdpa") || contains(kernel, "xformers")) {
     return "fused";
@@ -112,10 +112,10 @@ std::string attention_of(const Record& record, const Software& software) {
   return record.model.type == "gpt" || record.model.type == "bert" ? "plain" : "fused";
 }
 
-std::variant<DType, Skipped> dtype_of(const Record& record) {
+std::variant<DType, Skipped> find_dtype(const Record& record) {
   const auto& text = record.options.dtype;
   // With fp8 matmuls, the rest is in bf16.
-  if (software_of(record).section == kFloat8.section) return DType::kBf16;
+  if (find_software(record).section == kFloat8.section) return DType::kBf16;
   if (has_float8(record)) {
     return Skipped{fmt::format("the element type {} is not modelled", text)};
   }
@@ -128,12 +128,12 @@ std::variant<DType, Skipped> dtype_of(const Record& record) {
 }
 
 // Returns "none", "selective", "save_matmuls" or "full".
-std::string recompute_of(const Record& record) {
+std::string find_recompute(const Record& record) {
   const auto& text = record.options.recompute;
   if (recomputes_all(record)) return "full";
   if (text.empty() || text == "none" || text == "false") return "none";
-  if (software_of(record).keeps_all) return "none";
-  if (software_of(record).section.starts_with("torchtitan")) return "save_matmuls";
+  if (find_software(record).saves_all) return "none";
+  if (find_software(record).section.starts_with("torchtitan")) return "save_matmuls";
   return "selective";  // "selective op", "partial (own backward)"
 }
 
@@ -143,41 +143,41 @@ constexpr std::int64_t kMostMicroBatches = 1 << 14;
 
 // Returns the rows of Megatron's embedding table: each tensor-parallel device has a multiple of
 // 128.
-std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp) {
+std::int64_t pad_vocab(std::int64_t vocab, std::int64_t tp) {
   const auto multiple = 128 * tp;
   return (vocab + multiple - 1) / multiple * multiple;
 }
 
 // Returns the samples over which frameworks compute batch norm statistics; 0 if not stated.
-std::int64_t device_batch(const Record& record) {
+std::int64_t compute_device_batch(const Record& record) {
   const auto batch = record.batch.global.value_or(0);
   const auto devices = record.system.n_gpus.value_or(1);
   return devices > 0 && batch % devices == 0 ? batch / devices : 0;
 }
 
-std::variant<std::string, Skipped> model_of(const Record& record) {
+std::variant<std::string, Skipped> make_model_text(const Record& record) {
   const auto& m = record.model;
   if (m.type == "resnet") {
     return fmt::format("resnet50:image={},bn_group={}", m.image.value_or(224),
-                       device_batch(record));
+                       compute_device_batch(record));
   }
   if (m.type == "bert" && m.layers && m.hidden && m.heads && m.ffn && m.vocab && m.seq_len) {
     // Half of the positions in its data are padding (arXiv:2107.02027).
-    const bool packs = software_of(record).packs;
+    const bool packs = find_software(record).packs;
     return fmt::format("bert_large:layers={},hidden={},heads={},ffn={},vocab={},seq={}{}",
                        *m.layers, *m.hidden, *m.heads, *m.ffn, *m.vocab,
                        packs ? (*m.seq_len + 1) / 2 : *m.seq_len, packs ? ",attention=fused" : "");
   }
   if (!is_decoder(m)) {
-    if (m.type.empty()) return not_stated("the model type");
-    if (!m.layers || !m.hidden) return not_stated("a size of the model");
+    if (m.type.empty()) return skip_unstated("the model type");
+    if (!m.layers || !m.hidden) return skip_unstated("a size of the model");
     return Skipped{fmt::format("models of type {} are not modelled", m.type)};
   }
-  const auto sizes = decoder_sizes(m);
+  const auto sizes = find_decoder_sizes(m);
   if (const auto* skipped = std::get_if<Skipped>(&sizes)) return *skipped;
   const auto& s = std::get<Sizes>(sizes);
   if (s.layers > kMostLayers) return Skipped{fmt::format("{} layers are too many", s.layers)};
-  const auto software = software_of(record);
+  const auto software = find_software(record);
   const bool is_megatron = software.section.starts_with("megatron");
   const bool drops = m.type == "gpt" && is_megatron;
   constexpr std::int64_t kMostDevices = 1 << 20;
@@ -186,7 +186,7 @@ std::variant<std::string, Skipped> model_of(const Record& record) {
   auto out = fmt::format(
       "{}:layers={},hidden={},heads={},kv_heads={},ffn={},vocab={},seq={},attention={}",
       s.gated ? "llama_65b" : "gpt2", s.layers, s.hidden, s.heads, s.kv_heads, s.ffn,
-      pads ? padded_vocab(s.vocab, tp) : s.vocab, s.seq, attention_of(record, software));
+      pads ? pad_vocab(s.vocab, tp) : s.vocab, s.seq, find_attention_kernel(record, software));
   if (drops) out += ",dropout=true";
   if (software.plain_loss) out += ",loss=plain";
   const bool has_norm_kernel = contains(record.options.attention, "RMS");
@@ -194,16 +194,16 @@ std::variant<std::string, Skipped> model_of(const Record& record) {
   return out;
 }
 
-struct Degrees {
+struct ParallelDegrees {
   std::int64_t tp, pp, cp, dp;
   std::int64_t zero;  // 3 for FSDP
   [[nodiscard]] bool data_only() const { return tp * pp * cp == 1; }
 };
 
-std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t devices) {
+std::variant<ParallelDegrees, Skipped> infer_degrees(const Record& record, std::int64_t devices) {
   const auto& p = record.parallel;
-  Degrees d{p.tp.value_or(1), p.pp.value_or(1), p.cp.value_or(1), 1,
-            p.fsdp ? 3 : p.zero.value_or(0)};
+  ParallelDegrees d{p.tp.value_or(1), p.pp.value_or(1), p.cp.value_or(1), 1,
+                    p.fsdp ? 3 : p.zero.value_or(0)};
   if (d.zero > 3) return Skipped{fmt::format("ZeRO-{} does not exist", d.zero)};
   if (p.ep.value_or(1) > 1) return Skipped{"expert parallelism is not predicted"};
   constexpr std::int64_t kMany = 1 << 20;
@@ -225,9 +225,9 @@ std::variant<Degrees, Skipped> degrees_of(const Record& record, std::int64_t dev
 // Returns candidate numbers of micro-batches, the smallest first. A stated number is the only one.
 // Otherwise a pipeline runs one sequence at a time; without a pipeline as many as fit, so all
 // divisors are returned. Fully sharded weights, which are gathered for each micro-batch, get one.
-std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& record,
-                                                               const Degrees& d,
-                                                               std::int64_t batch) {
+std::variant<std::vector<std::int64_t>, Skipped> list_micro_batches(const Record& record,
+                                                                    const ParallelDegrees& d,
+                                                                    std::int64_t batch) {
   const auto& b = record.batch;
   if (batch % d.dp != 0) {
     return Skipped{fmt::format("a batch of {} is not divisible by {} replicas", batch, d.dp)};
@@ -256,20 +256,20 @@ std::variant<std::vector<std::int64_t>, Skipped> micro_batches(const Record& rec
 
 // Counts the embedding and the LM head as the number of layers with as many weights. Returns
 // nullopt if there are no weights to compare, or a stage would have no layer.
-std::optional<strategies::Ends> even_weights(const Record& record, std::int64_t stages) {
-  const auto sizes = decoder_sizes(record.model);
+std::optional<strategies::Ends> balance_by_weights(const Record& record, std::int64_t stages) {
+  const auto sizes = find_decoder_sizes(record.model);
   if (!std::holds_alternative<Sizes>(sizes)) return std::nullopt;
   const auto& s = std::get<Sizes>(sizes);
-  const auto [layer, head] = parameters(s);
+  const auto [layer, head] = count_decoder_parameters(s);
   const auto layers = std::llround(head / layer);
   const strategies::Ends ends{layers, layers};
-  if (!strategies::layers_of_stages(s.layers, stages, ends)) return std::nullopt;
+  if (!strategies::divide_layers(s.layers, stages, ends)) return std::nullopt;
   return ends;
 }
 
-Setting setting_of(const Record& record, const Degrees& d, std::int64_t micro) {
+Setting make_setting(const Record& record, const ParallelDegrees& d, std::int64_t micro) {
   const auto& p = record.parallel;
-  Setting out{.micro = micro, .recompute = recompute_of(record)};
+  Setting out{.micro = micro, .recompute = find_recompute(record)};
   if (d.data_only() && d.zero == 3) {
     out.family = Family::kFsdp;
     return out;
@@ -284,10 +284,10 @@ Setting setting_of(const Record& record, const Degrees& d, std::int64_t micro) {
     out.cp = d.cp;
     out.pp = d.pp;
     out.sp = p.sp && d.tp > 1;
-    out.whole_loss = software_of(record).plain && d.tp > 1;
+    out.whole_loss = find_software(record).plain && d.tp > 1;
     out.interleave = d.pp > 1 ? p.vpp.value_or(1) : 1;
-    if (d.pp > 1 && software_of(record).even_weights) {
-      out.ends = even_weights(record, d.pp * out.interleave);
+    if (d.pp > 1 && find_software(record).even_weights) {
+      out.ends = balance_by_weights(record, d.pp * out.interleave);
     }
   }
   return out;
@@ -301,19 +301,19 @@ bool is_decoder(const ModelFacts& model) {
 
 bool recomputes_all(const Record& record) {
   const auto& text = record.options.recompute;
-  const auto software = software_of(record);
-  if (software.keeps_all) return false;
+  const auto software = find_software(record);
+  if (software.saves_all) return false;
   if (text.empty()) return software.recomputes;
   return text.starts_with("full");
 }
 
-std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& m) {
+std::variant<Sizes, Skipped> find_decoder_sizes(const ModelFacts& m) {
   for (const auto& [name, value] : {std::pair{"layers", m.layers},
                                     {"hidden", m.hidden},
                                     {"heads", m.heads},
                                     {"vocab", m.vocab},
                                     {"seq_len", m.seq_len}}) {
-    if (!value) return not_stated(fmt::format("the model's '{}'", name));
+    if (!value) return skip_unstated(fmt::format("the model's '{}'", name));
   }
   constexpr std::int64_t kLargest = 1 << 24;
   Sizes s{.layers = *m.layers,
@@ -325,14 +325,14 @@ std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& m) {
           .seq = *m.seq_len,
           .gated = m.type == "llama",
           .tied = m.type != "llama"};
-  if (s.gated && !m.ffn) return not_stated("the model's 'ffn'");
+  if (s.gated && !m.ffn) return skip_unstated("the model's 'ffn'");
   if (std::max({s.layers, s.hidden, s.ffn, s.vocab, s.seq}) > kLargest) {
     return Skipped{"a size of the model is above 2^24"};
   }
   return s;
 }
 
-Parameters parameters(const Sizes& s) {
+Parameters count_decoder_parameters(const Sizes& s) {
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   const auto h = number(s.hidden);
   const auto kv = h * number(s.kv_heads) / number(s.heads);
@@ -340,7 +340,7 @@ Parameters parameters(const Sizes& s) {
   return {2 * h * h + 2 * h * kv + matrices * h * number(s.ffn), number(s.vocab) * h};
 }
 
-std::variant<std::int64_t, Skipped> global_batch(const Record& record) {
+std::variant<std::int64_t, Skipped> find_global_batch(const Record& record) {
   const auto& b = record.batch;
   if (b.global) return *b.global;
   const auto replicas = [&]() -> std::int64_t {
@@ -359,41 +359,41 @@ std::variant<std::int64_t, Skipped> global_batch(const Record& record) {
   }
   if (b.local) return *b.local * replicas;
   if (b.micro_batches && b.micro_size) return *b.micro_batches * *b.micro_size * replicas;
-  return not_stated("the global batch");
+  return skip_unstated("the global batch");
 }
 
-std::variant<Job, Skipped> job_of(const Record& record) {
+std::variant<ValidationJob, Skipped> make_job(const Record& record) {
   if (!record.unreadable.empty()) return Skipped{record.unreadable};
-  Job out;
-  const auto software = software_of(record);
+  ValidationJob out;
+  const auto software = find_software(record);
   out.software = software.section;
   out.stack = software.stack.empty() ? software.section : software.stack;
-  auto model = model_of(record);
+  auto model = make_model_text(record);
   if (auto* skipped = std::get_if<Skipped>(&model)) return *skipped;
   out.model = std::get<std::string>(std::move(model));
   out.size = fmt::format("{} {} x {}", record.model.type, record.model.layers.value_or(0),
                          record.model.hidden.value_or(0));
-  const auto dtype = dtype_of(record);
+  const auto dtype = find_dtype(record);
   if (const auto* skipped = std::get_if<Skipped>(&dtype)) return *skipped;
   out.dtype = std::get<DType>(dtype);
-  auto machine = machine_of(record.system, out.software);
+  auto machine = build_machine(record.system, out.software);
   if (auto* skipped = std::get_if<Skipped>(&machine)) return *skipped;
   out.machine = std::get<Machine>(std::move(machine));
-  const auto batch = global_batch(record);
+  const auto batch = find_global_batch(record);
   if (const auto* skipped = std::get_if<Skipped>(&batch)) return *skipped;
   out.batch = std::get<std::int64_t>(batch);
-  const auto degrees = degrees_of(record, out.machine.devices());
+  const auto degrees = infer_degrees(record, out.machine.devices());
   if (const auto* skipped = std::get_if<Skipped>(&degrees)) return *skipped;
-  const auto& d = std::get<Degrees>(degrees);
-  if (software_of(record).section == kFloat8.section && d.cp > 1) {
+  const auto& d = std::get<ParallelDegrees>(degrees);
+  if (find_software(record).section == kFloat8.section && d.cp > 1) {
     return Skipped{"context parallelism with unbalanced causal attention is not modelled"};
   }
-  const auto micro = micro_batches(record, d, out.batch);
+  const auto micro = list_micro_batches(record, d, out.batch);
   if (const auto* skipped = std::get_if<Skipped>(&micro)) return *skipped;
   for (auto n : std::get<std::vector<std::int64_t>>(micro)) {
-    out.settings.push_back(setting_of(record, d, n));
+    out.settings.push_back(make_setting(record, d, n));
   }
-  out.precision = strategies::usual_precision(out.settings.front().family);
+  out.precision = strategies::get_usual_precision(out.settings.front().family);
   if (software.narrow) out.precision.wide_gradients = false;
   return out;
 }

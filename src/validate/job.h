@@ -16,7 +16,7 @@
 
 namespace tandem::validate {
 
-struct Job {
+struct ValidationJob {
   std::string model;  // "gpt2:layers=24,hidden=2304,..."
   std::string size;   // networks that differ only in context and kernels share it: "gpt 24 x 2304"
   machine::Machine machine;
@@ -31,7 +31,7 @@ struct Job {
   std::vector<strategies::Setting> settings;
 };
 
-std::variant<Job, Skipped> job_of(const Record& record);
+std::variant<ValidationJob, Skipped> make_job(const Record& record);
 
 // Sizes of a decoder that jobs and conversions of metrics both need.
 struct Sizes {
@@ -39,13 +39,13 @@ struct Sizes {
   bool gated = false;  // whether a feed-forward block has three matrices
   bool tied = false;   // whether the LM head shares the embedding table
 };
-std::variant<Sizes, Skipped> decoder_sizes(const ModelFacts& model);
+std::variant<Sizes, Skipped> find_decoder_sizes(const ModelFacts& model);
 // Numbers of parameters: one layer's matrices, and the matmul with the vocabulary.
 struct Parameters {
   double layer, head;
 };
-Parameters parameters(const Sizes& sizes);
-std::variant<std::int64_t, Skipped> global_batch(const Record& record);
+Parameters count_decoder_parameters(const Sizes& sizes);
+std::variant<std::int64_t, Skipped> find_global_batch(const Record& record);
 // Returns whether the whole forward pass is recomputed.
 bool recomputes_all(const Record& record);
 bool is_decoder(const ModelFacts& model);

@@ -8,21 +8,23 @@
 namespace tandem::validate {
 namespace {
 
-Job made(const Record& record) {
-  auto out = job_of(record);
-  EXPECT_TRUE(std::holds_alternative<Job>(out)) << std::get<Skipped>(out).reason;
-  return std::get<Job>(std::move(out));
+ValidationJob expect_job(const Record& record) {
+  auto out = make_job(record);
+  EXPECT_TRUE(std::holds_alternative<ValidationJob>(out)) << std::get<Skipped>(out).reason;
+  return std::get<ValidationJob>(std::move(out));
 }
 
 std::string reason(const Record& record) {
-  const auto out = job_of(record);
+  const auto out = make_job(record);
   return std::holds_alternative<Skipped>(out) ? std::get<Skipped>(out).reason : "";
 }
 
-std::string first_setting(const Record& record) { return to_text(made(record).settings.at(0)); }
+std::string first_setting(const Record& record) {
+  return to_text(expect_job(record).settings.at(0));
+}
 
 TEST(Jobs, OfAGpt) {
-  const auto job = made(small_gpt());
+  const auto job = expect_job(small_gpt());
   EXPECT_EQ(job.model,
             "gpt2:layers=4,hidden=1024,heads=16,kv_heads=16,ffn=4096,vocab=51200,seq=1024,"
             "attention=plain,dropout=true");
@@ -40,9 +42,9 @@ TEST(Jobs, PadMegatronsVocabulary) {
   auto r = small_gpt();
   r.model.vocab = 50257;
   r.parallel.tp = 4;
-  EXPECT_NE(made(r).model.find(",vocab=50688,"), std::string::npos) << made(r).model;
+  EXPECT_NE(expect_job(r).model.find(",vocab=50688,"), std::string::npos) << expect_job(r).model;
   r.source = "torchtitan";
-  EXPECT_NE(made(r).model.find(",vocab=50257,"), std::string::npos) << made(r).model;
+  EXPECT_NE(expect_job(r).model.find(",vocab=50257,"), std::string::npos) << expect_job(r).model;
 }
 
 // Batch norm statistics are over the samples of one device.
@@ -54,20 +56,20 @@ TEST(Jobs, OfAResNet) {
   r.batch.global = 3264;
   r.system.n_gpus = 64;
   r.parallel = {};
-  EXPECT_EQ(made(r).model, "resnet50:image=224,bn_group=51");
+  EXPECT_EQ(expect_job(r).model, "resnet50:image=224,bn_group=51");
 }
 
 TEST(Jobs, KnowSoftwareByItsPaper) {
   auto r = small_gpt();
   r.source = "Narayanan et al., SC'21 (arXiv:2104.04473), table 1";
-  EXPECT_EQ(made(r).software, "megatron");
+  EXPECT_EQ(expect_job(r).software, "megatron");
   r.source = "SC21 Table 2";
-  EXPECT_EQ(made(r).software, "megatron");
+  EXPECT_EQ(expect_job(r).software, "megatron");
   r.parallel = {};
   r.parallel.zero = 3;
-  EXPECT_EQ(made(r).software, "deepspeed");
+  EXPECT_EQ(expect_job(r).software, "deepspeed");
   r.source = "Hagemann et al. (arXiv:2311.05610)";
-  EXPECT_EQ(made(r).software, "aleph-alpha");
+  EXPECT_EQ(expect_job(r).software, "aleph-alpha");
 }
 
 TEST(Jobs, OfOtherStrategies) {
@@ -102,7 +104,7 @@ TEST(Jobs, ChooseMicroBatches) {
   r.batch.micro_size.reset();
   EXPECT_EQ(first_setting(r), "megatron:tp=2,dp=2,pp=2,micro=16,recompute=full");
   r.parallel = {};
-  const auto job = made(r);
+  const auto job = expect_job(r);
   ASSERT_EQ(job.settings.size(), 3U);  // of 4 sequences: 1, 2, 4
   EXPECT_EQ(job.settings[0].micro, 1);
   EXPECT_EQ(job.settings[2].micro, 4);
@@ -112,27 +114,27 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   auto r = small_gpt();
   r.model.type = "llama";
   r.model.ffn = 2816;
-  EXPECT_TRUE(made(r).model.ends_with("attention=plain"));  // Megatron's
+  EXPECT_TRUE(expect_job(r).model.ends_with("attention=plain"));  // Megatron's
   r.source = "torchtitan";
-  EXPECT_TRUE(made(r).model.starts_with("llama_65b:"));
-  EXPECT_TRUE(made(r).model.ends_with("attention=fused,loss=plain"));
+  EXPECT_TRUE(expect_job(r).model.starts_with("llama_65b:"));
+  EXPECT_TRUE(expect_job(r).model.ends_with("attention=fused,loss=plain"));
   r.options.attention = "torch";
-  EXPECT_TRUE(made(r).model.ends_with("attention=plain,loss=plain"));
+  EXPECT_TRUE(expect_job(r).model.ends_with("attention=plain,loss=plain"));
   r.options.recompute = "selective op";
-  EXPECT_EQ(made(r).settings.at(0).recompute, "save_matmuls");
+  EXPECT_EQ(expect_job(r).settings.at(0).recompute, "save_matmuls");
   r.source = "Aleph-Alpha";
-  EXPECT_TRUE(made(r).model.ends_with("attention=wide,loss=plain,norm=plain"));
-  EXPECT_TRUE(made(r).settings.at(0).whole_loss);
-  EXPECT_FALSE(made(r).precision.wide_gradients);
+  EXPECT_TRUE(expect_job(r).model.ends_with("attention=wide,loss=plain,norm=plain"));
+  EXPECT_TRUE(expect_job(r).settings.at(0).whole_loss);
+  EXPECT_FALSE(expect_job(r).precision.wide_gradients);
   r.options.attention = "flash + RMS kernel";
-  EXPECT_TRUE(made(r).model.ends_with("attention=fused,loss=plain"));
+  EXPECT_TRUE(expect_job(r).model.ends_with("attention=fused,loss=plain"));
   r = small_gpt();
   r.options.recompute = "";
   EXPECT_TRUE(recomputes_all(r));  // like Megatron's tables
-  EXPECT_TRUE(made(r).precision.wide_gradients);
+  EXPECT_TRUE(expect_job(r).precision.wide_gradients);
   r.source = "vTrain";
   EXPECT_FALSE(recomputes_all(r));
-  EXPECT_FALSE(made(r).precision.wide_gradients);
+  EXPECT_FALSE(expect_job(r).precision.wide_gradients);
 }
 
 // LLaMA-13B's embedding table of 128,000 tokens has the weights of two layers, so four stages have
@@ -147,14 +149,14 @@ TEST(Jobs, StagesThatWeighAlike) {
   r.model.ffn = 13824;
   r.model.vocab = 128000;
   const strategies::Ends two{2, 2};
-  EXPECT_EQ(made(r).settings.at(0).ends, two);
+  EXPECT_EQ(expect_job(r).settings.at(0).ends, two);
   r.model.layers = 4;
   r.parallel.pp = 4;
-  EXPECT_EQ(made(r).settings.at(0).ends, std::nullopt);
+  EXPECT_EQ(expect_job(r).settings.at(0).ends, std::nullopt);
   r.model.layers = 40;
-  EXPECT_EQ(made(r).settings.at(0).ends, two);
+  EXPECT_EQ(expect_job(r).settings.at(0).ends, two);
   r.source = "torchtitan";
-  EXPECT_EQ(made(r).settings.at(0).ends, std::nullopt);
+  EXPECT_EQ(expect_job(r).settings.at(0).ends, std::nullopt);
 }
 
 TEST(Jobs, OfVTrainsSingleNodes) {
@@ -162,20 +164,20 @@ TEST(Jobs, OfVTrainsSingleNodes) {
   r.source = "VIA-Research/vTrain data/ground_truth_single.csv";
   r.model.vocab = 50257;
   EXPECT_FALSE(recomputes_all(r));
-  EXPECT_EQ(made(r).software, "megatron-deepspeed");
-  EXPECT_EQ(made(r).settings.at(0).recompute, "none");
-  EXPECT_FALSE(made(r).precision.wide_gradients);
-  EXPECT_NE(made(r).model.find("vocab=50432,"), std::string::npos);
+  EXPECT_EQ(expect_job(r).software, "megatron-deepspeed");
+  EXPECT_EQ(expect_job(r).settings.at(0).recompute, "none");
+  EXPECT_FALSE(expect_job(r).precision.wide_gradients);
+  EXPECT_NE(expect_job(r).model.find("vocab=50432,"), std::string::npos);
   r.parallel.tp = 1;
-  EXPECT_NE(made(r).model.find("vocab=50257,"), std::string::npos);
+  EXPECT_NE(expect_job(r).model.find("vocab=50257,"), std::string::npos);
 }
 
 TEST(Jobs, OfProductsInEightBits) {
   auto r = small_gpt();
   r.source = "pytorch/torchtitan";
   r.options.dtype = "float8";
-  EXPECT_EQ(made(r).software, "torchtitan-float8");
-  EXPECT_EQ(made(r).dtype, DType::kBf16);
+  EXPECT_EQ(expect_job(r).software, "torchtitan-float8");
+  EXPECT_EQ(expect_job(r).dtype, DType::kBf16);
   r.parallel = {};
   r.parallel.cp = 2;
   r.parallel.fsdp = true;
@@ -187,7 +189,7 @@ TEST(Jobs, OfPackedSequences) {
   r.source = "mlcommons/training_results_v3.0 NVIDIA/results/dgxa100_ngc23.04_pytorch/bert";
   r.model.type = "bert";
   r.model.ffn = 4096;
-  EXPECT_TRUE(made(r).model.ends_with("seq=512,attention=fused"));
+  EXPECT_TRUE(expect_job(r).model.ends_with("seq=512,attention=fused"));
 }
 
 TEST(Jobs, GatherWeightsOnceAStep) {
@@ -195,19 +197,19 @@ TEST(Jobs, GatherWeightsOnceAStep) {
   r.parallel = {};
   r.parallel.fsdp = true;
   r.batch.micro_size.reset();
-  EXPECT_EQ(made(r).settings.size(), 1U);
-  EXPECT_EQ(made(r).settings[0].micro, 1);
+  EXPECT_EQ(expect_job(r).settings.size(), 1U);
+  EXPECT_EQ(expect_job(r).settings[0].micro, 1);
 }
 
 TEST(Jobs, OnMachines) {
-  EXPECT_EQ(machine_family("A100-80GB-SXM"), "dgx_a100");
-  EXPECT_EQ(machine_family("a100_40gb"), "dgx_a100_40gb");
-  EXPECT_EQ(machine_family("h100_80gb"), "dgx_h100");
-  EXPECT_EQ(machine_family("H100-96GB-HBM2e(500W)"), "grand_teton");
-  EXPECT_EQ(machine_family("V100-32GB-DGX2"), "dgx2_v100");
-  EXPECT_EQ(machine_family("B200-SXM"), "dgx_b200");
-  EXPECT_FALSE(machine_family("A100-80GB-PCIe"));
-  EXPECT_FALSE(machine_family("TPUv4"));
+  EXPECT_EQ(find_machine_family("A100-80GB-SXM"), "dgx_a100");
+  EXPECT_EQ(find_machine_family("a100_40gb"), "dgx_a100_40gb");
+  EXPECT_EQ(find_machine_family("h100_80gb"), "dgx_h100");
+  EXPECT_EQ(find_machine_family("H100-96GB-HBM2e(500W)"), "grand_teton");
+  EXPECT_EQ(find_machine_family("V100-32GB-DGX2"), "dgx2_v100");
+  EXPECT_EQ(find_machine_family("B200-SXM"), "dgx_b200");
+  EXPECT_FALSE(find_machine_family("A100-80GB-PCIe"));
+  EXPECT_FALSE(find_machine_family("TPUv4"));
 
   auto r = small_gpt();
   r.system.n_gpus = 3360;
@@ -216,7 +218,7 @@ TEST(Jobs, OnMachines) {
   r.parallel.pp = 35;
   r.model.layers = 35;
   r.batch.global = 1920;
-  const auto job = made(r);
+  const auto job = expect_job(r);
   EXPECT_EQ(job.machine.levels[0].count, 420);
   EXPECT_EQ(job.machine.levels[0].bandwidth, BytesPerSecond{12.5e9});
   EXPECT_EQ(to_text(job.settings[0]), "megatron:tp=8,dp=12,pp=35,micro=40,recompute=full");
@@ -226,10 +228,10 @@ TEST(Jobs, OnMachines) {
   r.parallel = {};
   r.batch.global = 5;
   r.batch.micro_size = 1;
-  EXPECT_EQ(made(r).machine.levels[1].count, 5);
+  EXPECT_EQ(expect_job(r).machine.levels[1].count, 5);
   r.system.gpu = "V100";
-  EXPECT_EQ(made(r).machine.levels[1].count, 5);
-  EXPECT_NE(made(r).machine.levels[1].network, nullptr);
+  EXPECT_EQ(expect_job(r).machine.levels[1].count, 5);
+  EXPECT_NE(expect_job(r).machine.levels[1].network, nullptr);
 }
 
 TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
@@ -263,7 +265,7 @@ TEST(Jobs, BatchesOfTokens) {
   auto r = small_gpt();
   r.batch = {};
   r.batch.tokens = 1024 * 31;  // 15.5 sequences for each of 2 replicas
-  EXPECT_EQ(std::get<std::int64_t>(global_batch(r)), 32);
+  EXPECT_EQ(std::get<std::int64_t>(find_global_batch(r)), 32);
 }
 
 }  // namespace

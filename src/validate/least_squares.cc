@@ -9,7 +9,7 @@ namespace tandem::validate {
 
 namespace {
 
-double loss(const std::vector<double>& residuals, double scale) {
+double compute_loss(const std::vector<double>& residuals, double scale) {
   double sum = 0;
   for (auto r : residuals) sum += 2 * (std::sqrt(1 + r / scale * (r / scale)) - 1);
   return sum;
@@ -23,7 +23,8 @@ struct Normal {
 
 using Columns = std::vector<std::vector<double>>;
 
-Normal normal(const Columns& jacobian, const std::vector<double>& residuals, double scale) {
+Normal make_normal_equations(const Columns& jacobian, const std::vector<double>& residuals,
+                             double scale) {
   const auto n = jacobian.size();
   Normal out{std::vector<double>(n * n), std::vector<double>(n)};
   for (std::size_t r = 0; r < residuals.size(); ++r) {
@@ -44,13 +45,16 @@ Normal normal(const Columns& jacobian, const std::vector<double>& residuals, dou
 class Minimizer {
  public:
   Minimizer(const LeastSquares& problem, std::vector<double> start)
-      : p_(problem), x_(std::move(start)), r_(p_.residuals(x_)), loss_(loss(r_, p_.scale)) {}
+      : p_(problem),
+        x_(std::move(start)),
+        r_(p_.residuals(x_)),
+        loss_(compute_loss(r_, p_.scale)) {}
 
   std::vector<double> run() {
     double damping = 1e-2;
     for (int i = 0; i < p_.iterations; ++i) {
       const auto before = loss_;
-      const auto equations = normal(jacobian(), r_, p_.scale);
+      const auto equations = make_normal_equations(compute_jacobian(), r_, p_.scale);
       bool found = false;
       for (int tries = 0; tries < 6 && !found; ++tries) {
         found = try_step(equations, damping);
@@ -63,7 +67,7 @@ class Minimizer {
 
  private:
   // Returns the Jacobian by finite differences. Steps inwards at a bound.
-  Columns jacobian() const {
+  Columns compute_jacobian() const {
     Columns out;
     for (std::size_t i = 0; i < x_.size(); ++i) {
       auto moved = x_;
@@ -98,7 +102,7 @@ class Minimizer {
                             p_.bounds[i].high);
     }
     auto residuals = p_.residuals(moved);
-    const auto next = loss(residuals, p_.scale);
+    const auto next = compute_loss(residuals, p_.scale);
     if (!(next < loss_)) return false;
     x_ = std::move(moved);
     r_ = std::move(residuals);

@@ -8,7 +8,7 @@
 
 namespace tandem::validate {
 
-struct Bounds {
+struct CoordinateBounds {
   double low;
   double high;
 };
@@ -16,9 +16,9 @@ struct Bounds {
 struct LeastSquares {
   // Returns the residuals at x; their number is constant.
   std::function<std::vector<double>(const std::vector<double>&)> residuals;
-  std::vector<Bounds> bounds;  // one for each coordinate
-  double scale = 0.1;          // residuals above it count as large
-  double step = 0.02;          // of the finite differences
+  std::vector<CoordinateBounds> bounds;  // one for each coordinate
+  double scale = 0.1;                    // residuals above it count as large
+  double step = 0.02;                    // of the finite differences
   int iterations = 15;
 };
 

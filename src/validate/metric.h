@@ -17,7 +17,7 @@
 namespace tandem::validate {
 
 enum class MetricKind : std::uint8_t { kTime, kMemory, kRelativeMemory, kOom, kCurve, kOther };
-MetricKind kind_of(std::string_view metric);
+MetricKind find_metric_kind(std::string_view metric);
 
 // Returns whether `a` is preferred to `b` to judge a record, both numbers of time. Shorter
 // conversions are preferred.
@@ -30,12 +30,12 @@ std::variant<double, Skipped> from_iteration(const Record& record, std::string_v
 std::variant<Seconds, Skipped> to_iteration(const Record& record, std::string_view metric,
                                             double value);
 
-// Returns a memory metric of `prediction` in GiB.
+// Returns a memory metric of `get_prediction` in GiB.
 std::variant<double, Skipped> from_memory(std::string_view metric, const Prediction& prediction);
 
 // Returns the operations of an iteration on all devices: forward and backward matmuls, full
 // attention (not only its causal half), and a second forward pass if it is recomputed. The constant
 // baselines use this count.
-std::variant<Flops, Skipped> hardware_flops(const Record& record);
+std::variant<Flops, Skipped> count_hardware_flops(const Record& record);
 
 }  // namespace tandem::validate

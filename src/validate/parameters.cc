@@ -23,7 +23,7 @@ constexpr double kMilli = 1e-3;
 // Numbers of devices and their software, then of levels.
 constexpr Parameter kParameters[] = {
     {"compute_utilization", 0.2, 1},
-    {"product_setup", 4, 512},
+    {"matmul_setup", 4, 512},
     {"wave_softening", 0.01, 1},
     {"attention_utilization", 0.1, 1},
     {"attention_backward_utilization", 0.1, 1},
@@ -47,7 +47,7 @@ constexpr Parameter kParameters[] = {
 
 constexpr std::string_view kOfLevel = "level ";
 
-const machine::NumberField<Device>& device_field(const Parameter& p) {
+const machine::NumberField<Device>& find_device_field(const Parameter& p) {
   const auto fields = machine::device_numbers();
   const auto at = std::ranges::find(fields, p.name, &machine::NumberField<Device>::name);
   CHECK(at != fields.end(), std::string(p.name));
@@ -55,27 +55,27 @@ const machine::NumberField<Device>& device_field(const Parameter& p) {
 }
 
 // Returns the parameter's level, or null if the machine has no such level or one unit of it.
-Level* level_of(const Parameter& p, Machine& machine) {
-  const auto name = words(p.name)[1];
+Level* find_level(const Parameter& p, Machine& machine) {
+  const auto name = split_words(p.name)[1];
   const auto at = std::ranges::find(machine.levels, name, &Level::name);
   return at == machine.levels.end() || at->count < 2 ? nullptr : &*at;
 }
 
 bool is_latency(const Parameter& p) { return p.name.ends_with("latency"); }
-bool is_of_sends(const Parameter& p) { return p.name.ends_with("send"); }
+bool is_send_utilization(const Parameter& p) { return p.name.ends_with("send"); }
 
 }  // namespace
 
 std::span<const Parameter> all_parameters() { return kParameters; }
 
-std::vector<const Parameter*> parameters_named(const std::string& names) {
+std::vector<const Parameter*> parse_parameters(const std::string& names) {
   std::vector<const Parameter*> out;
   std::vector<std::string> known;
   for (const auto& p : kParameters) known.emplace_back(p.name);
   for (auto name : split(names, ',')) {
     const auto at = std::ranges::find(kParameters, name, &Parameter::name);
     if (at == std::end(kParameters)) {
-      const auto near = nearest(name, known);
+      const auto near = find_nearest(name, known);
       throw UserError(
           "flag", "--parameters", fmt::format("the parameter '{}' is unknown", name),
           near.empty() ? "supported: " + join(known, ", ") : "did you mean '" + near + "'?");
@@ -87,37 +87,37 @@ std::vector<const Parameter*> parameters_named(const std::string& names) {
   return out;
 }
 
-std::optional<double> value_of(const Parameter& p, const Machine& machine) {
-  if (!p.name.starts_with(kOfLevel)) return device_field(p).in(machine.device);
+std::optional<double> get_value(const Parameter& p, const Machine& machine) {
+  if (!p.name.starts_with(kOfLevel)) return find_device_field(p).get(machine.device);
   auto copy = machine;
-  const auto* level = level_of(p, copy);
+  const auto* level = find_level(p, copy);
   if (level == nullptr) return std::nullopt;
   if (is_latency(p)) return level->latency.value;
   const auto& utilization =
-      is_of_sends(p) ? level->utilization_in(machine::Step::kSend) : level->utilization;
+      is_send_utilization(p) ? level->get_utilization(machine::Step::kSend) : level->utilization;
   if (!utilization.is_constant()) return std::nullopt;
   return utilization.at(Bytes{});
 }
 
 void set_value(const Parameter& p, double value, Machine& machine) {
   if (!p.name.starts_with(kOfLevel)) {
-    const auto& field = device_field(p);
+    const auto& field = find_device_field(p);
     field.at(machine.device) = value;
     for (auto& group : machine.groups) field.at(group.device) = value;
     return;
   }
-  auto* level = level_of(p, machine);
+  auto* level = find_level(p, machine);
   if (level == nullptr) return;
   if (is_latency(p)) {
     level->latency = Seconds{value};
-  } else if (is_of_sends(p)) {
+  } else if (is_send_utilization(p)) {
     level->utilization_of_step[machine::Step::kSend] = value;
   } else {
     level->utilization = value;
   }
 }
 
-std::string line_of(const Parameter& p, double value) {
+std::string format_line(const Parameter& p, double value) {
   return fmt::format("{} {:.3g}{}{}", p.name, value / p.in_unit, p.unit.empty() ? "" : " ", p.unit);
 }
 

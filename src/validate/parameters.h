@@ -22,14 +22,14 @@ struct Parameter {
 std::span<const Parameter> all_parameters();
 // Returns the parameters of these names, separated by commas; all of them for empty text. Throws
 // UserError for an unknown name.
-std::vector<const Parameter*> parameters_named(const std::string& names);
+std::vector<const Parameter*> parse_parameters(const std::string& names);
 
 // Returns the parameter's value, or nullopt if the machine has no such number: a single level, or a
 // curve.
-std::optional<double> value_of(const Parameter& parameter, const machine::Machine& machine);
+std::optional<double> get_value(const Parameter& parameter, const machine::Machine& machine);
 void set_value(const Parameter& parameter, double value, machine::Machine& machine);
 
 // Returns the line of a machine file: "launch 3.2 us".
-std::string line_of(const Parameter& parameter, double value);
+std::string format_line(const Parameter& parameter, double value);
 
 }  // namespace tandem::validate

@@ -15,31 +15,31 @@ TEST(Parameters, AreNumbersOfMachineFiles) {
       "  peak fp32 1 TFLOP/s\nlevel node 2\n  bandwidth 1 GB/s\n  latency 1 us\n"
       "level gpu 8\n  bandwidth 1 GB/s\n  latency 1 us\nsoftware s\n";
   for (const auto& p : all_parameters()) {
-    EXPECT_TRUE(value_of(p, machine).has_value()) << p.name;
+    EXPECT_TRUE(get_value(p, machine).has_value()) << p.name;
     auto changed = machine;
     set_value(p, p.high / 2, changed);
-    EXPECT_EQ(value_of(p, changed), p.high / 2) << p.name;
-    text += "  " + line_of(p, p.high / 2) + "\n";
+    EXPECT_EQ(get_value(p, changed), p.high / 2) << p.name;
+    text += "  " + format_line(p, p.high / 2) + "\n";
   }
   const auto read = machine::parse_machine(text, "m.machine", 0, "s");
   for (const auto& p : all_parameters()) {
-    EXPECT_NEAR(value_of(p, read).value(), p.high / 2, 1e-9 * p.high) << p.name;
+    EXPECT_NEAR(get_value(p, read).value(), p.high / 2, 1e-9 * p.high) << p.name;
   }
 }
 
 TEST(Parameters, OfLevelsThatAreNotThereAreNone) {
-  const auto* node = parameters_named("level node utilization")[0];
-  EXPECT_FALSE(value_of(*node, machine::load_machine("dgx_a100:1")));
-  EXPECT_FALSE(value_of(*node, machine::load_machine("local:2")));
+  const auto* node = parse_parameters("level node utilization")[0];
+  EXPECT_FALSE(get_value(*node, machine::load_machine("dgx_a100:1")));
+  EXPECT_FALSE(get_value(*node, machine::load_machine("local:2")));
 }
 
 TEST(Parameters, AreFoundByName) {
-  EXPECT_EQ(parameters_named("").size(), all_parameters().size());
-  const auto two = parameters_named("launch, level gpu latency");
+  EXPECT_EQ(parse_parameters("").size(), all_parameters().size());
+  const auto two = parse_parameters("launch, level gpu latency");
   ASSERT_EQ(two.size(), 2U);
   EXPECT_EQ(two[1]->name, "level gpu latency");
-  EXPECT_EQ(line_of(*two[0], 3.25e-6), "launch 3.25 us");
-  EXPECT_THROW(parameters_named("lunch"), UserError);
+  EXPECT_EQ(format_line(*two[0], 3.25e-6), "launch 3.25 us");
+  EXPECT_THROW(parse_parameters("lunch"), UserError);
 }
 
 }  // namespace

@@ -14,10 +14,12 @@ namespace {
 using lower::BufferKind;
 using machine::Machine;
 
-Bytes limit_of(const Machine& machine) { return machine.device.memory - machine.device.reserve; }
+Bytes get_memory_limit(const Machine& machine) {
+  return machine.device.memory - machine.device.reserve;
+}
 
-Prediction prediction_of(std::string strategy, const predict::Simulation& step,
-                         const Machine& machine) {
+Prediction make_prediction(std::string strategy, const predict::Simulation& step,
+                           const Machine& machine) {
   const auto& memory = step.group_memory.front();
   return {.strategy = std::move(strategy),
           .iteration = step.iteration,
@@ -25,15 +27,15 @@ Prediction prediction_of(std::string strategy, const predict::Simulation& step,
           .persistent = memory.persistent,
           .gradients = memory.part(BufferKind::kGradient),
           .activations = memory.part(BufferKind::kActivation),
-          .limit = limit_of(machine)};
+          .limit = get_memory_limit(machine)};
 }
 
-lower::Program lower_whole(const models::Model& model, const Machine& machine,
+lower::Program lower_whole(const models::ConfiguredModel& model, const Machine& machine,
                            const strategies::Setting& setting, std::int64_t batch,
                            const predict::Training& training) {
   const auto graph = model.build(batch, training.dtype);
   auto strategy =
-      strategies::named_strategies(to_text(setting), graph, machine::Digits(machine)).front();
+      strategies::make_named_strategies(to_text(setting), graph, machine::Digits(machine)).front();
   strategy.schedule.precision = training.precision;
   const machine::Digits digits(machine, strategy.schedule.micro_batches);
   return lower::lower(plan::parallelize(graph, digits, strategy.choices, strategy.schedule), digits,
@@ -42,41 +44,42 @@ lower::Program lower_whole(const models::Model& model, const Machine& machine,
 
 }  // namespace
 
-struct PreparedJob::Parts {
-  models::Model model;
+struct PreparedJob::PreparedData {
+  models::ConfiguredModel model;
   strategies::Setting setting;
   std::int64_t batch;
   predict::Training training;
   std::optional<lower::Program> program = {};      // if no estimate is near enough
   std::optional<predict::Estimate> estimate = {};  // otherwise; on the job's machine
 
-  [[nodiscard]] Prediction of(const predict::Estimate& e, const Machine& machine) const {
-    return prediction_of(to_text(setting), e.step, machine);
+  [[nodiscard]] Prediction predict_from(const predict::Estimate& e, const Machine& machine) const {
+    return make_prediction(to_text(setting), e.step, machine);
   }
-  [[nodiscard]] Prediction of(const lower::Program& whole, const Machine& machine) const {
-    return prediction_of(to_text(setting), predict::simulate(whole, machine), machine);
+  [[nodiscard]] Prediction predict_from(const lower::Program& whole, const Machine& machine) const {
+    return make_prediction(to_text(setting), predict::simulate(whole, machine), machine);
   }
 };
 
-std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates estimates) {
+std::variant<PreparedJob, Skipped> PreparedJob::prepare(const ValidationJob& job,
+                                                        EstimatePolicy estimates) {
   try {
     const predict::Training training{job.dtype, plan::Optimizer::kAdam, job.precision};
     const auto model = models::parse_model(job.model);
     predict::Estimator estimator(model, job.machine, training);
     for (const auto& setting : job.settings) {
-      Parts parts{model, setting, job.batch, training};
+      PreparedData parts{model, setting, job.batch, training};
       parts.estimate = estimator.estimate(setting, job.batch);
-      if (parts.estimate && parts.estimate->is_rough() && estimates == Estimates::kNear) {
+      if (parts.estimate && parts.estimate->is_rough() && estimates == EstimatePolicy::kNear) {
         parts.estimate.reset();
       }
       if (!parts.estimate) {
         parts.program = lower_whole(model, job.machine, setting, job.batch, training);
       }
-      const auto peak =
-          parts.estimate ? parts.estimate->step.memory : predict::memory_of(*parts.program).peak;
+      const auto peak = parts.estimate ? parts.estimate->step.memory
+                                       : predict::compute_memory(*parts.program).peak;
       const bool is_last = &setting == &job.settings.back();
-      if (is_last || peak <= limit_of(job.machine)) {
-        return PreparedJob(std::make_shared<const Parts>(std::move(parts)));
+      if (is_last || peak <= get_memory_limit(job.machine)) {
+        return PreparedJob(std::make_shared<const PreparedData>(std::move(parts)));
       }
     }
   } catch (const UserError& error) {
@@ -85,25 +88,25 @@ std::variant<PreparedJob, Skipped> PreparedJob::make(const Job& job, Estimates e
   return Skipped{"the record gives no settings"};
 }
 
-Prediction PreparedJob::on_its_own(const Machine& machine) const {
+Prediction PreparedJob::predict_on_own_machine(const Machine& machine) const {
   const auto& p = *parts_;
-  return p.estimate ? p.of(*p.estimate, machine) : p.of(*p.program, machine);
+  return p.estimate ? p.predict_from(*p.estimate, machine) : p.predict_from(*p.program, machine);
 }
 
-Prediction PreparedJob::on(const Machine& machine) const {
+Prediction PreparedJob::predict_on(const Machine& machine) const {
   const auto& p = *parts_;
-  if (p.program) return p.of(*p.program, machine);
+  if (p.program) return p.predict_from(*p.program, machine);
   if (const auto e =
           predict::Estimator(p.model, machine, p.training).estimate(p.setting, p.batch)) {
-    return p.of(*e, machine);
+    return p.predict_from(*e, machine);
   }
-  return p.of(lower_whole(p.model, machine, p.setting, p.batch, p.training), machine);
+  return p.predict_from(lower_whole(p.model, machine, p.setting, p.batch, p.training), machine);
 }
 
-std::variant<Prediction, Skipped> predict(const Job& job) {
-  auto prepared = PreparedJob::make(job, Estimates::kNear);
+std::variant<Prediction, Skipped> predict(const ValidationJob& job) {
+  auto prepared = PreparedJob::prepare(job, EstimatePolicy::kNear);
   if (auto* skipped = std::get_if<Skipped>(&prepared)) return std::move(*skipped);
-  return std::get<PreparedJob>(prepared).on_its_own(job.machine);
+  return std::get<PreparedJob>(prepared).predict_on_own_machine(job.machine);
 }
 
 }  // namespace tandem::validate

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "validate/relative.h"
+#include "validate/relative_memory.h"
 
 namespace tandem::validate {
 
@@ -28,7 +28,7 @@ const std::set<std::string, std::less<>> kTopLevel = {
 
 // Returns `text` without question marks at its end. "full?" is an assumption of the record's
 // compiler and is taken as "full"; "?" is empty.
-std::string_view without_doubt(std::string_view text) {
+std::string_view strip_question_marks(std::string_view text) {
   text = trim(text);
   while (text.ends_with('?')) text = trim(text.substr(0, text.size() - 1));
   return text;
@@ -36,29 +36,29 @@ std::string_view without_doubt(std::string_view text) {
 
 // One of a record's objects, with fields by name. The first unreadable field is noted in the
 // record, and on destruction so are the fields that were never read.
-class Section {
+class RecordSection {
  public:
-  Section(const ordered_json& record, const char* name, Record& out)
+  RecordSection(const ordered_json& record, const char* name, Record& out)
       : name_(name), unreadable_(out.unreadable), unread_(out.unread) {
     const auto at = record.find(name);
     if (at == record.end() || at->is_null()) return;
     if (at->is_object()) {
       fields_ = &*at;
     } else {
-      note(fmt::format("'{}' is {} and must be an object", name, shown(*at)));
+      note(fmt::format("'{}' is {} and must be an object", name, describe_json(*at)));
     }
   }
 
-  ~Section() {
+  ~RecordSection() {
     if (fields_ == nullptr) return;
     for (const auto& [key, value] : fields_->items()) {
       if (!value.is_null() && !asked_.contains(key)) {
-        unread_.push_back(fmt::format("{}.{}", name_, readable(key)));
+        unread_.push_back(fmt::format("{}.{}", name_, escape_json_key(key)));
       }
     }
   }
-  Section(const Section&) = delete;
-  Section& operator=(const Section&) = delete;
+  RecordSection(const RecordSection&) = delete;
+  RecordSection& operator=(const RecordSection&) = delete;
 
   [[nodiscard]] std::optional<double> number(const char* key) const {
     const auto* value = find(key);
@@ -66,12 +66,13 @@ class Section {
     std::optional<double> out;
     if (value->is_number()) out = value->get<double>();
     if (value->is_string()) {
-      const auto text = without_doubt(value->get_ref<const std::string&>());
+      const auto text = strip_question_marks(value->get_ref<const std::string&>());
       if (text.empty()) return std::nullopt;
       out = parse_double(text);
     }
     if (out && std::isfinite(*out) && *out >= 0 && *out <= kLargest) return out;
-    note(fmt::format("'{}.{}' is {} and must be a non-negative number", name_, key, shown(*value)));
+    note(fmt::format("'{}.{}' is {} and must be a non-negative number", name_, key,
+                     describe_json(*value)));
     return std::nullopt;
   }
 
@@ -80,7 +81,8 @@ class Section {
     const auto value = number(key);
     if (!value || (*value == 0 && least > 0)) return std::nullopt;
     if (*value == std::floor(*value) && *value <= 1e12) return static_cast<std::int64_t>(*value);
-    note(fmt::format("'{}.{}' is {} and must be an integer", name_, key, shown(*find(key))));
+    note(
+        fmt::format("'{}.{}' is {} and must be an integer", name_, key, describe_json(*find(key))));
     return std::nullopt;
   }
 
@@ -88,10 +90,10 @@ class Section {
     const auto* value = find(key);
     if (value == nullptr) return {};
     if (value->is_string()) {
-      return std::string(without_doubt(value->get_ref<const std::string&>()));
+      return std::string(strip_question_marks(value->get_ref<const std::string&>()));
     }
     if (value->is_boolean() || value->is_number()) return value->dump();
-    note(fmt::format("'{}.{}' is {} and must be a string", name_, key, shown(*value)));
+    note(fmt::format("'{}.{}' is {} and must be a string", name_, key, describe_json(*value)));
     return {};
   }
 
@@ -120,7 +122,7 @@ class Section {
   mutable std::set<std::string, std::less<>> asked_;
 };
 
-ModelFacts read_model(const Section& s) {
+ModelFacts read_model(const RecordSection& s) {
   return {.type = s.text("type"),
           .name = s.text("name"),
           .layers = s.count("layers"),
@@ -134,7 +136,7 @@ ModelFacts read_model(const Section& s) {
           .billions = s.number("params_b")};
 }
 
-SystemFacts read_system(const Section& s) {
+SystemFacts read_system(const RecordSection& s) {
   return {.gpu = s.text("gpu"),
           .gpus_per_node = s.count("gpus_per_node"),
           .n_gpus = s.count("n_gpus"),
@@ -142,7 +144,7 @@ SystemFacts read_system(const Section& s) {
           .inter = s.number("inter_uni_GBps_per_gpu")};
 }
 
-ParallelFacts read_parallel(const Section& s) {
+ParallelFacts read_parallel(const RecordSection& s) {
   return {.tp = s.count("tp"),
           .pp = s.count("pp"),
           .dp = s.count("dp"),
@@ -154,7 +156,7 @@ ParallelFacts read_parallel(const Section& s) {
           .fsdp = s.flag("fsdp")};
 }
 
-BatchFacts read_batch(const Section& s) {
+BatchFacts read_batch(const RecordSection& s) {
   const auto either = [&](const char* a, const char* b) {
     const auto first = s.count(a);
     const auto second = s.count(b);
@@ -167,7 +169,7 @@ BatchFacts read_batch(const Section& s) {
           .tokens = s.number("tokens")};
 }
 
-OptionFacts read_options(const Section& s) {
+OptionFacts read_options(const RecordSection& s) {
   std::string attention;
   for (const char* key : {"kernel", "attn", "attention"}) {
     const auto word = s.text(key);
@@ -204,7 +206,7 @@ std::vector<Metric> read_measured(const ordered_json& record, std::string& unrea
   if (at == record.end() || at->is_null()) return out;
   if (!at->is_object()) {
     if (unreadable.empty()) {
-      unreadable = fmt::format("'measured' is {} and must be an object", shown(*at));
+      unreadable = fmt::format("'measured' is {} and must be an object", describe_json(*at));
     }
     return out;
   }
@@ -222,27 +224,29 @@ std::vector<Metric> read_measured(const ordered_json& record, std::string& unrea
 }
 
 // Returns the text of a required field. `where` is the name of the record in messages.
-std::string required_text(const ordered_json& record, const char* key, const std::string& where) {
+std::string read_required_text(const ordered_json& record, const char* key,
+                               const std::string& where) {
   const auto at = record.find(key);
   if (at == record.end() || at->is_null()) {
     throw UserError("records", where, fmt::format("'{}' is missing", key));
   }
   if (!at->is_string() || at->get_ref<const std::string&>().empty()) {
     throw UserError("records", where,
-                    fmt::format("'{}' is {} and must be a string", key, shown(*at)));
+                    fmt::format("'{}' is {} and must be a string", key, describe_json(*at)));
   }
   return at->get<std::string>();
 }
 
 Record read_record(const ordered_json& json, const std::string& where) {
   if (!json.is_object()) {
-    throw UserError("records", where, fmt::format("is {} and must be an object", shown(json)));
+    throw UserError("records", where,
+                    fmt::format("is {} and must be an object", describe_json(json)));
   }
   Record out;
-  out.id = required_text(json, "id", where);
+  out.id = read_required_text(json, "id", where);
   const auto named = fmt::format("{} ('{}')", where, out.id);
-  out.group = required_text(json, "group", named);
-  out.kind = required_text(json, "kind", named);
+  out.group = read_required_text(json, "group", named);
+  out.kind = read_required_text(json, "kind", named);
   if (const auto at = json.find("source"); at != json.end() && at->is_string()) {
     out.source = at->get<std::string>();
   }
@@ -253,7 +257,7 @@ Record read_record(const ordered_json& json, const std::string& where) {
   out.options = read_options({json, "options", out});
   out.measured = read_measured(json, out.unreadable);
   for (const auto& [key, value] : json.items()) {
-    if (!kTopLevel.contains(key)) out.unread.push_back(readable(key));
+    if (!kTopLevel.contains(key)) out.unread.push_back(escape_json_key(key));
   }
   return out;
 }
@@ -275,7 +279,7 @@ std::vector<Record> parse_records(std::string_view text, const std::string& sour
     const bool is_new = ids.insert(out.back().id).second;
     if (!is_new) out.back().unreadable = "an earlier record has the same id";
   }
-  complete_relative(out);
+  complete_relative_records(out);
   return out;
 }
 

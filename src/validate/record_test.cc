@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "validate/relative.h"
+#include "validate/relative_memory.h"
 
 namespace tandem::validate {
 namespace {
@@ -99,8 +99,8 @@ TEST(Records, ThatNameAModelAreCompleted) {
   EXPECT_EQ(records[2].parallel.tp, 8);
   EXPECT_TRUE(records[2].parallel.sp);
   EXPECT_EQ(records[2].options.recompute, "selective");
-  EXPECT_FALSE(baseline_of(records[2]).parallel.sp);
-  EXPECT_EQ(baseline_of(records[2]).options.recompute, "none");
+  EXPECT_FALSE(make_baseline(records[2]).parallel.sp);
+  EXPECT_EQ(make_baseline(records[2]).options.recompute, "none");
   EXPECT_FALSE(records[3].model.layers);  // of another source
 }
 

@@ -12,7 +12,7 @@ namespace tandem::validate {
 namespace {
 
 // Returns the ranks of `values` from 1; equal values get the mean of their ranks.
-std::vector<double> ranks(const std::vector<double>& values) {
+std::vector<double> compute_ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
@@ -34,7 +34,7 @@ struct Weighted {
   std::size_t pair;
 };
 
-std::vector<Weighted> by_ratio(std::span<const Pair> pairs) {
+std::vector<Weighted> sort_by_ratio(std::span<const Pair> pairs) {
   std::vector<Weighted> out;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto ratio = pairs[i].measured / pairs[i].predicted;
@@ -44,7 +44,7 @@ std::vector<Weighted> by_ratio(std::span<const Pair> pairs) {
   return out;
 }
 
-double weighted_median(const std::vector<Weighted>& sorted, std::size_t without) {
+double compute_weighted_median(const std::vector<Weighted>& sorted, std::size_t without) {
   double total = 0;
   for (const auto& w : sorted) total += w.pair == without ? 0 : w.weight;
   double below = 0;
@@ -77,8 +77,8 @@ std::optional<double> spearman(std::span<const Pair> pairs) {
     measured.push_back(p.measured);
     predicted.push_back(p.predicted);
   }
-  const auto a = ranks(measured);
-  const auto b = ranks(predicted);
+  const auto a = compute_ranks(measured);
+  const auto b = compute_ranks(predicted);
   const auto mean = (static_cast<double>(pairs.size()) + 1) / 2;
   double ab = 0;
   double aa = 0;
@@ -92,18 +92,19 @@ std::optional<double> spearman(std::span<const Pair> pairs) {
   return ab / std::sqrt(aa * bb);
 }
 
-double best_constant(std::span<const Pair> pairs) {
-  return weighted_median(by_ratio(pairs), pairs.size());
+double find_best_constant(std::span<const Pair> pairs) {
+  return compute_weighted_median(sort_by_ratio(pairs), pairs.size());
 }
 
-std::vector<Pair> scaled_by_best_constant_of_others(std::span<const Pair> pairs) {
-  const auto sorted = by_ratio(pairs);
+std::vector<Pair> scale_leave_one_out(std::span<const Pair> pairs) {
+  const auto sorted = sort_by_ratio(pairs);
   std::vector<Pair> out(pairs.begin(), pairs.end());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i].predicted *= weighted_median(sorted, i);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i].predicted *= compute_weighted_median(sorted, i);
   return out;
 }
 
-Interval bootstrap_of_mean(std::span<const double> values) {
+Interval bootstrap_mean(std::span<const double> values) {
   CHECK(!values.empty());
   constexpr std::size_t kDraws = 1000;
   constexpr std::uint64_t kSeed = 1;
@@ -112,7 +113,7 @@ Interval bootstrap_of_mean(std::span<const double> values) {
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
     double sum = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      const auto at = uniform(kSeed, 0, draw, i) * static_cast<double>(n);
+      const auto at = draw_uniform(kSeed, 0, draw, i) * static_cast<double>(n);
       sum += values[static_cast<std::size_t>(at)];
     }
     means[draw] = sum / static_cast<double>(n);

@@ -23,9 +23,9 @@ double bias(std::span<const Pair> pairs);
 std::optional<double> spearman(std::span<const Pair> pairs);
 
 // Returns the constant that, multiplied by every `predicted`, minimizes the mean absolute error.
-double best_constant(std::span<const Pair> pairs);
+double find_best_constant(std::span<const Pair> pairs);
 // Returns the pairs, each prediction multiplied by the constant that is best for the others.
-std::vector<Pair> scaled_by_best_constant_of_others(std::span<const Pair> pairs);
+std::vector<Pair> scale_leave_one_out(std::span<const Pair> pairs);
 
 // Bootstrap confidence interval (95 %) of a mean: the interval of means of samples drawn with
 // replacement. Deterministic.
@@ -33,7 +33,7 @@ struct Interval {
   double low;
   double high;
 };
-Interval bootstrap_of_mean(std::span<const double> values);
+Interval bootstrap_mean(std::span<const double> values);
 
 // Returns the cost of following the predictions: the measured time of the pair with the fastest
 // prediction, divided by the fastest measured time, minus 1.

@@ -70,7 +70,7 @@ TEST(Statistics, BestConstantIsBest) {
       for (auto& p : scaled) p.predicted *= constant;
       return mean_absolute_error(scaled);
     };
-    const auto best = error_with(best_constant(pairs));
+    const auto best = error_with(find_best_constant(pairs));
     for (double c = 0.01; c < 20; c *= 1.01) EXPECT_LE(best, error_with(c) + 1e-12) << seed;
     for (const auto& p : pairs) {
       EXPECT_LE(best, error_with(p.measured / p.predicted) + 1e-12) << seed;
@@ -80,11 +80,11 @@ TEST(Statistics, BestConstantIsBest) {
 
 TEST(Statistics, OfOthersIsBestConstantWithoutIt) {
   const auto pairs = random_pairs(3, 9);
-  const auto scaled = scaled_by_best_constant_of_others(pairs);
+  const auto scaled = scale_leave_one_out(pairs);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     auto others = pairs;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    EXPECT_DOUBLE_EQ(scaled[i].predicted, pairs[i].predicted * best_constant(others));
+    EXPECT_DOUBLE_EQ(scaled[i].predicted, pairs[i].predicted * find_best_constant(others));
     EXPECT_EQ(scaled[i].measured, pairs[i].measured);
   }
 }
@@ -95,15 +95,15 @@ TEST(Statistics, BootstrapIsTheNormalInterval) {
   std::normal_distribution<double> draw(10, 2);
   std::vector<double> values(400);
   for (auto& v : values) v = draw(random);
-  const auto [low, high] = bootstrap_of_mean(values);
+  const auto [low, high] = bootstrap_mean(values);
   EXPECT_NEAR(high - low, 2 * 1.96 * 2 / 20, 0.05);
   EXPECT_NEAR((high + low) / 2, 10, 0.25);
-  const auto again = bootstrap_of_mean(values);
+  const auto again = bootstrap_mean(values);
   EXPECT_EQ(low, again.low);
   EXPECT_EQ(high, again.high);
   const std::vector<double> one = {3};
-  EXPECT_EQ(bootstrap_of_mean(one).low, 3);
-  EXPECT_EQ(bootstrap_of_mean(one).high, 3);
+  EXPECT_EQ(bootstrap_mean(one).low, 3);
+  EXPECT_EQ(bootstrap_mean(one).high, 3);
 }
 
 TEST(Statistics, RegretIsWhatThePickCosts) {

@@ -51,13 +51,14 @@ const GpuFamily* find_family(std::string_view gpu) {
 
 // Returns the network of the first `count` units of a level whose units are joined by links, or
 // null.
-std::shared_ptr<const machine::Network> part_of(const machine::Level& level,
-                                                const GpuFamily& family, std::int64_t count) {
+std::shared_ptr<const machine::Network> make_gpu_network(const machine::Level& level,
+                                                         const GpuFamily& family,
+                                                         std::int64_t count) {
   if (count > static_cast<std::int64_t>(family.units.size())) return nullptr;
   std::vector<std::int32_t> units(family.units.begin(), family.units.begin() + count);
   std::ranges::sort(units);
   if (std::ranges::adjacent_find(units) != units.end()) return nullptr;
-  return level.network->part(units);
+  return level.network->make_subnetwork(units);
 }
 
 // Sets the numbers of nodes and GPUs. With fewer GPUs than a node has, the node has only these;
@@ -66,7 +67,7 @@ std::optional<Skipped> set_counts(Machine& machine, const GpuFamily& family, std
                                   std::int64_t per_node) {
   auto& gpus = machine.levels[kGpuLevel];
   if (gpus.network != nullptr && gpus.count != per_node) {
-    gpus.network = part_of(gpus, family, per_node);
+    gpus.network = make_gpu_network(gpus, family, per_node);
     if (gpus.network == nullptr) {
       return Skipped{fmt::format("using {} of the {} linked GPUs in a node of {} is not modelled",
                                  per_node, gpus.count, machine.name)};
@@ -91,7 +92,7 @@ void set_bandwidths(Machine& machine, const SystemFacts& system) {
 
 // Returns the text that selects the software profile in a machine's name; empty if the machine has
 // no such profile.
-std::string section_for(const std::string& family, const std::string& software) {
+std::string make_profile_suffix(const std::string& family, const std::string& software) {
   const auto sections = machine::load_machine_file(family).software;
   const auto has = [&](const auto& section) { return section.name == software; };
   return std::ranges::any_of(sections, has) ? ",software=" + software : "";
@@ -99,26 +100,28 @@ std::string section_for(const std::string& family, const std::string& software) 
 
 }  // namespace
 
-Skipped not_stated(const std::string& what) { return {what + " is not stated", true}; }
+Skipped skip_unstated(const std::string& what) { return {what + " is not stated", true}; }
 
-std::optional<std::string> machine_family(std::string_view gpu) {
+std::optional<std::string> find_machine_family(std::string_view gpu) {
   const auto* family = find_family(gpu);
   return family == nullptr ? std::nullopt : std::optional<std::string>(family->machine);
 }
 
-std::variant<Machine, Skipped> machine_of(const SystemFacts& system, const std::string& software) {
-  if (system.gpu.empty()) return not_stated("the GPU");
+std::variant<Machine, Skipped> build_machine(const SystemFacts& system,
+                                             const std::string& software) {
+  if (system.gpu.empty()) return skip_unstated("the GPU");
   const auto* family = find_family(system.gpu);
   if (family == nullptr)
     return Skipped{fmt::format("no built-in machine has the GPU '{}'", system.gpu)};
-  if (!system.n_gpus) return not_stated("the number of GPUs");
+  if (!system.n_gpus) return skip_unstated("the number of GPUs");
   const auto devices = *system.n_gpus;
   if (devices > machine::kMaxDevices) {
     return Skipped{
         fmt::format("{} GPUs are more than the supported {}", devices, machine::kMaxDevices)};
   }
   const std::string name(family->machine);
-  auto machine = machine::load_machine(fmt::format("{}:1{}", name, section_for(name, software)));
+  auto machine =
+      machine::load_machine(fmt::format("{}:1{}", name, make_profile_suffix(name, software)));
   const auto per_node =
       std::min(devices, system.gpus_per_node.value_or(machine.levels[kGpuLevel].count));
   if (devices % per_node != 0) {

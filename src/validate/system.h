@@ -17,13 +17,13 @@ struct Skipped {
   std::string reason;
   bool unstated = false;  // the record does not state what was run
 };
-Skipped not_stated(const std::string& what);
+Skipped skip_unstated(const std::string& what);
 
 // Returns "dgx_a100" for "A100-80GB-SXM"; nullopt if no built-in machine has such a GPU.
-std::optional<std::string> machine_family(std::string_view gpu);
+std::optional<std::string> find_machine_family(std::string_view gpu);
 
 // Returns the machine with its software profile for `software`, if it has one.
-std::variant<machine::Machine, Skipped> machine_of(const SystemFacts& system,
-                                                   const std::string& software = "");
+std::variant<machine::Machine, Skipped> build_machine(const SystemFacts& system,
+                                                      const std::string& software = "");
 
 }  // namespace tandem::validate

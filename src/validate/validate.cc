@@ -9,9 +9,9 @@
 #include <mutex>
 
 #include "base/parallel.h"
-#include "predict/device.h"
+#include "predict/task_work.h"
 #include "validate/curve.h"
-#include "validate/relative.h"
+#include "validate/relative_memory.h"
 
 namespace tandem::validate {
 
@@ -22,7 +22,7 @@ constexpr std::size_t kLeastSweep = 3;
 constexpr double kHalfOfPeak = 0.5;
 
 // Numbers by which a record is judged.
-struct Judged {
+struct RecordJudgment {
   const Record* record = nullptr;
   std::optional<Pair> time;        // iterations
   std::optional<double> constant;  // iteration time at 50 % of peak
@@ -34,10 +34,10 @@ struct Judged {
 
 struct Outcome {
   std::vector<Row> rows;
-  Judged judged;
+  RecordJudgment judged;
 };
 
-std::string not_by_kind(const Record& record) {
+std::string explain_skipped_kind(const Record& record) {
   if (record.kind == "hardware") return "hardware facts are not predicted";
   if (record.kind == "reference_prediction") return "the record is another tool's prediction";
   constexpr std::array<std::string_view, 7> kPredicted = {
@@ -46,25 +46,26 @@ std::string not_by_kind(const Record& record) {
   return fmt::format("the kind '{}' is unknown", record.kind);
 }
 
-std::optional<double> at_half_of_peak(const Record& record) {
-  const auto flops = hardware_flops(record);
-  const auto machine = machine_of(record.system);
+std::optional<double> predict_at_half_of_peak(const Record& record) {
+  const auto flops = count_hardware_flops(record);
+  const auto machine = build_machine(record.system);
   const auto* f = std::get_if<Flops>(&flops);
   const auto* m = std::get_if<machine::Machine>(&machine);
   if (f == nullptr || m == nullptr) return std::nullopt;
-  const auto peak = predict::peak_of(m->device, DType::kFp16);
+  const auto peak = predict::get_peak(m->device, DType::kFp16);
   return (*f / peak).value / kHalfOfPeak / static_cast<double>(m->devices());
 }
 
 // Computes the rows of one record.
-class Judge {
+class RecordJudge {
  public:
-  Judge(const Record& record, const Predictor& predictor) : record_(record), predictor_(predictor) {
+  RecordJudge(const Record& record, const Predictor& predictor)
+      : record_(record), predictor_(predictor) {
     out_.judged.record = &record;
   }
 
   Outcome run() {
-    const auto reason = not_by_kind(record_);
+    const auto reason = explain_skipped_kind(record_);
     if (!reason.empty()) return skip_all({reason});
     if (!record_.unreadable.empty()) return skip_all({record_.unreadable});
     if (record_.measured.empty()) return skip_all({"nothing was measured"});
@@ -74,12 +75,12 @@ class Judge {
 
  private:
   Outcome skip_all(const Skipped& why) {
-    for (const auto& metric : record_.measured) skip(row(metric.name), why);
-    if (record_.measured.empty()) skip(row(""), why);
+    for (const auto& metric : record_.measured) skip(make_row(metric.name), why);
+    if (record_.measured.empty()) skip(make_row(""), why);
     return std::move(out_);
   }
 
-  [[nodiscard]] Row row(const std::string& metric) const {
+  [[nodiscard]] Row make_row(const std::string& metric) const {
     return {.id = record_.id, .group = record_.group, .metric = metric};
   }
 
@@ -91,33 +92,33 @@ class Judge {
   }
 
   void add(const Metric& metric) {
-    auto r = row(metric.name);
+    auto r = make_row(metric.name);
     if (const auto* curve = std::get_if<std::vector<CurvePoint>>(&metric.value)) {
       return add_curve(std::move(r), *curve);
     }
     if (const auto* value = std::get_if<double>(&metric.value)) r.measured = *value;
     if (const auto* value = std::get_if<bool>(&metric.value)) r.measured = *value ? 1 : 0;
-    const auto kind = kind_of(metric.name);
+    const auto kind = find_metric_kind(metric.name);
     if (kind == MetricKind::kOther) return skip(std::move(r), {"this metric is not predicted"});
     if (r.measured && *r.measured < 0)
       return skip(std::move(r), {"the measured number is negative"});
     if (!r.measured || (kind != MetricKind::kOom && !(*r.measured > 0))) {
       return skip(std::move(r), {"nothing was measured"});
     }
-    const auto& predicted = prediction();
+    const auto& predicted = get_prediction();
     if (const auto* skipped = std::get_if<Skipped>(&predicted)) return skip(std::move(r), *skipped);
     const auto& p = std::get<Prediction>(predicted);
     if (kind == MetricKind::kTime) return add_time(std::move(r), p);
     if (kind == MetricKind::kMemory) return add_memory(std::move(r), p);
     if (kind == MetricKind::kRelativeMemory) return add_relative_memory(std::move(r), p);
-    r.answer = answer_of(p.memory, p.limit);
+    r.answer = classify_fit(p.memory, p.limit);
     r.filled = p.memory / p.limit;
     r.predicted = p.memory > p.limit ? 1 : 0;
     finish(std::move(r));
   }
 
   void add_curve(Row r, const std::vector<CurvePoint>& points) {
-    const auto times = curve_times(record_, points);
+    const auto times = predict_curve_times(record_, points);
     if (const auto* skipped = std::get_if<Skipped>(&times)) return skip(std::move(r), *skipped);
     std::vector<Pair> pairs;
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -142,7 +143,7 @@ class Judge {
     if (time_metric_.empty() || is_better_time(r.metric, time_metric_)) {
       time_metric_ = r.metric;
       out_.judged.time = Pair{std::get<Seconds>(measured).value, p.iteration.value};
-      out_.judged.constant = at_half_of_peak(record_);
+      out_.judged.constant = predict_at_half_of_peak(record_);
     }
     finish(std::move(r));
   }
@@ -157,7 +158,7 @@ class Judge {
   }
 
   void add_relative_memory(Row r, const Prediction& p) {
-    const auto baseline = predict(baseline_of(record_));
+    const auto baseline = predict(make_baseline(record_));
     if (const auto* skipped = std::get_if<Skipped>(&baseline)) return skip(std::move(r), *skipped);
     constexpr double kPercent = 100;
     const auto& whole = std::get<Prediction>(baseline).activations;
@@ -173,15 +174,15 @@ class Judge {
     out_.rows.push_back(std::move(r));
   }
 
-  const std::variant<Prediction, Skipped>& prediction() {
+  const std::variant<Prediction, Skipped>& get_prediction() {
     if (!prediction_) prediction_ = predict(record_);
     return *prediction_;
   }
 
   [[nodiscard]] std::variant<Prediction, Skipped> predict(const Record& record) const {
-    auto job = job_of(record);
+    auto job = make_job(record);
     if (auto* skipped = std::get_if<Skipped>(&job)) return std::move(*skipped);
-    return predictor_(std::get<Job>(job));
+    return predictor_(std::get<ValidationJob>(job));
   }
 
   const Record& record_;
@@ -196,7 +197,7 @@ std::vector<Outcome> judge_all(const std::vector<Record>& records, const RunOpti
   std::atomic<std::size_t> done = 0;
   std::mutex telling;
   parallel_for(records.size(), options.threads, [&](std::size_t i) {
-    out[i] = Judge(records[i], options.predictor).run();
+    out[i] = RecordJudge(records[i], options.predictor).run();
     ++done;
     if (!options.progress) return;
     const std::scoped_lock lock(telling);
@@ -205,17 +206,17 @@ std::vector<Outcome> judge_all(const std::vector<Record>& records, const RunOpti
   return out;
 }
 
-std::vector<double> absolute_errors(std::span<const Pair> pairs) {
+std::vector<double> compute_absolute_errors(std::span<const Pair> pairs) {
   std::vector<double> out;
   out.reserve(pairs.size());
   for (const auto& p : pairs) out.push_back(std::abs(p.predicted / p.measured - 1));
   return out;
 }
 
-void add_sweeps(const std::vector<const Judged*>& members, GroupReport& out) {
+void add_sweeps(const std::vector<const RecordJudgment*>& members, GroupReport& out) {
   std::map<std::string, std::vector<Pair>> sweeps;
   for (const auto* j : members) {
-    if (j->time) sweeps[sweep_key(*j->record)].push_back(*j->time);
+    if (j->time) sweeps[make_sweep_key(*j->record)].push_back(*j->time);
   }
   std::vector<double> correlations;
   std::vector<double> regrets;
@@ -236,7 +237,7 @@ void add_sweeps(const std::vector<const Judged*>& members, GroupReport& out) {
   if (!regrets.empty()) out.worst_regret = std::ranges::max(regrets);
 }
 
-void add_constants(const std::vector<const Judged*>& members, GroupReport& out) {
+void add_constants(const std::vector<const RecordJudgment*>& members, GroupReport& out) {
   std::vector<Pair> half;
   for (const auto* j : members) {
     if (j->time && j->constant) half.push_back({j->time->measured, *j->constant});
@@ -244,12 +245,12 @@ void add_constants(const std::vector<const Judged*>& members, GroupReport& out) 
   if (half.empty()) return;
   out.constant_mape = mean_absolute_error(half);
   if (half.size() < 2) return;
-  const auto others = scaled_by_best_constant_of_others(half);
+  const auto others = scale_leave_one_out(half);
   out.best_constant_mape = mean_absolute_error(others);
-  out.best_constant_interval = bootstrap_of_mean(absolute_errors(others));
+  out.best_constant_interval = bootstrap_mean(compute_absolute_errors(others));
 }
 
-GroupReport report_of(const std::vector<const Judged*>& members) {
+GroupReport make_group_report(const std::vector<const RecordJudgment*>& members) {
   GroupReport out;
   std::vector<Pair> times;
   std::vector<Pair> memories;
@@ -268,20 +269,20 @@ GroupReport report_of(const std::vector<const Judged*>& members) {
     out.n = pairs.size();
     out.mape = mean_absolute_error(pairs);
     out.bias = bias(pairs);
-    out.interval = bootstrap_of_mean(absolute_errors(pairs));
+    out.interval = bootstrap_mean(compute_absolute_errors(pairs));
     out.spearman = spearman(pairs);
   } else if (!curves.empty()) {
     out.by = "curve";
     out.n = curves.size();
     for (auto error : curves) out.mape += error / static_cast<double>(curves.size());
-    out.interval = bootstrap_of_mean(curves);
+    out.interval = bootstrap_mean(curves);
   }
   add_sweeps(members, out);
   add_constants(members, out);
   return out;
 }
 
-OomReport oom_of(const std::vector<Row>& rows) {
+OomReport make_oom_report(const std::vector<Row>& rows) {
   OomReport out;
   std::size_t caught = 0;
   std::size_t decided_out = 0;
@@ -311,7 +312,7 @@ OomReport oom_of(const std::vector<Row>& rows) {
   return out;
 }
 
-void add_coverage(const std::vector<Outcome>& outcomes, Report& out) {
+void add_coverage(const std::vector<Outcome>& outcomes, ValidationReport& out) {
   double steps = 0;
   double stated = 0;
   double predicted = 0;
@@ -327,16 +328,16 @@ void add_coverage(const std::vector<Outcome>& outcomes, Report& out) {
 
 }  // namespace
 
-Answer answer_of(Bytes memory, Bytes limit) {
+Answer classify_fit(Bytes memory, Bytes limit) {
   const auto over = memory / limit - 1;
   if (std::abs(over) <= kMargin) return Answer::kMargin;
   return over > 0 ? Answer::kDoesNotFit : Answer::kFits;
 }
 
-std::string sweep_key(const Record& record) {
+std::string make_sweep_key(const Record& record) {
   const auto text = [](const Count& n) { return n ? fmt::format("{}", *n) : "?"; };
   const auto& m = record.model;
-  const auto batch = global_batch(record);
+  const auto batch = find_global_batch(record);
   const auto* sequences = std::get_if<std::int64_t>(&batch);
   return fmt::format("{} {} {} {} {} {} {} | {} {} | {} {}", m.type, text(m.layers), text(m.hidden),
                      text(m.heads), text(m.ffn), text(m.vocab), text(m.seq_len), record.system.gpu,
@@ -344,19 +345,19 @@ std::string sweep_key(const Record& record) {
                      record.options.dtype);
 }
 
-Report validate(const std::vector<Record>& records, const RunOptions& options) {
+ValidationReport validate(const std::vector<Record>& records, const RunOptions& options) {
   auto outcomes = judge_all(records, options);
-  Report out;
-  std::map<std::string, std::vector<const Judged*>> groups;
+  ValidationReport out;
+  std::map<std::string, std::vector<const RecordJudgment*>> groups;
   std::vector<Pair> times;
   for (auto& o : outcomes) {
     groups[o.judged.record->group].push_back(&o.judged);
     if (o.judged.time) times.push_back(*o.judged.time);
     std::ranges::move(o.rows, std::back_inserter(out.rows));
   }
-  for (const auto& [name, members] : groups) out.groups[name] = report_of(members);
+  for (const auto& [name, members] : groups) out.groups[name] = make_group_report(members);
   out.mape = mean_absolute_error(times);
-  out.oom = oom_of(out.rows);
+  out.oom = make_oom_report(out.rows);
   add_coverage(outcomes, out);
   for (const auto& record : records) {
     for (const auto& field : record.unread) ++out.unread[field];

@@ -18,7 +18,7 @@ namespace tandem::validate {
 enum class Answer : std::uint8_t { kFits, kMargin, kDoesNotFit };
 // Returns whether `memory` fits `limit`. Within 8 % of the limit, either way, the answer is
 // kMargin.
-Answer answer_of(Bytes memory, Bytes limit);
+Answer classify_fit(Bytes memory, Bytes limit);
 
 // One number of one record.
 struct Row {
@@ -70,7 +70,7 @@ struct OomReport {
   std::vector<std::string> margin_ids;
 };
 
-struct Report {
+struct ValidationReport {
   std::vector<Row> rows;
   std::map<std::string, GroupReport> groups;
   OomReport oom;
@@ -82,7 +82,7 @@ struct Report {
 };
 
 // Predicts one record, for example on a measured or fitted machine instead of the built-in one.
-using Predictor = std::function<std::variant<Prediction, Skipped>(const Job&)>;
+using Predictor = std::function<std::variant<Prediction, Skipped>(const ValidationJob&)>;
 
 struct RunOptions {
   Predictor predictor = predict;
@@ -90,9 +90,9 @@ struct RunOptions {
   unsigned threads = 1;
 };
 
-Report validate(const std::vector<Record>& records, const RunOptions& options);
+ValidationReport validate(const std::vector<Record>& records, const RunOptions& options);
 
 // Returns the fields that records of one sweep over strategies share, as text.
-std::string sweep_key(const Record& record);
+std::string make_sweep_key(const Record& record);
 
 }  // namespace tandem::validate

@@ -13,8 +13,8 @@ namespace tandem::validate {
 namespace {
 
 Prediction predicted(const Record& record) {
-  const auto job = job_of(record);
-  return std::get<Prediction>(predict(std::get<Job>(job)));
+  const auto job = make_job(record);
+  return std::get<Prediction>(predict(std::get<ValidationJob>(job)));
 }
 
 Metric number(const std::string& name, double value) { return {name, value}; }
@@ -24,7 +24,7 @@ TEST(Metrics, ConvertThereAndBack) {
   for (const char* metric :
        {"iter_s", "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
         "mfu_pct", "hfu_pct", "model_tflops_per_gpu", "pct_peak", "agg_pflops"}) {
-    EXPECT_EQ(kind_of(metric), MetricKind::kTime);
+    EXPECT_EQ(find_metric_kind(metric), MetricKind::kTime);
     const auto value = std::get<double>(from_iteration(r, metric, Seconds{0.25}));
     EXPECT_NEAR(std::get<Seconds>(to_iteration(r, metric, value)).value, 0.25, 1e-12) << metric;
   }
@@ -48,8 +48,8 @@ TEST(Metrics, AreThePapersFormulas) {
               100 * model / 2 / 8 / 312e12, 1e-9);
   // 12 h^2 per layer, forward and backward, and attention.
   const double layer = 2 * 12 * h * h + 4 * 1024 * h;
-  EXPECT_NEAR(std::get<Flops>(hardware_flops(r)).value, 3 * tokens * (4 * layer + 2 * 51200 * h),
-              1e6);
+  EXPECT_NEAR(std::get<Flops>(count_hardware_flops(r)).value,
+              3 * tokens * (4 * layer + 2 * 51200 * h), 1e6);
 }
 
 TEST(Validation, OfItsOwnPredictionsHasNoError) {
@@ -96,7 +96,7 @@ TEST(Validation, ConstantsAreThoseOfTheOperations) {
   for (const std::int64_t batch : {16, 32, 64}) {
     auto r = small_gpt();
     r.batch.global = batch;
-    const auto flops = std::get<Flops>(hardware_flops(r)).value;
+    const auto flops = std::get<Flops>(count_hardware_flops(r)).value;
     r.measured = {number("iter_s", flops / (0.25 * 312e12 * 8))};
     records.push_back(std::move(r));
   }
@@ -106,10 +106,10 @@ TEST(Validation, ConstantsAreThoseOfTheOperations) {
 }
 
 TEST(Validation, AnswersWhatFits) {
-  EXPECT_EQ(answer_of(Bytes{91}, Bytes{100}), Answer::kFits);
-  EXPECT_EQ(answer_of(Bytes{93}, Bytes{100}), Answer::kMargin);
-  EXPECT_EQ(answer_of(Bytes{107}, Bytes{100}), Answer::kMargin);
-  EXPECT_EQ(answer_of(Bytes{109}, Bytes{100}), Answer::kDoesNotFit);
+  EXPECT_EQ(classify_fit(Bytes{91}, Bytes{100}), Answer::kFits);
+  EXPECT_EQ(classify_fit(Bytes{93}, Bytes{100}), Answer::kMargin);
+  EXPECT_EQ(classify_fit(Bytes{107}, Bytes{100}), Answer::kMargin);
+  EXPECT_EQ(classify_fit(Bytes{109}, Bytes{100}), Answer::kDoesNotFit);
 
   // Predicted share of the available memory, and whether the run was out of memory.
   struct Case {
@@ -134,7 +134,7 @@ TEST(Validation, AnswersWhatFits) {
     used.push_back(part);
   }
   RunOptions options;
-  options.predictor = [&](const Job& job) -> std::variant<Prediction, Skipped> {
+  options.predictor = [&](const ValidationJob& job) -> std::variant<Prediction, Skipped> {
     const auto part = used[static_cast<std::size_t>(job.batch / 32 - 1)];
     return Prediction{"", Seconds{1}, Bytes{100 * part}, {}, {}, {}, Bytes{100}};
   };
@@ -195,7 +195,7 @@ TEST(Validation, IsTheSameOnSeveralThreads) {
 // The records are measured on a machine with other numbers. The fit finds them, and predicts a
 // held-out size.
 TEST(Fits, FindTheMachineThatWasMeasured) {
-  const auto parameters = parameters_named("compute_utilization,level gpu utilization");
+  const auto parameters = parse_parameters("compute_utilization,level gpu utilization");
   const FittedNumbers truth = {{parameters[0], 0.45}, {parameters[1], 0.33}};
   std::vector<Record> records;
   for (const std::int64_t hidden : {1024, 2048, 4096}) {
@@ -205,7 +205,7 @@ TEST(Fits, FindTheMachineThatWasMeasured) {
       r.model.hidden = hidden;
       r.parallel.tp = tp;
       r.parallel.pp = 1;
-      auto job = std::get<Job>(job_of(r));
+      auto job = std::get<ValidationJob>(make_job(r));
       job.machine = with_numbers(job.machine, truth);
       r.measured = {number("iter_s", std::get<Prediction>(predict(job)).iteration.value)};
       records.push_back(std::move(r));
@@ -221,10 +221,10 @@ TEST(Fits, FindTheMachineThatWasMeasured) {
   EXPECT_NEAR(found.numbers[1].value, 0.33, 0.01);
   EXPECT_EQ(found.without.size(), 3U);
   RunOptions options;
-  options.predictor = fitted_predictor(fits);
+  options.predictor = make_fitted_predictor(fits);
   EXPECT_LT(validate(records, options).groups.at("g").mape, 0.01);
   const auto line = fmt::format("\n  compute_utilization {:.3g} ", found.numbers[0].value);
-  EXPECT_NE(section_text(stack, found).find(line), std::string::npos) << line;
+  EXPECT_NE(format_software_profile(stack, found).find(line), std::string::npos) << line;
 }
 
 // Both attention kernels of the layout sweep share all numbers but that of attention.
@@ -238,7 +238,7 @@ TEST(Fits, LeaveWhatSectionsOfOneStackDifferIn) {
     records.push_back(std::move(r));
   }
   const auto fits =
-      fit(records, {.parameters = parameters_named("compute_utilization,attention_utilization"),
+      fit(records, {.parameters = parse_parameters("compute_utilization,attention_utilization"),
                     .progress = {}});
   ASSERT_EQ(fits.size(), 1U);
   EXPECT_EQ(fits.begin()->first.software, "aleph-alpha");

@@ -11,7 +11,7 @@ constexpr std::size_t kMostTerms = 256;  // limit on the terms of a product
 
 }  // namespace
 
-IndexVar Algebra::fresh(std::int64_t extent) {
+IndexVar Algebra::create_index(std::int64_t extent) {
   extents_.push_back(extent);
   return static_cast<IndexVar>(extents_.size() - 1);
 }
@@ -22,7 +22,7 @@ void Algebra::count_work() {
 
 // --- Ranges -------------------------------------------------------------------------------------
 
-Range Algebra::range_of(IndexVar v, const Domain& innermost) const {
+Range Algebra::compute_range(IndexVar v, const Domain& innermost) const {
   if (const auto* r = innermost.find(v)) return r->range;
   for (std::size_t s = scope_.size(); s-- > 0;) {
     if (const auto* r = scope_[s]->find(v)) return r->range;
@@ -31,10 +31,10 @@ Range Algebra::range_of(IndexVar v, const Domain& innermost) const {
 }
 
 // Returns the range of the values of `e`, the end not included.
-Range Algebra::range_of(const Linear& e, const Domain& innermost) const {
+Range Algebra::compute_range(const Linear& e, const Domain& innermost) const {
   Range out{e.constant, e.constant + 1};
   for (const auto& [v, n] : e.parts) {
-    const auto r = range_of(v, innermost);
+    const auto r = compute_range(v, innermost);
     out.begin += n * (n > 0 ? r.begin : r.end - 1);
     out.end += n * (n > 0 ? r.end - 1 : r.begin);
   }
@@ -43,7 +43,7 @@ Range Algebra::range_of(const Linear& e, const Domain& innermost) const {
 
 // --- Digits -------------------------------------------------------------------------------------
 
-Linear Algebra::resolved(Linear e) const {
+Linear Algebra::resolve(Linear e) const {
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [v, n] : e.parts) {
@@ -63,23 +63,23 @@ Linear Algebra::resolved(Linear e) const {
   return e;
 }
 
-void Algebra::split(IndexVar v, std::int64_t unit) {
-  const auto major = fresh(extents_[v] / unit);
-  const auto minor = fresh(unit);
+void Algebra::split_index(IndexVar v, std::int64_t unit) {
+  const auto major = create_index(extents_[v] / unit);
+  const auto minor = create_index(unit);
   Linear by;
   by.add(Linear::of(major), unit);
   by.add(Linear::of(minor));
   splits_[v] = by;
 }
 
-std::vector<IndexVar> Algebra::leaves(IndexVar v) const {
+std::vector<IndexVar> Algebra::list_leaves(IndexVar v) const {
   std::vector<IndexVar> out;
-  for (const auto& [part, unused] : resolved(Linear::of(v)).parts) out.push_back(part);
+  for (const auto& [part, unused] : resolve(Linear::of(v)).parts) out.push_back(part);
   return out;
 }
 
-std::vector<Linear> Algebra::digits(const Linear& e, std::span<const std::int64_t> units) {
-  Linear rest = resolved(e);
+std::vector<Linear> Algebra::compute_digits(const Linear& e, std::span<const std::int64_t> units) {
+  Linear rest = resolve(e);
   std::vector<Linear> out;
   for (auto unit : units) {
     Linear digit;
@@ -92,17 +92,17 @@ std::vector<Linear> Algebra::digits(const Linear& e, std::span<const std::int64_
         auto& to = n % unit == 0 ? digit : lower;
         to.add(Linear::of(v), n % unit == 0 ? n / unit : n);
       }
-      const auto range = range_of(lower, {});
+      const auto range = compute_range(lower, {});
       if (range.begin >= 0 && range.end <= unit) break;
       for (const auto& [v, n] : lower.parts) {
         const auto size = n > 0 && unit % n == 0 ? unit / n : 0;
         if (size < 2 || extents_[v] <= size || extents_[v] % size != 0) continue;
-        split(v, size);
+        split_index(v, size);
         again = true;
         break;
       }
       if (!again) throw NotNormal("an index crosses the boundary of a reshaped dimension");
-      rest = resolved(rest);
+      rest = resolve(rest);
     }
     out.push_back(digit);
     rest = lower;
@@ -139,7 +139,7 @@ void Algebra::rename(ScalarTerm& term) {
     std::vector<std::pair<IndexVar, IndexVar>> names;
     for (auto& r : domain.ranges) {
       if (!r.bound) continue;
-      const auto name = fresh(extents_[r.var]);
+      const auto name = create_index(extents_[r.var]);
       names.emplace_back(r.var, name);
       r.var = name;
     }
@@ -161,13 +161,13 @@ void Algebra::rename(ScalarTerm& term) {
   }
 }
 
-Sum Algebra::renamed(const Sum& sum) {
+Sum Algebra::rename_bound_indices(const Sum& sum) {
   Sum out = sum;
   for (auto& t : out) rename(t);
   return out;
 }
 
-Sum Algebra::times(const Sum& a, const Sum& b) {
+Sum Algebra::multiply(const Sum& a, const Sum& b) {
   if (a.size() * b.size() > kMostTerms) throw NotNormal("has too many terms");
   Sum out;
   for (const auto& x : a) {
@@ -195,14 +195,14 @@ Sum Algebra::times(const Sum& a, const Sum& b) {
       out.push_back(std::move(t));
     }
   }
-  return normal(out);
+  return normalize(out);
 }
 
 // Sums the term over `v` from here on, or over the indices that `v` was split into.
 void Algebra::bind(ScalarTerm& term, IndexVar v) {
   apply_splits(term);
-  for (auto leaf : leaves(v)) {
-    const auto name = fresh(extents_[leaf]);
+  for (auto leaf : list_leaves(v)) {
+    const auto name = create_index(extents_[leaf]);
     auto range = Range{0, extents_[leaf]};
     if (const auto* r = term.domain.find(leaf)) range = r->range;
     std::erase_if(term.domain.ranges, [&](const VarRange& r) { return r.var == leaf; });
@@ -211,16 +211,16 @@ void Algebra::bind(ScalarTerm& term, IndexVar v) {
   }
 }
 
-Sum Algebra::over(const Sum& sum, IndexVar v) {
+Sum Algebra::sum_over(const Sum& sum, IndexVar v) {
   Sum out = sum;
   for (auto& t : out) {
     bind(t, v);
   }
-  return normal(out);
+  return normalize(out);
 }
 
-Sum Algebra::maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* guard) {
-  Atom atom{.kind = Atom::Kind::kMax};
+Sum Algebra::take_maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* guard) {
+  Atom atom{.kind = Atom::AtomKind::kMax};
   ScalarTerm inside;  // the guard's conditions, if it consists of conditions alone
   bool pure = guard == nullptr;
   if (guard != nullptr && guard->size() == 1) {
@@ -248,13 +248,13 @@ Sum Algebra::maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* 
   made.domain = std::move(whole.domain);
   ScalarTerm out;
   out.atoms.push_back(std::move(made));
-  return normal({out});
+  return normalize({out});
 }
 
-Sum Algebra::normal(const Sum& sum) {
+Sum Algebra::normalize(const Sum& sum) {
   Sum out;
   for (const auto& t : sum) simplify(t, out);
-  return joined(std::move(out));
+  return merge_terms(std::move(out));
 }
 
 }  // namespace tandem::verify

@@ -26,28 +26,28 @@ class Algebra {
   explicit Algebra(Laws laws = Laws::kOfFields) : laws_(laws) {}
 
   // Uses `laws` from now on.
-  void use(Laws laws) { laws_ = laws; }
+  void set_laws(Laws laws) { laws_ = laws; }
 
   // Returns a new index in [0, extent).
-  IndexVar fresh(std::int64_t extent);
+  IndexVar create_index(std::int64_t extent);
   [[nodiscard]] std::int64_t extent(IndexVar v) const { return extents_[v]; }
 
   // Returns `e` with every variable replaced that split() split.
-  [[nodiscard]] Linear resolved(Linear e) const;
+  [[nodiscard]] Linear resolve(Linear e) const;
   // Returns the digits of `e` in a mixed radix: units are [12, 4, 1] for (a b:3 c:4). Splits
   // variables that cross a digit's boundary, everywhere. Throws NotNormal if that is impossible.
-  std::vector<Linear> digits(const Linear& e, std::span<const std::int64_t> units);
+  std::vector<Linear> compute_digits(const Linear& e, std::span<const std::int64_t> units);
 
-  // Returns `sum` in normal form.
-  Sum normal(const Sum& sum);
-  Sum times(const Sum& a, const Sum& b);
-  // Sums `sum` over index `v`, which the result no longer mentions.
-  Sum over(const Sum& sum, IndexVar v);
-  // Takes the maximum of `sum` over those values of the indices `over` at which `guard` is not 0. A
-  // null guard admits all.
-  Sum maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* guard);
-  // Returns `sum` with new names for all bound indices.
-  Sum renamed(const Sum& sum);
+  // Returns `write_sum` in normal form.
+  Sum normalize(const Sum& sum);
+  Sum multiply(const Sum& a, const Sum& b);
+  // Sums `write_sum` over index `v`, which the result no longer mentions.
+  Sum sum_over(const Sum& sum, IndexVar v);
+  // Takes the maximum of `write_sum` over those values of the indices `over` at which `guard` is
+  // not 0. A null guard admits all.
+  Sum take_maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* guard);
+  // Returns `write_sum` with new names for all bound indices.
+  Sum rename_bound_indices(const Sum& sum);
 
  private:
   using Scope = std::vector<const Domain*>;
@@ -62,12 +62,12 @@ class Algebra {
   bool simplify_guards(ScalarTerm& term, bool& changed);
   void drop_unused(ScalarTerm& term);
   void join_digits(ScalarTerm& term);
-  void shift(ScalarTerm& term) const;
+  void shift_indices(ScalarTerm& term) const;
   // Simplifies one atom. Returns nullopt if the atom stays, or the sum that replaces it.
   std::optional<Sum> simplify_atom(Atom& atom, const ScalarTerm& term);
   std::optional<Sum> simplify_maximum(Atom& atom);
   std::optional<Sum> simplify_less(Atom& atom);
-  // algebra_squares.cc: returns whether `sum` is c sum_k g(k) f(k)^2, where c and g are not
+  // algebra_squares.cc: returns whether `write_sum` is c sum_k g(k) f(k)^2, where c and g are not
   // negative and f is a sum.
   bool is_square(const Sum& sum);
   // algebra_order.cc: laws of ordered numbers.
@@ -75,17 +75,17 @@ class Algebra {
   std::optional<Sum> simplify_sign(Atom& atom);
   bool tighten(const Linear& guard, Domain& domain) const;
   // Splits the term in two where an argument's form changes. Returns whether it did.
-  bool cut(const ScalarTerm& term, Sum& out);
-  Sum joined(Sum terms);
+  bool split_term(const ScalarTerm& term, Sum& out);
+  Sum merge_terms(Sum terms);
   void join_group(std::vector<IndexVar> lines, Sum& terms) const;
   void apply_splits(ScalarTerm& term);
   void rename(ScalarTerm& term);
   void bind(ScalarTerm& term, IndexVar v);
-  void split(IndexVar v, std::int64_t unit);
-  std::vector<IndexVar> leaves(IndexVar v) const;
+  void split_index(IndexVar v, std::int64_t unit);
+  std::vector<IndexVar> list_leaves(IndexVar v) const;
 
-  [[nodiscard]] Range range_of(IndexVar v, const Domain& innermost) const;
-  [[nodiscard]] Range range_of(const Linear& e, const Domain& innermost) const;
+  [[nodiscard]] Range compute_range(IndexVar v, const Domain& innermost) const;
+  [[nodiscard]] Range compute_range(const Linear& e, const Domain& innermost) const;
   void count_work();
 
   Laws laws_;
@@ -101,16 +101,16 @@ constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
 }
 
-// Returns the index expression that `sum` equals, or nullopt.
-std::optional<Linear> linear_of(const Sum& sum);
-// Returns the number that `sum` equals, or nullopt.
-std::optional<Field> number_of(const Sum& sum);
+// Returns the index expression that `write_sum` equals, or nullopt.
+std::optional<Linear> to_linear(const Sum& sum);
+// Returns the number that `write_sum` equals, or nullopt.
+std::optional<Field> to_number(const Sum& sum);
 bool is_plain(const Domain& domain);  // whether it has no conditions
-Sum negated(Sum sum);
+Sum negate(Sum sum);
 
 // Splits a function or condition on a condition c in one of its arguments: f([c] x) -> [c] f(x) +
 // (1 - [c]) f(0). Returns nullopt if no term of an argument stands under a condition of its own.
-std::optional<Sum> by_cases(const Atom& atom);
+std::optional<Sum> split_by_cases(const Atom& atom);
 
 // Returns a maximum as a sum, if its body is never negative and is 0 except at one index: max_i [i
 // = j] abs(x[j]) -> abs(x[j]). Returns nullopt otherwise.
@@ -122,8 +122,8 @@ struct Fraction {
   std::int64_t denominator = 1;
 };
 
-std::optional<Fraction> fraction_of(Field value);
-Key key_of_atom(const Atom& atom);
+std::optional<Fraction> to_fraction(Field value);
+Key make_atom_key(const Atom& atom);
 
 // algebra_squares.cc: returns whether the value is at least 0 wherever it is defined, judged by its
 // form.

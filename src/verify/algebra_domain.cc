@@ -21,7 +21,7 @@ std::optional<Linear> Algebra::split_digits(Linear& e, const Domain& domain) con
       to.add(Linear::of(v), n % u == 0 ? n / u : n);
     }
     if (low.parts.empty()) continue;
-    const auto range = range_of(low, domain);
+    const auto range = compute_range(low, domain);
     if (range.begin <= -u || range.end > u) continue;
     e = std::move(low);
     return high;
@@ -58,7 +58,7 @@ bool Algebra::simplify_zeros(ScalarTerm& term, bool& changed) {
     auto e = domain.zeros[z];
     std::int64_t divisor = 0;
     for (const auto& [v, n] : e.parts) divisor = std::gcd(divisor, n);
-    const auto range = range_of(e, domain);
+    const auto range = compute_range(e, domain);
     if (range.begin > 0 || range.end <= 0) return false;
     if (divisor != 0 && e.constant % divisor != 0) return false;
     if (e.parts.empty()) {
@@ -118,7 +118,7 @@ void Algebra::drop_minor_digits(Linear& e, const Domain& domain) const {
       to.add(Linear::of(v), n % u == 0 ? n / u : n);
     }
     if (low.parts.empty()) continue;
-    const auto range = range_of(low, domain);
+    const auto range = compute_range(low, domain);
     high.constant = floor_div(e.constant + range.begin, u);
     if (e.constant - u * high.constant + range.end > u) continue;
     e = std::move(high);
@@ -137,12 +137,12 @@ bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
       for (auto& [v, n] : e.parts) n /= divisor;
       e.constant = floor_div(e.constant, divisor);
     }
-    const auto range = range_of(e, domain);
+    const auto range = compute_range(e, domain);
     if (range.end <= 0) return false;
     if (range.begin >= 0) continue;
     if (e.parts.size() == 1) {
       const auto [v, n] = e.parts[0];
-      auto r = range_of(v, domain);
+      auto r = compute_range(v, domain);
       if (n > 0) r.begin = std::max(r.begin, -floor_div(e.constant, n));
       if (n < 0) r.end = std::min(r.end, floor_div(e.constant, -n) + 1);
       if (auto* known = domain.find(v)) {
@@ -201,7 +201,7 @@ bool Algebra::simplify_domain(ScalarTerm& term) {
   // Removes free ranges that exclude nothing.
   std::erase_if(term.domain.ranges, [&](const VarRange& r) {
     if (r.bound) return false;
-    return range_of(r.var, Domain{}) == r.range;
+    return compute_range(r.var, Domain{}) == r.range;
   });
   return true;
 }
@@ -247,7 +247,7 @@ void Algebra::join_digits(ScalarTerm& term) {
           together = together && e.coefficient(u.var) == size * e.coefficient(w.var);
         });
         if (!together || size < 2) continue;
-        const auto v = fresh(u.range.end * size);
+        const auto v = create_index(u.range.end * size);
         Linear by = Linear::of(v);
         by.add(Linear::of(u.var), -size);
         std::erase_if(term.domain.ranges,
@@ -266,7 +266,7 @@ namespace {
 // starts to count.
 struct Lead {
   std::size_t parts;
-  Atom::Kind kind;
+  Atom::AtomKind kind;
   std::int64_t id;
   std::size_t dim;
   std::int64_t start;  // the index value that cancels the expression's constant
@@ -289,7 +289,7 @@ void find_lead(const std::vector<Atom>& atoms, IndexVar v, std::optional<Lead>& 
 
 }  // namespace
 
-void Algebra::shift(ScalarTerm& term) const {
+void Algebra::shift_indices(ScalarTerm& term) const {
   for (auto& r : term.domain.ranges) {
     if (!r.bound) continue;
     std::optional<Lead> lead;

@@ -12,13 +12,13 @@ namespace tandem::verify {
 namespace {
 
 // The range of a term along one index, with its coefficient.
-struct Interval {
+struct WeightedRange {
   Range range;
   Field coefficient;
 };
 
 // Returns maximal intervals of equal total coefficient: [0, 3) and [3, 8) with 1 -> [0, 8) with 1.
-std::vector<Interval> swept(const std::vector<Interval>& intervals) {
+std::vector<WeightedRange> merge_ranges(const std::vector<WeightedRange>& intervals) {
   std::vector<std::int64_t> cuts;
   for (const auto& i : intervals) {
     cuts.push_back(i.range.begin);
@@ -26,7 +26,7 @@ std::vector<Interval> swept(const std::vector<Interval>& intervals) {
   }
   std::ranges::sort(cuts);
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::vector<Interval> out;
+  std::vector<WeightedRange> out;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     Field sum(0);
     for (const auto& i : intervals) {
@@ -53,13 +53,13 @@ void rebind(ScalarTerm& term, const std::vector<IndexVar>& from, const std::vect
 }
 
 // Terms that differ in ranges alone. Their bound indices share names.
-struct Group {
+struct JoinableTerms {
   std::vector<IndexVar> lines;  // indices that have a range in every term
   Sum terms;
 };
 
 // Joins those terms along index `line` whose other ranges are equal.
-void join_along(Group& group, IndexVar line) {
+void join_along(JoinableTerms& group, IndexVar line) {
   std::map<std::vector<std::int64_t>, std::vector<std::size_t>> rows;
   for (std::size_t i = 0; i < group.terms.size(); ++i) {
     std::vector<std::int64_t> others;
@@ -72,12 +72,12 @@ void join_along(Group& group, IndexVar line) {
   }
   Sum next;
   for (const auto& [others, row] : rows) {
-    std::vector<Interval> intervals;
+    std::vector<WeightedRange> intervals;
     intervals.reserve(row.size());
     for (auto i : row) {
       intervals.push_back({group.terms[i].domain.find(line)->range, group.terms[i].coefficient});
     }
-    for (const auto& interval : swept(intervals)) {
+    for (const auto& interval : merge_ranges(intervals)) {
       auto t = group.terms[row[0]];
       t.domain.find(line)->range = interval.range;
       t.coefficient = interval.coefficient;
@@ -87,7 +87,7 @@ void join_along(Group& group, IndexVar line) {
   group.terms = std::move(next);
 }
 
-void join_terms(Group& group) {
+void join_terms(JoinableTerms& group) {
   if (group.lines.empty()) {
     for (std::size_t i = 1; i < group.terms.size(); ++i) {
       group.terms[0].coefficient += group.terms[i].coefficient;
@@ -103,20 +103,20 @@ void join_terms(Group& group) {
 }
 
 // Returns a cheap hash that ignores names. It is equal if keys without ranges are equal.
-Hash look_of(const Linear& e) {
+Hash hash_ignoring_names(const Linear& e) {
   Hash h = static_cast<Hash>(e.constant);
   for (const auto& [unused, n] : e.parts) h += mix(static_cast<Hash>(n));
   return mix(h);
 }
 
-Hash look_of(const ScalarTerm& term) {
+Hash hash_ignoring_names(const ScalarTerm& term) {
   const auto& domain = term.domain;
   Hash h = static_cast<Hash>(std::ranges::count(domain.ranges, true, &VarRange::bound));
-  for (const auto& e : domain.guards) h += mix(look_of(e) + 1);
-  for (const auto& e : domain.zeros) h += mix(look_of(e) + 2);
+  for (const auto& e : domain.guards) h += mix(hash_ignoring_names(e) + 1);
+  for (const auto& e : domain.zeros) h += mix(hash_ignoring_names(e) + 2);
   for (const auto& atom : term.atoms) {
     Hash a = hash_combine(static_cast<Hash>(atom.kind), static_cast<Hash>(atom.id));
-    for (const auto& e : atom.at) a = hash_combine(a, look_of(e));
+    for (const auto& e : atom.at) a = hash_combine(a, hash_ignoring_names(e));
     h += hash_combine(a, atom.arguments.size());
   }
   return h;
@@ -124,10 +124,10 @@ Hash look_of(const ScalarTerm& term) {
 
 }  // namespace
 
-Sum Algebra::joined(Sum terms) {
+Sum Algebra::merge_terms(Sum terms) {
   if (terms.size() < 2) return terms;
   std::map<Hash, std::vector<std::size_t>> alike;
-  for (std::size_t i = 0; i < terms.size(); ++i) alike[look_of(terms[i])].push_back(i);
+  for (std::size_t i = 0; i < terms.size(); ++i) alike[hash_ignoring_names(terms[i])].push_back(i);
   Sum out;
   std::map<Key, std::vector<std::size_t>> groups;
   std::vector<std::vector<IndexVar>> orders(terms.size());
@@ -135,18 +135,18 @@ Sum Algebra::joined(Sum terms) {
     if (members.size() == 1) out.push_back(std::move(terms[members[0]]));
     for (auto i : members) {
       if (members.size() == 1) continue;
-      auto keyed = key_of(terms[i], false);
+      auto keyed = make_key(terms[i], false);
       orders[i] = std::move(keyed.order);
       groups[std::move(keyed.key)].push_back(i);
     }
   }
   for (auto& [unused, members] : groups) {
-    Group group{orders[members[0]], {}};
+    JoinableTerms group{orders[members[0]], {}};
     for (auto i : members) {
       if (i != members[0]) {
         // Renames in two steps, since terms may have the same names in another order.
         std::vector<IndexVar> passing;
-        for (auto old : orders[i]) passing.push_back(fresh(extents_[old]));
+        for (auto old : orders[i]) passing.push_back(create_index(extents_[old]));
         rebind(terms[i], orders[i], passing);
         rebind(terms[i], passing, orders[members[0]]);
       }
@@ -168,15 +168,15 @@ void Algebra::join_group(std::vector<IndexVar> lines, Sum& terms) const {
   }
   for (auto& t : terms) {
     for (auto v : lines) {
-      if (t.domain.find(v) == nullptr) t.domain.ranges.push_back({v, range_of(v, {}), false});
+      if (t.domain.find(v) == nullptr) t.domain.ranges.push_back({v, compute_range(v, {}), false});
     }
   }
-  Group group{std::move(lines), std::move(terms)};
+  JoinableTerms group{std::move(lines), std::move(terms)};
   join_terms(group);
   terms = std::move(group.terms);
   for (auto& t : terms) {
     std::erase_if(t.domain.ranges, [&](const VarRange& r) {
-      return !r.bound && range_of(r.var, Domain{}) == r.range;
+      return !r.bound && compute_range(r.var, Domain{}) == r.range;
     });
   }
 }

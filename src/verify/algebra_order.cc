@@ -23,14 +23,14 @@ bool is_free(const Linear& e, const Domain& domain) {
 }
 
 bool is_condition(const Atom& atom) {
-  return atom.kind == Atom::Kind::kLess || atom.kind == Atom::Kind::kEqual;
+  return atom.kind == Atom::AtomKind::kLess || atom.kind == Atom::AtomKind::kEqual;
 }
 
 // One factor of a term, alone: an equation or an inequality of indices, or an atom that is 0 or 1.
 using Condition = ScalarTerm;
 
 // Returns a condition that the term stands under and that mentions no index that the term binds.
-std::optional<Condition> condition_of(const ScalarTerm& term) {
+std::optional<Condition> find_condition(const ScalarTerm& term) {
   Condition out;
   for (const auto& e : term.domain.zeros) {
     if (!is_free(e, term.domain)) continue;
@@ -60,7 +60,7 @@ bool is_same_equation(const Linear& a, const Linear& b) {
 }
 
 // Removes the condition from the term. Returns false if the term does not stand under it.
-bool take(ScalarTerm& term, const Condition& condition) {
+bool remove_condition(ScalarTerm& term, const Condition& condition) {
   if (!condition.domain.zeros.empty()) {
     return std::erase_if(term.domain.zeros, [&](const Linear& e) {
              return is_same_equation(e, condition.domain.zeros[0]);
@@ -69,18 +69,18 @@ bool take(ScalarTerm& term, const Condition& condition) {
   if (!condition.domain.guards.empty()) {
     return std::erase(term.domain.guards, condition.domain.guards[0]) > 0;
   }
-  const auto key = key_of_atom(condition.atoms[0]);
+  const auto key = make_atom_key(condition.atoms[0]);
   return std::erase_if(term.atoms, [&](const Atom& atom) {
-           return is_condition(atom) && key_of_atom(atom) == key;
+           return is_condition(atom) && make_atom_key(atom) == key;
          }) > 0;
 }
 
-Atom where(const Atom& atom, const Condition& condition, bool holds) {
+Atom assume_condition(const Atom& atom, const Condition& condition, bool holds) {
   Atom out = atom;
   for (auto& argument : out.arguments) {
     Sum terms;
     for (auto& term : argument) {
-      if (!take(term, condition) || holds) terms.push_back(std::move(term));
+      if (!remove_condition(term, condition) || holds) terms.push_back(std::move(term));
     }
     argument = std::move(terms);
   }
@@ -91,22 +91,22 @@ Atom where(const Atom& atom, const Condition& condition, bool holds) {
 bool is_total(term::Function f) { return f != term::Function::kLog && f != term::Function::kSqrt; }
 
 bool is_positive(const Atom& atom) {
-  if (atom.kind != Atom::Kind::kFunction) return false;
+  if (atom.kind != Atom::AtomKind::kFunction) return false;
   const auto f = static_cast<term::Function>(atom.id);
   return f == term::Function::kSigmoid || f == term::Function::kExp;
 }
 
 bool is_tanh(const Atom& atom) {
-  return atom.kind == Atom::Kind::kFunction &&
+  return atom.kind == Atom::AtomKind::kFunction &&
          static_cast<term::Function>(atom.id) == term::Function::kTanh;
 }
 
 // Scales the coefficients to integers without a common factor: 2/3 x + 4/3 y -> x + 2 y.
-void scale(Sum& sum) {
+void scale_to_integers(Sum& sum) {
   std::int64_t divisor = 0;
   std::int64_t multiple = 1;
   for (const auto& term : sum) {
-    const auto n = fraction_of(term.coefficient);
+    const auto n = to_fraction(term.coefficient);
     if (!n || multiple > (std::int64_t{1} << 40U)) return;
     divisor = std::gcd(divisor, n->numerator);
     multiple = std::lcm(multiple, n->denominator);
@@ -118,7 +118,7 @@ void scale(Sum& sum) {
 }
 
 // Drops positive factors from a product and replaces tanh by its argument. The sign stays.
-void keep_sign(ScalarTerm& term) {
+void drop_positive_factors(ScalarTerm& term) {
   if (has_bound(term.domain)) {
     if (std::ranges::all_of(term.atoms, is_positive) && term.domain.zeros.empty() &&
         term.domain.guards.empty()) {
@@ -145,7 +145,7 @@ void keep_sign(ScalarTerm& term) {
 
 }  // namespace
 
-std::optional<Fraction> fraction_of(Field value) {
+std::optional<Fraction> to_fraction(Field value) {
   constexpr auto kMost = std::int64_t{1} << 20U;
   // Euclid's algorithm keeps r = s * value (mod p) for every remainder r, until one is small.
   std::pair<std::int64_t, std::int64_t> r = {static_cast<std::int64_t>(Field::kPrime),
@@ -160,31 +160,31 @@ std::optional<Fraction> fraction_of(Field value) {
   return s.second > 0 ? Fraction{r.second, s.second} : Fraction{-r.second, -s.second};
 }
 
-Key key_of_atom(const Atom& atom) {
+Key make_atom_key(const Atom& atom) {
   ScalarTerm alone;
   alone.atoms.push_back(atom);
-  return key_of(alone, true).key;
+  return make_key(alone, true).key;
 }
 
 bool is_never_negative(const Atom& atom) {
-  if (atom.kind != Atom::Kind::kFunction) return is_condition(atom);
+  if (atom.kind != Atom::AtomKind::kFunction) return is_condition(atom);
   const auto f = static_cast<term::Function>(atom.id);
   using term::Function;
   return is_positive(atom) || f == Function::kRelu || f == Function::kAbs || f == Function::kSqrt;
 }
 
-std::optional<Sum> by_cases(const Atom& atom) {
-  if (atom.kind == Atom::Kind::kFunction && !is_total(static_cast<term::Function>(atom.id))) {
+std::optional<Sum> split_by_cases(const Atom& atom) {
+  if (atom.kind == Atom::AtomKind::kFunction && !is_total(static_cast<term::Function>(atom.id))) {
     return std::nullopt;
   }
   for (const auto& argument : atom.arguments) {
     for (const auto& term : argument) {
-      const auto condition = condition_of(term);
+      const auto condition = find_condition(term);
       if (!condition) continue;
-      const auto otherwise = where(atom, *condition, false);
+      const auto otherwise = assume_condition(atom, *condition, false);
       Sum out(3);
       out[0] = *condition;
-      out[0].atoms.push_back(where(atom, *condition, true));
+      out[0].atoms.push_back(assume_condition(atom, *condition, true));
       out[1].atoms.push_back(otherwise);
       out[2] = *condition;
       out[2].atoms.push_back(otherwise);
@@ -221,7 +221,7 @@ void drop_repeated_conditions(std::vector<Atom>& atoms) {
   std::vector<Key> seen;
   std::erase_if(atoms, [&](const Atom& atom) {
     if (!is_condition(atom)) return false;
-    auto key = key_of_atom(atom);
+    auto key = make_atom_key(atom);
     if (std::ranges::find(seen, key) != seen.end()) return true;
     seen.push_back(std::move(key));
     return false;
@@ -230,16 +230,16 @@ void drop_repeated_conditions(std::vector<Atom>& atoms) {
 
 Sum Algebra::as_step(const Sum& argument) {
   ScalarTerm step;
-  step.atoms.push_back({.kind = Atom::Kind::kLess, .arguments = {Sum{}, argument}});
-  return times({step}, argument);
+  step.atoms.push_back({.kind = Atom::AtomKind::kLess, .arguments = {Sum{}, argument}});
+  return multiply({step}, argument);
 }
 
 // Writes a < b as 0 < b - a, without factors that do not change the sign.
 std::optional<Sum> Algebra::simplify_sign(Atom& atom) {
   auto difference = atom.arguments[1];
-  const auto less = negated(atom.arguments[0]);
+  const auto less = negate(atom.arguments[0]);
   difference.insert(difference.end(), less.begin(), less.end());
-  difference = normal(difference);
+  difference = normalize(difference);
   // tanh alone has the sign of its argument.
   while (difference.size() == 1 && difference[0].atoms.size() == 1 &&
          difference[0].coefficient == Field(1) && is_plain(difference[0].domain) &&
@@ -247,13 +247,14 @@ std::optional<Sum> Algebra::simplify_sign(Atom& atom) {
     const auto argument = difference[0].atoms[0].arguments[0];
     difference = argument;
   }
-  if (difference.size() == 1) keep_sign(difference[0]);
-  scale(difference);
-  if (const auto number = number_of(difference)) {
-    if (const auto n = fraction_of(*number)) return constant_sum(Field(n->numerator > 0 ? 1 : 0));
+  if (difference.size() == 1) drop_positive_factors(difference[0]);
+  scale_to_integers(difference);
+  if (const auto number = to_number(difference)) {
+    if (const auto n = to_fraction(*number))
+      return make_constant_sum(Field(n->numerator > 0 ? 1 : 0));
   }
   atom.arguments = {Sum{}, std::move(difference)};
-  return by_cases(atom);
+  return split_by_cases(atom);
 }
 
 // Narrows the range of each index of `guard` by the ranges of the others: i - j >= 0 with j in [2,
@@ -261,8 +262,8 @@ std::optional<Sum> Algebra::simplify_sign(Atom& atom) {
 bool Algebra::tighten(const Linear& guard, Domain& domain) const {
   bool changed = false;
   for (const auto& [v, n] : guard.parts) {
-    const auto all = range_of(guard, domain);
-    const auto r = range_of(v, domain);
+    const auto all = compute_range(guard, domain);
+    const auto r = compute_range(v, domain);
     // The guard's largest value without this index.
     const auto most = all.end - 1 - n * (n > 0 ? r.end - 1 : r.begin);
     auto tight = r;

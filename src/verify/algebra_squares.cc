@@ -16,7 +16,7 @@ constexpr std::size_t kMostSigned = 4;     // limit on roots for which all signs
 bool drop_equal_pair(std::vector<Atom>& atoms) {
   std::vector<Key> seen;
   for (std::size_t a = 0; a < atoms.size(); ++a) {
-    auto key = key_of_atom(atoms[a]);
+    auto key = make_atom_key(atoms[a]);
     const auto at = std::ranges::find(seen, key) - seen.begin();
     if (at < std::ssize(seen)) {
       atoms.erase(atoms.begin() + static_cast<std::ptrdiff_t>(a));
@@ -35,14 +35,14 @@ bool mentions(const Atom& atom, IndexVar v) {
 }
 
 // Returns the sorted keys of the atoms that mention `v`, with `v` renamed to `name`.
-std::vector<Key> factors_of(const std::vector<Atom>& atoms, IndexVar v, IndexVar name) {
+std::vector<Key> list_factor_keys(const std::vector<Atom>& atoms, IndexVar v, IndexVar name) {
   std::vector<Key> out;
   for (const auto& atom : atoms) {
     if (!mentions(atom, v)) continue;
     ScalarTerm alone;
     alone.atoms.push_back(atom);
     substitute(alone, v, Linear::of(name));
-    out.push_back(key_of(alone, true).key);
+    out.push_back(make_key(alone, true).key);
   }
   std::ranges::sort(out);
   return out;
@@ -69,7 +69,7 @@ bool drop_squared_sum(ScalarTerm& term, Visit&& visit) {
           })) {
         continue;
       }
-      if (factors_of(term.atoms, v, v) != factors_of(term.atoms, w, v)) continue;
+      if (list_factor_keys(term.atoms, v, v) != list_factor_keys(term.atoms, w, v)) continue;
       visit(ranges[i]);
       std::erase_if(term.atoms,
                     [&](const Atom& atom) { return mentions(atom, v) || mentions(atom, w); });
@@ -81,21 +81,21 @@ bool drop_squared_sum(ScalarTerm& term, Visit&& visit) {
   return false;
 }
 
-std::optional<std::int64_t> whole_root(std::int64_t n) {
+std::optional<std::int64_t> find_integer_root(std::int64_t n) {
   const auto root = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(n))));
   return n >= 0 && root * root == n ? std::optional(root) : std::nullopt;
 }
 
 // Parts f and g of one term sum_k g(k) f(k)^2, with at most one k.
-struct Root {
+struct SquareRoot {
   ScalarTerm term;           // f, with coefficient 1
-  std::vector<Atom> beside;  // g
+  std::vector<Atom> weight;  // g
   std::optional<VarRange> shared;
 };
 
-std::optional<Root> root_of(ScalarTerm term) {
+std::optional<SquareRoot> find_root(ScalarTerm term) {
   if (!term.domain.guards.empty() || !term.domain.zeros.empty()) return std::nullopt;
-  Root out;
+  SquareRoot out;
   const auto keep = [&](const VarRange& range) {
     for (const auto& atom : term.atoms) {
       if (mentions(atom, range.var)) out.term.atoms.push_back(atom);
@@ -107,14 +107,14 @@ std::optional<Root> root_of(ScalarTerm term) {
   while (!term.atoms.empty()) {
     auto atom = std::move(term.atoms.back());
     term.atoms.pop_back();
-    const auto key = key_of_atom(atom);
+    const auto key = make_atom_key(atom);
     const auto equal = std::ranges::find_if(
-        term.atoms, [&](const Atom& other) { return key_of_atom(other) == key; });
+        term.atoms, [&](const Atom& other) { return make_atom_key(other) == key; });
     if (equal != term.atoms.end()) {
       term.atoms.erase(equal);
       out.term.atoms.push_back(std::move(atom));
     } else if (is_never_negative(atom)) {
-      out.beside.push_back(std::move(atom));
+      out.weight.push_back(std::move(atom));
     } else {
       return std::nullopt;
     }
@@ -131,20 +131,20 @@ std::optional<Root> root_of(ScalarTerm term) {
   return out;
 }
 
-void rename_shared(Root& root, IndexVar name) {
+void rename_shared(SquareRoot& root, IndexVar name) {
   if (!root.shared) return;
   const auto by = Linear::of(name);
   substitute(root.term, root.shared->var, by);
   ScalarTerm beside;
-  beside.atoms = std::move(root.beside);
+  beside.atoms = std::move(root.weight);
   substitute(beside, root.shared->var, by);
-  root.beside = std::move(beside.atoms);
+  root.weight = std::move(beside.atoms);
 }
 
-Key key_of_atoms(const std::vector<Atom>& atoms) {
+Key make_atoms_key(const std::vector<Atom>& atoms) {
   ScalarTerm alone;
   alone.atoms = atoms;
-  return key_of(alone, true).key;
+  return make_key(alone, true).key;
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ Key key_of_atoms(const std::vector<Atom>& atoms) {
 // Judges each term: it must be a product of squares and of factors that are not negative.
 bool is_never_negative(const Sum& sum) {
   return std::ranges::all_of(sum, [](ScalarTerm term) {
-    const auto n = fraction_of(term.coefficient);
+    const auto n = to_fraction(term.coefficient);
     if (!n || n->numerator < 0) return false;
     // Squared sums go first, since they need all their factors.
     while (drop_squared_sum(term, [](const VarRange&) {})) {
@@ -168,35 +168,35 @@ bool is_never_negative(const Sum& sum) {
 bool Algebra::is_square(const Sum& sum) {
   if (squares_ || sum.size() < 2 || sum.size() > kMostOfSquare) return false;
   Sum roots;
-  std::optional<Root> first;
+  std::optional<SquareRoot> first;
   Field unit(1);
   IndexVar name = 0;
   for (const auto& term : sum) {
-    auto root = root_of(term);
+    auto root = find_root(term);
     if (!root) continue;
     if (!first) {
       unit = term.coefficient;
-      if (root->shared) name = fresh(extents_[root->shared->var]);
+      if (root->shared) name = create_index(extents_[root->shared->var]);
     }
     rename_shared(*root, name);
     if (!first) first = root;
-    const auto ratio = fraction_of(term.coefficient * unit.inverse());
-    const auto p = ratio ? whole_root(ratio->numerator) : std::nullopt;
-    const auto q = ratio ? whole_root(ratio->denominator) : std::nullopt;
+    const auto ratio = to_fraction(term.coefficient * unit.inverse());
+    const auto p = ratio ? find_integer_root(ratio->numerator) : std::nullopt;
+    const auto q = ratio ? find_integer_root(ratio->denominator) : std::nullopt;
     const bool alike = root->shared.has_value() == first->shared.has_value() &&
                        (!root->shared || root->shared->range == first->shared->range) &&
-                       key_of_atoms(root->beside) == key_of_atoms(first->beside);
+                       make_atoms_key(root->weight) == make_atoms_key(first->weight);
     if (!p || !q || !alike) return false;
     root->term.coefficient =
         term::Numbers<Field>::from_index(*p) * term::Numbers<Field>::from_index(*q).inverse();
     roots.push_back(std::move(root->term));
   }
-  const auto n = first ? fraction_of(unit) : std::nullopt;
+  const auto n = first ? to_fraction(unit) : std::nullopt;
   if (!n || n->numerator <= 0 || roots.size() < 2) return false;
-  ScalarTerm beside{.coefficient = unit, .atoms = first->beside};
+  ScalarTerm beside{.coefficient = unit, .atoms = first->weight};
   if (first->shared) beside.domain.ranges.push_back({name, first->shared->range, false});
   const auto scopes = scope_.size();
-  const auto wanted = key_of(sum);
+  const auto wanted = make_key(sum);
   squares_ = true;
   bool equal = false;
   try {
@@ -209,9 +209,9 @@ bool Algebra::is_square(const Sum& sum) {
         signed_roots[r].coefficient =
             signed_roots[r].coefficient * term::Numbers<Field>::from_index(-1);
       }
-      auto square = times(times(signed_roots, renamed(signed_roots)), {beside});
-      if (first->shared) square = over(square, name);
-      equal = key_of(square) == wanted;
+      auto square = multiply(multiply(signed_roots, rename_bound_indices(signed_roots)), {beside});
+      if (first->shared) square = sum_over(square, name);
+      equal = make_key(square) == wanted;
     }
   } catch (const NotNormal&) {  // this square has no normal form; the sum may have one
     scope_.resize(scopes);

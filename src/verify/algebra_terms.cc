@@ -10,7 +10,7 @@ namespace tandem::verify {
 namespace {
 
 // Returns the value as a small integer of either sign, or nullopt.
-std::optional<std::int64_t> whole(Field value) {
+std::optional<std::int64_t> to_small_integer(Field value) {
   constexpr std::uint64_t kSmall = std::uint64_t{1} << 40U;
   if (value.value() < kSmall) return static_cast<std::int64_t>(value.value());
   if (Field::kPrime - value.value() < kSmall) {
@@ -19,7 +19,7 @@ std::optional<std::int64_t> whole(Field value) {
   return std::nullopt;
 }
 
-Field field(std::int64_t n) { return term::Numbers<Field>::from_index(n); }
+Field integer_to_field(std::int64_t n) { return term::Numbers<Field>::from_index(n); }
 
 // Returns whether f(n) is exact if it looks like an integer or the inverse of one. exp(-800) looks
 // like 0 but is not.
@@ -33,25 +33,25 @@ bool is_exact(term::Function f, std::int64_t n) {
 
 bool is_plain(const Domain& d) { return d.ranges.empty() && d.guards.empty() && d.zeros.empty(); }
 
-std::optional<Field> number_of(const Sum& sum) {
+std::optional<Field> to_number(const Sum& sum) {
   if (sum.empty()) return Field(0);
   if (sum.size() > 1 || !sum[0].atoms.empty() || !is_plain(sum[0].domain)) return std::nullopt;
   return sum[0].coefficient;
 }
 
-Sum negated(Sum sum) {
-  for (auto& t : sum) t.coefficient = t.coefficient * field(-1);
+Sum negate(Sum sum) {
+  for (auto& t : sum) t.coefficient = t.coefficient * integer_to_field(-1);
   return sum;
 }
 
-std::optional<Linear> linear_of(const Sum& sum) {
+std::optional<Linear> to_linear(const Sum& sum) {
   Linear out;
   for (const auto& term : sum) {
-    const auto n = whole(term.coefficient);
+    const auto n = to_small_integer(term.coefficient);
     if (!n || !is_plain(term.domain) || term.atoms.size() > 1) return std::nullopt;
     if (term.atoms.empty()) {
       out.constant += *n;
-    } else if (term.atoms[0].kind == Atom::Kind::kIndex) {
+    } else if (term.atoms[0].kind == Atom::AtomKind::kIndex) {
       out.add(term.atoms[0].at[0], *n);
     } else {
       return std::nullopt;
@@ -69,26 +69,26 @@ void Algebra::simplify(ScalarTerm term, Sum& out) {
     auto instead = simplify_atom(term.atoms[a], term);
     if (!instead) continue;
     term.atoms.erase(term.atoms.begin() + static_cast<std::ptrdiff_t>(a));
-    const auto product = times({std::move(term)}, *instead);
+    const auto product = multiply({std::move(term)}, *instead);
     out.insert(out.end(), product.begin(), product.end());
     return;
   }
   if (laws_ == Laws::kOfOrder) drop_repeated_conditions(term.atoms);
-  if (cut(term, out)) return;
+  if (split_term(term, out)) return;
   drop_unused(term);
   join_digits(term);
-  shift(term);
+  shift_indices(term);
   out.push_back(std::move(term));
 }
 
-bool Algebra::cut(const ScalarTerm& term, Sum& out) {
+bool Algebra::split_term(const ScalarTerm& term, Sum& out) {
   for (const auto& atom : term.atoms) {
     for (const auto& argument : atom.arguments) {
       for (const auto& inner : argument) {
         for (const auto& r : inner.domain.ranges) {
           const auto* of_maximum = atom.domain.find(r.var);
           if (r.bound || (of_maximum != nullptr && of_maximum->bound)) continue;
-          const auto all = range_of(r.var, term.domain);
+          const auto all = compute_range(r.var, term.domain);
           const auto at = r.range.begin > all.begin ? r.range.begin : r.range.end;
           if (at <= all.begin || at >= all.end) continue;
           for (const Range part : {Range{all.begin, at}, Range{at, all.end}}) {
@@ -114,12 +114,12 @@ std::optional<Sum> Algebra::simplify_maximum(Atom& atom) {
   inside.atoms.push_back(std::move(atom));
   if (!simplify_domain(inside)) throw NotNormal("a maximum over nothing");
   scope_.push_back(&inside.domain);
-  for (auto& argument : inside.atoms[0].arguments) argument = normal(argument);
+  for (auto& argument : inside.atoms[0].arguments) argument = normalize(argument);
   scope_.pop_back();
   std::erase_if(inside.domain.ranges,
                 [&](const VarRange& r) { return r.bound && !mentions(inside, r.var); });
   join_digits(inside);
-  shift(inside);
+  shift_indices(inside);
   atom = std::move(inside.atoms[0]);
   atom.domain = std::move(inside.domain);
   if (is_plain(atom.domain) && atom.arguments.size() == 1) return atom.arguments[0];
@@ -127,15 +127,15 @@ std::optional<Sum> Algebra::simplify_maximum(Atom& atom) {
 }
 
 std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
-  using Kind = Atom::Kind;
+  using Kind = Atom::AtomKind;
   if (atom.kind == Kind::kRead || atom.kind == Kind::kKeep) return std::nullopt;
   if (atom.kind == Kind::kIndex) {
     const auto& e = atom.at[0];
     if (e.constant == 0 && e.parts.size() == 1 && e.parts[0].second == 1) return std::nullopt;
-    Sum out = constant_sum(field(e.constant));
+    Sum out = make_constant_sum(integer_to_field(e.constant));
     for (const auto& [v, n] : e.parts) {
-      out.push_back(
-          {.coefficient = field(n), .atoms = {Atom{.kind = Kind::kIndex, .at = {Linear::of(v)}}}});
+      out.push_back({.coefficient = integer_to_field(n),
+                     .atoms = {Atom{.kind = Kind::kIndex, .at = {Linear::of(v)}}}});
     }
     return out;
   }
@@ -145,26 +145,26 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
     ~Leave() { scope.pop_back(); }
   } leave{scope_};
   if (atom.kind == Kind::kMax) return simplify_maximum(atom);
-  for (auto& argument : atom.arguments) argument = normal(argument);
+  for (auto& argument : atom.arguments) argument = normalize(argument);
   auto& argument = atom.arguments[0];
-  const auto number = number_of(argument);
+  const auto number = to_number(argument);
   if (atom.kind == Kind::kFunction) {
     const auto f = static_cast<term::Function>(atom.id);
-    if (const auto n = number ? whole(*number) : std::nullopt; n && is_exact(f, *n)) {
+    if (const auto n = number ? to_small_integer(*number) : std::nullopt; n && is_exact(f, *n)) {
       const auto value = term::Numbers<double>::apply(f, static_cast<double>(*n));
       const bool whole_value = value == std::floor(value) && std::abs(value) < 0x1p40;
-      if (whole_value || value == 0.5) return constant_sum(field_of(value));
+      if (whole_value || value == 0.5) return make_constant_sum(to_field(value));
     }
     if (f == term::Function::kRelu && (is_never_negative(argument) || is_square(argument))) {
       return argument;
     }
     if (laws_ == Laws::kOfOrder) {
-      return f == term::Function::kRelu ? as_step(argument) : by_cases(atom);
+      return f == term::Function::kRelu ? as_step(argument) : split_by_cases(atom);
     }
     return std::nullopt;
   }
   if (atom.kind == Kind::kInverse) {
-    if (number && *number != Field(0)) return constant_sum(number->inverse());
+    if (number && *number != Field(0)) return make_constant_sum(number->inverse());
     if (argument.size() != 1 || !is_plain(argument[0].domain)) return std::nullopt;
     if (argument[0].coefficient == Field(1) && argument[0].atoms.size() == 1) return std::nullopt;
     ScalarTerm out{.coefficient = argument[0].coefficient.inverse()};
@@ -174,14 +174,14 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
     return Sum{out};
   }
   if (atom.kind == Kind::kEqual) {
-    if (number) return constant_sum(field(*number == Field(0) ? 1 : 0));
-    if (const auto e = linear_of(argument)) {
+    if (number) return make_constant_sum(integer_to_field(*number == Field(0) ? 1 : 0));
+    if (const auto e = to_linear(argument)) {
       ScalarTerm out;
       out.domain.zeros.push_back(*e);
       return Sum{out};
     }
-    auto other = negated(argument);
-    if (key_of(other) < key_of(argument)) argument = std::move(other);
+    auto other = negate(argument);
+    if (make_key(other) < make_key(argument)) argument = std::move(other);
     return std::nullopt;
   }
   CHECK(atom.kind == Kind::kLess);
@@ -189,8 +189,8 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
 }
 
 std::optional<Sum> Algebra::simplify_less(Atom& atom) {
-  const auto a = linear_of(atom.arguments[0]);
-  const auto b = linear_of(atom.arguments[1]);
+  const auto a = to_linear(atom.arguments[0]);
+  const auto b = to_linear(atom.arguments[1]);
   if (!a || !b) return laws_ == Laws::kOfOrder ? simplify_sign(atom) : std::nullopt;
   ScalarTerm out;
   Linear guard = *b;

@@ -56,19 +56,19 @@ Field value(const Sum& sum, const Point& at);
 // Evaluates an atom. The largest element is the one in the field's order.
 Field value(const Atom& atom, Point at) {
   switch (atom.kind) {
-    case Atom::Kind::kFunction:
+    case Atom::AtomKind::kFunction:
       return function(atom.id, value(atom.arguments[0], at));
-    case Atom::Kind::kLess: {
+    case Atom::AtomKind::kLess: {
       const auto a = value(atom.arguments[0], at);
       return Field(term::Numbers<Field>::greater(value(atom.arguments[1], at), a) ? 1 : 0);
     }
-    case Atom::Kind::kInverse:
+    case Atom::AtomKind::kInverse:
       return value(atom.arguments[0], at).inverse();
-    case Atom::Kind::kEqual:
+    case Atom::AtomKind::kEqual:
       return Field(value(atom.arguments[0], at) == Field(0) ? 1 : 0);
-    case Atom::Kind::kIndex:
+    case Atom::AtomKind::kIndex:
       return term::Numbers<Field>::from_index(value(atom.at[0], at));
-    case Atom::Kind::kMax: {
+    case Atom::AtomKind::kMax: {
       Field best = term::Numbers<Field>::lowest();
       std::vector<Point> points = {at};
       for (const auto& r : atom.domain.ranges) {
@@ -127,9 +127,9 @@ class Maker {
  public:
   Maker(Hash seed, Algebra& algebra, std::int64_t first_tensor = 0)
       : seed_(seed), first_tensor_(first_tensor) {
-    free_ = algebra.fresh(6);
+    free_ = algebra.create_index(6);
     for (int i = 0; i < 3; ++i)
-      bound_.push_back(algebra.fresh(static_cast<std::int64_t>(2 + next(4))));
+      bound_.push_back(algebra.create_index(static_cast<std::int64_t>(2 + next(4))));
   }
 
   Sum sum(Algebra& algebra) {
@@ -160,7 +160,7 @@ class Maker {
     for (Hash g = next(3); g > 0; --g) out.domain.guards.push_back(linear());
     if (next(3) == 0) out.domain.zeros.push_back(linear());
     for (Hash a = next(3); a > 0; --a) {
-      out.atoms.push_back({.kind = Atom::Kind::kRead,
+      out.atoms.push_back({.kind = Atom::AtomKind::kRead,
                            .id = first_tensor_ + static_cast<std::int64_t>(next(2)),
                            .at = {linear()}});
     }
@@ -185,8 +185,8 @@ TEST(Algebra, NormalFormsKeepTheValue) {
     Sum normal_a;
     Sum product;
     try {
-      normal_a = algebra.normal(a);
-      product = algebra.times(normal_a, algebra.normal(b));
+      normal_a = algebra.normalize(a);
+      product = algebra.multiply(normal_a, algebra.normalize(b));
     } catch (const NotNormal&) {
       ++given_up;
       continue;
@@ -202,8 +202,9 @@ TEST(Algebra, NormalFormsKeepTheValue) {
 
 ScalarTerm applied(term::Function f, const Sum& argument) {
   ScalarTerm out;
-  out.atoms.push_back(
-      {.kind = Atom::Kind::kFunction, .id = static_cast<std::int64_t>(f), .arguments = {argument}});
+  out.atoms.push_back({.kind = Atom::AtomKind::kFunction,
+                       .id = static_cast<std::int64_t>(f),
+                       .arguments = {argument}});
   return out;
 }
 
@@ -221,13 +222,13 @@ TEST(Algebra, LawsOfOrderKeepTheValue) {
     const auto f = kFunctions[seed % 3];
     const Sum inner = {applied(f, a)};
     const Sum outer = {applied(Function::kRelu, inner)};
-    Sum together = {applied(Function::kTanh, algebra.renamed(outer)),
-                    applied(Function::kRelu, algebra.renamed(b))};
+    Sum together = {applied(Function::kTanh, algebra.rename_bound_indices(outer)),
+                    applied(Function::kRelu, algebra.rename_bound_indices(b))};
     Sum normal;
     Sum product;
     try {
-      normal = algebra.normal(together);
-      product = algebra.times(algebra.normal(outer), algebra.normal(b));
+      normal = algebra.normalize(together);
+      product = algebra.multiply(algebra.normalize(outer), algebra.normalize(b));
     } catch (const NotNormal&) {
       ++given_up;
       continue;
@@ -253,9 +254,10 @@ TEST(Algebra, WhatIsNeverNegativeIsNot) {
     const auto b = maker.sum(algebra);
     std::vector<Sum> products;
     try {
-      const auto square = algebra.times(a, algebra.renamed(a));
-      products = {square, algebra.times(square, {applied(Function::kRelu, b)}),
-                  algebra.times(a, {applied(Function::kSigmoid, a)}), algebra.times(square, b)};
+      const auto square = algebra.multiply(a, algebra.rename_bound_indices(a));
+      products = {square, algebra.multiply(square, {applied(Function::kRelu, b)}),
+                  algebra.multiply(a, {applied(Function::kSigmoid, a)}),
+                  algebra.multiply(square, b)};
     } catch (const NotNormal&) {
       continue;
     }
@@ -274,11 +276,11 @@ TEST(Algebra, WhatIsNeverNegativeIsNot) {
 // Tries sum_v sum_w x[v] x[w], also with relu(x[v]). The latter is no square, as x = [2, -3] shows.
 TEST(Algebra, ASquareNeedsAllFactors) {
   const auto read = [](IndexVar v) {
-    return Atom{.kind = Atom::Kind::kRead, .id = 1, .at = {Linear::of(v)}};
+    return Atom{.kind = Atom::AtomKind::kRead, .id = 1, .at = {Linear::of(v)}};
   };
   Algebra algebra;
-  const auto v = algebra.fresh(2);
-  const auto w = algebra.fresh(2);
+  const auto v = algebra.create_index(2);
+  const auto w = algebra.create_index(2);
   ScalarTerm term{.atoms = {read(v), read(w)}};
   term.domain.ranges = {{v, {0, 2}, true}, {w, {0, 2}, true}};
   EXPECT_TRUE(is_never_negative({term}));
@@ -295,31 +297,32 @@ TEST(Algebra, KeysDoNotDependOnNames) {
   for (Hash seed = 0; seed < 500; ++seed) {
     Algebra algebra;
     Maker maker(seed, algebra);
-    auto sum = algebra.normal(maker.sum(algebra));
-    if (seed % 2 == 0) sum = algebra.normal({applied(term::Function::kTanh, sum)});
-    auto other = algebra.renamed(sum);
+    auto sum = algebra.normalize(maker.sum(algebra));
+    if (seed % 2 == 0) sum = algebra.normalize({applied(term::Function::kTanh, sum)});
+    auto other = algebra.rename_bound_indices(sum);
     std::ranges::reverse(other);
     for (auto& term : other) {
       std::ranges::reverse(term.atoms);
       std::ranges::reverse(term.domain.ranges);
     }
-    EXPECT_EQ(key_of(sum), key_of(other)) << "seed " << seed;
+    EXPECT_EQ(make_key(sum), make_key(other)) << "seed " << seed;
   }
 }
 
 TEST(Algebra, DigitsAreThoseOfTheNumber) {
   Algebra algebra;
-  const auto v = algebra.fresh(24);
-  const auto digits = algebra.digits(Linear::of(v), std::vector<std::int64_t>{12, 4, 1});
-  const auto whole = algebra.resolved(Linear::of(v));
+  const auto v = algebra.create_index(24);
+  const auto digits = algebra.compute_digits(Linear::of(v), std::vector<std::int64_t>{12, 4, 1});
+  const auto whole = algebra.resolve(Linear::of(v));
   ASSERT_EQ(digits.size(), 3U);
   Linear sum;
   sum.add(digits[0], 12);
   sum.add(digits[1], 4);
   sum.add(digits[2]);
   EXPECT_EQ(sum, whole);
-  EXPECT_THROW(algebra.digits(Linear::of(algebra.fresh(10)), std::vector<std::int64_t>{4, 1}),
-               NotNormal);
+  EXPECT_THROW(
+      algebra.compute_digits(Linear::of(algebra.create_index(10)), std::vector<std::int64_t>{4, 1}),
+      NotNormal);
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 namespace tandem::verify {
 
-const std::vector<CandidateTypes::Candidate>& CandidateTypes::of(std::size_t rank, int deviations,
-                                                                 bool index, const Said& said) {
-  auto& all = made_[said];
+const std::vector<CandidateTypes::CandidateType>& CandidateTypes::get_types(std::size_t rank,
+                                                                            int deviations,
+                                                                            bool index,
+                                                                            const Said& said) {
+  auto& all = cache_[said];
   if (all.empty()) all.resize(64);
   auto& made = all[rank * 10 + static_cast<std::size_t>(deviations) * 2 + (index ? 1 : 0)];
   if (made.empty()) {
@@ -19,11 +21,11 @@ const std::vector<CandidateTypes::Candidate>& CandidateTypes::of(std::size_t ran
   return made;
 }
 
-void CandidateTypes::extend(std::vector<Candidate>& out, const ParallelShape& shape,
+void CandidateTypes::extend(std::vector<CandidateType>& out, const ParallelShape& shape,
                             std::size_t coordinate, int left, DType dtype) {
   if (left == 0) {
     const TensorType type{shape, dtype};
-    out.push_back({type, TypeTable::of_thread().intern(type)});
+    out.push_back({type, TypeTable::get_thread_local().intern(type)});
   }
   if (left == 0 || coordinate >= shape.rank() + (counts_.empty() ? 0 : 2)) return;
   extend(out, shape, coordinate + 1, left, dtype);

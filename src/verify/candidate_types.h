@@ -8,38 +8,39 @@
 #include <vector>
 
 #include "rewrite/type_table.h"
-#include "verify/said_of_types.h"
+#include "verify/type_hints.h"
 
 namespace tandem::verify {
 
 class CandidateTypes {
  public:
-  // Plain sizes are `size` and others one of `others`. Plain degrees, replicas and partial sums are
-  // 1, and others one of `counts`.
+  // Plain sizes are `draw_size` and others one of `others`. Plain degrees, replicas and partial
+  // sums are 1, and others one of `list_counts`.
   CandidateTypes(std::int64_t size, std::vector<std::int64_t> others,
                  std::vector<std::int64_t> counts)
       : size_(size), others_(std::move(others)), counts_(std::move(counts)) {}
 
-  struct Candidate {
+  struct CandidateType {
     TensorType type;
     TypeTable::TypeId id = 0;
   };
 
   // Returns the types of the given rank with exactly that many deviations. Sizes that `said` fixes
   // do not deviate.
-  const std::vector<Candidate>& of(std::size_t rank, int deviations, bool index, const Said& said);
+  const std::vector<CandidateType>& get_types(std::size_t rank, int deviations, bool index,
+                                              const Said& said);
 
  private:
-  // Appends all types that `shape` extends to from `coordinate` on. Coordinates are the dimensions,
-  // then replicas, then partial sums.
-  void extend(std::vector<Candidate>& out, const ParallelShape& shape, std::size_t coordinate,
+  // Appends all types that `draw_shape` extends to from `coordinate` on. Coordinates are the
+  // dimensions, then replicas, then partial sums.
+  void extend(std::vector<CandidateType>& out, const ParallelShape& shape, std::size_t coordinate,
               int left, DType dtype);
 
   std::int64_t size_;
   std::vector<std::int64_t> others_;
   std::vector<std::int64_t> counts_;
   const Said* said_ = nullptr;
-  std::map<Said, std::vector<std::vector<Candidate>>> made_;
+  std::map<Said, std::vector<std::vector<CandidateType>>> cache_;
 };
 
 }  // namespace tandem::verify

@@ -29,28 +29,28 @@ struct Word {
   double penalty = 0;
 };
 
-Expression literal(std::int64_t n) { return {.literal = n}; }
-Expression symbol(std::size_t s) {
+Expression make_literal(std::int64_t n) { return {.literal = n}; }
+Expression make_symbol(std::size_t s) {
   return {.operation = Operation::kSymbol, .variables = {static_cast<std::uint16_t>(s)}};
 }
-Expression of_tensors(Operation operation, std::initializer_list<std::size_t> tensors) {
+Expression make_tensor_expression(Operation operation, std::initializer_list<std::size_t> tensors) {
   Expression out{.operation = operation};
   for (auto t : tensors) out.variables.push_back(static_cast<std::uint16_t>(t));
   return out;
 }
-Expression at(Operation operation, std::size_t tensor, Expression index) {
-  auto out = of_tensors(operation, {tensor});
+Expression make_indexed(Operation operation, std::size_t tensor, Expression index) {
+  auto out = make_tensor_expression(operation, {tensor});
   out.operands.push_back(std::move(index));
   return out;
 }
-Expression both(Operation operation, Expression a, Expression b) {
+Expression make_binary(Operation operation, Expression a, Expression b) {
   Expression out{.operation = operation};
   out.operands.push_back(std::move(a));
   out.operands.push_back(std::move(b));
   return out;
 }
-Expression equal(Expression a, Expression b) {
-  return both(Operation::kEqual, std::move(a), std::move(b));
+Expression make_equal(Expression a, Expression b) {
+  return make_binary(Operation::kEqual, std::move(a), std::move(b));
 }
 
 // Returns whether the symbol is a degree. Other integer symbols may be axes.
@@ -68,12 +68,12 @@ bool is_degree(const Rule& rule, std::size_t symbol) {
 }
 
 // Returns whether the symbol is a degree that the rule leaves open, so that any value will do.
-bool is_chosen_degree(const Rule& rule, std::size_t symbol) {
+bool is_open_degree(const Rule& rule, std::size_t symbol) {
   return std::ranges::count(rule.choices, symbol) != 0 && is_degree(rule, symbol);
 }
 
 // Returns whether an open degree is 1. The rule then changes nothing.
-bool is_undivided_by(const Rule& rule, const Instance& instance) {
+bool has_open_degree_of_one(const Rule& rule, const Instance& instance) {
   return std::ranges::any_of(rule.choices, [&](auto s) {
     return is_degree(rule, s) && instance.symbols[s] == Value(std::int64_t{1});
   });
@@ -87,22 +87,22 @@ class ConditionWords {
     for (const auto& instance : instances) {
       for (const auto& t : instance.tensors) ranks_ = std::max(ranks_, t.shape.rank());
     }
-    tensors();
-    pairs();
-    with(kOfSizes);
-    symbols();
-    with(kOfSymbols);
-    if (is_parallel(rule)) degrees();
-    with(kPlain);
-    sizes();
-    with(kOdd);
+    add_tensor_conditions();
+    add_pair_conditions();
+    flush_with_penalty(kOfSizes);
+    add_symbol_conditions();
+    flush_with_penalty(kOfSymbols);
+    if (is_parallel(rule)) add_degree_conditions();
+    flush_with_penalty(kPlain);
+    add_size_conditions();
+    flush_with_penalty(kOdd);
   }
 
   std::vector<Word> take() { return std::move(words_); }
 
  private:
   // Moves the conditions in out_ to words_ with the given penalty.
-  void with(double penalty) {
+  void flush_with_penalty(double penalty) {
     for (auto& condition : out_) {
       const bool plain = condition.operation == Operation::kSameShape;
       words_.push_back({std::move(condition), plain ? kPlain : penalty});
@@ -111,64 +111,70 @@ class ConditionWords {
   }
 
   // Adds conditions on all tensors: one rank, a certain rank, one shape.
-  void together() {
+  void add_joint_conditions() {
     for (std::size_t r = 0; r <= ranks_; ++r) {
       std::vector<Expression> parts;
       for (std::size_t t = r == 0 ? 1 : 0; t < rule_.tensors.size(); ++t) {
-        auto other = r == 0 ? of_tensors(Operation::kRank, {0}) : literal(static_cast<int>(r));
-        parts.push_back(equal(of_tensors(Operation::kRank, {t}), std::move(other)));
+        auto other = r == 0 ? make_tensor_expression(Operation::kRank, {0})
+                            : make_literal(static_cast<int>(r));
+        parts.push_back(
+            make_equal(make_tensor_expression(Operation::kRank, {t}), std::move(other)));
       }
-      say_all(std::move(parts));
+      add_conjunction(std::move(parts));
     }
     std::vector<Expression> same;
     for (std::size_t t = 1; t < rule_.tensors.size(); ++t) {
-      same.push_back(of_tensors(Operation::kSameShape, {0, t}));
+      same.push_back(make_tensor_expression(Operation::kSameShape, {0, t}));
     }
-    say_all(std::move(same));
+    add_conjunction(std::move(same));
   }
 
-  void say_all(std::vector<Expression> parts) {
+  void add_conjunction(std::vector<Expression> parts) {
     if (parts.size() < 2) return;
     auto all = std::move(parts[0]);
     for (std::size_t i = 1; i < parts.size(); ++i) {
-      all = both(Operation::kAnd, std::move(all), std::move(parts[i]));
+      all = make_binary(Operation::kAnd, std::move(all), std::move(parts[i]));
     }
     out_.push_back(std::move(all));
   }
 
-  void tensors() {
-    together();
+  void add_tensor_conditions() {
+    add_joint_conditions();
     for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
-      out_.push_back(both(Operation::kLess, literal(1), of_tensors(Operation::kRank, {t})));
+      out_.push_back(make_binary(Operation::kLess, make_literal(1),
+                                 make_tensor_expression(Operation::kRank, {t})));
       for (std::size_t r = 1; r <= ranks_; ++r) {
-        out_.push_back(equal(of_tensors(Operation::kRank, {t}), literal(static_cast<int>(r))));
+        out_.push_back(make_equal(make_tensor_expression(Operation::kRank, {t}),
+                                  make_literal(static_cast<int>(r))));
       }
     }
-    with(kPlain);
+    flush_with_penalty(kPlain);
   }
 
-  void pairs() {
+  void add_pair_conditions() {
     for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
       for (std::size_t u = t + 1; u < rule_.tensors.size(); ++u) {
-        out_.push_back(of_tensors(Operation::kSameShape, {t, u}));
-        out_.push_back(equal(of_tensors(Operation::kRank, {t}), of_tensors(Operation::kRank, {u})));
+        out_.push_back(make_tensor_expression(Operation::kSameShape, {t, u}));
+        out_.push_back(make_equal(make_tensor_expression(Operation::kRank, {t}),
+                                  make_tensor_expression(Operation::kRank, {u})));
         for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
-          out_.push_back(
-              equal(at(Operation::kDim, t, symbol(s)), at(Operation::kDim, u, symbol(s))));
+          out_.push_back(make_equal(make_indexed(Operation::kDim, t, make_symbol(s)),
+                                    make_indexed(Operation::kDim, u, make_symbol(s))));
         }
         for (std::size_t i = 0; i < ranks_; ++i) {
           for (std::size_t j = 0; j < ranks_; ++j) {
-            with(kOfSizes);
-            out_.push_back(equal(at(Operation::kDim, t, literal(static_cast<int>(i))),
-                                 at(Operation::kDim, u, literal(static_cast<int>(j)))));
-            with(i == j ? kOfSizes : kOfOtherSizes);
+            flush_with_penalty(kOfSizes);
+            out_.push_back(
+                make_equal(make_indexed(Operation::kDim, t, make_literal(static_cast<int>(i))),
+                           make_indexed(Operation::kDim, u, make_literal(static_cast<int>(j)))));
+            flush_with_penalty(i == j ? kOfSizes : kOfOtherSizes);
           }
         }
       }
     }
   }
 
-  void symbols() {
+  void add_symbol_conditions() {
     for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
       std::vector<Value> values;
       for (const auto& instance : instances_) {
@@ -177,36 +183,42 @@ class ConditionWords {
       }
       for (const auto& value : values) {
         if (std::holds_alternative<std::vector<std::int64_t>>(value)) continue;
-        if (is_chosen_degree(rule_, s)) continue;  // other degrees are as good
-        out_.push_back(both(Operation::kNotEqual, symbol(s), {.literal = value}));
-        out_.push_back(equal(symbol(s), {.literal = value}));
+        if (is_open_degree(rule_, s)) continue;  // other degrees are as good
+        out_.push_back(make_binary(Operation::kNotEqual, make_symbol(s), {.literal = value}));
+        out_.push_back(make_equal(make_symbol(s), {.literal = value}));
       }
       for (std::size_t r = s + 1; r < rule_.symbols.size(); ++r) {
-        out_.push_back(equal(symbol(s), symbol(r)));
-        out_.push_back(both(Operation::kNotEqual, symbol(s), symbol(r)));
+        out_.push_back(make_equal(make_symbol(s), make_symbol(r)));
+        out_.push_back(make_binary(Operation::kNotEqual, make_symbol(s), make_symbol(r)));
       }
     }
   }
 
-  void degrees() {
+  void add_degree_conditions() {
     for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
-      out_.push_back(equal(of_tensors(Operation::kPartial, {t}), literal(1)));
-      out_.push_back(equal(of_tensors(Operation::kReplicas, {t}), literal(1)));
+      out_.push_back(make_equal(make_tensor_expression(Operation::kPartial, {t}), make_literal(1)));
+      out_.push_back(
+          make_equal(make_tensor_expression(Operation::kReplicas, {t}), make_literal(1)));
       for (std::size_t i = 0; i < ranks_; ++i) {
-        out_.push_back(equal(at(Operation::kDegree, t, literal(static_cast<int>(i))), literal(1)));
+        out_.push_back(
+            make_equal(make_indexed(Operation::kDegree, t, make_literal(static_cast<int>(i))),
+                       make_literal(1)));
       }
       for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
         if (is_degree(rule_, s)) continue;
-        out_.push_back(equal(at(Operation::kDegree, t, symbol(s)), literal(1)));
+        out_.push_back(
+            make_equal(make_indexed(Operation::kDegree, t, make_symbol(s)), make_literal(1)));
       }
     }
     for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
       if (!is_degree(rule_, s) || !is_number(s)) continue;
-      out_.push_back(both(Operation::kLess, literal(0), symbol(s)));
-      for (std::size_t t = 0; t < rule_.tensors.size(); ++t) cuts(t, symbol(s));
+      out_.push_back(make_binary(Operation::kLess, make_literal(0), make_symbol(s)));
+      for (std::size_t t = 0; t < rule_.tensors.size(); ++t)
+        add_divisibility_conditions(t, make_symbol(s));
     }
-    for (auto n : named_degrees(rule_)) {
-      for (std::size_t t = 0; t < rule_.tensors.size(); ++t) cuts(t, literal(n));
+    for (auto n : find_named_degrees(rule_)) {
+      for (std::size_t t = 0; t < rule_.tensors.size(); ++t)
+        add_divisibility_conditions(t, make_literal(n));
     }
   }
 
@@ -217,30 +229,33 @@ class ConditionWords {
   }
 
   // Adds conditions that a degree divides the shard size of a dimension.
-  void cuts(std::size_t tensor, const Expression& degree) {
+  void add_divisibility_conditions(std::size_t tensor, const Expression& degree) {
     const auto divides = [&](const Expression& d) {
-      out_.push_back(both(Operation::kDivides, degree,
-                          both(Operation::kDivide, at(Operation::kDim, tensor, d),
-                               at(Operation::kDegree, tensor, d))));
+      out_.push_back(
+          make_binary(Operation::kDivides, degree,
+                      make_binary(Operation::kDivide, make_indexed(Operation::kDim, tensor, d),
+                                  make_indexed(Operation::kDegree, tensor, d))));
     };
-    for (std::size_t i = 0; i < ranks_; ++i) divides(literal(static_cast<int>(i)));
+    for (std::size_t i = 0; i < ranks_; ++i) divides(make_literal(static_cast<int>(i)));
     for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
-      if (!is_degree(rule_, s) && is_number(s)) divides(symbol(s));
+      if (!is_degree(rule_, s) && is_number(s)) divides(make_symbol(s));
     }
   }
 
-  void sizes() {
+  void add_size_conditions() {
     for (std::size_t t = 0; t < rule_.tensors.size(); ++t) {
       for (std::size_t i = 0; i < ranks_; ++i) {
-        const auto dim = at(Operation::kDim, t, literal(static_cast<int>(i)));
-        out_.push_back(equal(both(Operation::kRemainder, dim, literal(2)), literal(1)));
-        out_.push_back(both(Operation::kLess, literal(1), dim));
-        for (std::int64_t n : {1, 2, 3}) out_.push_back(equal(dim, literal(n)));
+        const auto dim = make_indexed(Operation::kDim, t, make_literal(static_cast<int>(i)));
+        out_.push_back(
+            make_equal(make_binary(Operation::kRemainder, dim, make_literal(2)), make_literal(1)));
+        out_.push_back(make_binary(Operation::kLess, make_literal(1), dim));
+        for (std::int64_t n : {1, 2, 3}) out_.push_back(make_equal(dim, make_literal(n)));
         for (std::size_t j = i + 1; j < ranks_; ++j) {
-          out_.push_back(equal(dim, at(Operation::kDim, t, literal(static_cast<int>(j)))));
+          out_.push_back(
+              make_equal(dim, make_indexed(Operation::kDim, t, make_literal(static_cast<int>(j)))));
         }
         for (std::size_t s = 0; s < rule_.symbols.size(); ++s) {
-          out_.push_back(equal(dim, symbol(s)));
+          out_.push_back(make_equal(dim, make_symbol(s)));
         }
       }
     }
@@ -272,7 +287,7 @@ class Bits {
   std::vector<std::uint64_t> words_;
 };
 
-struct Candidate {
+struct ConditionCandidate {
   Expression condition;
   double penalty = 0;
   Bits good;
@@ -290,7 +305,7 @@ class Asked {
     }
   }
 
-  [[nodiscard]] Bits where_holds(const Expression& condition) const {
+  [[nodiscard]] Bits find_holding(const Expression& condition) const {
     Bits out(instances_.size());
     for (std::size_t i = 0; i < instances_.size(); ++i) {
       if (rewrite::holds(condition, {tensors_[i], instances_[i].symbols})) out.set(i);
@@ -303,12 +318,12 @@ class Asked {
   std::vector<std::vector<const TensorType*>> tensors_;  // by instance
 };
 
-struct Choice {
+struct ConditionChoice {
   std::vector<Expression> conditions;
-  double kept = 0;  // fraction of good instances, less the penalties
+  double score = 0;  // fraction of good instances, less the penalties
 };
 
-Bits all_bits(std::size_t count) {
+Bits make_full_set(std::size_t count) {
   Bits out(count);
   for (std::size_t i = 0; i < count; ++i) out.set(i);
   return out;
@@ -316,14 +331,14 @@ Bits all_bits(std::size_t count) {
 
 // Adds one condition at a time until all bad instances are excluded. `weight` is the weight of good
 // instances kept against bad ones excluded.
-std::optional<Choice> chosen(const std::vector<Candidate>& candidates, std::size_t good,
-                             std::size_t bad, double weight) {
-  Choice out;
+std::optional<ConditionChoice> choose_conditions(const std::vector<ConditionCandidate>& candidates,
+                                                 std::size_t good, std::size_t bad, double weight) {
+  ConditionChoice out;
   double penalties = 0;
-  auto left_good = all_bits(good);
-  auto left_bad = all_bits(bad);
+  auto left_good = make_full_set(good);
+  auto left_bad = make_full_set(bad);
   while (left_bad.count() > 0 && out.conditions.size() < kMostConditions) {
-    const Candidate* best = nullptr;
+    const ConditionCandidate* best = nullptr;
     double best_score = 0;
     const auto goods = static_cast<double>(left_good.count());
     const auto bads = static_cast<double>(left_bad.count());
@@ -345,36 +360,36 @@ std::optional<Choice> chosen(const std::vector<Candidate>& candidates, std::size
     left_bad &= best->bad;
   }
   if (left_bad.count() > 0) return std::nullopt;
-  out.kept = static_cast<double>(left_good.count()) / static_cast<double>(good) - penalties;
+  out.score = static_cast<double>(left_good.count()) / static_cast<double>(good) - penalties;
   return out;
 }
 
 }  // namespace
 
-std::optional<std::vector<Expression>> separating_conditions(const Rule& rule,
-                                                             std::span<const Instance> good,
-                                                             std::span<const Instance> bad) {
+std::optional<std::vector<Expression>> find_separating_conditions(const Rule& rule,
+                                                                  std::span<const Instance> good,
+                                                                  std::span<const Instance> bad) {
   std::vector<Instance> telling;
   std::ranges::copy_if(good, std::back_inserter(telling),
-                       [&](const Instance& i) { return !is_undivided_by(rule, i); });
+                       [&](const Instance& i) { return !has_open_degree_of_one(rule, i); });
   if (!telling.empty()) good = telling;
   std::vector<Instance> all(good.begin(), good.end());
   all.insert(all.end(), bad.begin(), bad.end());
   const Asked asked_good(good);
   const Asked asked_bad(bad);
-  std::vector<Candidate> candidates;
+  std::vector<ConditionCandidate> candidates;
   for (auto& [condition, penalty] : ConditionWords(rule, all).take()) {
-    auto on_good = asked_good.where_holds(condition);
+    auto on_good = asked_good.find_holding(condition);
     if (on_good.count() == 0) continue;
-    auto on_bad = asked_bad.where_holds(condition);
+    auto on_bad = asked_bad.find_holding(condition);
     if (on_bad.count() == bad.size()) continue;
     candidates.push_back({std::move(condition), penalty, std::move(on_good), std::move(on_bad)});
   }
   // Takes the choice that keeps most good instances, over several weights.
-  std::optional<Choice> best;
+  std::optional<ConditionChoice> best;
   for (const double weight : {1.0, 3.0, 8.0}) {
-    auto choice = chosen(candidates, good.size(), bad.size(), weight);
-    if (choice && (!best || choice->kept > best->kept)) best = std::move(choice);
+    auto choice = choose_conditions(candidates, good.size(), bad.size(), weight);
+    if (choice && (!best || choice->score > best->score)) best = std::move(choice);
   }
   if (!best) return std::nullopt;
   return std::move(best->conditions);

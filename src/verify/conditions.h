@@ -13,7 +13,7 @@ namespace tandem::verify {
 
 // Returns conditions that together hold for none of `bad` and for as many of `good` as possible.
 // Returns nullopt unless they hold for at least one of `good`.
-std::optional<std::vector<rewrite::Expression>> separating_conditions(
+std::optional<std::vector<rewrite::Expression>> find_separating_conditions(
     const Rule& rule, std::span<const Instance> good, std::span<const Instance> bad);
 
 }  // namespace tandem::verify

@@ -16,7 +16,7 @@ Instance of_shapes(const std::vector<ParallelShape>& shapes) {
 std::string found(const std::string& line, const std::vector<Instance>& good,
                   const std::vector<Instance>& bad) {
   const auto rule = rewrite::parse_rule(line)[0];
-  const auto conditions = separating_conditions(rule, good, bad);
+  const auto conditions = find_separating_conditions(rule, good, bad);
   if (!conditions) return "none";
   std::string out;
   for (const auto& c : *conditions) {

@@ -15,7 +15,7 @@
 #include "ops/signature.h"
 #include "ops/sources.h"
 #include "term/evaluate.h"
-#include "verify/known_kernels.h"
+#include "verify/kernel_cache.h"
 
 namespace tandem::verify {
 
@@ -24,18 +24,18 @@ namespace {
 using term::Field;
 
 template <class T>
-Dense<T> constant_values(const ops::Op& op, const Shape& sizes) {
+Dense<T> make_constant_values(const ops::Op& op, const Shape& sizes) {
   const auto& attributes = op.get<ops::Constant>();
   Dense<T> out(sizes);
   for (std::size_t i = 0; i < out.data.size(); ++i) {
-    out.data[i] =
-        term::Numbers<T>::from(ops::constant_element(attributes, static_cast<std::int64_t>(i)));
+    out.data[i] = term::Numbers<T>::from(
+        ops::compute_constant_element(attributes, static_cast<std::int64_t>(i)));
   }
   return out;
 }
 
 template <class T>
-Dense<T> sum_of(const std::vector<const Dense<T>*>& inputs) {
+Dense<T> add_tensors(const std::vector<const Dense<T>*>& inputs) {
   Dense<T> out = *inputs[0];
   for (std::size_t i = 1; i < inputs.size(); ++i) {
     for (std::size_t e = 0; e < out.data.size(); ++e) out.data[e] += inputs[i]->data[e];
@@ -44,56 +44,56 @@ Dense<T> sum_of(const std::vector<const Dense<T>*>& inputs) {
 }
 
 template <class T>
-Dense<T> computed(const ops::Signature& s, const std::vector<const Dense<T>*>& inputs) {
+Dense<T> evaluate_meaning(const ops::Signature& s, const std::vector<const Dense<T>*>& inputs) {
   std::vector<term::Operand<T>> operands;
   operands.reserve(inputs.size());
   for (const auto* input : inputs) operands.emplace_back(*input);
-  return term::Evaluation<T>(s.meaning, term::whole_ranges(s.map), std::move(operands))
+  return term::Evaluation<T>(s.meaning, term::make_full_ranges(s.map), std::move(operands))
       .forward(s.map.output);
 }
 
 // Compiles operators that recur often. The compiler belongs to the generator, whose rules are
 // judged here. Each kernel is therefore compared with the slow evaluation before it is trusted.
-Dense<Field> computed_in_field(const ops::Signature& s, const Shape& sizes,
+Dense<Field> evaluate_in_field(const ops::Signature& s, const Shape& sizes,
                                const std::vector<const Dense<Field>*>& inputs) {
-  auto& kernels = KnownKernels::of_thread();
-  auto& known = kernels.of(s);
-  if (known.kernel == nullptr) return computed(s, inputs);
+  auto& kernels = KnownKernels::get_thread_cache();
+  auto& known = kernels.find_or_compile(s);
+  if (known.kernel == nullptr) return evaluate_meaning(s, inputs);
   std::vector<const Field*> values;
   values.reserve(inputs.size());
   for (const auto* input : inputs) values.push_back(input->data.data());
   Dense<Field> out(sizes);
   CHECK(out.data.size() == known.kernel->result_size());
   known.kernel->run(values, out.data.data(), kernels.scratch);
-  if (!known.is_tried) CHECK(out.data == computed(s, inputs).data);
+  if (!known.is_tried) CHECK(out.data == evaluate_meaning(s, inputs).data);
   known.is_tried = true;
   return out;
 }
 
 template <class T>
-Dense<T> result(const TypedNode& node, const std::vector<const Dense<T>*>& inputs) {
+Dense<T> compute_result(const TypedNode& node, const std::vector<const Dense<T>*>& inputs) {
   switch (node.op->role()) {
     case ops::Role::kSource:
-      return constant_values<T>(*node.op, node.type.shape.sizes);
+      return make_constant_values<T>(*node.op, node.type.shape.sizes);
     case ops::Role::kParallel:
       return *inputs[0];
     case ops::Role::kJoin:
-      return sum_of(inputs);
+      return add_tensors(inputs);
     case ops::Role::kCompute:
       break;
   }
   std::vector<Shape> shapes;
   shapes.reserve(inputs.size());
   for (const auto* input : inputs) shapes.push_back(input->shape);
-  const auto& s = ops::signature(*node.op, shapes);
+  const auto& s = ops::get_signature(*node.op, shapes);
   if constexpr (std::is_same_v<T, Field>) {
-    return computed_in_field(s, node.type.shape.sizes, inputs);
+    return evaluate_in_field(s, node.type.shape.sizes, inputs);
   } else {
-    return computed(s, inputs);
+    return evaluate_meaning(s, inputs);
   }
 }
 
-Hash draw(Hash seed, std::size_t variable, std::size_t element) {
+Hash draw_hash(Hash seed, std::size_t variable, std::size_t element) {
   return hash_combine(hash_combine(seed, variable), element);
 }
 
@@ -102,13 +102,13 @@ Hash draw(Hash seed, std::size_t variable, std::size_t element) {
 constexpr Hash kIndices = 4;
 
 template <class T, class Draw>
-Operands<T> drawn(const Instance& instance, Hash seed, Hash indices, Draw&& real) {
+Operands<T> draw_operands(const Instance& instance, Hash seed, Hash indices, Draw&& real) {
   Operands<T> out;
   for (std::size_t v = 0; v < instance.tensors.size(); ++v) {
     const auto& type = instance.tensors[v];
     auto& values = out.emplace_back(type.shape.sizes);
     for (std::size_t e = 0; e < values.data.size(); ++e) {
-      const auto h = draw(seed, v, e);
+      const auto h = draw_hash(seed, v, e);
       values.data[e] = is_integer(type.dtype)
                            ? term::Numbers<T>::from_index(static_cast<std::int64_t>(h % indices))
                            : real(h);
@@ -117,8 +117,8 @@ Operands<T> drawn(const Instance& instance, Hash seed, Hash indices, Draw&& real
   return out;
 }
 
-Operands<Field> field_operands(const Instance& instance, Hash seed) {
-  return drawn<Field>(instance, seed, kIndices, [](Hash h) { return Field(h); });
+Operands<Field> draw_field_operands(const Instance& instance, Hash seed) {
+  return draw_operands<Field>(instance, seed, kIndices, [](Hash h) { return Field(h); });
 }
 
 // The share of negative numbers: `negative` among `of`. Both are at most 16.
@@ -129,10 +129,10 @@ struct Signs {
   Hash zeros = 0;  // number of zeros among four integers
 };
 
-// Draws small integers other than 0 if `whole`, else numbers in between.
-Operands<double> real_operands(const Instance& instance, Hash seed, Hash indices, bool whole,
-                               Signs signs) {
-  return drawn<double>(instance, seed, indices, [&](Hash h) {
+// Draws small integers other than 0 if `to_small_integer`, else numbers in between.
+Operands<double> draw_real_operands(const Instance& instance, Hash seed, Hash indices, bool whole,
+                                    Signs signs) {
+  return draw_operands<double>(instance, seed, indices, [&](Hash h) {
     constexpr Hash kLargest = 5;
     const auto sign = (h >> signs.bit) % 16 % signs.of < signs.negative ? -1.0 : 1.0;
     if (whole && (h >> 32U) % 4 < signs.zeros) return 0.0;
@@ -147,7 +147,7 @@ bool differ(double a, double b) {
   return std::abs(a - b) > kTolerance * (1 + std::abs(a) + std::abs(b));
 }
 
-std::string values_text(const Rule& rule, const Operands<double>& operands) {
+std::string format_values(const Rule& rule, const Operands<double>& operands) {
   constexpr std::size_t kMostShown = 12;
   std::size_t count = 0;
   for (const auto& t : operands) count += t.data.size();
@@ -161,7 +161,7 @@ std::string values_text(const Rule& rule, const Operands<double>& operands) {
   return parts.empty() ? "" : ", with " + join(parts, ", ");
 }
 
-Shape position_of(const Shape& shape, std::size_t flat) {
+Shape unflatten_index(const Shape& shape, std::size_t flat) {
   Shape out = shape;
   for (std::size_t d = shape.rank(); d-- > 0;) {
     out[d] = static_cast<std::int64_t>(flat) % shape[d];
@@ -172,18 +172,18 @@ Shape position_of(const Shape& shape, std::size_t flat) {
 
 // The values of a side, by node.
 template <class T>
-class Evaluated {
+class SideValues {
  public:
-  Evaluated(const TypedSide& side, const Operands<T>& operands)
-      : made_(side.nodes.size()), values_(side.nodes.size()) {
+  SideValues(const TypedSide& side, const Operands<T>& operands)
+      : results_(side.nodes.size()), values_(side.nodes.size()) {
     for (std::size_t n = 0; n < side.nodes.size(); ++n) {
       const auto& node = side.nodes[n];
-      values_[n] = node.op ? &made_[n] : &operands[node.variable];
-      if (node.op) made_[n] = result(node, inputs(node));
+      values_[n] = node.op ? &results_[n] : &operands[node.variable];
+      if (node.op) results_[n] = compute_result(node, get_inputs(node));
     }
   }
   [[nodiscard]] const Dense<T>& operator[](std::size_t n) const { return *values_[n]; }
-  [[nodiscard]] std::vector<const Dense<T>*> inputs(const TypedNode& node) const {
+  [[nodiscard]] std::vector<const Dense<T>*> get_inputs(const TypedNode& node) const {
     std::vector<const Dense<T>*> out;
     out.reserve(node.inputs.size());
     for (auto i : node.inputs) out.push_back(values_[i]);
@@ -191,13 +191,13 @@ class Evaluated {
   }
 
  private:
-  std::vector<Dense<T>> made_;
+  std::vector<Dense<T>> results_;
   std::vector<const Dense<T>*> values_;
 };
 
 // Returns whether values are not finite because an operator is undefined there (x / 0), and not
 // because numbers grew too large. No operator makes infinities of numbers this small.
-bool is_undefined(const TypedSide& side, const Evaluated<double>& values) {
+bool is_undefined(const TypedSide& side, const SideValues<double>& values) {
   constexpr double kSmall = 100;
   bool any = false;
   for (std::size_t n = 0; n < side.nodes.size(); ++n) {
@@ -205,7 +205,7 @@ bool is_undefined(const TypedSide& side, const Evaluated<double>& values) {
       return std::ranges::all_of(t.data, holds);
     };
     const auto is_finite = [](double x) { return std::isfinite(x); };
-    const auto inputs = values.inputs(side.nodes[n]);
+    const auto inputs = values.get_inputs(side.nodes[n]);
     if (all(values[n], is_finite)) continue;
     const bool begins_here =
         std::ranges::all_of(inputs, [&](const auto* t) { return all(*t, is_finite); });
@@ -219,10 +219,10 @@ bool is_undefined(const TypedSide& side, const Evaluated<double>& values) {
 }
 
 // Returns whether the operator is undefined for some numbers.
-bool is_partial(const TypedNode& node, const TypedSide& side) {
+bool can_be_undefined(const TypedNode& node, const TypedSide& side) {
   std::vector<Shape> shapes;
   for (auto i : node.inputs) shapes.push_back(side.nodes[i].type.shape.sizes);
-  const auto& meaning = ops::signature(*node.op, shapes).meaning;
+  const auto& meaning = ops::get_signature(*node.op, shapes).meaning;
   return std::ranges::any_of(meaning.nodes, [](const term::BoundNode& n) {
     return n.kind == term::Kind::kDiv ||
            (n.kind == term::Kind::kFunction &&
@@ -230,10 +230,11 @@ bool is_partial(const TypedNode& node, const TypedSide& side) {
   });
 }
 
-std::optional<std::string> difference(const Rule& rule, const TypedSide& source,
-                                      const TypedSide& target, const Operands<double>& operands) {
+std::optional<std::string> find_difference(const Rule& rule, const TypedSide& source,
+                                           const TypedSide& target,
+                                           const Operands<double>& operands) {
   const auto a = evaluate(source, operands);
-  const Evaluated<double> of_target(target, operands);
+  const SideValues<double> of_target(target, operands);
   std::vector<Dense<double>> b;
   for (auto o : target.outputs) b.push_back(of_target[o]);
   const bool undefined = is_undefined(target, of_target);
@@ -243,14 +244,15 @@ std::optional<std::string> difference(const Rule& rule, const TypedSide& source,
           undefined && std::isfinite(a[o].data[e]) && !std::isfinite(b[o].data[e]);
       if (!only_target && !differ(a[o].data[e], b[o].data[e])) continue;
       const auto which = a.size() == 1 ? std::string() : fmt::format(" of output {}", o);
-      return fmt::format("element {}{} is {:.6g} and {:.6g}{}", to_text(position_of(a[o].shape, e)),
-                         which, a[o].data[e], b[o].data[e], values_text(rule, operands));
+      return fmt::format("element {}{} is {:.6g} and {:.6g}{}",
+                         to_text(unflatten_index(a[o].shape, e)), which, a[o].data[e], b[o].data[e],
+                         format_values(rule, operands));
     }
   }
   return std::nullopt;
 }
 
-graph::Graph graph_of(const TypedSide& side) {
+graph::Graph build_graph(const TypedSide& side) {
   graph::GraphBuilder builder("side");
   std::vector<graph::NodeId> ids;
   std::vector<graph::NodeId> inputs;
@@ -295,7 +297,7 @@ std::vector<graph::NodeId> add_side(graph::GraphBuilder& builder, const TypedSid
 
 template <class T>
 std::vector<Dense<T>> evaluate(const TypedSide& side, const Operands<T>& operands) {
-  const Evaluated<T> values(side, operands);
+  const SideValues<T> values(side, operands);
   std::vector<Dense<T>> out;
   out.reserve(side.outputs.size());
   for (auto o : side.outputs) out.push_back(values[o]);
@@ -304,10 +306,10 @@ std::vector<Dense<T>> evaluate(const TypedSide& side, const Operands<T>& operand
 
 std::vector<Dense<Field>> evaluate_sharded(const TypedSide& side, const Operands<Field>& operands,
                                            bool* replicas_agree) {
-  const auto pcg = graph_of(side);
+  const auto pcg = build_graph(side);
   const auto values = graph::run_sharded_forward<Field>(pcg, [&](graph::NodeId id) {
     const auto& node = side.nodes[id.index()];
-    return node.op ? constant_values<Field>(*node.op, node.type.shape.sizes)
+    return node.op ? make_constant_values<Field>(*node.op, node.type.shape.sizes)
                    : operands[node.variable];
   });
   std::vector<Dense<Field>> out;
@@ -327,16 +329,16 @@ std::string to_text(const Rule& rule, const Refutation& refutation) {
 namespace {
 
 // Overload for typed sides, both of which fit.
-std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance,
-                                           const TypedSide& source, const TypedSide& target,
-                                           int draws, Hash seed, Hash indices,
-                                           std::optional<Signs> signs = {}) {
+std::optional<Refutation> find_refutation_in_reals(const Rule& rule, const Instance& instance,
+                                                   const TypedSide& source, const TypedSide& target,
+                                                   int draws, Hash seed, Hash indices,
+                                                   std::optional<Signs> signs = {}) {
   for (int i = 0; i < draws; ++i) {
     // A long sum of mostly positive numbers is positive, too, and shows nothing of a relu.
     const auto by_draw = Signs{.negative = 1 + static_cast<Hash>(i) % 3};
-    const auto operands = real_operands(instance, hash_combine(seed, static_cast<Hash>(i)), indices,
-                                        i < (draws + 1) / 2, signs.value_or(by_draw));
-    if (auto what = difference(rule, source, target, operands)) {
+    const auto operands = draw_real_operands(instance, hash_combine(seed, static_cast<Hash>(i)),
+                                             indices, i < (draws + 1) / 2, signs.value_or(by_draw));
+    if (auto what = find_difference(rule, source, target, operands)) {
       return Refutation{instance, std::move(*what)};
     }
   }
@@ -345,16 +347,17 @@ std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& ins
 
 }  // namespace
 
-std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
-                                           Hash seed) {
+std::optional<Refutation> find_refutation_in_reals(const Rule& rule, const Instance& instance,
+                                                   int draws, Hash seed) {
   const auto source = type_side(rule.source, instance);
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
-  return refuted_in_reals(rule, instance, *source, *target, draws, seed, kIndices);
+  return find_refutation_in_reals(rule, instance, *source, *target, draws, seed, kIndices);
 }
 
-std::optional<Refutation> refuted_by_few_negatives(const Rule& rule, const Instance& instance,
-                                                   int draws, Hash seed) {
+std::optional<Refutation> find_refutation_by_few_negatives(const Rule& rule,
+                                                           const Instance& instance, int draws,
+                                                           Hash seed) {
   const auto source = type_side(rule.source, instance);
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
@@ -365,37 +368,38 @@ std::optional<Refutation> refuted_by_few_negatives(const Rule& rule, const Insta
   for (const auto* side : {&*source, &*target}) {
     if (std::ranges::any_of(side->nodes, is_large)) return std::nullopt;
   }
-  return refuted_in_reals(rule, instance, *source, *target, draws, seed, kIndices,
-                          Signs{.negative = 1, .of = 16, .bit = 56});
+  return find_refutation_in_reals(rule, instance, *source, *target, draws, seed, kIndices,
+                                  Signs{.negative = 1, .of = 16, .bit = 56});
 }
 
-std::optional<Refutation> undefined_target(const Rule& rule, const Instance& instance, Hash seed) {
+std::optional<Refutation> find_undefined_target(const Rule& rule, const Instance& instance,
+                                                Hash seed) {
   const auto target = type_side(rule.target, instance);
   CHECK(target.has_value(), rule.name);
   const bool partial = std::ranges::any_of(target->nodes, [&](const TypedNode& node) {
-    return node.op && node.op->role() == ops::Role::kCompute && is_partial(node, *target);
+    return node.op && node.op->role() == ops::Role::kCompute && can_be_undefined(node, *target);
   });
   if (!partial) return std::nullopt;
   // The second draw has zeros: x / y is undefined only at y = 0.
   for (const Signs signs : {Signs{}, Signs{.zeros = 2}}) {
-    const auto operands = real_operands(instance, seed, kIndices, true, signs);
-    if (!is_undefined(*target, Evaluated<double>(*target, operands))) continue;
+    const auto operands = draw_real_operands(instance, seed, kIndices, true, signs);
+    if (!is_undefined(*target, SideValues<double>(*target, operands))) continue;
     const auto source = type_side(rule.source, instance);
-    auto what = difference(rule, *source, *target, operands);
+    auto what = find_difference(rule, *source, *target, operands);
     if (what) return Refutation{instance, std::move(*what)};
   }
   return std::nullopt;
 }
 
-std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,
-                                                int draws, Hash seed) {
+std::optional<Refutation> find_refutation_beyond_tables(const Rule& rule, const Instance& instance,
+                                                        int draws, Hash seed) {
   const bool has_indices = std::ranges::any_of(
       instance.tensors, [](const TensorType& type) { return is_integer(type.dtype); });
   if (!has_indices) return std::nullopt;
   const auto source = type_side(rule.source, instance);
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
-  return refuted_in_reals(rule, instance, *source, *target, draws, seed, 2 * kIndices);
+  return find_refutation_in_reals(rule, instance, *source, *target, draws, seed, 2 * kIndices);
 }
 
 Comparison compare(const Rule& rule, const Instance& instance, int real_draws, Hash seed,
@@ -403,16 +407,17 @@ Comparison compare(const Rule& rule, const Instance& instance, int real_draws, H
   const auto source = type_side(rule.source, instance);
   const auto target = type_side(rule.target, instance);
   CHECK(source && target, rule.name);
-  const auto operands = field_operands(instance, hash_combine(seed, 0));
+  const auto operands = draw_field_operands(instance, hash_combine(seed, 0));
   if (evaluate(*source, operands) == evaluate(*target, operands)) return Comparison::kEqual;
-  auto found = refuted_in_reals(rule, instance, *source, *target, real_draws, seed, kIndices);
+  auto found =
+      find_refutation_in_reals(rule, instance, *source, *target, real_draws, seed, kIndices);
   if (!found) return Comparison::kDifferentInField;
   if (refutation != nullptr) *refutation = std::move(*found);
   return Comparison::kDifferent;
 }
 
 bool shards_agree(const Rule& rule, const Instance& instance, Hash seed) {
-  const auto operands = field_operands(instance, seed);
+  const auto operands = draw_field_operands(instance, seed);
   for (const auto* side : {&rule.source, &rule.target}) {
     const auto typed = type_side(*side, instance);
     CHECK(typed.has_value(), rule.name);
@@ -425,7 +430,7 @@ bool shards_agree(const Rule& rule, const Instance& instance, Hash seed) {
   return true;
 }
 
-Refutation misfit(const Rule& rule, const Instance& instance) {
+Refutation describe_misfit(const Rule& rule, const Instance& instance) {
   const auto source = type_side(rule.source, instance);
   CHECK(source.has_value(), rule.name);
   const auto target = type_side(rule.target, instance);

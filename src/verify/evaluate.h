@@ -57,26 +57,28 @@ Comparison compare(const Rule& rule, const Instance& instance, int real_draws, H
 
 // Returns a refutation if the sides differ at real operands, half of which are small integers.
 // Needed since functions that are opaque in the field may be equal there by chance.
-std::optional<Refutation> refuted_in_reals(const Rule& rule, const Instance& instance, int draws,
-                                           Hash seed);
+std::optional<Refutation> find_refutation_in_reals(const Rule& rule, const Instance& instance,
+                                                   int draws, Hash seed);
 // Tries operands of which one in sixteen is negative. Only these make a long sum times one of its
 // terms negative. Returns nullopt if a tensor is large.
-std::optional<Refutation> refuted_by_few_negatives(const Rule& rule, const Instance& instance,
-                                                   int draws, Hash seed);
+std::optional<Refutation> find_refutation_by_few_negatives(const Rule& rule,
+                                                           const Instance& instance, int draws,
+                                                           Hash seed);
 // Returns a refutation if real operands leave the target undefined (x / 0) but not the source.
 // Tries only targets with an operator that can be undefined.
-std::optional<Refutation> undefined_target(const Rule& rule, const Instance& instance, Hash seed);
+std::optional<Refutation> find_undefined_target(const Rule& rule, const Instance& instance,
+                                                Hash seed);
 
 // Works like refuted_in_reals, but draws half of the indices beyond embedding tables of usual
 // sizes. The functions above stay within tables of four rows. Returns nullopt if there are no
 // indices.
-std::optional<Refutation> refuted_beyond_tables(const Rule& rule, const Instance& instance,
-                                                int draws, Hash seed);
+std::optional<Refutation> find_refutation_beyond_tables(const Rule& rule, const Instance& instance,
+                                                        int draws, Hash seed);
 
 // Returns whether the shards of both sides hold the values of the unsharded sides.
 bool shards_agree(const Rule& rule, const Instance& instance, Hash seed);
 
 // Returns why the target does not fit although the source does.
-Refutation misfit(const Rule& rule, const Instance& instance);
+Refutation describe_misfit(const Rule& rule, const Instance& instance);
 
 }  // namespace tandem::verify

@@ -13,8 +13,8 @@ Rule rule_of(const std::string& line) { return rewrite::parse_rule(line)[0]; }
 
 Comparison first_difference(const Rule& rule, Refutation* refutation) {
   for (const auto& pattern : find_patterns(rule).all) {
-    for (const auto& instance : small_instances(rule, pattern, 3, 30).all) {
-      if (fit_of(rule, instance) != Fit::kBoth) continue;
+    for (const auto& instance : list_small_instances(rule, pattern, 3, 30).all) {
+      if (check_fit(rule, instance) != Fit::kBoth) continue;
       const auto found = compare(rule, instance, 1, 1, refutation);
       if (found != Comparison::kEqual) return found;
     }
@@ -67,7 +67,7 @@ TEST(Evaluate, ShardsHoldWhatSidesMean) {
       "k: (reduce (matmul (partition ?x dim=1 degree=2) (partition ?w dim=0 degree=2)) degree=2) "
       "=> (matmul ?x ?w) if rank(?x) == 2");
   const Instance instance{{TensorType{ParallelShape{2, 4}}, TensorType{ParallelShape{4, 3}}}, {}};
-  EXPECT_EQ(fit_of(rule, instance), Fit::kBoth);
+  EXPECT_EQ(check_fit(rule, instance), Fit::kBoth);
   EXPECT_TRUE(shards_agree(rule, instance, 1));
 }
 

@@ -44,7 +44,7 @@ TEST(Figures, OfConvolutions) {
 
 TEST(Figures, OfParallelOperators) {
   std::vector<rewrite::Rule> found;
-  for (const auto& made : generate::parallel_rules(generate::operator_set("all"))) {
+  for (const auto& made : generate::make_parallel_rules(generate::operator_set("all"))) {
     found.push_back(made.rule);
   }
   expect_proved(found,

@@ -8,11 +8,11 @@
 #include <tuple>
 
 #include "verify/candidate_types.h"
-#include "verify/moves.h"
 #include "verify/node_choices.h"
 #include "verify/rule_typer.h"
-#include "verify/said_of_types.h"
+#include "verify/size_moves.h"
 #include "verify/symbol_values.h"
+#include "verify/type_hints.h"
 
 namespace tandem::verify {
 
@@ -28,17 +28,17 @@ constexpr int kOfBasesAlone = 10;  // deviations from here on make bases but no 
 constexpr std::size_t kMostFound = 10000;
 constexpr std::int64_t kMostPadding = 3;
 
-class Search {
+class PatternSearch {
  public:
-  Search(const Rule& rule, const PatternLimits& limits)
+  PatternSearch(const Rule& rule, const PatternLimits& limits)
       : rule_(rule),
         limits_(limits),
         parallel_(is_parallel(rule)),
-        index_(index_variables(rule)),
-        said_(said_by_conditions(rule)),
-        values_(symbol_values(rule)),
-        degrees_(parallel_ ? named_degrees(rule) : std::vector<std::int64_t>{}),
-        unusual_(unusual_divisor()),
+        index_(find_index_variables(rule)),
+        said_(find_fixed_sizes(rule)),
+        values_(find_symbol_values(rule)),
+        degrees_(parallel_ ? find_named_degrees(rule) : std::vector<std::int64_t>{}),
+        unusual_(compute_unusual_divisor()),
         types_(rule.source.nodes.size()),
         tensor_ids_(rule.tensors.size()),
         tensors_(rule.tensors.size(), nullptr) {
@@ -50,27 +50,27 @@ class Search {
   }
 
   Patterns run() {
-    const auto sizes = base_sizes();
+    const auto sizes = list_base_sizes();
     for (auto size : sizes) {
-      try_deviations({size, {1}, counts()}, 0);
+      try_deviations({size, {1}, list_counts()}, 0);
       if (found_.empty()) continue;
-      for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, counts()}, k);
-      if (size == 1) try_beside_ones(sizes);
+      for (int k = 1; k <= (parallel_ ? 4 : 2); ++k) try_deviations({size, {1}, list_counts()}, k);
+      if (size == 1) try_sizes_next_to_ones(sizes);
       if (!parallel_) try_halves(size);
       break;
     }
     // Tries a few other sizes first, then padded ones, of which there are many.
     for (const bool padded : {false, true}) {
       tried_ = 0;
-      for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_uneven(k, padded);
+      for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) try_unequal_sizes(k, padded);
     }
-    if (found_.empty() && parallel_) try_cut_twice();
-    return choose();
+    if (found_.empty() && parallel_) try_combining_twice();
+    return select_patterns();
   }
 
  private:
-  struct Step {
-    enum class Kind : std::uint8_t { kTensor, kSymbol, kNode, kCondition } kind;
+  struct PatternSearchStep {
+    enum class StepSubject : std::uint8_t { kTensor, kSymbol, kNode, kCondition } kind;
     std::size_t which = 0;
     std::vector<std::size_t> symbols = {};  // kNode: symbols that it is the first to need
     NodeChoices* choices = nullptr;         // kNode: set if all its symbols are new
@@ -88,12 +88,12 @@ class Search {
           const bool symbol = part.operation == Operation::kSymbol;
           for (auto v : part.variables) known = known && (symbol ? symbols[v] : tensors[v]);
         });
-        if (known) plan_.push_back({Step::Kind::kCondition, c});
+        if (known) plan_.push_back({PatternSearchStep::StepSubject::kCondition, c});
         asked[c] = asked[c] || known;
       }
     };
     const auto need_symbol = [&](std::size_t s) {
-      if (!symbols[s]) plan_.push_back({Step::Kind::kSymbol, s});
+      if (!symbols[s]) plan_.push_back({PatternSearchStep::StepSubject::kSymbol, s});
       symbols[s] = true;
     };
     std::vector<bool> planned(rule_.source.nodes.size());
@@ -102,11 +102,12 @@ class Search {
       if (planned[n]) return;
       planned[n] = true;
       if (node.is_variable()) {
-        if (!tensors[node.variable]) plan_.push_back({Step::Kind::kTensor, node.variable});
+        if (!tensors[node.variable])
+          plan_.push_back({PatternSearchStep::StepSubject::kTensor, node.variable});
         tensors[node.variable] = true;
         ++tensors_left_;
       }
-      Step step{Step::Kind::kNode, n};
+      PatternSearchStep step{PatternSearchStep::StepSubject::kNode, n};
       for (const auto& attribute : node.attributes) {
         rewrite::for_each_part(attribute, [&](const Expression& part) {
           if (part.operation != Operation::kSymbol || symbols[part.variables[0]]) return;
@@ -115,7 +116,7 @@ class Search {
         });
       }
       if (!step.symbols.empty()) {
-        step.choices = NodeChoices::of_thread(node, step.symbols, values_);
+        step.choices = NodeChoices::get_thread_cache(node, step.symbols, values_);
       }
       plan_.push_back(std::move(step));
       ask();
@@ -146,7 +147,7 @@ class Search {
     ask();
   }
 
-  [[nodiscard]] std::vector<std::int64_t> base_sizes() const {
+  [[nodiscard]] std::vector<std::int64_t> list_base_sizes() const {
     if (unusual_ > 1) return {2 * unusual_, unusual_, 4 * unusual_, 4, 12, 2, 3, 6, 1, 5};
     if (parallel_ || !rule_.symbols.empty()) return {4, 12, 2, 3, 6, 1, 5};
     return {2, 4, 3, 12, 6, 1, 5};
@@ -163,7 +164,7 @@ class Search {
     candidates_ = nullptr;
   }
 
-  [[nodiscard]] std::vector<std::int64_t> counts() const {
+  [[nodiscard]] std::vector<std::int64_t> list_counts() const {
     if (!parallel_) return {};
     auto out = degrees_;
     if (std::ranges::count(out, 2) == 0) out.insert(out.begin(), 2);
@@ -172,7 +173,7 @@ class Search {
 
   // Returns the least common multiple of the named degrees. Returns 1 if it divides 4, as it then
   // fits the usual sizes, or if it is large.
-  [[nodiscard]] std::int64_t unusual_divisor() const {
+  [[nodiscard]] std::int64_t compute_unusual_divisor() const {
     constexpr std::int64_t kMost = 64;
     std::int64_t out = 1;
     for (auto n : degrees_) {
@@ -198,17 +199,17 @@ class Search {
   // Tries other sizes next to some of 1, since a source that fits with all sizes 1 mostly fits
   // there, too. In tensors of one element everything is equal, so a condition that only these
   // fulfil would be proved.
-  void try_beside_ones(const std::vector<std::int64_t>& sizes) {
+  void try_sizes_next_to_ones(const std::vector<std::int64_t>& sizes) {
     const auto found = found_.size();
     for (auto size : sizes) {
       if (size == 1) continue;
-      for (int k = 1; k <= 2; ++k) try_deviations({size, {1}, counts()}, k);
+      for (int k = 1; k <= 2; ++k) try_deviations({size, {1}, list_counts()}, k);
       if (found_.size() > found) return;
     }
   }
 
   // Tries a source that combines its input twice.
-  void try_cut_twice() {
+  void try_combining_twice() {
     tried_ = 0;
     for (int k = 1; k <= kMostDeviations && found_.empty(); ++k) {
       for (std::int64_t size : {4, 8}) try_deviations({size, {}, {2, 4}}, k);
@@ -216,10 +217,10 @@ class Search {
   }
 
   // Tries unequal sizes, if no equal ones fit: a kernel next to its image, parts next to wholes.
-  void try_uneven(int deviations, bool padded) {
+  void try_unequal_sizes(int deviations, bool padded) {
     for (std::int64_t size : {4, 12, 6, 3, 2}) {
       std::set<std::int64_t> others = {1, size / 2, size * 2, size * 3};
-      for (auto literal : literals(rule_)) {
+      for (auto literal : list_literals(rule_)) {
         others.insert(literal);
         // Sizes that are padded by the literal on one side, or on both.
         if (padded && literal <= kMostPadding) {
@@ -231,7 +232,7 @@ class Search {
           others.insert(size * static_cast<std::int64_t>(node.inputs.size()));
       }
       others.erase(size);
-      try_deviations({size, {others.begin(), others.end()}, counts()}, deviations);
+      try_deviations({size, {others.begin(), others.end()}, list_counts()}, deviations);
       if (!found_.empty()) return;
     }
   }
@@ -249,18 +250,18 @@ class Search {
     }
     const auto which = plan_[step].which;
     switch (plan_[step].kind) {
-      case Step::Kind::kTensor:
+      case PatternSearchStep::StepSubject::kTensor:
         return visit_tensor(step, left, tensors_left);
-      case Step::Kind::kSymbol:
+      case PatternSearchStep::StepSubject::kSymbol:
         for (const auto& value : values_[which]) {
           current_.symbols[which] = value;
           visit(step + 1, left, tensors_left);
         }
         current_.symbols[which].reset();
         return;
-      case Step::Kind::kNode:
+      case PatternSearchStep::StepSubject::kNode:
         return visit_node(step, left, tensors_left);
-      case Step::Kind::kCondition:
+      case PatternSearchStep::StepSubject::kCondition:
         if (rewrite::holds(rule_.conditions[which], {tensors_, current_.symbols})) {
           visit(step + 1, left, tensors_left);
         }
@@ -271,7 +272,7 @@ class Search {
     const auto& [kind, node, symbols, choices] = plan_[step];
     inputs_.clear();
     for (auto i : rule_.source.nodes[node].inputs) inputs_.push_back(types_[i]);
-    for (const auto& choice : choices->fitting(inputs_)) {
+    for (const auto& choice : choices->find_fitting(inputs_)) {
       for (std::size_t s = 0; s < symbols.size(); ++s) {
         current_.symbols[symbols[s]] = values_[symbols[s]][choice.values[s]];
       }
@@ -332,7 +333,7 @@ class Search {
     for (auto rank : kRanks) {
       if (said.rank != 0 && said.rank != rank) continue;
       for (int k = tensors_left == 1 ? left : 0; k <= left; ++k) {
-        for (const auto& candidate : candidates_->of(rank, k, index_[which], said)) {
+        for (const auto& candidate : candidates_->get_types(rank, k, index_[which], said)) {
           current_.tensors[which] = candidate.type;
           tensor_ids_[which] = candidate.id;
           visit(step + 1, left - k, tensors_left - 1);
@@ -348,17 +349,17 @@ class Search {
       types_[n] = tensor_ids_[node.variable];
       return true;
     }
-    const auto& op = operators_[n].at({tensors_, current_.symbols});
+    const auto& op = operators_[n].get_op({tensors_, current_.symbols});
     if (!op) return false;
     inputs_.clear();
     for (auto i : node.inputs) inputs_.push_back(types_[i]);
-    types_[n] = TypeTable::of_thread().result(*op, inputs_);
+    types_[n] = TypeTable::get_thread_local().infer_result_type(*op, inputs_);
     return types_[n] != TypeTable::kNone;
   }
 
   // Orders the patterns: plain ones first, then those of equal ranks, the rest at random.
-  Patterns choose() {
-    const auto key = [](const Pattern& p) {
+  Patterns select_patterns() {
+    const auto key = [](const InstancePattern& p) {
       std::set<std::size_t> ranks;
       Hash h = 0;
       for (const auto& t : p.base.tensors) {
@@ -366,18 +367,19 @@ class Search {
         h = hash_combine(h, t.shape.rank());
         for (auto n : t.shape.sizes) h = hash_combine(h, static_cast<Hash>(n));
       }
-      for (const auto& s : p.base.symbols) h = hash_combine(h, rewrite::hash_of(*s));
+      for (const auto& s : p.base.symbols) h = hash_combine(h, rewrite::compute_hash(*s));
       return std::tuple(p.deviations, ranks.size(), h);
     };
-    std::vector<std::pair<decltype(key(Pattern{})), std::size_t>> order;
+    std::vector<std::pair<decltype(key(InstancePattern{})), std::size_t>> order;
     order.reserve(found_.size());
     for (std::size_t i = 0; i < found_.size(); ++i) order.emplace_back(key(found_[i]), i);
     std::ranges::sort(order);
     Patterns out{.all = {}, .bases = {}, .cut = cut_};
     if (found_.empty() && farthest_ < plan_.size()) {
       const auto& last = plan_[farthest_];
-      if (last.kind == Step::Kind::kNode) out.node = static_cast<rewrite::PatternId>(last.which);
-      if (last.kind == Step::Kind::kCondition) out.condition = last.which;
+      if (last.kind == PatternSearchStep::StepSubject::kNode)
+        out.node = static_cast<rewrite::PatternId>(last.which);
+      if (last.kind == PatternSearchStep::StepSubject::kCondition) out.condition = last.which;
     }
     for (const auto& [unused, i] : order) {
       if (out.bases.size() < limits_.bases) out.bases.push_back(found_[i].base);
@@ -389,14 +391,14 @@ class Search {
         break;
       }
       find_moves(rule_, found_[i]);
-      if (!is_stretched_in_vain(found_[i])) out.all.push_back(std::move(found_[i]));
+      if (!has_only_movable_ones(found_[i])) out.all.push_back(std::move(found_[i]));
     }
     return out;
   }
 
   // Returns whether the pattern has sizes of 1 and all of them may move. It is then no pattern of
   // its own.
-  static bool is_stretched_in_vain(const Pattern& pattern) {
+  static bool has_only_movable_ones(const InstancePattern& pattern) {
     if (pattern.deviations == 0) return false;
     std::size_t at = 0;
     bool any = false;
@@ -422,7 +424,7 @@ class Search {
   std::vector<std::int64_t> degrees_;  // named by the rule
   std::int64_t unusual_ = 1;
   std::vector<NodeOperator> operators_;  // by node
-  std::vector<Step> plan_;
+  std::vector<PatternSearchStep> plan_;
   std::size_t tensors_left_ = 0;    // number of all tensors
   std::vector<TypeId> types_;       // by node
   std::vector<TypeId> tensor_ids_;  // by tensor variable
@@ -431,7 +433,7 @@ class Search {
   Instance current_;
   CandidateTypes* candidates_ = nullptr;
   int deviations_ = 0;
-  std::vector<Pattern> found_;
+  std::vector<InstancePattern> found_;
   std::size_t tried_ = 0;
   std::size_t farthest_ = 0;  // last step that was reached
   bool cut_ = false;
@@ -449,7 +451,7 @@ bool is_parallel(const Rule& rule) {
 }
 
 Patterns find_patterns(const Rule& rule, const PatternLimits& limits) {
-  return Search(rule, limits).run();
+  return PatternSearch(rule, limits).run();
 }
 
 }  // namespace tandem::verify

@@ -1,6 +1,6 @@
 // Finds where a rule's source occurs: concrete types for its tensors and values for its symbols,
 // such that the source type-checks and the conditions hold. Whether the target then type-checks is
-// what a rule is judged by (fit_of), so the search does not require it.
+// what a rule is judged by (check_fit), so the search does not require it.
 //
 // A pattern is one way in which the source fits: ranks, attributes, sizes of 1 that are broadcast,
 // degrees. Its base is one instance. Its moves are the ways in which sizes may change together and
@@ -23,7 +23,7 @@ namespace tandem::verify {
 // symbols).
 using Move = std::vector<std::int64_t>;
 
-struct Pattern {
+struct InstancePattern {
   Instance base;
   std::vector<Move> moves;
   int deviations = 0;  // number of sizes, degrees, ... that differ from the others
@@ -36,7 +36,7 @@ struct PatternLimits {
 };
 
 struct Patterns {
-  std::vector<Pattern> all;  // the plainest first
+  std::vector<InstancePattern> all;  // the plainest first
   // Bases of these and further patterns, without their moves: the sides' types can be compared
   // there.
   std::vector<Instance> bases;
@@ -52,8 +52,8 @@ Patterns find_patterns(const Rule& rule, const PatternLimits& limits = {});
 
 // Returns base + sum of steps[j] * moves[j], or nullopt if a size is below 1 or the source does not
 // occur.
-std::optional<Instance> moved(const Rule& rule, const Pattern& pattern,
-                              std::span<const std::int64_t> steps);
+std::optional<Instance> apply_moves(const Rule& rule, const InstancePattern& pattern,
+                                    std::span<const std::int64_t> steps);
 
 struct SmallInstances {
   std::vector<Instance> all;
@@ -62,11 +62,12 @@ struct SmallInstances {
 
 // Returns every instance of the pattern whose moving sizes are in 1..largest, or a sample of
 // `limit`.
-SmallInstances small_instances(const Rule& rule, const Pattern& pattern, std::int64_t largest,
-                               std::size_t limit, Hash seed = 0);
+SmallInstances list_small_instances(const Rule& rule, const InstancePattern& pattern,
+                                    std::int64_t largest, std::size_t limit, Hash seed = 0);
 
 // Returns an instance whose moving sizes are large and differ from each other as far as possible.
-std::optional<Instance> generic_instance(const Rule& rule, const Pattern& pattern, Hash seed);
+std::optional<Instance> find_generic_instance(const Rule& rule, const InstancePattern& pattern,
+                                              Hash seed);
 
 // Returns whether the rule has a parallelization operator or a join, which have no meaning of their
 // own.

@@ -14,7 +14,7 @@ namespace {
 Rule rule_of(const std::string& line) { return rewrite::parse_rule(line)[0]; }
 
 // Returns the sizes of two matrices that a matmul takes, by brute force.
-std::set<std::string> products_by_trying(std::int64_t largest) {
+std::set<std::string> list_matmul_operands(std::int64_t largest) {
   std::set<std::string> out;
   for (std::int64_t m = 1; m <= largest; ++m) {
     for (std::int64_t k = 1; k <= largest; ++k) {
@@ -34,11 +34,11 @@ TEST(Instances, OfAProductAreAllThatFit) {
     if (pattern.base.tensors[0].shape.rank() != 2 || pattern.base.tensors[1].shape.rank() != 2) {
       continue;
     }
-    const auto small = small_instances(rule, pattern, 3, 1000);
+    const auto small = list_small_instances(rule, pattern, 3, 1000);
     EXPECT_FALSE(small.cut);
     for (const auto& instance : small.all) matrices.insert(to_text(rule, instance));
   }
-  EXPECT_EQ(matrices, products_by_trying(3));
+  EXPECT_EQ(matrices, list_matmul_operands(3));
 }
 
 // Each instance occurs, and the search finds far more than one kind.
@@ -67,10 +67,10 @@ TEST(Instances, AllOccur) {
     std::size_t generic = 0;
     for (const auto& pattern : patterns.all) {
       EXPECT_TRUE(occurs(rule, pattern.base)) << line << "\n" << to_text(rule, pattern.base);
-      for (const auto& instance : small_instances(rule, pattern, 3, 50).all) {
+      for (const auto& instance : list_small_instances(rule, pattern, 3, 50).all) {
         EXPECT_TRUE(occurs(rule, instance)) << line;
       }
-      if (const auto large = generic_instance(rule, pattern, 1)) ++generic;
+      if (const auto large = find_generic_instance(rule, pattern, 1)) ++generic;
     }
     EXPECT_GT(generic, 0U) << line;
   }
@@ -81,7 +81,7 @@ TEST(Instances, SayWhetherTheTargetFits) {
       "t: (transpose (add ?x ?y) perm=[1, 0]) => (add (transpose ?x perm=[1, 0]) "
       "(transpose ?y perm=[1, 0]))");
   std::set<Fit> fits;
-  for (const auto& pattern : find_patterns(rule).all) fits.insert(fit_of(rule, pattern.base));
+  for (const auto& pattern : find_patterns(rule).all) fits.insert(check_fit(rule, pattern.base));
   EXPECT_EQ(fits, (std::set{Fit::kBoth, Fit::kSourceOnly}));
 }
 

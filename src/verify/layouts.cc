@@ -13,7 +13,7 @@ namespace {
 using rewrite::Expression;
 using rewrite::Operation;
 using rewrite::PatternNode;
-using Logarithm = LinearSystem::Affine;
+using Logarithm = LinearSystem::AffineForm;
 
 constexpr std::size_t kMostSystems = 2000;  // limit on systems solved for a pattern
 
@@ -21,14 +21,14 @@ bool is_compute(const PatternNode& node) {
   return !node.is_variable() && node.spec->role == ops::Role::kCompute;
 }
 
-bool is_known(const PatternNode& node) {
+bool is_supported(const PatternNode& node) {
   const ops::OpSpec* const parallel[] = {&ops::kPartition, &ops::kCombine,     &ops::kReplicate,
                                          &ops::kReduce,    &ops::kUnreplicate, &ops::kSend};
   return node.is_variable() || node.spec->role != ops::Role::kParallel ||
          std::ranges::find(parallel, node.spec) != std::end(parallel);
 }
 
-bool speaks_of_layouts(const Expression& expression) {
+bool mentions_layouts(const Expression& expression) {
   bool out = false;
   rewrite::for_each_part(expression, [&](const Expression& part) {
     out = out || part.operation == Operation::kDegree || part.operation == Operation::kReplicas ||
@@ -37,7 +37,7 @@ bool speaks_of_layouts(const Expression& expression) {
   return out;
 }
 
-const Expression& attribute(const PatternNode& node, std::string_view name) {
+const Expression& get_attribute(const PatternNode& node, std::string_view name) {
   const auto& all = node.spec->attributes;
   const auto at = std::ranges::find(all, name, [](const auto& pair) { return pair.first; });
   return node.attributes[static_cast<std::size_t>(at - all.begin())];
@@ -50,7 +50,7 @@ struct Erased {
 
   explicit Erased(const Rule& from) : rule(from) {
     rule.choices.clear();
-    std::erase_if(rule.conditions, speaks_of_layouts);
+    std::erase_if(rule.conditions, mentions_layouts);
     Side side;
     for (const auto& node : from.source.nodes) {
       PatternNode copy = node;
@@ -74,7 +74,7 @@ struct Erased {
 };
 
 // Logarithms of a tensor's degrees, replicas and partial sums. The logarithm of 2 is 1.
-struct Layout {
+struct LogLayout {
   std::vector<Logarithm> degrees;
   Logarithm replicas;
   Logarithm partial;
@@ -89,7 +89,7 @@ class Layouts {
   }
 
   // Returns how many nodes are legal together in some layout, as far as the equations show.
-  std::size_t legal_nodes() {
+  std::size_t count_legal_nodes() {
     visit(0);
     return farthest_;
   }
@@ -97,45 +97,45 @@ class Layouts {
  private:
   void visit(std::size_t n) {
     farthest_ = std::max(farthest_, n);
-    if (gave_up()) farthest_ = layouts_.size();
+    if (is_over_limit()) farthest_ = layouts_.size();
     if (farthest_ == layouts_.size()) return;
     const auto& node = rule_.source.nodes[n];
     if (is_compute(node)) return visit_compute(n);
     const auto size = system_.size();
     if (node.is_variable()) {
-      layouts_[n] = any_layout(n);
+      layouts_[n] = make_unknown_layout(n);
     } else if (!add_parallel(n)) {
       return;
     }
-    go_on(n);
+    visit_next_if_solvable(n);
     system_.shrink(size);
   }
 
-  void go_on(std::size_t n) {
+  void visit_next_if_solvable(std::size_t n) {
     ++solved_;
     if (system_.may_have_solution()) visit(n + 1);
   }
 
-  [[nodiscard]] bool gave_up() const { return solved_ > kMostSystems; }
+  [[nodiscard]] bool is_over_limit() const { return solved_ > kMostSystems; }
 
-  [[nodiscard]] const TypedNode& sizes_of(std::size_t n) const {
+  [[nodiscard]] const TypedNode& get_typed_node(std::size_t n) const {
     return sizes_.nodes[erased_.nodes[n]];
   }
 
   // Returns a layout of new unknowns. Each variable has one node in a side.
-  Layout any_layout(std::size_t n) {
-    Layout out;
-    for (std::size_t d = 0; d < sizes_of(n).type.shape.rank(); ++d) {
-      out.degrees.push_back(system_.variable());
+  LogLayout make_unknown_layout(std::size_t n) {
+    LogLayout out;
+    for (std::size_t d = 0; d < get_typed_node(n).type.shape.rank(); ++d) {
+      out.degrees.push_back(system_.add_variable());
     }
-    out.replicas = system_.variable();
-    out.partial = system_.variable();
+    out.replicas = system_.add_variable();
+    out.partial = system_.add_variable();
     return out;
   }
 
   // Returns the logarithm of a degree, which is 1 or more. The logarithm of another prime is at
   // least that of 2.
-  Logarithm logarithm_of(std::int64_t n) {
+  Logarithm make_logarithm(std::int64_t n) {
     Logarithm out;
     for (std::int64_t prime = 2; n > 1; ++prime) {
       if (prime * prime > n) prime = n;
@@ -143,36 +143,37 @@ class Layouts {
         out.constant += 1;
         if (prime == 2) continue;
         const auto [at, fresh] = primes_.try_emplace(prime);
-        if (fresh) at->second = system_.variable();
+        if (fresh) at->second = system_.add_variable();
         out.add(at->second);
       }
     }
     return out;
   }
 
-  Logarithm logarithm_of(const Expression& e) {
+  Logarithm make_logarithm(const Expression& e) {
     if (e.operation == Operation::kSymbol) {
       const auto [at, fresh] = symbols_.try_emplace(e.variables[0]);
-      if (fresh) at->second = system_.variable();
+      if (fresh) at->second = system_.add_variable();
       return at->second;
     }
     const auto* n =
         e.operation == Operation::kLiteral ? std::get_if<std::int64_t>(&e.literal) : nullptr;
-    return n != nullptr && *n > 0 ? logarithm_of(*n) : system_.variable();
+    return n != nullptr && *n > 0 ? make_logarithm(*n) : system_.add_variable();
   }
 
   // Returns `from` minus `what`, as an unknown that is not negative.
-  Logarithm less(const Logarithm& from, const Logarithm& what) {
-    auto out = system_.variable();
+  Logarithm subtract(const Logarithm& from, const Logarithm& what) {
+    auto out = system_.add_variable();
     system_.add_equation(from, Logarithm(out).add(what));
     return out;
   }
 
   // Returns the dimension that an operator names, or nullopt if the tensor has no such dimension.
-  [[nodiscard]] std::optional<std::size_t> dim_of(const PatternNode& node, std::size_t rank) const {
+  [[nodiscard]] std::optional<std::size_t> find_dim(const PatternNode& node,
+                                                    std::size_t rank) const {
     std::vector<const TensorType*> tensors;
     for (const auto& t : instance_.tensors) tensors.push_back(&t);
-    const auto value = rewrite::evaluate(attribute(node, "dim"), {tensors, instance_.symbols});
+    const auto value = rewrite::evaluate(get_attribute(node, "dim"), {tensors, instance_.symbols});
     const auto* n = value ? std::get_if<std::int64_t>(&*value) : nullptr;
     if (n == nullptr || *n < 0 || *n >= static_cast<std::int64_t>(rank)) return std::nullopt;
     return static_cast<std::size_t>(*n);
@@ -184,25 +185,25 @@ class Layouts {
     auto layout = layouts_[node.inputs[0]];
     if (node.spec->role == ops::Role::kJoin) {
       for (auto i : node.inputs) equate(layout, layouts_[i]);
-      layout.partial.add(logarithm_of(static_cast<std::int64_t>(node.inputs.size())));
+      layout.partial.add(make_logarithm(static_cast<std::int64_t>(node.inputs.size())));
     } else if (node.spec == &ops::kReplicate) {
-      layout.replicas.add(logarithm_of(attribute(node, "degree")));
+      layout.replicas.add(make_logarithm(get_attribute(node, "degree")));
     } else if (node.spec == &ops::kUnreplicate) {
-      layout.replicas = less(layout.replicas, logarithm_of(attribute(node, "degree")));
+      layout.replicas = subtract(layout.replicas, make_logarithm(get_attribute(node, "degree")));
     } else if (node.spec == &ops::kReduce) {
-      layout.partial = less(layout.partial, logarithm_of(attribute(node, "degree")));
+      layout.partial = subtract(layout.partial, make_logarithm(get_attribute(node, "degree")));
     } else if (node.spec == &ops::kPartition || node.spec == &ops::kCombine) {
-      const auto dim = dim_of(node, layout.degrees.size());
+      const auto dim = find_dim(node, layout.degrees.size());
       if (!dim) return false;
       auto& degree = layout.degrees[*dim];
-      const auto change = logarithm_of(attribute(node, "degree"));
-      degree = node.spec == &ops::kCombine ? less(degree, change) : degree.add(change);
+      const auto change = make_logarithm(get_attribute(node, "degree"));
+      degree = node.spec == &ops::kCombine ? subtract(degree, change) : degree.add(change);
     }
     layouts_[n] = std::move(layout);
     return true;
   }
 
-  void equate(const Layout& a, const Layout& b) {
+  void equate(const LogLayout& a, const LogLayout& b) {
     for (std::size_t d = 0; d < std::min(a.degrees.size(), b.degrees.size()); ++d) {
       system_.add_equation(a.degrees[d], b.degrees[d]);
     }
@@ -213,24 +214,24 @@ class Layouts {
   // Visits the node once for each set of operands through which partial sums may pass.
   void visit_compute(std::size_t n) {
     std::vector<Shape> sizes;
-    for (auto i : rule_.source.nodes[n].inputs) sizes.push_back(sizes_of(i).type.shape.sizes);
-    const auto& s = ops::signature(*sizes_of(n).op, sizes);
+    for (auto i : rule_.source.nodes[n].inputs) sizes.push_back(get_typed_node(i).type.shape.sizes);
+    const auto& s = ops::get_signature(*get_typed_node(n).op, sizes);
     auto masks = s.partial_inputs;
     if (masks.empty()) masks.push_back(0);
     for (auto mask : masks) {
       const auto size = system_.size();
       add_compute(n, s, mask);
-      go_on(n);
+      visit_next_if_solvable(n);
       system_.shrink(size);
     }
   }
 
-  // Adds equations that follow ops::infer_grid for the operands and ops::output_shape for the
-  // result.
+  // Adds equations that follow ops::infer_grid for the operands and ops::compute_output_shape for
+  // the result.
   void add_compute(std::size_t n, const ops::Signature& s, term::InputMask through_inputs) {
-    const auto factors = factor_degrees(s);
-    const auto through = through_inputs == 0 ? Logarithm{} : system_.variable();
-    const auto replicas = system_.variable();
+    const auto factors = make_factor_degrees(s);
+    const auto through = through_inputs == 0 ? Logarithm{} : system_.add_variable();
+    const auto replicas = system_.add_variable();
     const auto degrees_of = [&](const term::Dims& dims) {
       std::vector<Logarithm> out(dims.size());
       for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -252,7 +253,7 @@ class Layouts {
     const auto& inputs = rule_.source.nodes[n].inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool carries = ((through_inputs >> i) & 1U) != 0;
-      Layout operand{degrees_of(s.map.inputs[i]), lacking(s.map.inputs[i]), {}};
+      LogLayout operand{degrees_of(s.map.inputs[i]), lacking(s.map.inputs[i]), {}};
       operand.replicas.add(replicas);
       (carries ? operand.partial : operand.replicas).add(through);
       equate(operand, layouts_[inputs[i]]);
@@ -262,14 +263,14 @@ class Layouts {
 
   // Returns the logarithms of the factors' degrees. Factors that must be whole, or that no operand
   // shows, have degree 1.
-  std::vector<Logarithm> factor_degrees(const ops::Signature& s) {
+  std::vector<Logarithm> make_factor_degrees(const ops::Signature& s) {
     std::vector<Logarithm> out(s.map.factors.size());
     for (std::size_t f = 0; f < out.size(); ++f) {
       bool shown = false;
       for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
-        shown = shown || s.map.input_dim(i, static_cast<ops::FactorId>(f)) >= 0;
+        shown = shown || s.map.find_input_dim(i, static_cast<ops::FactorId>(f)) >= 0;
       }
-      if (shown && s.use[f] != ops::FactorUse::kWhole) out[f] = system_.variable();
+      if (shown && s.use[f] != ops::FactorUse::kWhole) out[f] = system_.add_variable();
     }
     return out;
   }
@@ -279,7 +280,7 @@ class Layouts {
   const Erased& erased_;
   const TypedSide& sizes_;
   LinearSystem system_;
-  std::vector<Layout> layouts_;  // by node of the source
+  std::vector<LogLayout> layouts_;  // by node of the source
   std::map<std::int64_t, Logarithm> primes_;
   std::map<std::uint16_t, Logarithm> symbols_;
   std::size_t farthest_ = 0;
@@ -288,10 +289,9 @@ class Layouts {
 
 }  // namespace
 
-std::optional<rewrite::PatternId> illegal_in_all_layouts(const Rule& rule,
-                                                         const PatternLimits& limits) {
+std::optional<rewrite::PatternId> find_illegal_node(const Rule& rule, const PatternLimits& limits) {
   for (const auto& node : rule.source.nodes) {
-    if (std::ranges::any_of(node.attributes, speaks_of_layouts) || !is_known(node)) return {};
+    if (std::ranges::any_of(node.attributes, mentions_layouts) || !is_supported(node)) return {};
   }
   const Erased erased(rule);
   const auto patterns = find_patterns(erased.rule, limits);
@@ -299,7 +299,7 @@ std::optional<rewrite::PatternId> illegal_in_all_layouts(const Rule& rule,
   for (const auto& base : patterns.bases) {
     const auto sizes = type_side(erased.rule.source, base);
     if (!sizes) return {};
-    const auto nodes = Layouts(rule, base, erased, *sizes).legal_nodes();
+    const auto nodes = Layouts(rule, base, erased, *sizes).count_legal_nodes();
     if (nodes == rule.source.nodes.size()) return {};
     legal = std::max(legal.value_or(0), nodes);
   }

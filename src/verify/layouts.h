@@ -18,7 +18,7 @@ namespace tandem::verify {
 
 // Returns the first node at which the source is illegal in all layouts. Returns nullopt if a legal
 // layout may exist, if the source does not even fit unsharded, or if equations cannot decide.
-std::optional<rewrite::PatternId> illegal_in_all_layouts(const Rule& rule,
-                                                         const PatternLimits& limits = {});
+std::optional<rewrite::PatternId> find_illegal_node(const Rule& rule,
+                                                    const PatternLimits& limits = {});
 
 }  // namespace tandem::verify

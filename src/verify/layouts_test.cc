@@ -11,7 +11,7 @@ namespace {
 // Returns the pattern up to which the source of a rule is legal nowhere, or "" if it may be legal.
 std::string illegal(const std::string& source) {
   const auto rule = rewrite::parse_rule("r: " + source + " => " + source)[0];
-  const auto node = illegal_in_all_layouts(rule);
+  const auto node = find_illegal_node(rule);
   if (!node) return "";
   auto side = rule.source;
   side.outputs = {*node};

@@ -50,14 +50,14 @@ class Tableau {
           objective_.begin();
       const auto column = static_cast<std::size_t>(entering);
       if (column == columns_) return objective_[columns_] == 0;
-      const auto row = leaving(column);
+      const auto row = find_leaving_row(column);
       if (!row || !pivot(*row, column)) return true;
     }
   }
 
  private:
   // Returns the row that limits how far the column's variable may grow.
-  [[nodiscard]] std::optional<std::size_t> leaving(std::size_t column) const {
+  [[nodiscard]] std::optional<std::size_t> find_leaving_row(std::size_t column) const {
     std::optional<std::size_t> best;
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       if (rows_[r][column] <= 0) continue;
@@ -90,16 +90,17 @@ class Tableau {
 
 }  // namespace
 
-LinearSystem::Affine& LinearSystem::Affine::add(const Affine& other, std::int64_t times) {
+LinearSystem::AffineForm& LinearSystem::AffineForm::add(const AffineForm& other,
+                                                        std::int64_t times) {
   for (const auto& [variable, n] : other.parts) parts[variable] += n * times;
   constant += other.constant * times;
   return *this;
 }
 
-LinearSystem::Affine LinearSystem::variable() { return {.parts = {{variables_++, 1}}}; }
+LinearSystem::AffineForm LinearSystem::add_variable() { return {.parts = {{variables_++, 1}}}; }
 
-void LinearSystem::add_equation(const Affine& left, const Affine& right) {
-  Affine difference = left;
+void LinearSystem::add_equation(const AffineForm& left, const AffineForm& right) {
+  AffineForm difference = left;
   difference.add(right, -1);
   equations_.push_back(std::move(difference));
 }

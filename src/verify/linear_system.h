@@ -12,16 +12,16 @@ class LinearSystem {
  public:
   using Variable = std::size_t;
   // A sum of variables times coefficients, and a constant.
-  struct Affine {
+  struct AffineForm {
     std::map<Variable, std::int64_t> parts;
     std::int64_t constant = 0;
 
-    Affine& add(const Affine& other, std::int64_t times = 1);
+    AffineForm& add(const AffineForm& other, std::int64_t times = 1);
   };
 
   // Returns a new variable, which is at least 0.
-  Affine variable();
-  void add_equation(const Affine& left, const Affine& right);
+  AffineForm add_variable();
+  void add_equation(const AffineForm& left, const AffineForm& right);
 
   // Equations can be taken back: shrink(n) keeps the first n, as counted by size().
   [[nodiscard]] std::size_t size() const { return equations_.size(); }
@@ -31,7 +31,7 @@ class LinearSystem {
   [[nodiscard]] bool may_have_solution() const;
 
  private:
-  std::vector<Affine> equations_;  // each equals 0
+  std::vector<AffineForm> equations_;  // each equals 0
   std::size_t variables_ = 0;
 };
 

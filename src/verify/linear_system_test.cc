@@ -7,14 +7,14 @@
 namespace tandem::verify {
 namespace {
 
-using Affine = LinearSystem::Affine;
+using Affine = LinearSystem::AffineForm;
 
 Affine constant(std::int64_t n) { return {.parts = {}, .constant = n}; }
 
 TEST(LinearSystem, KnowsWhatNeedsNegativeNumbers) {
   LinearSystem system;
-  const auto x = system.variable();
-  const auto y = system.variable();
+  const auto x = system.add_variable();
+  const auto y = system.add_variable();
   system.add_equation(x, Affine(y).add(constant(1)));  // x = y + 1
   EXPECT_TRUE(system.may_have_solution());
   const auto size = system.size();
@@ -35,7 +35,8 @@ TEST(LinearSystem, FindsWhatTryingFinds) {
   int without = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     LinearSystem system;
-    const Affine variables[] = {system.variable(), system.variable(), system.variable()};
+    const Affine variables[] = {system.add_variable(), system.add_variable(),
+                                system.add_variable()};
     std::int64_t numbers[2][4];
     for (auto& row : numbers) {
       Affine sum;

@@ -28,7 +28,8 @@ class Mutator {
       }
       change_operator(n);
       if (node.inputs.size() == 2 && node.inputs[0] != node.inputs[1]) {
-        with([&](Rule& r) { std::swap(r.target.nodes[n].inputs[0], r.target.nodes[n].inputs[1]); });
+        add_mutant(
+            [&](Rule& r) { std::swap(r.target.nodes[n].inputs[0], r.target.nodes[n].inputs[1]); });
       }
       for (std::size_t a = 0; a < node.attributes.size(); ++a) change_attribute(n, a);
     }
@@ -37,7 +38,7 @@ class Mutator {
 
  private:
   template <class Change>
-  void with(Change&& change) {
+  void add_mutant(Change&& change) {
     Rule mutant = rule_;
     change(mutant);
     mutant.name = fmt::format("{}-mutant-{}", rule_.name, out_.size());
@@ -52,7 +53,7 @@ class Mutator {
 
   void change_variable(std::size_t n) {
     for (std::size_t v = 0; v < rule_.tensors.size(); ++v) {
-      with([&](Rule& r) { r.target.nodes[n].variable = static_cast<std::uint16_t>(v); });
+      add_mutant([&](Rule& r) { r.target.nodes[n].variable = static_cast<std::uint16_t>(v); });
     }
   }
 
@@ -72,7 +73,7 @@ class Mutator {
           std::ranges::count(other->index, ',') == std::ranges::count(spec.index, ',');
       if (!alike) continue;
       ++found;
-      with([&](Rule& r) { r.target.nodes[n].spec = other; });
+      add_mutant([&](Rule& r) { r.target.nodes[n].spec = other; });
     }
   }
 
@@ -86,7 +87,7 @@ class Mutator {
       } catch (const UserError&) {
         return;
       }
-      with([&](Rule& r) { r.target.nodes[n].attributes[a].literal = value; });
+      add_mutant([&](Rule& r) { r.target.nodes[n].attributes[a].literal = value; });
     };
     if (const auto* i = std::get_if<std::int64_t>(&e.literal)) {
       to(*i + 1);
@@ -110,6 +111,6 @@ class Mutator {
 
 }  // namespace
 
-std::vector<Rule> mutants(const Rule& rule) { return Mutator(rule).run(); }
+std::vector<Rule> make_mutants(const Rule& rule) { return Mutator(rule).run(); }
 
 }  // namespace tandem::verify

@@ -9,6 +9,6 @@
 namespace tandem::verify {
 
 // Returns the mutants of the rule's target that are still rules. Deterministic.
-std::vector<rewrite::Rule> mutants(const rewrite::Rule& rule);
+std::vector<rewrite::Rule> make_mutants(const rewrite::Rule& rule);
 
 }  // namespace tandem::verify

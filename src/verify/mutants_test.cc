@@ -12,7 +12,7 @@ namespace {
 TEST(Mutants, DifferByOneTokenOfTheTarget) {
   const auto rule = rewrite::parse_rule("t: (split ?x axis=0 parts=2) => (add ?x (tanh ?x))")[0];
   std::vector<std::string> targets;
-  for (const auto& mutant : mutants(rule)) {
+  for (const auto& mutant : make_mutants(rule)) {
     EXPECT_EQ(mutant.source, rule.source);
     targets.push_back(rewrite::to_text(mutant, mutant.target));
   }
@@ -20,7 +20,7 @@ TEST(Mutants, DifferByOneTokenOfTheTarget) {
     EXPECT_NE(std::ranges::find(targets, expected), targets.end()) << expected;
   }
   const auto scaled = rewrite::parse_rule("t: (relu ?x) => (split ?x axis=0 parts=2 part=1)")[0];
-  EXPECT_GE(mutants(scaled).size(), 4U);
+  EXPECT_GE(make_mutants(scaled).size(), 4U);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 using rewrite::Operation;
 
 // Returns the node's attributes and all values of their symbols as text, the key of the cache.
-std::string text_of(const rewrite::PatternNode& node,
-                    const std::vector<std::vector<Value>>& values) {
+std::string make_cache_key(const rewrite::PatternNode& node,
+                           const std::vector<std::vector<Value>>& values) {
   std::string out = node.spec->name;
   for (const auto& attribute : node.attributes) {
     if (attribute.operation == Operation::kSymbol) {
@@ -34,9 +34,9 @@ std::string text_of(const rewrite::PatternNode& node,
 
 }  // namespace
 
-NodeChoices* NodeChoices::of_thread(const rewrite::PatternNode& node,
-                                    const std::vector<std::size_t>& symbols,
-                                    const std::vector<std::vector<Value>>& values) {
+NodeChoices* NodeChoices::get_thread_cache(const rewrite::PatternNode& node,
+                                           const std::vector<std::size_t>& symbols,
+                                           const std::vector<std::vector<Value>>& values) {
   auto own = node;
   for (auto& attribute : own.attributes) {
     if (attribute.operation == Operation::kLiteral) continue;
@@ -49,7 +49,7 @@ NodeChoices* NodeChoices::of_thread(const rewrite::PatternNode& node,
   of_own.reserve(symbols.size());
   for (auto s : symbols) of_own.push_back(values[s]);
   static thread_local std::unordered_map<std::string, std::unique_ptr<NodeChoices>> all;
-  auto& choices = all[text_of(own, of_own)];
+  auto& choices = all[make_cache_key(own, of_own)];
   if (choices == nullptr) choices.reset(new NodeChoices(std::move(own), std::move(of_own)));
   return choices.get();
 }
@@ -60,24 +60,26 @@ std::size_t NodeChoices::InputsHash::operator()(const std::vector<TypeId>& input
   return h;
 }
 
-const std::optional<ops::Op>& NodeChoices::op(const Numbers& numbers) {
+const std::optional<ops::Op>& NodeChoices::get_op(const Numbers& numbers) {
   const auto [at, is_new] = ops_.try_emplace(numbers);
   if (is_new) {
     std::vector<std::optional<Value>> symbols;
     for (std::size_t s = 0; s < numbers.size(); ++s) symbols.emplace_back(values_[s][numbers[s]]);
-    at->second = TypeTable::of_thread().op(node_, {{}, symbols});
+    at->second = TypeTable::get_thread_local().make_op(node_, {{}, symbols});
   }
   return at->second;
 }
 
-const std::vector<NodeChoices::Choice>& NodeChoices::fitting(std::span<const TypeId> inputs) {
+const std::vector<NodeChoices::SymbolChoice>& NodeChoices::find_fitting(
+    std::span<const TypeId> inputs) {
   auto [known, is_new] = known_.try_emplace({inputs.begin(), inputs.end()});
   auto& out = known->second;
   if (!is_new) return out;
   const auto fits = [&](const Numbers& numbers) {
-    const auto& with_values = op(numbers);
-    const auto type =
-        with_values ? TypeTable::of_thread().result(*with_values, inputs) : TypeTable::kNone;
+    const auto& with_values = get_op(numbers);
+    const auto type = with_values
+                          ? TypeTable::get_thread_local().infer_result_type(*with_values, inputs)
+                          : TypeTable::kNone;
     if (type != TypeTable::kNone) out.push_back({numbers, type});
     return type != TypeTable::kNone;
   };

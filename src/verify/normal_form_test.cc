@@ -15,8 +15,8 @@ std::pair<int, int> proved(const std::string& line, std::string* reason) {
   int equal = 0;
   int all = 0;
   for (const auto& pattern : find_patterns(rule).all) {
-    const auto instance = generic_instance(rule, pattern, 5);
-    if (!instance || fit_of(rule, *instance) != Fit::kBoth) continue;
+    const auto instance = find_generic_instance(rule, pattern, 5);
+    if (!instance || check_fit(rule, *instance) != Fit::kBoth) continue;
     ++all;
     const auto found =
         compare_forms(*type_side(rule.source, *instance), *type_side(rule.target, *instance));

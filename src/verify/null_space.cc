@@ -8,7 +8,7 @@ namespace tandem::verify {
 
 namespace {
 
-void reduce(Vector& row) {
+void divide_by_gcd(Vector& row) {
   std::int64_t divisor = 0;
   for (auto n : row) divisor = std::gcd(divisor, n);
   if (divisor < 2) return;
@@ -21,12 +21,12 @@ void eliminate(Vector& row, const Vector& pivot_row, std::size_t column) {
   const auto a = pivot_row[column];
   const auto b = row[column];
   for (std::size_t i = 0; i < row.size(); ++i) row[i] = row[i] * a - pivot_row[i] * b;
-  reduce(row);
+  divide_by_gcd(row);
 }
 
 }  // namespace
 
-std::vector<Vector> null_space(std::vector<Vector> rows, std::size_t columns) {
+std::vector<Vector> compute_null_space(std::vector<Vector> rows, std::size_t columns) {
   std::vector<std::pair<std::size_t, std::size_t>> pivots;  // column, row
   std::size_t used = 0;
   for (std::size_t column = columns; column-- > 0 && used < rows.size();) {
@@ -51,7 +51,7 @@ std::vector<Vector> null_space(std::vector<Vector> rows, std::size_t columns) {
     for (const auto& [column, row] : pivots) {
       solution[column] = -rows[row][free] * (scale / rows[row][column]);
     }
-    reduce(solution);
+    divide_by_gcd(solution);
     out.push_back(std::move(solution));
   }
   return out;

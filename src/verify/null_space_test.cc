@@ -55,7 +55,7 @@ TEST(NullSpace, SolvesAndIsComplete) {
     for (auto& row : rows) {
       for (auto& n : row) n = static_cast<std::int64_t>(next(5)) - 2;
     }
-    const auto basis = null_space(rows, columns);
+    const auto basis = compute_null_space(rows, columns);
     EXPECT_EQ(basis.size() + rank(rows, columns), columns) << "seed " << seed;
     EXPECT_EQ(rank(basis, columns), basis.size()) << "seed " << seed;
     for (const auto& x : basis) {
@@ -66,7 +66,7 @@ TEST(NullSpace, SolvesAndIsComplete) {
 
 TEST(NullSpace, ComputesTheLastFromTheFirst) {
   // w = x + y
-  EXPECT_EQ(null_space({{1, 1, -1}}, 3), (std::vector<Vector>{{1, 0, 1}, {0, 1, 1}}));
+  EXPECT_EQ(compute_null_space({{1, 1, -1}}, 3), (std::vector<Vector>{{1, 0, 1}, {0, 1, 1}}));
 }
 
 }  // namespace

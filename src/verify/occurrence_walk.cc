@@ -20,8 +20,8 @@ void set_size(ParallelShape& shape, std::size_t d, std::int64_t to) {
   if (to >= 1 && to <= kMostSize && to % shape.degrees[d] == 0) shape.sizes[d] = to;
 }
 
-// Returns `shape` with one more dimension, in front or behind.
-ParallelShape longer(const ParallelShape& shape, std::int64_t size, bool behind) {
+// Returns `draw_shape` with one more dimension, in front or behind.
+ParallelShape add_dimension(const ParallelShape& shape, std::int64_t size, bool behind) {
   auto out = shape;
   if (!behind) {
     out.sizes = {size};
@@ -34,8 +34,8 @@ ParallelShape longer(const ParallelShape& shape, std::int64_t size, bool behind)
   }
   return out;
 }
-// Returns `shape` without its first dimension.
-ParallelShape shorter(const ParallelShape& shape) {
+// Returns `draw_shape` without its first dimension.
+ParallelShape drop_first_dimension(const ParallelShape& shape) {
   auto out = shape;
   out.sizes = {};
   out.degrees = {};
@@ -51,47 +51,47 @@ ParallelShape shorter(const ParallelShape& shape) {
 OccurrenceWalk::OccurrenceWalk(const Rule& rule, std::span<const Instance> near, Hash seed)
     : rule_(rule),
       near_(near),
-      values_(symbol_values(rule)),
+      values_(find_symbol_values(rule)),
       typer_(rule),
       random_(seed),
       parallel_(is_parallel(rule)) {
-  group();
+  build_groups();
   if (!parallel_) return;
-  degrees_ = named_degrees(rule);
+  degrees_ = find_named_degrees(rule);
   degrees_.insert(degrees_.end(), {1, 2});
 }
 
 const Instance* OccurrenceWalk::step() {
   if (steps_++ % kStepsOfWalk == 0) {
-    first_ = size_to_begin_with();
-    second_ = size_to_begin_with();
-    current_ = near_[below(3) == 0 ? 0 : below(near_.size())];
+    first_ = draw_initial_size();
+    second_ = draw_initial_size();
+    current_ = near_[draw_below(3) == 0 ? 0 : draw_below(near_.size())];
     results_.clear();
   }
   next_ = current_;
-  for (auto changes = 1 + below(3); changes > 0; --changes) change(next_);
-  if (next_ == current_ || !mend(next_) || !typer_.conditions_hold(next_)) return nullptr;
+  for (auto changes = 1 + draw_below(3); changes > 0; --changes) change(next_);
+  if (next_ == current_ || !repair(next_) || !typer_.conditions_hold(next_)) return nullptr;
   current_ = next_;
   return &current_;
 }
 
-std::int64_t OccurrenceWalk::size_to_begin_with() {
+std::int64_t OccurrenceWalk::draw_initial_size() {
   constexpr std::array<std::int64_t, 6> kSizes = {2, 2, 3, 3, 4, 6};
   constexpr std::array<std::int64_t, 4> kDivisible = {4, 6, 8, 12};
-  if (!parallel_) return kSizes[below(kSizes.size())];
-  if (below(2) == 0) return kDivisible[below(kDivisible.size())];
-  return 2 * degrees_[below(degrees_.size())];
+  if (!parallel_) return kSizes[draw_below(kSizes.size())];
+  if (draw_below(2) == 0) return kDivisible[draw_below(kDivisible.size())];
+  return 2 * degrees_[draw_below(degrees_.size())];
 }
 
-std::int64_t OccurrenceWalk::size() {
+std::int64_t OccurrenceWalk::draw_size() {
   const std::array sizes = {std::int64_t{1}, first_, first_, second_, first_ + second_};
-  return sizes[below(sizes.size())];
+  return sizes[draw_below(sizes.size())];
 }
 
 // Returns one of the instance's sizes or symbols. Sometimes returns a size of an operator's result,
 // which may be a sum of two.
-std::int64_t OccurrenceWalk::number_of(const Instance& at) {
-  if (!results_.empty() && below(4) == 0) return results_[below(results_.size())];
+std::int64_t OccurrenceWalk::draw_number(const Instance& at) {
+  if (!results_.empty() && draw_below(4) == 0) return results_[draw_below(results_.size())];
   std::array<std::int64_t, 64> known = {};
   std::size_t count = 0;
   for (const auto& type : at.tensors) {
@@ -103,17 +103,18 @@ std::int64_t OccurrenceWalk::number_of(const Instance& at) {
     const auto* n = std::get_if<std::int64_t>(&*symbol);
     if (n != nullptr && count < known.size()) known[count++] = *n;
   }
-  return count == 0 ? 1 : known[below(count)];
+  return count == 0 ? 1 : known[draw_below(count)];
 }
 
 void OccurrenceWalk::change(Instance& at) {
   const bool symbols = !at.symbols.empty();
-  const auto kind = below(symbols ? 11 : 8);
+  const auto kind = draw_below(symbols ? 11 : 8);
   if (kind > 7 || at.tensors.empty()) return symbols ? change_symbol(at) : void();
-  if (parallel_ && below(4) == 0) return divide(at.tensors[below(at.tensors.size())].shape);
+  if (parallel_ && draw_below(4) == 0)
+    return change_sharding(at.tensors[draw_below(at.tensors.size())].shape);
   switch (kind) {
     case 0:
-      return rename(at);
+      return replace_number(at);
     case 1:
       return resize_everywhere(at);
     case 2:
@@ -129,9 +130,9 @@ void OccurrenceWalk::change(Instance& at) {
 }
 
 // Replaces one number by another wherever it occurs.
-void OccurrenceWalk::rename(Instance& at) {
-  const auto from = number_of(at);
-  const auto to = size();
+void OccurrenceWalk::replace_number(Instance& at) {
+  const auto from = draw_number(at);
+  const auto to = draw_size();
   for (auto& type : at.tensors) {
     for (std::size_t d = 0; d < type.shape.rank(); ++d) {
       if (type.shape.sizes[d] == from) set_size(type.shape, d, to);
@@ -145,25 +146,25 @@ void OccurrenceWalk::rename(Instance& at) {
 // Resizes dimensions of a group, or of a random half of all tensors: those equal to one number, or
 // those at one distance from the last dimension.
 void OccurrenceWalk::resize_group(Instance& at) {
-  const auto from = number_of(at);
-  const auto behind = 1 + below(kMostRank);
-  const bool by_number = below(2) == 0;
-  const auto to = below(2) == 0 ? 1 : size();
-  const auto* group = below(4) == 0 ? nullptr : &groups_[below(groups_.size())];
+  const auto from = draw_number(at);
+  const auto behind = 1 + draw_below(kMostRank);
+  const bool by_number = draw_below(2) == 0;
+  const auto to = draw_below(2) == 0 ? 1 : draw_size();
+  const auto* group = draw_below(4) == 0 ? nullptr : &groups_[draw_below(groups_.size())];
   for (std::size_t t = 0; t < at.tensors.size(); ++t) {
-    if (group != nullptr ? !group->tensors[t] : below(2) == 0) continue;
+    if (group != nullptr ? !group->tensors[t] : draw_below(2) == 0) continue;
     auto& shape = at.tensors[t].shape;
     for (std::size_t d = 0; d < shape.rank(); ++d) {
       if (by_number ? shape.sizes[d] == from : d + behind == shape.rank()) set_size(shape, d, to);
     }
   }
   for (std::size_t s = 0; s < at.symbols.size(); ++s) {
-    if (group != nullptr ? !group->symbols[s] : below(2) == 0) continue;
+    if (group != nullptr ? !group->symbols[s] : draw_below(2) == 0) continue;
     if (*at.symbols[s] == Value(from)) at.symbols[s] = to;
   }
 }
 
-void OccurrenceWalk::group() {
+void OccurrenceWalk::build_groups() {
   const auto& nodes = rule_.source.nodes;
   const Names none{std::vector<bool>(rule_.tensors.size()),
                    std::vector<bool>(rule_.symbols.size())};
@@ -206,14 +207,14 @@ void OccurrenceWalk::add_names_below(rewrite::PatternId node, Names& to) const {
 
 // Mends operands that do not fit: a variable among them takes the type of another one. Returns
 // whether the source then fits.
-bool OccurrenceWalk::mend(Instance& at) {
+bool OccurrenceWalk::repair(Instance& at) {
   constexpr int kMost = 2;
   for (int i = 0;; ++i) {
-    const auto types = typer_.source_types(at);
+    const auto types = typer_.type_source(at);
     if (types.size() == rule_.source.nodes.size()) {
       results_.clear();
       for (auto n : operators_) {
-        for (auto size : TypeTable::of_thread().type(types[n]).shape.sizes) {
+        for (auto size : TypeTable::get_thread_local().type(types[n]).shape.sizes) {
           results_.push_back(size);
         }
       }
@@ -221,10 +222,10 @@ bool OccurrenceWalk::mend(Instance& at) {
     }
     const auto& inputs = rule_.source.nodes[types.size()].inputs;
     if (i == kMost || inputs.size() < 2) return false;
-    const auto which = below(inputs.size());
+    const auto which = draw_below(inputs.size());
     const auto& node = rule_.source.nodes[inputs[which]];
-    const auto other = types[inputs[(which + 1 + below(inputs.size() - 1)) % inputs.size()]];
-    const auto& shape = TypeTable::of_thread().type(other).shape;
+    const auto other = types[inputs[(which + 1 + draw_below(inputs.size() - 1)) % inputs.size()]];
+    const auto& shape = TypeTable::get_thread_local().type(other).shape;
     const bool is_small = std::ranges::all_of(shape.sizes, [](auto n) { return n <= kMostSize; });
     if (!node.is_variable() || shape.rank() > kMostRank || !is_small) continue;
     at.tensors[node.variable].shape = shape;
@@ -232,39 +233,39 @@ bool OccurrenceWalk::mend(Instance& at) {
 }
 
 void OccurrenceWalk::resize(Instance& at) {
-  resize_one(at, below(2) == 0 ? size() : number_of(at));
+  resize_one(at, draw_below(2) == 0 ? draw_size() : draw_number(at));
 }
 
 // Sets two sizes to one value, since tensors often share a size. Sometimes shifts size from one
 // tensor to another, so that their sum stays.
 void OccurrenceWalk::resize_two(Instance& at) {
-  if (below(3) == 0) return shift(at);
-  const auto to = size();
+  if (draw_below(3) == 0) return shift_size(at);
+  const auto to = draw_size();
   resize_one(at, to);
   resize_one(at, to);
 }
 
 // Moves size from one tensor to another, as between parts of a concatenation.
-void OccurrenceWalk::shift(Instance& at) {
-  auto& from = at.tensors[below(at.tensors.size())].shape;
-  auto& to = at.tensors[below(at.tensors.size())].shape;
+void OccurrenceWalk::shift_size(Instance& at) {
+  auto& from = at.tensors[draw_below(at.tensors.size())].shape;
+  auto& to = at.tensors[draw_below(at.tensors.size())].shape;
   if (from.rank() == 0 || from.rank() != to.rank()) return;
-  const auto d = below(from.rank());
-  const auto by = static_cast<std::int64_t>(1 + below(2));
+  const auto d = draw_below(from.rank());
+  const auto by = static_cast<std::int64_t>(1 + draw_below(2));
   if (from.sizes[d] <= by) return;
   set_size(from, d, from.sizes[d] - by);
   set_size(to, d, to.sizes[d] + by);
 }
 
 void OccurrenceWalk::resize_one(Instance& at, std::int64_t to) {
-  auto& shape = at.tensors[below(at.tensors.size())].shape;
-  if (shape.rank() != 0) set_size(shape, below(shape.rank()), to);
+  auto& shape = at.tensors[draw_below(at.tensors.size())].shape;
+  if (shape.rank() != 0) set_size(shape, draw_below(shape.rank()), to);
 }
 
 // Resizes the dimension at one distance from the last, in all tensors that have it.
 void OccurrenceWalk::resize_everywhere(Instance& at) {
-  const auto behind = 1 + below(kMostRank);
-  const auto to = size();
+  const auto behind = 1 + draw_below(kMostRank);
+  const auto to = draw_size();
   for (auto& type : at.tensors) {
     const auto rank = type.shape.rank();
     if (behind <= rank) set_size(type.shape, rank - behind, to);
@@ -273,44 +274,44 @@ void OccurrenceWalk::resize_everywhere(Instance& at) {
 
 // Changes the rank of one tensor, of a group, of all tensors with this rank, or of some of them.
 void OccurrenceWalk::change_ranks(Instance& at) {
-  const auto* group = below(2) == 0 ? &groups_[below(groups_.size())] : nullptr;
-  auto which = below(at.tensors.size());
+  const auto* group = draw_below(2) == 0 ? &groups_[draw_below(groups_.size())] : nullptr;
+  auto which = draw_below(at.tensors.size());
   for (std::size_t i = 0; group != nullptr && !group->tensors[which]; ++i) {
     if (i == at.tensors.size()) return;
     which = (which + 1) % at.tensors.size();
   }
   const auto rank = at.tensors[which].shape.rank();
-  const bool more = below(2) == 0;
-  const auto others_of_six = std::array<std::size_t, 3>{0, 3, 6}[below(3)];
-  const bool behind = below(3) == 0;
-  const auto usual = behind && !results_.empty() ? results_[below(results_.size())] : 1;
-  const auto added = below(2) == 0 ? usual : size();
+  const bool more = draw_below(2) == 0;
+  const auto others_of_six = std::array<std::size_t, 3>{0, 3, 6}[draw_below(3)];
+  const bool behind = draw_below(3) == 0;
+  const auto usual = behind && !results_.empty() ? results_[draw_below(results_.size())] : 1;
+  const auto added = draw_below(2) == 0 ? usual : draw_size();
   if (more ? rank >= kMostRank || added < 1 || added > kMostSize : rank == 0) return;
   for (std::size_t t = 0; t < at.tensors.size(); ++t) {
     auto& shape = at.tensors[t].shape;
-    const bool too = group != nullptr ? group->tensors[t] : below(6) < others_of_six;
+    const bool too = group != nullptr ? group->tensors[t] : draw_below(6) < others_of_six;
     if (t != which && (shape.rank() != rank || !too)) continue;
-    shape = more ? longer(shape, added, behind) : shorter(shape);
+    shape = more ? add_dimension(shape, added, behind) : drop_first_dimension(shape);
   }
 }
 
 void OccurrenceWalk::change_symbol(Instance& at) {
-  const auto which = below(at.symbols.size());
+  const auto which = draw_below(at.symbols.size());
   auto& value = *at.symbols[which];
   auto* number = std::get_if<std::int64_t>(&value);
   auto* list = std::get_if<std::vector<std::int64_t>>(&value);
-  if (number != nullptr && below(2) == 0) {
-    *number = number_of(at);
-  } else if (list != nullptr && !list->empty() && below(2) == 0) {
-    (*list)[below(list->size())] = static_cast<std::int64_t>(below(4));
+  if (number != nullptr && draw_below(2) == 0) {
+    *number = draw_number(at);
+  } else if (list != nullptr && !list->empty() && draw_below(2) == 0) {
+    (*list)[draw_below(list->size())] = static_cast<std::int64_t>(draw_below(4));
   } else {
-    value = values_[which][below(values_[which].size())];
+    value = values_[which][draw_below(values_[which].size())];
   }
 }
 
-void OccurrenceWalk::divide(ParallelShape& shape) {
-  const auto into = degrees_[below(degrees_.size())];
-  const auto part = below(shape.rank() + 2);
+void OccurrenceWalk::change_sharding(ParallelShape& shape) {
+  const auto into = degrees_[draw_below(degrees_.size())];
+  const auto part = draw_below(shape.rank() + 2);
   if (part < shape.rank()) {
     if (shape.sizes[part] % into == 0) shape.degrees[part] = into;
   } else if (part == shape.rank()) {

@@ -31,24 +31,24 @@ class OccurrenceWalk {
     std::vector<bool> symbols;
   };
 
-  std::size_t below(std::size_t n) { return random_() % n; }
-  std::int64_t size_to_begin_with();
-  std::int64_t size();
-  std::int64_t number_of(const Instance& at);
+  std::size_t draw_below(std::size_t n) { return random_() % n; }
+  std::int64_t draw_initial_size();
+  std::int64_t draw_size();
+  std::int64_t draw_number(const Instance& at);
   void change(Instance& at);
-  bool mend(Instance& at);
-  void rename(Instance& at);
+  bool repair(Instance& at);
+  void replace_number(Instance& at);
   void resize_group(Instance& at);
   void resize(Instance& at);
   void resize_two(Instance& at);
-  void shift(Instance& at);
+  void shift_size(Instance& at);
   void resize_one(Instance& at, std::int64_t to);
   void resize_everywhere(Instance& at);
   void change_ranks(Instance& at);
   void change_symbol(Instance& at);
-  void divide(ParallelShape& shape);
+  void change_sharding(ParallelShape& shape);
 
-  void group();
+  void build_groups();
   void add_names_below(rewrite::PatternId node, Names& to) const;
 
   const Rule& rule_;

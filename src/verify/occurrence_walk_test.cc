@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "rewrite/rule_text.h"
-#include "verify/drawn_instances.h"
 #include "verify/instances.h"
+#include "verify/random_instances.h"
 
 namespace tandem::verify {
 namespace {
@@ -86,7 +86,7 @@ TEST(OccurrenceWalk, OfDegreesThatTheRuleNames) {
 }
 
 TEST(Seen, TwoTogetherThatWereNot) {
-  Seen seen;
+  NoveltyFilter seen;
   EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 2}})));
   EXPECT_FALSE(seen.is_new(of({{4, 5}, {5, 4}})));  // no size is 1, and the same sizes are equal
   EXPECT_TRUE(seen.is_new(of({{1, 3}, {3, 1}})));

@@ -18,7 +18,7 @@ class OperatorMoveFinder {
       : op_(op), sized_(sized) {
     for (auto i : inputs) types_.push_back(table_.type(i));
     for (const auto& type : types_) count_ += type.shape.rank();
-    at_base_ = result(Vector(count_), 0);
+    at_base_ = compute_result(Vector(count_), 0);
   }
 
   OperatorMoves run() {
@@ -61,8 +61,8 @@ class OperatorMoveFinder {
   }
 
  private:
-  // Returns the result's sizes after `times` moves, or nullopt if the operands do not fit.
-  std::optional<Vector> result(const Vector& move, std::int64_t times) {
+  // Returns the result's sizes after `multiply` moves, or nullopt if the operands do not fit.
+  std::optional<Vector> compute_result(const Vector& move, std::int64_t times) {
     std::vector<TypeId> inputs;
     inputs.reserve(types_.size());
     std::size_t at = 0;
@@ -77,23 +77,23 @@ class OperatorMoveFinder {
     }
     auto op = op_;
     if (sized_ != nullptr) {
-      op = measured_operator(inputs);
+      op = make_measured_operator(inputs);
       if (!op) return std::nullopt;
       inputs.resize(inputs.size() - sized_->measured.size());
     }
-    const auto id = table_.result(*op, inputs);
+    const auto id = table_.infer_result_type(*op, inputs);
     if (id == TypeTable::kNone) return std::nullopt;
     const auto& sizes = table_.type(id).shape.sizes;
     return Vector(sizes.begin(), sizes.end());
   }
 
-  std::optional<ops::Op> measured_operator(std::span<const TypeId> types) {
+  std::optional<ops::Op> make_measured_operator(std::span<const TypeId> types) {
     std::vector<const TensorType*> tensors(sized_->instance->tensors.size());
     const auto first = types.size() - sized_->measured.size();
     for (std::size_t m = 0; m < sized_->measured.size(); ++m) {
       tensors[sized_->measured[m]] = &table_.type(types[first + m]);
     }
-    return table_.op(*sized_->node, {tensors, sized_->instance->symbols});
+    return table_.make_op(*sized_->node, {tensors, sized_->instance->symbols});
   }
 
   [[nodiscard]] std::int64_t size_at(std::size_t i) const {
@@ -108,9 +108,9 @@ class OperatorMoveFinder {
   // Returns whether it did.
   bool add(const Vector& move, bool steps) {
     for (std::int64_t step = steps ? 2 : 1; step <= (steps ? 4 : 1); ++step) {
-      const auto once = result(move, step);
+      const auto once = compute_result(move, step);
       if (!once || once->size() != at_base_->size()) continue;
-      const auto far = result(move, kFar * step);
+      const auto far = compute_result(move, kFar * step);
       if (!far) continue;
       Vector change(once->size());
       bool even = true;
@@ -161,7 +161,7 @@ class OperatorMoveFinder {
     }
   }
 
-  TypeTable& table_ = TypeTable::of_thread();
+  TypeTable& table_ = TypeTable::get_thread_local();
   std::optional<ops::Op> op_;
   const SizedOperator* sized_;
   std::vector<TensorType> types_;
@@ -180,7 +180,7 @@ const OperatorMoves& operator_moves(const ops::Op& op, std::span<const TypeId> i
   return at->second;
 }
 
-SizedOperator sized_operator(const rewrite::PatternNode& node, const Instance& instance) {
+SizedOperator make_sized_operator(const rewrite::PatternNode& node, const Instance& instance) {
   SizedOperator out{&node, &instance, {}};
   for (const auto& attribute : node.attributes) {
     rewrite::for_each_part(attribute, [&](const rewrite::Expression& part) {
@@ -195,7 +195,8 @@ SizedOperator sized_operator(const rewrite::PatternNode& node, const Instance& i
 
 OperatorMoves operator_moves(const SizedOperator& op, std::span<const TypeId> inputs) {
   std::vector<TypeId> all(inputs.begin(), inputs.end());
-  for (auto v : op.measured) all.push_back(TypeTable::of_thread().intern(op.instance->tensors[v]));
+  for (auto v : op.measured)
+    all.push_back(TypeTable::get_thread_local().intern(op.instance->tensors[v]));
   return OperatorMoveFinder(std::nullopt, &op, all).run();
 }
 

@@ -29,7 +29,7 @@ struct SizedOperator {
   std::vector<std::uint16_t> measured;  // tensor variables whose sizes are read
 };
 // Returns the node with its measured tensors; there are none if its attributes read no sizes.
-SizedOperator sized_operator(const rewrite::PatternNode& node, const Instance& instance);
+SizedOperator make_sized_operator(const rewrite::PatternNode& node, const Instance& instance);
 OperatorMoves operator_moves(const SizedOperator& op, std::span<const TypeTable::TypeId> inputs);
 
 }  // namespace tandem::verify

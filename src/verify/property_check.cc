@@ -38,12 +38,12 @@ bool is_undivided(const TypedSide& side) {
 }
 
 enum class Sameness : std::uint8_t { kSame, kSourceOnly, kDifferent };
-struct Outcome {
+struct InstanceOutcome {
   Sameness verdict = Sameness::kSame;
   std::string what = {};
 };
 
-Outcome judged(const Rule& rule, const Instance& instance, Hash seed) {
+InstanceOutcome judge_instance(const Rule& rule, const Instance& instance, Hash seed) {
   const auto source = type_side(rule.source, instance);
   const auto target = type_side(rule.target, instance);
   CHECK(source.has_value(), rule.name);
@@ -74,7 +74,7 @@ Outcome judged(const Rule& rule, const Instance& instance, Hash seed) {
   outputs.insert(outputs.end(), right.begin(), right.end());
   const auto both = builder.finish(std::move(outputs));
   const auto values =
-      graph::run_sharded_forward<Field>(both, graph::feed_values<Field>(both, seed));
+      graph::run_sharded_forward<Field>(both, graph::make_feed_values<Field>(both, seed));
   for (std::size_t o = 0; o < left.size(); ++o) {
     bool agree = true;
     const auto a = graph::assemble(values[left[o].index()]);
@@ -93,7 +93,7 @@ Outcome judged(const Rule& rule, const Instance& instance, Hash seed) {
 // --- Ways to shard the operands ------------------------------------------------------------------
 
 // Returns the whole type, and all types with one or two coordinates of the given degree.
-std::vector<TensorType> divided(const TensorType& whole, std::int64_t degree) {
+std::vector<TensorType> list_sharded_types(const TensorType& whole, std::int64_t degree) {
   std::vector<TensorType> out = {whole};
   const auto coordinates = whole.shape.rank() + 2;
   const auto divide = [&](ParallelShape& shape, std::size_t c) {
@@ -121,11 +121,12 @@ std::vector<TensorType> divided(const TensorType& whole, std::int64_t degree) {
 }
 
 // Returns the ways to shard the tensors of `base` by `degree` in which the source fits.
-std::vector<Instance> divisions(const Rule& rule, const Instance& base, std::int64_t degree) {
+std::vector<Instance> list_sharded_instances(const Rule& rule, const Instance& base,
+                                             std::int64_t degree) {
   constexpr std::size_t kMostTries = 1U << 14U;
   std::vector<std::vector<TensorType>> choices;
   choices.reserve(base.tensors.size());
-  for (const auto& t : base.tensors) choices.push_back(divided(t, degree));
+  for (const auto& t : base.tensors) choices.push_back(list_sharded_types(t, degree));
   std::vector<Instance> out;
   Instance current = base;
   RuleTyper typer(rule);
@@ -142,13 +143,13 @@ std::vector<Instance> divisions(const Rule& rule, const Instance& base, std::int
 
 // --- Attributes that are no numbers --------------------------------------------------------------
 
-void put(Expression& e, std::uint16_t symbol, const Value& value) {
+void substitute_value(Expression& e, std::uint16_t symbol, const Value& value) {
   if (e.operation == Operation::kSymbol && e.variables[0] == symbol) {
     e.operation = Operation::kLiteral;
     e.literal = value;
     e.variables.clear();
   }
-  for (auto& operand : e.operands) put(operand, symbol, value);
+  for (auto& operand : e.operands) substitute_value(operand, symbol, value);
 }
 
 // Returns the rule with a value in place of a symbol.
@@ -156,10 +157,10 @@ Rule with_value(Rule rule, std::size_t symbol, const Value& value) {
   const auto s = static_cast<std::uint16_t>(symbol);
   for (auto* side : {&rule.source, &rule.target}) {
     for (auto& node : side->nodes) {
-      for (auto& attribute : node.attributes) put(attribute, s, value);
+      for (auto& attribute : node.attributes) substitute_value(attribute, s, value);
     }
   }
-  for (auto& condition : rule.conditions) put(condition, s, value);
+  for (auto& condition : rule.conditions) substitute_value(condition, s, value);
   return rule;
 }
 
@@ -170,9 +171,9 @@ struct Slot {
   std::vector<Value> values = {};
 };
 
-std::vector<Slot> slots_of(const Rule& rule) {
+std::vector<Slot> find_slots(const Rule& rule) {
   std::vector<Slot> out;
-  const auto values = symbol_values(rule);
+  const auto values = find_symbol_values(rule);
   for (std::size_t s = 0; s < values.size(); ++s) {
     if (values[s].empty() || std::holds_alternative<std::int64_t>(values[s].front())) continue;
     for (const auto& node : rule.source.nodes) {
@@ -189,7 +190,7 @@ std::vector<Slot> slots_of(const Rule& rule) {
 }
 
 // Returns the symbols that stand for degrees of parallelization operators.
-std::set<std::uint16_t> degrees_of(const Rule& rule) {
+std::set<std::uint16_t> find_degree_symbols(const Rule& rule) {
   std::set<std::uint16_t> out;
   for (const auto* side : {&rule.source, &rule.target}) {
     for (const auto& node : side->nodes) {
@@ -207,13 +208,13 @@ std::set<std::uint16_t> degrees_of(const Rule& rule) {
 // Appends variants of the rule. The search finds equal sizes, equal axes and degrees of 1 first.
 // The variants have degrees of 2, two numbers that differ, or one that is 2, such as a number of
 // groups.
-void add_numbers(const Rule& rule, std::vector<Rule>& out) {
-  const auto degrees = degrees_of(rule);
+void add_number_variants(const Rule& rule, std::vector<Rule>& out) {
+  const auto degrees = find_degree_symbols(rule);
   auto base = rule;
   for (auto d : degrees) base = with_value(std::move(base), d, std::int64_t{2});
   if (!degrees.empty()) out.push_back(base);
   std::vector<std::uint16_t> numbers;
-  const auto values = symbol_values(rule);
+  const auto values = find_symbol_values(rule);
   for (std::uint16_t s = 0; s < values.size(); ++s) {
     if (values[s].empty() || degrees.contains(s)) continue;
     if (!std::holds_alternative<std::int64_t>(values[s].front())) continue;
@@ -233,8 +234,8 @@ void add_numbers(const Rule& rule, std::vector<Rule>& out) {
 // Returns the rule with strides, paddings, activations and the like put in before sizes are
 // searched. The defaults come first, then one other value at a time, then several. A rule without
 // such attributes stays as it is.
-std::vector<Rule> specializations(const Rule& rule, std::size_t most, Hash seed) {
-  const auto slots = slots_of(rule);
+std::vector<Rule> make_specializations(const Rule& rule, std::size_t most, Hash seed) {
+  const auto slots = find_slots(rule);
   std::vector<Rule> out;
   const auto add = [&](auto&& number_of_value) {
     Rule next = rule;
@@ -245,7 +246,7 @@ std::vector<Rule> specializations(const Rule& rule, std::size_t most, Hash seed)
   };
   add([](std::size_t) { return 0; });
   const auto plain = out.front();
-  add_numbers(plain, out);
+  add_number_variants(plain, out);
   if (slots.empty()) return out;
   most += out.size();
   constexpr std::size_t kMostValues = 40;
@@ -274,13 +275,13 @@ class Check {
   }
 
   PropertyCheck run() {
-    struct Form {
+    struct PropertyVariant {
       Rule rule;
       Patterns patterns;
     };
-    std::vector<Form> forms;
+    std::vector<PropertyVariant> forms;
     out_.complete = true;
-    auto rules = specializations(rule_, limits_.attribute_values, limits_.seed);
+    auto rules = make_specializations(rule_, limits_.attribute_values, limits_.seed);
     const auto of_each = std::max<std::size_t>(3, limits_.patterns / rules.size());
     const auto find = [&](Rule rule, std::size_t tries) {
       auto patterns = find_patterns(rule, {.patterns = of_each, .tries = tries});
@@ -305,7 +306,7 @@ class Check {
       for (const auto& [rule, patterns] : forms) {
         if (i >= patterns.all.size()) continue;
         try_sizes(rule, patterns.all[i]);
-        try_divided(rule, patterns.all[i].base);
+        try_sharded(rule, patterns.all[i].base);
       }
     }
     return std::move(out_);
@@ -324,7 +325,7 @@ class Check {
       return false;
     }
     if (!occurs(rule, instance)) return true;
-    const auto outcome = judged(rule, instance, limits_.seed + out_.instances);
+    const auto outcome = judge_instance(rule, instance, limits_.seed + out_.instances);
     ++(outcome.verdict == Sameness::kSourceOnly ? out_.source_only : out_.instances);
     if (outcome.verdict == Sameness::kDifferent) {
       out_.refuted = fmt::format("{}: {}", to_text(rule, instance), outcome.what);
@@ -335,17 +336,17 @@ class Check {
   // Returns the instance with parallelization operators that change nothing. The equality of the
   // erased sides must hold there.
   static Instance with_degrees_of_one(const Rule& rule, Instance instance) {
-    for (auto d : degrees_of(rule)) instance.symbols[d].emplace(std::int64_t{1});
+    for (auto d : find_degree_symbols(rule)) instance.symbols[d].emplace(std::int64_t{1});
     for (auto& t : instance.tensors) t.shape = ParallelShape(t.shape.sizes);
     return instance;
   }
 
-  void try_sizes(const Rule& rule, const Pattern& pattern) {
-    const auto every = small_instances(rule, pattern, limits_.every_size_to,
-                                       limits_.instances_of_pattern, limits_.seed);
+  void try_sizes(const Rule& rule, const InstancePattern& pattern) {
+    const auto every = list_small_instances(rule, pattern, limits_.every_size_to,
+                                            limits_.instances_of_pattern, limits_.seed);
     if (every.cut) out_.complete = false;
-    const auto random = small_instances(rule, pattern, limits_.random_size_to,
-                                        limits_.instances_of_pattern / 4, limits_.seed + 1);
+    const auto random = list_small_instances(rule, pattern, limits_.random_size_to,
+                                             limits_.instances_of_pattern / 4, limits_.seed + 1);
     for (const auto* list : {&every.all, &random.all}) {
       for (const auto& instance : *list) {
         if (!try_instance(rule, instance)) return;
@@ -354,10 +355,10 @@ class Check {
     }
   }
 
-  void try_divided(const Rule& rule, const Instance& base) {
+  void try_sharded(const Rule& rule, const Instance& base) {
     if (!out_.refuted.empty() || is_enough()) return;
     for (std::int64_t degree : {2, 4}) {
-      auto all = divisions(rule, base, degree);
+      auto all = list_sharded_instances(rule, base, degree);
       std::ranges::shuffle(all, random_);
       all.resize(std::min(all.size(), limits_.divided_instances));
       for (const auto& instance : all) {
@@ -401,7 +402,7 @@ std::vector<Redundant> find_redundant(std::span<const Rule> properties, Seconds 
       if (is_reverse(property, other)) excluded.push_back(other.name);
     }
     auto answer = prover.prove_without(excluded, property,
-                                       facts_of(property, find_patterns(property)), limit);
+                                       find_size_facts(property, find_patterns(property)), limit);
     if (answer.proved) out.push_back({property.name, std::move(answer.used)});
   }
   return out;

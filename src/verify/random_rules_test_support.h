@@ -143,7 +143,7 @@ class RandomRules {
     for (const std::uint64_t seed : {1, 2, 3, 4}) {
       const auto all = graph::run_forward<double>(*graph, [&](graph::NodeId id) {
         const auto& node = graph->node(id);
-        if (!graph::is_input(node)) return graph::feed_values<double>(*graph, 0)(id);
+        if (!graph::is_input(node)) return graph::make_feed_values<double>(*graph, 0)(id);
         Dense<double> numbers_of(node.type.shape.sizes);
         const auto v = static_cast<std::size_t>(node.name[1] - '0');
         for (std::size_t e = 0; e < numbers_of.data.size(); ++e) {

@@ -18,19 +18,19 @@ NodeOperator::NodeOperator(const rewrite::PatternNode& node) : node_(&node) {
   values_.resize(symbols_.size());
 }
 
-bool NodeOperator::is_as_before(const rewrite::Bindings& bindings) const {
-  if (!is_made_ || reads_sizes_) return false;
+bool NodeOperator::is_up_to_date(const rewrite::Bindings& bindings) const {
+  if (!is_built_ || reads_sizes_) return false;
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     if (values_[i] != bindings.symbols[symbols_[i]]) return false;
   }
   return true;
 }
 
-const std::optional<ops::Op>& NodeOperator::at(const rewrite::Bindings& bindings) {
-  if (is_as_before(bindings)) return op_;
-  op_ = TypeTable::of_thread().op(*node_, bindings);
+const std::optional<ops::Op>& NodeOperator::get_op(const rewrite::Bindings& bindings) {
+  if (is_up_to_date(bindings)) return op_;
+  op_ = TypeTable::get_thread_local().make_op(*node_, bindings);
   for (std::size_t i = 0; i < symbols_.size(); ++i) values_[i] = bindings.symbols[symbols_[i]];
-  is_made_ = true;
+  is_built_ = true;
   return op_;
 }
 
@@ -54,12 +54,12 @@ void RuleTyper::bind(const Instance& instance) {
     tensors_[v] = &type;
     if (ids_[v] != TypeTable::kNone && known_[v] == type) continue;
     known_[v] = type;
-    ids_[v] = TypeTable::of_thread().intern(type);
+    ids_[v] = TypeTable::get_thread_local().intern(type);
   }
 }
 
 bool RuleTyper::fits(TypedNodes& nodes, const Instance& instance) {
-  auto& table = TypeTable::of_thread();
+  auto& table = TypeTable::get_thread_local();
   nodes.types.clear();
   for (std::size_t n = 0; n < nodes.side.nodes.size(); ++n) {
     const auto& node = nodes.side.nodes[n];
@@ -67,18 +67,18 @@ bool RuleTyper::fits(TypedNodes& nodes, const Instance& instance) {
       nodes.types.push_back(ids_[node.variable]);
       continue;
     }
-    const auto& op = nodes.operators[n].at({tensors_, instance.symbols});
+    const auto& op = nodes.operators[n].get_op({tensors_, instance.symbols});
     if (!op) return false;
     inputs_.clear();
     for (auto i : node.inputs) inputs_.push_back(nodes.types[i]);
-    const auto type = table.result(*op, inputs_);
+    const auto type = table.infer_result_type(*op, inputs_);
     if (type == TypeTable::kNone) return false;
     nodes.types.push_back(type);
   }
   return true;
 }
 
-std::span<const RuleTyper::TypeId> RuleTyper::source_types(const Instance& instance) {
+std::span<const RuleTyper::TypeId> RuleTyper::type_source(const Instance& instance) {
   bind(instance);
   (void)fits(source_, instance);
   return source_.types;
@@ -89,7 +89,7 @@ bool RuleTyper::occurs(const Instance& instance) {
   return fits(source_, instance) && conditions_hold(instance);
 }
 
-Fit RuleTyper::fit_of(const Instance& instance) {
+Fit RuleTyper::check_fit(const Instance& instance) {
   bind(instance);
   if (!fits(source_, instance)) return Fit::kNotEvenSource;
   if (!fits(target_, instance)) return Fit::kSourceOnly;
@@ -107,7 +107,9 @@ bool RuleTyper::conditions_hold(const Instance& instance) {
   });
 }
 
-Fit fit_of(const Rule& rule, const Instance& instance) { return RuleTyper(rule).fit_of(instance); }
+Fit check_fit(const Rule& rule, const Instance& instance) {
+  return RuleTyper(rule).check_fit(instance);
+}
 
 bool occurs(const Rule& rule, const Instance& instance) { return RuleTyper(rule).occurs(instance); }
 

@@ -19,16 +19,16 @@ class NodeOperator {
   explicit NodeOperator(const rewrite::PatternNode& node);
 
   // Returns the operator, or nullopt if an attribute has no value or a wrong one.
-  const std::optional<ops::Op>& at(const rewrite::Bindings& bindings);
+  const std::optional<ops::Op>& get_op(const rewrite::Bindings& bindings);
 
  private:
-  [[nodiscard]] bool is_as_before(const rewrite::Bindings& bindings) const;
+  [[nodiscard]] bool is_up_to_date(const rewrite::Bindings& bindings) const;
 
   const rewrite::PatternNode* node_;
   bool reads_sizes_ = false;  // whether it reads tensors' sizes, so that it is built anew each time
   std::vector<std::uint16_t> symbols_;
   std::vector<std::optional<Value>> values_;  // values of `symbols_` when it was built
-  bool is_made_ = false;
+  bool is_built_ = false;
   std::optional<ops::Op> op_;
 };
 
@@ -40,11 +40,11 @@ class RuleTyper {
   explicit RuleTyper(const Rule& rule);
 
   // Returns the types of the source's nodes up to the first that does not fit.
-  std::span<const TypeId> source_types(const Instance& instance);
+  std::span<const TypeId> type_source(const Instance& instance);
   // Returns whether the source type-checks and the conditions hold.
   bool occurs(const Instance& instance);
   // Returns which sides type-check. Does not ask the conditions.
-  Fit fit_of(const Instance& instance);
+  Fit check_fit(const Instance& instance);
   bool conditions_hold(const Instance& instance);
 
  private:
@@ -69,7 +69,7 @@ class RuleTyper {
 };
 
 // Overloads for a single instance.
-Fit fit_of(const Rule& rule, const Instance& instance);
+Fit check_fit(const Rule& rule, const Instance& instance);
 bool occurs(const Rule& rule, const Instance& instance);
 
 }  // namespace tandem::verify

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "rewrite/rule_text.h"
-#include "verify/drawn_instances.h"
 #include "verify/instances.h"
+#include "verify/random_instances.h"
 
 namespace tandem::verify {
 namespace {
@@ -48,7 +48,7 @@ TEST(RuleTyper, SaysWhatOneInstanceAloneSays) {
     const auto rule = rewrite::parse_rule("typed: " + std::string(text))[0];
     const auto bases = find_patterns(rule).bases;
     ASSERT_FALSE(bases.empty()) << text;
-    auto instances = drawn_instances(rule, bases, 300, 1);
+    auto instances = draw_instances(rule, bases, 300, 1);
     // Mixes the sizes of one instance with the symbols of another; most of these do not fit.
     const auto count = instances.size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -62,7 +62,7 @@ TEST(RuleTyper, SaysWhatOneInstanceAloneSays) {
     for (std::size_t i = 0; i < instances.size(); ++i) {
       const auto& at = instances[i * 37 % instances.size()];
       const auto fit = plain_fit(rule, at);
-      EXPECT_EQ(typer.fit_of(at), fit) << to_text(rule, at);
+      EXPECT_EQ(typer.check_fit(at), fit) << to_text(rule, at);
       EXPECT_EQ(typer.occurs(at), plainly_occurs(rule, at)) << to_text(rule, at);
       if (fit == Fit::kNotEvenSource) ++misfits;
     }

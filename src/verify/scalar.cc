@@ -41,12 +41,12 @@ VarRange* Domain::find(IndexVar v) {
   return at == ranges.end() ? nullptr : &*at;
 }
 
-Sum constant_sum(Field value) {
+Sum make_constant_sum(Field value) {
   if (value == Field(0)) return {};
   return {ScalarTerm{.coefficient = value}};
 }
 
-Field field_of(double value) {
+Field to_field(double value) {
   constexpr double kLargest = 1 << 20;
   const double inverse = std::round(1 / value);
   if (value != std::floor(value) && std::abs(inverse) <= kLargest && 1 / inverse == value) {

@@ -60,17 +60,17 @@ struct ScalarTerm;
 using Sum = std::vector<ScalarTerm>;
 
 struct Atom {
-  enum class Kind : std::uint8_t {
+  enum class AtomKind : std::uint8_t {
     kRead,      // element `at` of tensor `id`; always inside
     kIndex,     // the index at[0] as a number
-    kKeep,      // 1 or 0, drawn for `id` and `number` at the index `at`
+    kKeep,      // 1 or 0, drawn for `id` and `translate_number` at the index `at`
     kFunction,  // function `id` of the argument
     kInverse,   // inverse of the argument
     kEqual,     // 1 if the argument is 0, else 0
     kLess,      // 1 if the first argument is less than the second, else 0
     kMax,       // maximum of the first argument over the domain, where the second, if any, is not 0
   };
-  Kind kind = Kind::kRead;
+  AtomKind kind = AtomKind::kRead;
   std::int64_t id = 0;
   double number = 0;
   std::vector<Linear> at = {};
@@ -89,9 +89,9 @@ struct NotNormal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-Sum constant_sum(Field value);
+Sum make_constant_sum(Field value);
 // Returns the field element of a number. Integers and their inverses stay what they are.
-Field field_of(double value);
+Field to_field(double value);
 
 void substitute(ScalarTerm& term, IndexVar v, const Linear& by);
 void substitute(Sum& sum, IndexVar v, const Linear& by);
@@ -122,8 +122,8 @@ struct Keyed {
   Key key;
   std::vector<IndexVar> order;  // order of the bound indices in the key
 };
-Keyed key_of(const ScalarTerm& term, bool with_ranges);
+Keyed make_key(const ScalarTerm& term, bool with_ranges);
 // Returns the key of the terms and their coefficients.
-Key key_of(const Sum& sum);
+Key make_key(const Sum& sum);
 
 }  // namespace tandem::verify

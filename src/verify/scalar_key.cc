@@ -17,55 +17,56 @@ constexpr std::size_t kMostOrders = 120;
 // Hashes that replace variables; a variable without one is hashed by its own number.
 using Colours = std::map<IndexVar, Hash>;
 
-Hash colour(const Colours& colours, IndexVar v) {
+Hash get_colour(const Colours& colours, IndexVar v) {
   const auto at = colours.find(v);
   return at == colours.end() ? mix(v) : at->second;
 }
 
-Hash hash_of(const Linear& e, const Colours& colours) {
+Hash hash_with_colours(const Linear& e, const Colours& colours) {
   Hash h = static_cast<Hash>(e.parts.size());
   for (const auto& [v, n] : e.parts) {
-    h += hash_combine(colour(colours, v), static_cast<Hash>(n));
+    h += hash_combine(get_colour(colours, v), static_cast<Hash>(n));
   }
   return mix(h);
 }
 
-Hash hash_of(const Sum& sum, Colours& colours);
+Hash hash_with_colours(const Sum& sum, Colours& colours);
 
-Hash hash_of(const Domain& domain, const Colours& colours) {
+Hash hash_with_colours(const Domain& domain, const Colours& colours) {
   Hash h = 1;
-  for (const auto& e : domain.guards) h += hash_of(e, colours);
-  for (const auto& e : domain.zeros) h += mix(hash_of(e, colours));
+  for (const auto& e : domain.guards) h += hash_with_colours(e, colours);
+  for (const auto& e : domain.zeros) h += mix(hash_with_colours(e, colours));
   return mix(h);
 }
 
-void paint(Colours& colours, const Domain& domain) {
+void colour_bound_indices(Colours& colours, const Domain& domain) {
   for (const auto& r : domain.ranges) {
     if (r.bound) colours[r.var] = 7;
   }
 }
 
-Hash hash_of(const Atom& atom, Colours& colours) {
-  paint(colours, atom.domain);
+Hash hash_with_colours(const Atom& atom, Colours& colours) {
+  colour_bound_indices(colours, atom.domain);
   Hash h = hash_combine(static_cast<Hash>(atom.kind), static_cast<Hash>(atom.id));
   h = hash_combine(h, std::bit_cast<Hash>(atom.number));
-  for (const auto& e : atom.at) h = hash_combine(h, hash_of(e, colours));
-  for (const auto& argument : atom.arguments) h = hash_combine(h, hash_of(argument, colours));
-  return hash_combine(h, hash_of(atom.domain, colours));
+  for (const auto& e : atom.at) h = hash_combine(h, hash_with_colours(e, colours));
+  for (const auto& argument : atom.arguments)
+    h = hash_combine(h, hash_with_colours(argument, colours));
+  return hash_combine(h, hash_with_colours(atom.domain, colours));
 }
 
-Hash hash_of(const Sum& sum, Colours& colours) {
+Hash hash_with_colours(const Sum& sum, Colours& colours) {
   Hash out = sum.size();
   for (const auto& term : sum) {
-    paint(colours, term.domain);
+    colour_bound_indices(colours, term.domain);
     Hash h = term.coefficient.value();
-    for (const auto& atom : term.atoms) h += hash_of(atom, colours);
-    out += hash_combine(h, hash_of(term.domain, colours));
+    for (const auto& atom : term.atoms) h += hash_with_colours(atom, colours);
+    out += hash_combine(h, hash_with_colours(term.domain, colours));
   }
   return mix(out);
 }
 
-std::vector<IndexVar> bound_of(const Domain& domain) {
+std::vector<IndexVar> list_bound_indices(const Domain& domain) {
   std::vector<IndexVar> out;
   for (const auto& r : domain.ranges) {
     if (r.bound) out.push_back(r.var);
@@ -76,15 +77,15 @@ std::vector<IndexVar> bound_of(const Domain& domain) {
 using Names = std::map<IndexVar, std::int64_t>;
 
 // Returns the name of a variable. Names of bound indices are negative, unlike those of free ones.
-std::int64_t name_of(const Names& names, IndexVar v) {
+std::int64_t get_name(const Names& names, IndexVar v) {
   const auto at = names.find(v);
   return at == names.end() ? static_cast<std::int64_t>(v) : at->second;
 }
 
-Key key_of(const Linear& e, const Names& names) {
+Key make_key(const Linear& e, const Names& names) {
   std::vector<std::pair<std::int64_t, std::int64_t>> parts;
   parts.reserve(e.parts.size());
-  for (const auto& [v, n] : e.parts) parts.emplace_back(name_of(names, v), n);
+  for (const auto& [v, n] : e.parts) parts.emplace_back(get_name(names, v), n);
   std::ranges::sort(parts);
   Key out = {static_cast<std::int64_t>(parts.size()), e.constant};
   for (const auto& [v, n] : parts) {
@@ -102,26 +103,26 @@ void append_sorted(Key& to, std::vector<Key> keys) {
   for (const auto& key : keys) append(to, key);
 }
 
-class Writer {
+class KeyWriter {
  public:
-  explicit Writer(bool with_ranges) : with_ranges_(with_ranges) {}
+  explicit KeyWriter(bool with_ranges) : with_ranges_(with_ranges) {}
 
-  Keyed term(const ScalarTerm& term) {
-    return named(bound_of(term.domain), colours_of(term), [&] {
-      Key key = domain(term.domain);
+  Keyed write_term(const ScalarTerm& write_term) {
+    return find_least_key(list_bound_indices(write_term.domain), compute_colours(write_term), [&] {
+      Key key = write_domain(write_term.domain);
       std::vector<Key> atoms;
-      atoms.reserve(term.atoms.size());
-      for (const auto& a : term.atoms) atoms.push_back(atom(a));
+      atoms.reserve(write_term.atoms.size());
+      for (const auto& a : write_term.atoms) atoms.push_back(write_atom(a));
       append_sorted(key, std::move(atoms));
       return key;
     });
   }
 
-  Key sum(const Sum& sum) {
+  Key write_sum(const Sum& write_sum) {
     std::vector<Key> keys;
-    keys.reserve(sum.size());
-    for (const auto& t : sum) {
-      auto key = term(t).key;
+    keys.reserve(write_sum.size());
+    for (const auto& t : write_sum) {
+      auto key = write_term(t).key;
       key.push_back(static_cast<std::int64_t>(t.coefficient.value()));
       keys.push_back(std::move(key));
     }
@@ -132,41 +133,41 @@ class Writer {
 
  private:
   // Returns the key of an argument. Inner ranges always count.
-  Key inner(const Sum& s) {
+  Key write_inner(const Sum& s) {
     const bool outer = std::exchange(with_ranges_, true);
-    auto key = sum(s);
+    auto key = write_sum(s);
     with_ranges_ = outer;
     return key;
   }
 
-  Key domain(const Domain& d) {
+  Key write_domain(const Domain& d) {
     Key out;
     std::vector<Key> keys;
     for (const auto& r : d.ranges) {
       if (with_ranges_) {
-        keys.push_back({name_of(names_, r.var), r.range.begin, r.range.end});
+        keys.push_back({get_name(names_, r.var), r.range.begin, r.range.end});
       } else if (r.bound) {
-        keys.push_back({name_of(names_, r.var)});
+        keys.push_back({get_name(names_, r.var)});
       }
     }
     append_sorted(out, std::move(keys));
     for (const auto* list : {&d.guards, &d.zeros}) {
       keys.clear();
-      for (const auto& e : *list) keys.push_back(key_of(e, names_));
+      for (const auto& e : *list) keys.push_back(make_key(e, names_));
       append_sorted(out, std::move(keys));
     }
     return out;
   }
 
-  Key atom(const Atom& a) {
+  Key write_atom(const Atom& a) {
     const bool outer = std::exchange(with_ranges_, true);
     auto out =
-        named(bound_of(a.domain), {}, [&] {
+        find_least_key(list_bound_indices(a.domain), {}, [&] {
           Key key = {static_cast<std::int64_t>(a.kind), a.id, std::bit_cast<std::int64_t>(a.number),
                      static_cast<std::int64_t>(a.at.size())};
-          for (const auto& e : a.at) append(key, key_of(e, names_));
-          for (const auto& argument : a.arguments) append(key, inner(argument));
-          append(key, domain(a.domain));
+          for (const auto& e : a.at) append(key, make_key(e, names_));
+          for (const auto& argument : a.arguments) append(key, write_inner(argument));
+          append(key, write_domain(a.domain));
           return key;
         }).key;
     with_ranges_ = outer;
@@ -175,8 +176,8 @@ class Writer {
 
   // Returns colours of the term's bound indices. Indices bound outside the term go by their names
   // in the key, so that their numbers do not matter.
-  [[nodiscard]] Colours colours_of(const ScalarTerm& term) const {
-    const auto bound = bound_of(term.domain);
+  [[nodiscard]] Colours compute_colours(const ScalarTerm& term) const {
+    const auto bound = list_bound_indices(term.domain);
     Colours colours;
     if (bound.size() > 1) {
       for (const auto& [v, name] : names_) colours[v] = mix(static_cast<Hash>(name));
@@ -188,8 +189,8 @@ class Writer {
       for (auto v : bound) {
         auto marked = colours;
         marked[v] = mix(colours[v] + 1);
-        Hash h = hash_of(term.domain, marked);
-        for (const auto& a : term.atoms) h += hash_of(a, marked);
+        Hash h = hash_with_colours(term.domain, marked);
+        for (const auto& a : term.atoms) h += hash_with_colours(a, marked);
         next[v] = hash_combine(colours[v], h);
       }
       for (auto v : bound) colours[v] = next[v];
@@ -199,7 +200,7 @@ class Writer {
 
   // Returns the least key over the orders of the bound indices that their colours allow.
   template <class Write>
-  Keyed named(std::vector<IndexVar> bound, const Colours& colours, Write&& write) {
+  Keyed find_least_key(std::vector<IndexVar> bound, const Colours& colours, Write&& write) {
     if (bound.empty()) return {write(), {}};
     const auto less = [&](IndexVar a, IndexVar b) {
       return std::pair(colour_or_0(colours, a), a) < std::pair(colour_or_0(colours, b), b);
@@ -247,8 +248,10 @@ class Writer {
 
 }  // namespace
 
-Keyed key_of(const ScalarTerm& term, bool with_ranges) { return Writer(with_ranges).term(term); }
+Keyed make_key(const ScalarTerm& term, bool with_ranges) {
+  return KeyWriter(with_ranges).write_term(term);
+}
 
-Key key_of(const Sum& sum) { return Writer(true).sum(sum); }
+Key make_key(const Sum& sum) { return KeyWriter(true).write_sum(sum); }
 
 }  // namespace tandem::verify

@@ -11,11 +11,12 @@ namespace {
 
 enum class Shapes : std::uint8_t { kOfOperands, kOther, kIllegal };
 
-Shapes tried(const ops::OpSpec& spec, std::size_t operands, const ops::AttributeList& attributes) {
+Shapes try_attributes(const ops::OpSpec& spec, std::size_t operands,
+                      const ops::AttributeList& attributes) {
   try {
     const std::vector<Shape> shapes(operands, Shape{2, 4});
-    const auto& s = ops::signature(ops::parse_op(spec, attributes), shapes);
-    const bool keeps = s.elementwise && term::shape_of(s.map.output) == shapes[0];
+    const auto& s = ops::get_signature(ops::parse_op(spec, attributes), shapes);
+    const bool keeps = s.elementwise && term::to_shape(s.map.output) == shapes[0];
     return keeps ? Shapes::kOfOperands : Shapes::kOther;
   } catch (const UserError&) {
     return Shapes::kIllegal;
@@ -26,15 +27,16 @@ Shapes tried(const ops::OpSpec& spec, std::size_t operands, const ops::Attribute
 
 // Elementwise operators read each operand at the result's own index. Attributes are varied, since a
 // pad of nothing does so, too.
-ShapeKeeping keeping_of(const ops::OpSpec& spec, std::size_t operands) {
+ShapeKeeping find_shape_keeping(const ops::OpSpec& spec, std::size_t operands) {
   if (operands == 0) return ShapeKeeping::kUnknown;
   if (spec.role == ops::Role::kParallel) return ShapeKeeping::kAlways;
   if (spec.role == ops::Role::kJoin) return ShapeKeeping::kOfEqual;
   if (spec.role == ops::Role::kSource) return ShapeKeeping::kUnknown;
-  if (tried(spec, operands, {}) != Shapes::kOfOperands) return ShapeKeeping::kUnknown;
+  if (try_attributes(spec, operands, {}) != Shapes::kOfOperands) return ShapeKeeping::kUnknown;
   for (const auto& [name, initial] : spec.attributes) {
     for (const auto* value : {"0", "1", "2", "0.5", "[1, 1]"}) {
-      if (tried(spec, operands, {{name, value}}) == Shapes::kOther) return ShapeKeeping::kUnknown;
+      if (try_attributes(spec, operands, {{name, value}}) == Shapes::kOther)
+        return ShapeKeeping::kUnknown;
     }
   }
   return operands == 1 ? ShapeKeeping::kAlways : ShapeKeeping::kOfEqual;

@@ -15,6 +15,6 @@ enum class ShapeKeeping : std::uint8_t {
 };
 
 // Returns how `spec` with that many operands keeps their shape.
-ShapeKeeping keeping_of(const ops::OpSpec& spec, std::size_t operands);
+ShapeKeeping find_shape_keeping(const ops::OpSpec& spec, std::size_t operands);
 
 }  // namespace tandem::verify

@@ -12,7 +12,7 @@
 namespace tandem::verify {
 namespace {
 
-std::string described(const Verdict& v) {
+std::string described(const RuleVerdict& v) {
   return fmt::format("{}\n  condition: {}\n  counterexample: {}\n  reason: {}",
                      name(v.proof.status), v.proof.condition, v.counterexample, v.reason);
 }
@@ -58,7 +58,7 @@ void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every) {
   std::size_t judged = 0;
   std::size_t refuted = 0;
   for (std::size_t r = 0; r < rules.size(); r += kFewer) {
-    for (const auto& mutant : mutants(rules[r])) {
+    for (const auto& mutant : make_mutants(rules[r])) {
       if (count++ % every != 0) continue;
       ++judged;
       const auto verdict = verify(mutant);

@@ -29,8 +29,8 @@ struct PlaceInRule {
 
 // An integer of a rule: a number, a symbol, a rank or a size.
 struct Measure {
-  enum class Kind : std::uint8_t { kNumber, kSymbol, kRank, kDim };
-  Kind kind = Kind::kNumber;
+  enum class MeasureKind : std::uint8_t { kNumber, kSymbol, kRank, kDim };
+  MeasureKind kind = MeasureKind::kNumber;
   PlaceInRule place = {};   // kRank, kDim
   std::int64_t number = 0;  // the number, the symbol, or the dimension ...
   bool at_symbol = false;   // ... or the symbol that names the dimension
@@ -50,9 +50,9 @@ struct SizeFacts {
 // Returns the facts of those instances at which both sides type-check. Returns none if these are
 // fewer than kFewestInstances, since one equality shows nothing.
 constexpr std::size_t kFewestInstances = 3;
-SizeFacts facts_of(const rewrite::Rule& rule, std::span<const Instance> instances);
+SizeFacts find_size_facts(const rewrite::Rule& rule, std::span<const Instance> instances);
 // Returns the facts of the rule's patterns: of their bases, of each move, and of large sizes that
 // differ.
-SizeFacts facts_of(const rewrite::Rule& rule, const Patterns& patterns);
+SizeFacts find_size_facts(const rewrite::Rule& rule, const Patterns& patterns);
 
 }  // namespace tandem::verify

@@ -25,16 +25,16 @@ using rewrite::Side;
 namespace {
 
 // An operator with a number of operands: one function in Z3.
-struct Operator {
+struct SmtOperator {
   const ops::OpSpec* spec = nullptr;
   std::size_t operands = 0;
-  auto operator<=>(const Operator&) const = default;
+  auto operator<=>(const SmtOperator&) const = default;
 };
 
-Operator operator_of(const PatternNode& node) { return {node.spec, node.inputs.size()}; }
+SmtOperator operator_of(const PatternNode& node) { return {node.spec, node.inputs.size()}; }
 
-std::set<Operator> operators_of(const Side& side) {
-  std::set<Operator> out;
+std::set<SmtOperator> operators_of(const Side& side) {
+  std::set<SmtOperator> out;
   for (const auto& node : side.nodes) {
     if (!node.is_variable()) out.insert(operator_of(node));
   }
@@ -69,11 +69,11 @@ class Vocabulary {
     return call(name, z3_.int_sort(), arguments);
   }
 
-  z3::expr apply(const Operator& op, const std::vector<z3::expr>& arguments) {
+  z3::expr apply(const SmtOperator& op, const std::vector<z3::expr>& arguments) {
     return call(fmt::format("{}/{}", op.spec->name, op.operands), tensor_, arguments);
   }
   // Returns the shape of a result as a function of the shapes of the operands.
-  z3::expr shape_of_result(const Operator& op, std::vector<z3::expr> arguments) {
+  z3::expr result_shape(const SmtOperator& op, std::vector<z3::expr> arguments) {
     for (auto i = op.spec->attributes.size(); i < arguments.size(); ++i) {
       arguments[i] = shape(arguments[i]);
     }
@@ -127,7 +127,7 @@ class Translation {
     source_ = translate(rule.source);
     // This also adds the conditions under which the target's attributes have values.
     target_ = translate(rule.target);
-    for (const auto& condition : rule.conditions) conditions_.push_back(truth(condition));
+    for (const auto& condition : rule.conditions) conditions_.push_back(translate_truth(condition));
   }
 
   [[nodiscard]] const std::vector<z3::expr>& source() const { return source_; }  // by node
@@ -141,8 +141,8 @@ class Translation {
     return out;
   }
 
-  z3::expr measure(const Measure& m) {
-    using Kind = Measure::Kind;
+  z3::expr translate_measure(const Measure& m) {
+    using Kind = Measure::MeasureKind;
     const auto index = static_cast<std::size_t>(m.number);
     if (m.kind == Kind::kNumber) return words_.number(m.number);
     if (m.kind == Kind::kSymbol) return symbols_[index];
@@ -166,25 +166,25 @@ class Translation {
       }
       std::vector<z3::expr> arguments;
       arguments.reserve(node.attributes.size() + node.inputs.size());
-      for (const auto& a : node.attributes) arguments.push_back(number(a));
+      for (const auto& a : node.attributes) arguments.push_back(translate_number(a));
       for (auto input : node.inputs) arguments.push_back(out[input]);
       out.push_back(words_.apply(operator_of(node), arguments));
     }
     return out;
   }
 
-  std::vector<z3::expr> numbers(const std::vector<Expression>& operands) {
+  std::vector<z3::expr> translate_numbers(const std::vector<Expression>& operands) {
     std::vector<z3::expr> out;
     out.reserve(operands.size());
-    for (const auto& operand : operands) out.push_back(number(operand));
+    for (const auto& operand : operands) out.push_back(translate_number(operand));
     return out;
   }
 
-  z3::expr number(const Expression& e) {
+  z3::expr translate_number(const Expression& e) {
     if (e.operation == Operation::kLiteral) return words_.literal(e.literal);
     if (e.operation == Operation::kSymbol) return symbols_[e.variables[0]];
     const auto of = [&](std::size_t i) -> const z3::expr& { return tensors_[e.variables[i]]; };
-    const auto operands = numbers(e.operands);
+    const auto operands = translate_numbers(e.operands);
     switch (e.operation) {
       case Operation::kList:
         return words_.list(operands);
@@ -224,18 +224,18 @@ class Translation {
     return b.is_numeral() ? a / b : words_.function("quotient", {a, b});
   }
 
-  z3::expr truth(const Expression& e) {
+  z3::expr translate_truth(const Expression& e) {
     const auto both = [&](auto make) {
-      const auto operands = numbers(e.operands);
+      const auto operands = translate_numbers(e.operands);
       return make(operands[0], operands[1]);
     };
     switch (e.operation) {
       case Operation::kNot:
-        return !truth(e.operands[0]);
+        return !translate_truth(e.operands[0]);
       case Operation::kAnd:
-        return truth(e.operands[0]) && truth(e.operands[1]);
+        return translate_truth(e.operands[0]) && translate_truth(e.operands[1]);
       case Operation::kOr:
-        return truth(e.operands[0]) || truth(e.operands[1]);
+        return translate_truth(e.operands[0]) || translate_truth(e.operands[1]);
       case Operation::kSameShape:
         return words_.shape(tensors_[e.variables[0]]) == words_.shape(tensors_[e.variables[1]]);
       case Operation::kEqual:
@@ -249,7 +249,7 @@ class Translation {
       case Operation::kDivides:
         return both([this](const auto& d, const auto& n) { return remainder(n, d) == 0; });
       default:
-        return number(e) == words_.literal(std::string("true"));
+        return translate_number(e) == words_.literal(std::string("true"));
     }
   }
 
@@ -261,7 +261,7 @@ class Translation {
   std::vector<z3::expr> conditions_;
 };
 
-z3::expr all_of(z3::context& z3, const std::vector<z3::expr>& parts) {
+z3::expr make_conjunction(z3::context& z3, const std::vector<z3::expr>& parts) {
   z3::expr_vector list(z3);
   for (const auto& part : parts) list.push_back(part);
   return z3::mk_and(list);
@@ -283,15 +283,15 @@ z3::expr for_all(z3::context& z3, const std::vector<z3::expr>& variables,
 }
 
 // Returns the statement that the source's outputs equal the target's.
-z3::expr same_outputs(z3::context& z3, const Rule& rule, const Translation& t) {
+z3::expr make_outputs_equal(z3::context& z3, const Rule& rule, const Translation& t) {
   std::vector<z3::expr> parts;
   for (std::size_t o = 0; o < rule.source.outputs.size(); ++o) {
     parts.push_back(t.source()[rule.source.outputs[o]] == t.target()[rule.target.outputs[o]]);
   }
-  return all_of(z3, parts);
+  return make_conjunction(z3, parts);
 }
 
-std::vector<z3::expr> outputs_of(const Side& side, const std::vector<z3::expr>& nodes) {
+std::vector<z3::expr> collect_outputs(const Side& side, const std::vector<z3::expr>& nodes) {
   std::vector<z3::expr> out;
   out.reserve(side.outputs.size());
   for (auto output : side.outputs) out.push_back(nodes[output]);
@@ -301,7 +301,7 @@ std::vector<z3::expr> outputs_of(const Side& side, const std::vector<z3::expr>& 
 // The statement that is added to the known ones in order to find a contradiction.
 enum class Goal : std::uint8_t { kSidesDiffer, kNone };
 
-SmtAnswer answer_of(z3::solver& solver) {
+SmtAnswer run_solver(z3::solver& solver) {
   SmtAnswer out;
   const auto begin = std::chrono::steady_clock::now();
   const auto result = solver.check();
@@ -321,43 +321,44 @@ SmtAnswer answer_of(z3::solver& solver) {
 
 }  // namespace
 
-struct SmtProver::State {
+struct SmtProver::ProverState {
   struct Property {
     Rule rule;
     z3::expr axiom;
-    std::set<Operator> needs;   // operators of the source
-    std::set<Operator> brings;  // operators of the target
+    std::set<SmtOperator> needs;   // operators of the source
+    std::set<SmtOperator> brings;  // operators of the target
   };
 
   Vocabulary words;
   std::vector<Property> properties;
-  std::map<Operator, std::vector<z3::expr>> laws;  // laws of shapes and legality, by operator
+  std::map<SmtOperator, std::vector<z3::expr>> laws;  // laws of shapes and legality, by operator
 
-  explicit State(std::span<const Rule> rules) {
+  explicit ProverState(std::span<const Rule> rules) {
     for (const auto& rule : rules) {
       properties.push_back(
-          {rule, axiom_of(rule), operators_of(rule.source), operators_of(rule.target)});
+          {rule, make_axiom(rule), operators_of(rule.source), operators_of(rule.target)});
     }
   }
 
   // Returns the property as an axiom. All illegal tensors are one tensor, which is not legal.
   // `legal` is therefore a function of values.
-  z3::expr axiom_of(const Rule& rule) {
+  z3::expr make_axiom(const Rule& rule) {
     CHECK(rule.choices.empty(), rule.name, "a property chooses nothing");
     const Translation t(words, rule, "");
     auto given = t.conditions();
-    const auto outputs = outputs_of(rule.source, t.source());
+    const auto outputs = collect_outputs(rule.source, t.source());
     for (const auto& output : outputs) given.push_back(words.legal(output));
-    const auto body = z3::implies(all_of(words.z3(), given), same_outputs(words.z3(), rule, t));
+    const auto body =
+        z3::implies(make_conjunction(words.z3(), given), make_outputs_equal(words.z3(), rule, t));
     return for_all(words.z3(), t.variables(), outputs, body);
   }
 
-  const std::vector<z3::expr>& laws_of(const Operator& op) {
+  const std::vector<z3::expr>& get_laws(const SmtOperator& op) {
     const auto known = laws.find(op);
     return known != laws.end() ? known->second : laws.emplace(op, make_laws(op)).first->second;
   }
 
-  std::vector<z3::expr> make_laws(const Operator& op) {
+  std::vector<z3::expr> make_laws(const SmtOperator& op) {
     std::vector<z3::expr> out;
     if (op.operands == 0) return out;
     const auto attributes = op.spec->attributes.size();
@@ -376,26 +377,27 @@ struct SmtProver::State {
       strict.push_back(words.legal(arguments[i]));
     }
     auto& z3 = words.z3();
-    out.push_back(for_all(z3, arguments, {legal}, z3::implies(legal, all_of(z3, strict))));
+    out.push_back(
+        for_all(z3, arguments, {legal}, z3::implies(legal, make_conjunction(z3, strict))));
     const auto operand_shape = words.shape(arguments[attributes]);
-    const auto keeps = keeping_of(*op.spec, op.operands);
+    const auto keeps = find_shape_keeping(*op.spec, op.operands);
     if (keeps == ShapeKeeping::kAlways) {
       out.push_back(for_all(z3, arguments, {shape}, z3::implies(legal, shape == operand_shape)));
       return out;
     }
-    out.push_back(for_all(z3, arguments, {shape}, shape == words.shape_of_result(op, arguments)));
+    out.push_back(for_all(z3, arguments, {shape}, shape == words.result_shape(op, arguments)));
     if (keeps == ShapeKeeping::kOfEqual) {
       std::vector<z3::expr> given = {legal};
       for (auto i = attributes + 1; i < arguments.size(); ++i) {
         given.push_back(words.shape(arguments[i]) == operand_shape);
       }
-      out.push_back(
-          for_all(z3, arguments, {shape}, z3::implies(all_of(z3, given), shape == operand_shape)));
+      out.push_back(for_all(z3, arguments, {shape},
+                            z3::implies(make_conjunction(z3, given), shape == operand_shape)));
     }
     return out;
   }
 
-  z3::solver new_solver(Seconds limit) {
+  z3::solver make_solver(Seconds limit) {
     z3::solver solver(words.z3(), z3::solver::simple());
     z3::params p(words.z3());
     p.set("timeout", static_cast<unsigned>(limit.value * 1000));
@@ -410,7 +412,7 @@ struct SmtProver::State {
   }
 
   // Adds the properties that can matter for terms of these operators, and the laws of the latter.
-  void add_properties(z3::solver& solver, std::set<Operator> operators,
+  void add_properties(z3::solver& solver, std::set<SmtOperator> operators,
                       std::span<const std::string> excluded) {
     std::vector<bool> added(properties.size());
     for (bool changed = true; changed;) {
@@ -425,14 +427,15 @@ struct SmtProver::State {
       }
     }
     for (const auto& op : operators) {
-      for (const auto& law : laws_of(op)) solver.add(law);
+      for (const auto& law : get_laws(op)) solver.add(law);
     }
   }
 
   void add_facts(z3::solver& solver, Translation& t, const SizeFacts& facts) {
-    for (const auto& [a, b] : facts.equal) solver.add(t.measure(a) == t.measure(b));
+    for (const auto& [a, b] : facts.equal)
+      solver.add(t.translate_measure(a) == t.translate_measure(b));
     for (const auto& [m, least] : facts.at_least) {
-      solver.add(t.measure(m) >= words.number(least));
+      solver.add(t.translate_measure(m) >= words.number(least));
     }
     for (const auto& [a, b] : facts.same_shape) {
       solver.add(words.shape(t.at(a)) == words.shape(t.at(b)));
@@ -442,14 +445,14 @@ struct SmtProver::State {
   SmtAnswer prove(std::span<const std::string> excluded, const Rule& rule, const SizeFacts& facts,
                   Seconds limit, Goal goal = Goal::kSidesDiffer) {
     Translation t(words, rule, "!");
-    auto solver = new_solver(limit);
+    auto solver = make_solver(limit);
     auto operators = operators_of(rule.source);
     operators.merge(operators_of(rule.target));
     add_properties(solver, std::move(operators), excluded);
     add_facts(solver, t, facts);
     add_legal(solver, t);
-    if (goal == Goal::kSidesDiffer) solver.add(!same_outputs(words.z3(), rule, t));
-    return answer_of(solver);
+    if (goal == Goal::kSidesDiffer) solver.add(!make_outputs_equal(words.z3(), rule, t));
+    return run_solver(solver);
   }
 
   void add_legal(z3::solver& solver, const Translation& t) {
@@ -462,7 +465,7 @@ struct SmtProver::State {
 bool SmtProver::is_available() { return true; }
 
 SmtProver::SmtProver(std::span<const Rule> properties)
-    : state_(std::make_unique<State>(properties)) {}
+    : state_(std::make_unique<ProverState>(properties)) {}
 
 SmtAnswer SmtProver::prove_without(std::span<const std::string> excluded, const Rule& rule,
                                    const SizeFacts& facts, Seconds limit) const {
@@ -491,8 +494,8 @@ SmtAnswer SmtProver::prove_without(std::span<const std::string> excluded, const 
 SmtAnswer SmtProver::find_contradiction(Seconds limit) const {
   try {
     auto& words = state_->words;
-    auto solver = state_->new_solver(limit);
-    std::set<Operator> operators;
+    auto solver = state_->make_solver(limit);
+    std::set<SmtOperator> operators;
     for (const auto& p : state_->properties) {
       operators.insert(p.needs.begin(), p.needs.end());
       const Translation t(words, p.rule, p.rule.name + "!");
@@ -503,7 +506,7 @@ SmtAnswer SmtProver::find_contradiction(Seconds limit) const {
       if (tensors.size() > 1) solver.add(z3::distinct(tensors));
     }
     state_->add_properties(solver, std::move(operators), {});
-    return answer_of(solver);
+    return run_solver(solver);
   } catch (const z3::exception& e) {
     SmtAnswer failed;
     failed.reason = e.msg();
@@ -515,7 +518,7 @@ SmtAnswer SmtProver::find_contradiction(Seconds limit) const {
 
 namespace tandem::verify {
 
-struct SmtProver::State {};
+struct SmtProver::ProverState {};
 
 bool SmtProver::is_available() { return false; }
 

@@ -57,8 +57,8 @@ class SmtProver {
   [[nodiscard]] SmtAnswer find_contradiction(Seconds limit) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct ProverState;
+  std::unique_ptr<ProverState> state_;
 };
 
 }  // namespace tandem::verify

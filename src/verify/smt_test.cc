@@ -37,7 +37,7 @@ class Smt : public ::testing::Test {
   [[nodiscard]] static SmtAnswer prove(std::string_view text,
                                        Seconds limit = SmtProver::kTimeLimit) {
     const auto rule = rule_of(text);
-    return prover().prove(rule, facts_of(rule, find_patterns(rule)), limit);
+    return prover().prove(rule, find_size_facts(rule, find_patterns(rule)), limit);
   }
 };
 
@@ -290,7 +290,7 @@ TEST_F(Smt, LeavesInterruptsToTheCommand) {
 TEST_F(Smt, TimesNightly) {
   std::vector<double> times;
   const auto take = [&](const Rule& rule) {
-    const auto facts = facts_of(rule, find_patterns(rule));
+    const auto facts = find_size_facts(rule, find_patterns(rule));
     const auto begin = std::clock();
     (void)prover().prove(rule, facts);
     times.push_back(1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);

@@ -257,7 +257,7 @@ std::vector<rewrite::Rule> known_rules() {
 void judge_changed(const rewrite::Rule& rule, const Effort& effort, std::mt19937_64& random,
                    Tally& tally) {
   const auto seed = random();
-  const auto changed = mutants(rule);
+  const auto changed = make_mutants(rule);
   const auto& judged =
       changed.empty() || random() % 4 == 0 ? rule : changed[random() % changed.size()];
   const auto wrong = wrong_verdict(judged, effort, seed, &tally);

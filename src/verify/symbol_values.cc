@@ -25,14 +25,14 @@ bool accepts(const ops::OpSpec& spec, std::size_t attribute, const Value& value)
   }
 }
 
-std::vector<Value> whole_numbers() {
+std::vector<Value> make_integer_values() {
   std::vector<Value> out;
   for (std::int64_t n : {1, 0, 2, 3, -1, 4}) out.emplace_back(n);
   return out;
 }
 
 // Returns the names that any attribute knows; callers keep those that their attribute accepts.
-std::vector<Value> names() {
+std::vector<Value> make_name_values() {
   std::vector<Value> out;
   out.reserve(32);
   for (auto name : ops::kActivationNames) out.emplace_back(std::string(name));
@@ -43,7 +43,7 @@ std::vector<Value> names() {
   return out;
 }
 
-std::vector<Value> lists() {
+std::vector<Value> make_list_values() {
   using List = std::vector<std::int64_t>;
   std::vector<Value> out;
   for (const List& list :
@@ -63,9 +63,9 @@ std::vector<Value> lists() {
   return out;
 }
 
-std::vector<Value> found_accepted(const ops::OpSpec& spec, std::size_t attribute) {
+std::vector<Value> find_accepted(const ops::OpSpec& spec, std::size_t attribute) {
   std::vector<Value> out;
-  for (const auto& candidates : {whole_numbers(), names(), lists()}) {
+  for (const auto& candidates : {make_integer_values(), make_name_values(), make_list_values()}) {
     for (const auto& value : candidates) {
       if (accepts(spec, attribute, value)) out.push_back(value);
     }
@@ -79,22 +79,22 @@ std::vector<Value> found_accepted(const ops::OpSpec& spec, std::size_t attribute
 
 // Returns the accepted values. Cached per thread, since every rule with the attribute asks for
 // them.
-const std::vector<Value>& accepted(const ops::OpSpec& spec, std::size_t attribute) {
+const std::vector<Value>& get_accepted(const ops::OpSpec& spec, std::size_t attribute) {
   static thread_local std::map<std::pair<const ops::OpSpec*, std::size_t>, std::vector<Value>> all;
   const auto [at, is_new] = all.try_emplace({&spec, attribute});
-  if (is_new) at->second = found_accepted(spec, attribute);
+  if (is_new) at->second = find_accepted(spec, attribute);
   return at->second;
 }
 
-class Finder {
+class SymbolValueFinder {
  public:
-  explicit Finder(const Rule& rule) : out_(rule.symbols.size()) {
+  explicit SymbolValueFinder(const Rule& rule) : out_(rule.symbols.size()) {
     for (const auto* side : {&rule.source, &rule.target}) {
       for (const auto& node : side->nodes) read(node);
     }
     // A symbol that is used in expressions alone is a number.
     for (auto& values : out_) {
-      if (values.empty()) values = whole_numbers();
+      if (values.empty()) values = make_integer_values();
     }
   }
 
@@ -104,19 +104,19 @@ class Finder {
   void read(const PatternNode& node) {
     for (std::size_t a = 0; a < node.attributes.size(); ++a) {
       const auto& e = node.attributes[a];
-      if (e.operation == Operation::kSymbol) find(node, a, e.variables[0]);
+      if (e.operation == Operation::kSymbol) set_values(node, a, e.variables[0]);
       if (e.operation != Operation::kList) continue;
       for (const auto& item : e.operands) {
         if (item.operation == Operation::kSymbol && out_[item.variables[0]].empty()) {
-          out_[item.variables[0]] = whole_numbers();
+          out_[item.variables[0]] = make_integer_values();
         }
       }
     }
   }
 
   // Sets a symbol's values by its first attribute. The source is read before the target.
-  void find(const PatternNode& node, std::size_t attribute, std::uint16_t symbol) {
-    if (out_[symbol].empty()) out_[symbol] = accepted(*node.spec, attribute);
+  void set_values(const PatternNode& node, std::size_t attribute, std::uint16_t symbol) {
+    if (out_[symbol].empty()) out_[symbol] = get_accepted(*node.spec, attribute);
   }
 
   std::vector<std::vector<Value>> out_;
@@ -124,12 +124,12 @@ class Finder {
 
 }  // namespace
 
-std::vector<std::vector<Value>> symbol_values(const Rule& rule) {
+std::vector<std::vector<Value>> find_symbol_values(const Rule& rule) {
   if (rule.symbols.empty()) return {};
-  return Finder(rule).take();
+  return SymbolValueFinder(rule).take();
 }
 
-std::vector<std::int64_t> named_degrees(const Rule& rule) {
+std::vector<std::int64_t> find_named_degrees(const Rule& rule) {
   std::set<std::int64_t> out;
   for (const auto* side : {&rule.source, &rule.target}) {
     for (const auto& node : side->nodes) {

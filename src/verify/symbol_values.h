@@ -9,10 +9,10 @@
 namespace tandem::verify {
 
 // Returns the values by symbol, the likeliest first.
-std::vector<std::vector<Value>> symbol_values(const Rule& rule);
+std::vector<std::vector<Value>> find_symbol_values(const Rule& rule);
 
 // Returns the degrees above 1 that the rule's operators name, sorted and each once. Sizes that they
 // shard must be divisible by them.
-std::vector<std::int64_t> named_degrees(const Rule& rule);
+std::vector<std::int64_t> find_named_degrees(const Rule& rule);
 
 }  // namespace tandem::verify

@@ -111,7 +111,7 @@ class Occurrences {
           rewrite::for_each_binder(node.attributes[a], [&](std::uint16_t symbol) {
             usual_[symbol] = {node.attributes[a].operation == rewrite::Operation::kList
                                   ? rewrite::Value(std::int64_t{1})
-                                  : rewrite::usual_attributes(*node.spec)[a].literal,
+                                  : rewrite::get_default_attributes(*node.spec)[a].literal,
                               node.spec};
           });
         }
@@ -210,7 +210,7 @@ using graph::NodeId;
 // Returns values of the variables by name and element, so that both sides get the same ones.
 template <class T>
 graph::SourceValues<T> operands(const Graph& graph, std::uint64_t seed) {
-  auto constants = graph::feed_values<T>(graph, 0);
+  auto constants = graph::make_feed_values<T>(graph, 0);
   return [&graph, seed, constants](NodeId id) {
     const auto& node = graph.node(id);
     if (!graph::is_input(node)) return constants(id);

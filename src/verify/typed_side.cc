@@ -8,7 +8,7 @@ namespace tandem::verify {
 
 namespace {
 
-std::vector<const TensorType*> pointers(const Instance& instance) {
+std::vector<const TensorType*> collect_pointers(const Instance& instance) {
   std::vector<const TensorType*> out;
   out.reserve(instance.tensors.size());
   for (const auto& t : instance.tensors) out.push_back(&t);
@@ -17,10 +17,10 @@ std::vector<const TensorType*> pointers(const Instance& instance) {
 
 }  // namespace
 
-Hash hash_of(const Instance& instance) {
+Hash hash_instance(const Instance& instance) {
   Hash h = 0;
-  for (const auto& type : instance.tensors) h = hash_combine(h, type_hash(type));
-  for (const auto& value : instance.symbols) h = hash_combine(h, rewrite::hash_of(*value));
+  for (const auto& type : instance.tensors) h = hash_combine(h, hash_type(type));
+  for (const auto& value : instance.symbols) h = hash_combine(h, rewrite::compute_hash(*value));
   return h;
 }
 
@@ -41,8 +41,8 @@ std::string to_text(const Rule& rule, const Instance& instance) {
 }
 
 std::optional<TypedSide> type_side(const Side& side, const Instance& instance) {
-  auto& table = TypeTable::of_thread();
-  const auto tensors = pointers(instance);
+  auto& table = TypeTable::get_thread_local();
+  const auto tensors = collect_pointers(instance);
   std::vector<TypeTable::TypeId> types;
   types.reserve(side.nodes.size());
   std::vector<TypeTable::TypeId> inputs;
@@ -53,11 +53,11 @@ std::optional<TypedSide> type_side(const Side& side, const Instance& instance) {
     if (node.is_variable()) {
       types.push_back(table.intern(instance.tensors[node.variable]));
     } else {
-      op = table.op(node, {tensors, instance.symbols});
+      op = table.make_op(node, {tensors, instance.symbols});
       if (!op) return std::nullopt;
       inputs.clear();
       for (auto i : node.inputs) inputs.push_back(types[i]);
-      types.push_back(table.result(*op, inputs));
+      types.push_back(table.infer_result_type(*op, inputs));
       if (types.back() == TypeTable::kNone) return std::nullopt;
     }
     out.nodes.push_back({op, node.variable, node.inputs, table.type(types.back())});

@@ -1,6 +1,7 @@
 // A rule's side made concrete. With a type for every tensor variable and a value for every symbol,
 // each pattern node is an operator with its attributes and the type of its result. Otherwise the
-// side does not type-check. This code knows no operators: graph::result_type decides what fits.
+// side does not type-check. This code knows no operators: graph::infer_result_type decides what
+// fits.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct Instance {
 };
 
 // Returns the hash of an instance whose symbols all have values.
-Hash hash_of(const Instance& instance);
+Hash hash_instance(const Instance& instance);
 // Returns the instance as text: "?x [2, 3], ?w [4, 3], ?a = 1".
 std::string to_text(const Rule& rule, const Instance& instance);
 

@@ -9,14 +9,14 @@
 #include "base/text.h"
 #include "rewrite/rule_text.h"
 #include "verify/conditions.h"
-#include "verify/drawn_instances.h"
 #include "verify/evaluate.h"
 #include "verify/layouts.h"
-#include "verify/lower_ranks.h"
-#include "verify/moves.h"
+#include "verify/lower_rank_occurrences.h"
 #include "verify/normal_form.h"
 #include "verify/properties.h"
+#include "verify/random_instances.h"
 #include "verify/rule_typer.h"
+#include "verify/size_moves.h"
 #include "verify/smt.h"
 
 namespace tandem::verify {
@@ -43,14 +43,14 @@ constexpr std::int64_t kDrawnElements = 150;      // ... elements of these, at m
 constexpr std::size_t kRealTrials = 60;           // instances evaluated in real numbers alone ...
 constexpr std::size_t kRealTrialsOfEqual = 2;     // ... if forms are equal
 
-std::int64_t elements(const Instance& instance) {
+std::int64_t count_elements(const Instance& instance) {
   std::int64_t out = 0;
   for (const auto& t : instance.tensors) out += t.shape.sizes.count();
   return out;
 }
 
 // Returns the thread's prover. Z3 reads the properties once in each thread.
-const SmtProver& smt_prover() {
+const SmtProver& get_smt_prover() {
   static thread_local const SmtProver prover(all_properties());
   return prover;
 }
@@ -75,8 +75,8 @@ class Judge {
     for (const auto& pattern : patterns_.all) {
       const auto largest =
           pattern.moves.size() > 5 ? std::min<std::int64_t>(options_.largest, 2) : options_.largest;
-      const auto small = small_instances(rule_, pattern, largest, each, options_.seed);
-      if (small.all.empty() || elements(pattern.base) <= kCheap) judge(pattern.base);
+      const auto small = list_small_instances(rule_, pattern, largest, each, options_.seed);
+      if (small.all.empty() || count_elements(pattern.base) <= kCheap) judge(pattern.base);
       verdict_.cut = verdict_.cut || small.cut;
       const auto before = bad_.size();
       for (const auto& instance : small.all) {
@@ -86,7 +86,7 @@ class Judge {
       if (!options_.find_conditions && !bad_.empty()) return refute();
     }
     for (const auto& base : patterns_.bases) {
-      if (typer_.fit_of(base) == Fit::kBoth) {
+      if (typer_.check_fit(base) == Fit::kBoth) {
         fitting_.push_back(base);
       } else if (bad_.size() < kMostBad) {
         judge(base);
@@ -96,7 +96,7 @@ class Judge {
     if (!by_values_ && !bad_.empty()) good_.insert(good_.end(), fitting_.begin(), fitting_.end());
     if (is_parallel(rule_)) judge_shards();
     if (bad_.empty()) {
-      for (const auto& instance : occurrences_of_lower_ranks(rule_)) judge(instance);
+      for (const auto& instance : find_lower_rank_occurrences(rule_)) judge(instance);
     }
     if (bad_.empty()) {
       prove();
@@ -109,7 +109,7 @@ class Judge {
   // difference in values, which no condition excludes.
   void refute_beyond_tables() {
     for (std::size_t i = 0; i < std::min(kRealTrials, good_.size()); ++i) {
-      refutation_ = refuted_beyond_tables(rule_, good_[i], kFewRealDraws, options_.seed);
+      refutation_ = find_refutation_beyond_tables(rule_, good_[i], kFewRealDraws, options_.seed);
       if (!refutation_) continue;
       verdict_.reason.clear();
       return refute();
@@ -121,13 +121,13 @@ class Judge {
     Hash trial = 0;
     for (std::size_t p = 0; p < std::min(kManyRowsPatterns, patterns_.all.size()); ++p) {
       auto pattern = patterns_.all[p];
-      add_moves_of_equal(rule_, pattern);
+      add_moves_of_equal_sizes(rule_, pattern);
       const auto some =
-          small_instances(rule_, pattern, kManyRows, kManyRowsTrials, options_.seed + 1);
+          list_small_instances(rule_, pattern, kManyRows, kManyRowsTrials, options_.seed + 1);
       for (const auto& instance : some.all) {
-        if (typer_.fit_of(instance) != Fit::kBoth) continue;
+        if (typer_.check_fit(instance) != Fit::kBoth) continue;
         const auto seed = hash_combine(options_.seed, ++trial);
-        refutation_ = refuted_by_few_negatives(rule_, instance, kRealDraws, seed);
+        refutation_ = find_refutation_by_few_negatives(rule_, instance, kRealDraws, seed);
         if (!refutation_) continue;
         verdict_.reason.clear();
         return refute();
@@ -135,7 +135,7 @@ class Judge {
     }
   }
 
-  Verdict verdict_;
+  RuleVerdict verdict_;
   std::vector<Instance> good_;
   std::vector<Instance> bad_;
 
@@ -143,10 +143,10 @@ class Judge {
   // Judges a rule whose source was found nowhere. A source that is legal nowhere equals anything.
   void judge_without_sizes() {
     const auto illegal =
-        is_parallel(rule_) ? illegal_in_all_layouts(rule_, options_.limits) : std::nullopt;
+        is_parallel(rule_) ? find_illegal_node(rule_, options_.limits) : std::nullopt;
     if (illegal) {
       verdict_.proof = {.status = Status::kProved, .prover = std::string(kProvedByLayouts)};
-      verdict_.reason = "applies nowhere: no layout fits " + source_up_to(*illegal);
+      verdict_.reason = "applies nowhere: no layout fits " + format_source_up_to(*illegal);
       return;
     }
     verdict_.reason = "no sizes were found at which the source fits";
@@ -154,11 +154,11 @@ class Judge {
       verdict_.reason += ": none of what was tried fulfils " +
                          rewrite::to_text(rule_, rule_.conditions[*patterns_.condition]);
     } else if (patterns_.node) {
-      verdict_.reason += ": none of what was tried fits " + source_up_to(*patterns_.node);
+      verdict_.reason += ": none of what was tried fits " + format_source_up_to(*patterns_.node);
     }
   }
 
-  [[nodiscard]] std::string source_up_to(rewrite::PatternId node) const {
+  [[nodiscard]] std::string format_source_up_to(rewrite::PatternId node) const {
     auto side = rule_.source;
     side.outputs = {node};
     return rewrite::to_text(rule_, side);
@@ -166,12 +166,12 @@ class Judge {
 
   void judge(const Instance& instance) {
     ++verdict_.instances;
-    if (typer_.fit_of(instance) != Fit::kBoth) {
-      if (!refutation_) refutation_ = misfit(rule_, instance);
+    if (typer_.check_fit(instance) != Fit::kBoth) {
+      if (!refutation_) refutation_ = describe_misfit(rule_, instance);
       bad_.push_back(instance);
       return;
     }
-    const auto hash = hash_of(instance);
+    const auto hash = hash_instance(instance);
     if (equal_.contains(hash)) {
       good_.push_back(instance);
       return;
@@ -199,7 +199,7 @@ class Judge {
   // Keeps the refutation with the smallest tensors, and one by values before one by types.
   void keep_smaller(Refutation refutation) {
     const bool better =
-        !by_values_ || elements(refutation.instance) < elements(refutation_->instance);
+        !by_values_ || count_elements(refutation.instance) < count_elements(refutation_->instance);
     if (better) refutation_ = std::move(refutation);
     by_values_ = true;
   }
@@ -229,32 +229,32 @@ class Judge {
         const auto seed = hash_combine(options_.seed, hash_combine(p, static_cast<Hash>(d)));
         if (!compare_at(patterns_.all[p], seed, forms_equal)) return;
       }
-      if (!compare_where_equal_move(patterns_.all[p], forms_equal)) return;
+      if (!compare_with_equal_moves(patterns_.all[p], forms_equal)) return;
     }
-    if (forms_equal ? undefined_in_reals() : refuted_in_reals()) return refute();
-    if (refuted_where_drawn()) return refute();
-    if (!forms_equal && !smt_prover().prove(rule_, {}, options_.smt).proved) return;
+    if (forms_equal ? refute_by_undefined_target() : refute_in_reals()) return refute();
+    if (refute_at_drawn_instances()) return refute();
+    if (!forms_equal && !get_smt_prover().prove(rule_, {}, options_.smt).proved) return;
     verdict_.proof = {.status = Status::kProved, .prover = forms_equal ? "normal forms" : "z3"};
     verdict_.reason.clear();
   }
 
   // Tries occurrences of the source that the patterns lack. Returns whether one refutes the rule.
-  bool refuted_where_drawn() {
+  bool refute_at_drawn_instances() {
     // Each added condition gives other draws.
     const auto seed = hash_combine(options_.seed, rule_.conditions.size());
     auto near = patterns_.bases;
     near.insert(near.end(), good_.begin(), good_.end());
-    auto drawn = drawn_instances(rule_, near, draws_, seed);
+    auto drawn = draw_instances(rule_, near, draws_, seed);
     // Evaluates the smallest ones of those that show something new, and a few others.
-    std::ranges::stable_sort(drawn, {}, elements);
-    Seen seen;
+    std::ranges::stable_sort(drawn, {}, count_elements);
+    NoveltyFilter seen;
     std::size_t computed = 0;
     std::vector<const Instance*> others;
     for (const auto& instance : drawn) {
       if (bad_.size() == kMostBad) break;
-      if (typer_.fit_of(instance) != Fit::kBoth) {
+      if (typer_.check_fit(instance) != Fit::kBoth) {
         judge(instance);
-      } else if (elements(instance) <= kDrawnElements) {
+      } else if (count_elements(instance) <= kDrawnElements) {
         if (computed < kNewComputed && seen.is_new(instance)) {
           ++computed;
           judge(instance);
@@ -271,23 +271,23 @@ class Judge {
   }
 
   // Tries real operands that may leave the target undefined. In the field x / 0 is 0.
-  bool undefined_in_reals() {
+  bool refute_by_undefined_target() {
     if (good_.empty()) return false;
-    refutation_ = undefined_target(rule_, good_[0], options_.seed);
+    refutation_ = find_undefined_target(rule_, good_[0], options_.seed);
     if (refutation_) bad_.push_back(good_[0]);
     return refutation_.has_value();
   }
 
   // Tries real operands, since values of an opaque function may make instances equal in the field.
-  bool refuted_in_reals() {
+  bool refute_in_reals() {
     std::vector<Instance> equal;
     Hash trial = 0;
     for (auto& instance : good_) {
       const bool try_it = equal.size() + bad_.size() < kRealTrials && bad_.size() < kMostBad;
       // Each instance gets other numbers, since many may have one element.
       const auto seed = hash_combine(options_.seed, ++trial);
-      auto found =
-          try_it ? verify::refuted_in_reals(rule_, instance, kFewRealDraws, seed) : std::nullopt;
+      auto found = try_it ? verify::find_refutation_in_reals(rule_, instance, kFewRealDraws, seed)
+                          : std::nullopt;
       if (!found) {
         equal.push_back(std::move(instance));
         continue;
@@ -302,25 +302,25 @@ class Judge {
   // Compares forms with moves of symbols that no operator's operands move, such as the sizes of
   // constants. These are small elsewhere, and what is true of small ones alone would be proved.
   // Returns false as compare_at does.
-  bool compare_where_equal_move(const Pattern& pattern, bool& forms_equal) {
+  bool compare_with_equal_moves(const InstancePattern& pattern, bool& forms_equal) {
     auto wider = pattern;
-    add_moves_of_equal(rule_, wider);
+    add_moves_of_equal_sizes(rule_, wider);
     if (wider.moves.size() == pattern.moves.size()) return true;
-    if (!generic_instance(rule_, wider, options_.seed)) return true;
+    if (!find_generic_instance(rule_, wider, options_.seed)) return true;
     return compare_at(wider, options_.seed, forms_equal);
   }
 
   // Returns false if it settles the matter: the target does not fit, or no large sizes were found.
-  bool compare_at(const Pattern& pattern, Hash seed, bool& forms_equal) {
-    const auto instance = generic_instance(rule_, pattern, seed);
+  bool compare_at(const InstancePattern& pattern, Hash seed, bool& forms_equal) {
+    const auto instance = find_generic_instance(rule_, pattern, seed);
     if (!instance) {
       verdict_.reason = "no large sizes were found like " + to_text(rule_, pattern.base);
       return false;
     }
     const auto source = type_side(rule_.source, *instance);
     const auto target = type_side(rule_.target, *instance);
-    if (!target || typer_.fit_of(*instance) != Fit::kBoth) {
-      refutation_ = misfit(rule_, *instance);
+    if (!target || typer_.check_fit(*instance) != Fit::kBoth) {
+      refutation_ = describe_misfit(rule_, *instance);
       bad_.push_back(*instance);
       refute();
       return false;
@@ -352,7 +352,7 @@ class Judge {
   int in_field_alone_ = 0;
 };
 
-std::string conditions_text(const Rule& rule, std::size_t count) {
+std::string format_conditions(const Rule& rule, std::size_t count) {
   std::vector<std::string> parts;
   for (std::size_t c = 0; c < count; ++c) {
     parts.push_back(rewrite::to_text(rule, rule.conditions[c]));
@@ -360,24 +360,24 @@ std::string conditions_text(const Rule& rule, std::size_t count) {
   return join(parts, " and ");
 }
 
-void add_parts(const rewrite::Expression& condition, std::vector<rewrite::Expression>& to) {
+void add_conjuncts(const rewrite::Expression& condition, std::vector<rewrite::Expression>& to) {
   if (condition.operation != rewrite::Operation::kAnd) return to.push_back(condition);
-  for (const auto& part : condition.operands) add_parts(part, to);
+  for (const auto& part : condition.operands) add_conjuncts(part, to);
 }
 
 // Returns the rule as with_condition() gives it and as a reader parses it, so that it need not be
 // judged again. New conditions come first, and parts joined by `and` stand one by one.
-Rule narrowed_by(const Rule& rule, const std::vector<rewrite::Expression>& conditions) {
+Rule narrow_rule(const Rule& rule, const std::vector<rewrite::Expression>& conditions) {
   auto out = rule;
   out.conditions.clear();
-  for (const auto& condition : conditions) add_parts(condition, out.conditions);
+  for (const auto& condition : conditions) add_conjuncts(condition, out.conditions);
   out.conditions.insert(out.conditions.end(), rule.conditions.begin(), rule.conditions.end());
   return out;
 }
 
 }  // namespace
 
-Verdict verify(const Rule& rule, const VerifyOptions& options) {
+RuleVerdict verify(const Rule& rule, const VerifyOptions& options) {
   Judge::Equal equal;
   Judge first(rule, options, kDraws, equal);
   first.run();
@@ -392,9 +392,9 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
   auto good = first.good_;
   auto bad = first.bad_;
   for (int i = 0; i < kMostRefinements && !good.empty(); ++i) {
-    const auto conditions = separating_conditions(rule, good, bad);
+    const auto conditions = find_separating_conditions(rule, good, bad);
     if (!conditions) return out;
-    const auto narrowed = narrowed_by(rule, *conditions);
+    const auto narrowed = narrow_rule(rule, *conditions);
     Judge judge(narrowed, options, kDrawsOfConditions, equal);
     judge.run();
     if (judge.verdict_.proof.status == Status::kProved) {
@@ -402,7 +402,7 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
       out = judge.verdict_;
       out.proof.status = Status::kProvedIf;
       out.proof.condition =
-          conditions_text(narrowed, narrowed.conditions.size() - rule.conditions.size());
+          format_conditions(narrowed, narrowed.conditions.size() - rule.conditions.size());
       out.counterexample = counterexample;
       return out;
     }
@@ -413,12 +413,12 @@ Verdict verify(const Rule& rule, const VerifyOptions& options) {
   return out;
 }
 
-Rule with_condition(const Rule& rule, const Verdict& verdict) {
+Rule with_condition(const Rule& rule, const RuleVerdict& verdict) {
   if (verdict.proof.status != Status::kProvedIf) return rule;
   Rule plain = rule;
   plain.conditions.clear();
   auto text = rewrite::to_text(plain) + " if " + verdict.proof.condition;
-  const auto existing = conditions_text(rule, rule.conditions.size());
+  const auto existing = format_conditions(rule, rule.conditions.size());
   if (!existing.empty()) text += " and " + existing;
   return rewrite::parse_rule(text)[0];
 }

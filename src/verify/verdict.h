@@ -4,7 +4,7 @@
 // A rule is judged on every pattern in which its source occurs (instances.h). Both sides are
 // evaluated at small sizes (evaluate.h), where one difference refutes. If there is none, their
 // normal forms at large sizes must be equal (normal_form.h), or Z3 must show that they cannot
-// differ (smt.h). Types that are drawn beyond the patterns (drawn_instances.h) must show no
+// differ (smt.h). Types that are drawn beyond the patterns (random_instances.h) must show no
 // difference, either. The types of a parallel rule are compared with degrees, replicas and partial
 // sums; its meaning is that of its erasure. A rule whose source is legal in no layout (layouts.h)
 // applies nowhere. This proves it, and the verdict says so.
@@ -38,7 +38,7 @@ struct VerifyOptions {
   Hash seed = 1;
 };
 
-struct Verdict {
+struct RuleVerdict {
   rewrite::Proof proof;
   std::string counterexample;  // kRefuted, kProvedIf: where the rule without a condition is false
   std::string reason;          // kUnproved, and rules that apply nowhere
@@ -49,9 +49,9 @@ struct Verdict {
 
 // Judges `rule` on all its patterns. If it is refuted, looks for a condition under which it is
 // proved.
-Verdict verify(const Rule& rule, const VerifyOptions& options = {});
+RuleVerdict verify(const Rule& rule, const VerifyOptions& options = {});
 
 // Returns the rule with the condition of its verdict.
-Rule with_condition(const Rule& rule, const Verdict& verdict);
+Rule with_condition(const Rule& rule, const RuleVerdict& verdict);
 
 }  // namespace tandem::verify

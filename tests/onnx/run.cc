@@ -29,7 +29,7 @@ using tandem::Dense;
 Json run(const tandem::import::OnnxModel& model, const std::string& file, const std::string& folder,
          const Json& inputs) {
   const auto& graph = model.graph;
-  const auto feed = tandem::graph::feed_values<double>(graph);
+  const auto feed = tandem::graph::make_feed_values<double>(graph);
   const auto values = tandem::graph::run_forward<double>(graph, [&](tandem::graph::NodeId id) {
     const auto& node = graph.node(id);
     if (const auto at = model.fixed.find(node.name); at != model.fixed.end()) return at->second;
@@ -66,7 +66,7 @@ Json answer(const Json& request) {
   if (request.contains("dims")) {
     options.dims = request["dims"].get<std::map<std::string, std::int64_t>>();
   }
-  options.folder = std::filesystem::path(std::string(request["file"])).parent_path().string();
+  options.directory = std::filesystem::path(std::string(request["file"])).parent_path().string();
   options.append_loss = request.value("append_loss", false);
   const auto model = tandem::import::import_onnx(file, request["file"], options);
   Json out = {{"parameters", tandem::models::count_parameters(model.graph)},
@@ -79,7 +79,7 @@ Json answer(const Json& request) {
     count = count.is_null() ? 1 : count.get<int>() + 1;
   }
   if (request.contains("inputs"))
-    out["outputs"] = run(model, file, options.folder, request["inputs"]);
+    out["outputs"] = run(model, file, options.directory, request["inputs"]);
   return out;
 }
 

@@ -42,10 +42,10 @@ Json answer(const Json& request) {
     shapes.emplace_back(request["shapes"][i].get<std::vector<std::int64_t>>());
     values.emplace_back(shapes[i], request["values"][i].get<std::vector<double>>());
   }
-  const auto& s = ops::signature(op, shapes);
+  const auto& s = ops::get_signature(op, shapes);
   std::vector<tandem::term::Operand<double>> operands;
   for (const auto& v : values) operands.emplace_back(v);
-  tandem::term::Evaluation<double> evaluation(s.meaning, whole_ranges(s.map), operands);
+  tandem::term::Evaluation<double> evaluation(s.meaning, make_full_ranges(s.map), operands);
   const auto out = evaluation.forward(s.map.output);
   Json result = {{"shape", std::vector<std::int64_t>(out.shape.begin(), out.shape.end())},
                  {"value", out.data},

@@ -33,7 +33,7 @@ def explanation():
 def graph(count):
     out = {"ops": ["linear", "add", "weight"], "types": ["[64/4, 1024] fp32", "[1024, 1024] fp32"],
            "how": ["batch over node 4", ""], "layouts": ["00rr", "rrrr"], "name": [], "op": [], "inputs": [],
-           "source": [], "type": [], "how_of": [], "layout": [], "stage": [], "bytes": [], "made_again": [],
+           "source": [], "type": [], "how_of": [], "layout": [], "stage": [], "bytes": [], "recomputed": [],
            "moves": [], "blocks": [], "facts": {}, "rules": {}, "steps": 0, "rule_texts": {}}
     for n in range(count):
         weight = n % 4 == 0
@@ -47,7 +47,7 @@ def graph(count):
         out["inputs"].append(reads)
         out["source"].append("weight" if weight else "")
         for key, value in (("type", 1 if weight else 0), ("how_of", 0), ("layout", 0), ("stage", 0),
-                           ("bytes", 65536), ("made_again", False)):
+                           ("bytes", 65536), ("recomputed", False)):
             out[key].append(value)
         if n % 5 == 1 and reads:
             out["moves"].append([n, 0, "all_reduce", "node 4", 65536, 16, False, False])

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <limits>
 
-#include "machine/fewer.h"
+#include "machine/submachine.h"
 #include "strategies/pipeline.h"
 
 namespace tandem::predict {
 
 DeviceKinds::DeviceKinds(const machine::Machine& machine, const machine::Digits& digits)
     : machine_(machine), digits_(digits), groups_(std::max<std::size_t>(1, machine.groups.size())) {
-  if (!machine.groups.empty()) machines_ = machine::equal_machines(machine);
+  if (!machine.groups.empty()) machines_ = machine::split_by_device_kind(machine);
   machines_.push_back(machine);
   machines_.back().groups.clear();
 }
@@ -31,10 +31,10 @@ const DeviceKinds::Ranks& DeviceKinds::ranks(std::int64_t count, DType dtype) {
   constexpr std::uint8_t kNone = 0xff;
   out.kinds.resize(all, kNone);
   out.speeds.resize(all, std::numeric_limits<double>::infinity());
-  const auto digits = strategies::rank_digits(digits_, count).value();
+  const auto digits = strategies::find_rank_digits(digits_, count).value();
   for (std::int64_t d = 0; d < digits_.devices(); ++d) {
     const auto rank = static_cast<std::size_t>(digits_.rank_in_group(d, digits));
-    const auto group = machine_.group_of(d);
+    const auto group = machine_.find_group(d);
     auto& kind = out.kinds[rank];
     kind = kind == kNone || kind == group ? static_cast<std::uint8_t>(group) : weakest;
     out.speeds[rank] = std::min(out.speeds[rank], digits_.speed(d, dtype));

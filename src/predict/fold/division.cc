@@ -10,8 +10,8 @@ namespace tandem::predict {
 namespace {
 
 // Returns the places of the whole network, including the layers that the folded one leaves out.
-std::vector<Place> unfolded(const Pieces& pieces, std::int64_t layers) {
-  std::vector<Place> out;
+std::vector<SectionPlace> list_unfolded_places(const Pieces& pieces, std::int64_t layers) {
+  std::vector<SectionPlace> out;
   for (std::size_t s = 0; s < kSections; ++s) {
     const auto section = static_cast<Section>(s);
     const auto times = section == Section::kMiddle ? layers - 2 : 1;
@@ -40,10 +40,10 @@ class StageClasses {
 
 }  // namespace
 
-std::optional<Pieces> pieces_of(const strategies::Problem& folded) {
+std::optional<Pieces> cut_into_pieces(const strategies::Problem& folded) {
   const auto& graph = folded.model;
-  const auto sections = sections_of(graph);
-  const auto cuts = strategies::cuts(folded);
+  const auto sections = find_sections(graph);
+  const auto cuts = strategies::find_cuts(folded);
   Pieces out;
   out.of_node.resize(graph.size());
   std::optional<Section> now;  // section of the current piece
@@ -53,7 +53,7 @@ std::optional<Pieces> pieces_of(const strategies::Problem& folded) {
     const auto n = id.index();
     const auto section = sections[n];
     auto& operations = out.operations[static_cast<std::size_t>(section)];
-    if (!strategies::computes(folded, n)) continue;
+    if (!strategies::is_operator(folded, n)) continue;
     if (!now) {
       operations.push_back(0);
       now = section;
@@ -68,7 +68,7 @@ std::optional<Pieces> pieces_of(const strategies::Problem& folded) {
   }
   for (auto id : graph.ids()) {
     const auto n = id.index();
-    if (strategies::computes(folded, n)) continue;
+    if (strategies::is_operator(folded, n)) continue;
     out.of_node[n].section = sections[n];
     if (consumers[n].empty()) continue;
     const auto& reader = out.of_node[consumers[n].front().index()];
@@ -92,7 +92,7 @@ const std::vector<Run>& whole_sections() {
 
 // A stage may begin with the end of a layer, so these runs come first. Whole layers follow. Runs
 // that are the beginning of a layer come last, since a stage may end with them.
-std::vector<Run> all_runs(const Pieces& pieces) {
+std::vector<Run> list_runs(const Pieces& pieces) {
   std::vector<Run> out;
   for (std::size_t s = 0; s < kSections; ++s) {
     const auto count = pieces.count(s);
@@ -106,9 +106,9 @@ std::vector<Run> all_runs(const Pieces& pieces) {
   return out;
 }
 
-std::vector<std::size_t> whole_runs(const Pieces* pieces) {
+std::vector<std::size_t> find_whole_runs(const Pieces* pieces) {
   if (pieces == nullptr) return {0, 1, 2, 3, 4};
-  const auto runs = all_runs(*pieces);
+  const auto runs = list_runs(*pieces);
   std::vector<std::size_t> out;
   for (std::size_t s = 0; s < kSections; ++s) {
     const Run whole{static_cast<Section>(s), 0, pieces->count(s)};
@@ -117,9 +117,9 @@ std::vector<std::size_t> whole_runs(const Pieces* pieces) {
   return out;
 }
 
-std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces) {
-  std::vector<Place> out(graph.size());
-  const auto sections = sections_of(graph);
+std::vector<SectionPlace> find_places(const graph::Graph& graph, const Pieces* pieces) {
+  std::vector<SectionPlace> out(graph.size());
+  const auto sections = find_sections(graph);
   std::size_t next = 0;
   for (auto id : graph.ids()) {
     auto& place = out[id.index()];
@@ -127,11 +127,11 @@ std::vector<Place> places_of(const graph::Graph& graph, const Pieces* pieces) {
     if (pieces != nullptr && !is_parallel(graph.node(id))) place = pieces->of_node[next++];
   }
   if (pieces == nullptr) return out;
-  take_from_readers(graph, out);
+  copy_places_from_readers(graph, out);
   return out;
 }
 
-Division division_of(const std::vector<std::int64_t>& layers) {
+Division make_division(const std::vector<std::int64_t>& layers) {
   StageClasses out;
   for (std::size_t s = 0; s < layers.size(); ++s) {
     const std::int64_t first = s == 0 ? 1 : 0;
@@ -144,9 +144,9 @@ Division division_of(const std::vector<std::int64_t>& layers) {
   return out.take();
 }
 
-std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layers,
-                                        const std::vector<double>& speeds) {
-  const auto places = unfolded(pieces, layers);
+std::optional<Division> make_uneven_division(const Pieces& pieces, std::int64_t layers,
+                                             const std::vector<double>& speeds) {
+  const auto places = list_unfolded_places(pieces, layers);
   if (places.size() < speeds.size()) return std::nullopt;
   std::vector<double> until;
   until.reserve(places.size());
@@ -155,11 +155,11 @@ std::optional<Division> uneven_division(const Pieces& pieces, std::int64_t layer
     now += pieces.operations[static_cast<std::size_t>(place.section)][place.piece];
     until.push_back(now);
   }
-  const auto runs = all_runs(pieces);
+  const auto runs = list_runs(pieces);
   StageClasses out;
   auto& division = out.division();
   std::size_t next = 0;
-  for (const auto end : strategies::balanced_ends(until, speeds)) {
+  for (const auto end : strategies::balance_ends(until, speeds)) {
     RunCounts counts(runs.size());
     while (next <= end) {
       const auto first = places[next];

@@ -19,7 +19,7 @@ bool has_room_for(const machine::Machine& machine) {
 }
 
 // Returns the setting with one stage and at most two micro-batches.
-Setting of_one_stage(const Setting& setting) {
+Setting reduce_to_one_stage(const Setting& setting) {
   auto out = setting;
   out.pp = 1;
   out.interleave = 1;
@@ -30,11 +30,11 @@ Setting of_one_stage(const Setting& setting) {
 
 // Returns the key of the stage that represents a setting's pipeline, for a step with `batch`
 // samples. Returns nullopt if micro-batches would differ in size.
-std::optional<StageKey> stage_key(const Setting& setting, std::int64_t batch, Cut cut,
-                                  std::size_t kind) {
+std::optional<StageKey> make_stage_key(const Setting& setting, std::int64_t batch, Cut cut,
+                                       std::size_t kind) {
   const auto micro = setting.micro.value_or(1);
   if (batch % micro != 0) return std::nullopt;
-  auto inner = of_one_stage(setting);
+  auto inner = reduce_to_one_stage(setting);
   const auto inner_batch = batch / micro * inner.micro.value_or(1);
   return StageKey{std::move(inner), inner_batch, setting.pp, cut, kind};
 }
@@ -42,7 +42,7 @@ std::optional<StageKey> stage_key(const Setting& setting, std::int64_t batch, Cu
 // Returns whether folding pays off. With few layers, the ends of the pipeline and the reduction of
 // sharded gradients are a large part of the step. Stages overlap them with other work. Lowering all
 // of a few layers takes little time.
-bool is_worth_folding(const models::Model& model, const Setting& setting) {
+bool is_worth_folding(const models::ConfiguredModel& model, const Setting& setting) {
   const bool has_layers = model.settings.has("layers");
   return has_layers && model.settings.size("layers") > kFew && setting.zero.value_or(0) < 2;
 }
@@ -102,11 +102,11 @@ bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& s
          (tied.bytes > Bytes{} && is_in_first_rank);
 }
 
-// Returns Estimate::error_bound. A rough estimate mostly leaves out the ends of a pipeline's
+// Returns Estimate::choose_error_bound. A rough estimate mostly leaves out the ends of a pipeline's
 // schedule. With ZeRO-2 and -3 a tied weight is sent for every micro-batch, and sends on shared
 // links wait for it.
-double error_bound(const StageCache& cache, const StageModel& stage, const Setting& setting,
-                   const Division& division, const Simulation& step) {
+double choose_error_bound(const StageCache& cache, const StageModel& stage, const Setting& setting,
+                          const Division& division, const Simulation& step) {
   if (!is_rough(cache, stage, setting, division, step)) return Estimate::kNear;
   constexpr double kRough = 0.15;
   constexpr double kShared = 0.3;  // shared links or a shared weight
@@ -119,75 +119,75 @@ double error_bound(const StageCache& cache, const StageModel& stage, const Setti
 
 }  // namespace
 
-Estimator::Estimator(const models::Model& model, const machine::Machine& machine,
+Estimator::Estimator(const models::ConfiguredModel& model, const machine::Machine& machine,
                      const Training& training)
     : cache_(std::make_unique<StageCache>(model, machine, training)) {}
 Estimator::~Estimator() = default;
 
 std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t batch) {
-  const bool has_ranks = cache_->part_for(setting.pp, 0) != nullptr;
+  const bool has_ranks = cache_->get_part(setting.pp, 0) != nullptr;
   if (setting.stale || !has_ranks || !has_room_for(cache_->machine())) return std::nullopt;
   // A bucket holds gradients of several layers, and the grouping differs from layer to layer.
   if (setting.bucket > Bytes{}) return std::nullopt;
   if (setting.interleave > 1 && setting.micro.value_or(1) % setting.pp != 0) return std::nullopt;
 
-  const auto* division = cache_->division_into(setting.pp, setting.interleave, setting.ends, batch);
+  const auto* division = cache_->get_division(setting.pp, setting.interleave, setting.ends, batch);
   if (division == nullptr) return std::nullopt;
   const bool in_pieces = division->is_in_pieces();
   const auto& ranks = cache_->ranks(setting.pp);
   std::vector<OnKind> on(cache_->kinds().count());
   for (const auto kind : ranks.kinds) {
     if (on[kind].lowered != nullptr) continue;
-    const auto key = stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole, kind);
-    const auto& part = *cache_->part_for(setting.pp, kind);
-    auto* lowered = key ? cache_->lowered(*key, part) : nullptr;
-    auto* timed = lowered != nullptr ? cache_->timed_on(*key, *lowered, part) : nullptr;
+    const auto key = make_stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole, kind);
+    const auto& part = *cache_->get_part(setting.pp, kind);
+    auto* lowered = key ? cache_->get_lowered(*key, part) : nullptr;
+    auto* timed = lowered != nullptr ? cache_->get_timed(*key, *lowered, part) : nullptr;
     if (timed == nullptr) return std::nullopt;
     on[kind] = {lowered, timed};
   }
-  Estimate out{step_of(*cache_, on, setting, *division, batch)};
+  Estimate out{combine_stages(*cache_, on, setting, *division, batch)};
   out.error_bound =
-      error_bound(*cache_, on[ranks.kinds[0]].lowered->stage, setting, *division, out.step);
+      choose_error_bound(*cache_, on[ranks.kinds[0]].lowered->stage, setting, *division, out.step);
   return out;
 }
 
-std::optional<PassBound> Estimator::bound_pass(const Setting& setting, std::int64_t batch,
-                                               bool in_pieces) {
-  if (cache_->part_for(setting.pp, 0) == nullptr || !has_room_for(cache_->machine())) {
+std::optional<MicroBatchBound> Estimator::bound_pass(const Setting& setting, std::int64_t batch,
+                                                     bool in_pieces) {
+  if (cache_->get_part(setting.pp, 0) == nullptr || !has_room_for(cache_->machine())) {
     return std::nullopt;
   }
   std::vector<LoweredStage*> on;
   for (std::size_t kind = 0; kind < cache_->kinds().count(); ++kind) {
-    auto key = stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole, kind);
+    auto key = make_stage_key(setting, batch, in_pieces ? Cut::kInPieces : Cut::kWhole, kind);
     if (!key) return std::nullopt;
     key->setting.zero.reset();
-    on.push_back(cache_->lowered(*key, *cache_->part_for(setting.pp, kind)));
+    on.push_back(cache_->get_lowered(*key, *cache_->get_part(setting.pp, kind)));
     if (on.back() == nullptr) return std::nullopt;
   }
-  return bound_of_pass(on, cache_->kinds(), cache_->machine().levels.size());
+  return compute_micro_batch_bound(on, cache_->kinds(), cache_->machine().levels.size());
 }
 
 std::optional<PipelineDivision> Estimator::divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                                   std::int64_t micro_batches, std::int64_t batch) {
-  const auto* part = cache_->part_for(ranks, 0);
+  const auto* part = cache_->get_part(ranks, 0);
   if (part == nullptr) return std::nullopt;
-  const auto* division = cache_->division_into(ranks, stages_of_rank, {}, batch);
+  const auto* division = cache_->get_division(ranks, stages_of_rank, {}, batch);
   if (division == nullptr) return std::nullopt;
   PipelineDivision out{.is_in_pieces = division->is_in_pieces(),
                        .classes = division->classes,
                        .class_of_stage = division->class_of_stage,
                        .kind_of_rank = cache_->ranks(ranks).kinds,
                        .layers = {}};
-  const auto* pieces = out.is_in_pieces ? &*cache_->network(*part, batch)->pieces() : nullptr;
-  const auto whole = whole_runs(pieces)[static_cast<std::size_t>(Section::kMiddle)];
+  const auto* pieces = out.is_in_pieces ? &*cache_->get_network(*part, batch)->pieces() : nullptr;
+  const auto whole = find_whole_runs(pieces)[static_cast<std::size_t>(Section::kMiddle)];
   for (const auto& counts : out.classes) out.layers.push_back(counts[whole]);
   plan::Schedule schedule;
   schedule.stages = ranks * stages_of_rank;
   if (stages_of_rank > 1) schedule.order = plan::Order::kInterleaved;
   schedule.micro_batches = micro_batches;
-  for (const auto& turn : lower::turns_of(schedule, ranks, 0)) {
-    if (turn.part != lower::Part::kForward) break;
-    out.in_flight += out.layers[out.class_of_stage[turn.stage]];
+  for (const auto& action : lower::list_actions(schedule, ranks, 0)) {
+    if (action.phase != lower::Phase::kForward) break;
+    out.in_flight += out.layers[out.class_of_stage[action.stage]];
   }
   return out;
 }

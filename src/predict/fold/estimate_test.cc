@@ -30,7 +30,7 @@ void compare(const Case& c, Compared compared = Compared::kAll, double time_off 
   machine.device.software.waits_for_sends |= c.waits_for_sends;
   const machine::Digits digits(machine);
   const auto graph = model.build(c.batch, DType::kBf16);
-  auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+  auto strategy = strategies::make_named_strategies(c.strategy, graph, digits)[0];
   strategy.schedule.precision = c.precision;
   SCOPED_TRACE(strategy.name);
   const machine::Digits with_time(machine, strategy.schedule.micro_batches);
@@ -113,7 +113,7 @@ TEST(Estimate, MfuIsOfTheTypeOfTheWeights) {
   const machine::Digits digits(machine);
   const auto mfu = [&](const std::string& model) {
     const auto graph = models::parse_model(model).build(8, DType::kBf16);
-    const auto made = strategies::named_strategies("dp", graph, digits)[0];
+    const auto made = strategies::make_named_strategies("dp", graph, digits)[0];
     const auto mapped = plan::parallelize(graph, digits, made.choices, made.schedule);
     return simulate(lower::lower(mapped, digits, plan::Optimizer::kAdam), machine).mfu;
   };
@@ -154,7 +154,7 @@ TEST(Estimate, HostsDispatchSends) {
   const auto simulated = [&] {
     const machine::Digits digits(machine);
     const auto made =
-        strategies::named_strategies("megatron:tp=1,pp=2,dp=4,micro=8", graph, digits)[0];
+        strategies::make_named_strategies("megatron:tp=1,pp=2,dp=4,micro=8", graph, digits)[0];
     const machine::Digits with_time(machine, made.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, with_time, made.choices, made.schedule);
     return simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine)
@@ -271,7 +271,7 @@ TEST(Estimate, IsRoughWhereItLeavesOutMore) {
     EXPECT_TRUE(estimate.is_rough()) << layers << " " << setting;
     const auto graph = model.build(128, DType::kBf16);
     const machine::Digits digits(machine);
-    const auto strategy = strategies::named_strategies(setting, graph, digits).at(0);
+    const auto strategy = strategies::make_named_strategies(setting, graph, digits).at(0);
     const machine::Digits with_time(machine, strategy.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
     const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);

@@ -19,7 +19,7 @@ using lower::TaskKind;
 // A task by its position in a phase of a section.
 struct TaskPlace {
   std::size_t part = 0;  // 0: forward, 1: backward, 2: later
-  Place place;
+  SectionPlace place;
   std::size_t task = 0;
   bool last = false;      // whether it runs only in the last micro-batch
   bool left_out = false;  // whether its piece is outside of the run
@@ -27,29 +27,29 @@ struct TaskPlace {
   [[nodiscard]] std::size_t section() const { return static_cast<std::size_t>(place.section); }
 };
 
-int number(const Place& place) {
+int to_number(const SectionPlace& place) {
   constexpr int kMostPieces = 256;
   return static_cast<int>(place.section) * kMostPieces + place.piece;
 }
 
-enum class Which : std::uint8_t { kFirst, kAny, kLast };  // micro-batch
+enum class MicroBatchPosition : std::uint8_t { kFirst, kAny, kLast };  // micro-batch
 
 // Buffers whose lifetime begins or ends at each task of one phase of a section.
 class Changes {
  public:
   // Kind of lifetime event: begins or ends in every micro-batch, or only in the first or last one.
-  enum class Event : std::uint8_t { kBegins, kEnds, kFirstBegins, kLastBegins, kLastEnds };
+  enum class LifetimeEvent : std::uint8_t { kBegins, kEnds, kFirstBegins, kLastBegins, kLastEnds };
 
   void add_task() { first_.push_back(kNone); }
   [[nodiscard]] std::size_t tasks() const { return first_.size(); }
-  void add(std::size_t task, Event event, std::size_t kind, double bytes) {
+  void add(std::size_t task, LifetimeEvent event, std::size_t kind, double bytes) {
     if (bytes == 0) return;
     entries_.push_back({event, static_cast<std::uint8_t>(kind), first_[task], bytes});
     first_[task] = static_cast<std::uint32_t>(entries_.size() - 1);
   }
 
-  [[nodiscard]] Change sum(Which which) const {
-    Change out;
+  [[nodiscard]] MemoryChange sum(MicroBatchPosition which) const {
+    MemoryChange out;
     double most = 0;
     const auto take = [&](std::uint32_t entry, bool ends) {
       for (; entry != kNone; entry = entries_[entry].next) {
@@ -74,29 +74,32 @@ class Changes {
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
-  struct Entry {
-    Event event;
+  struct LifetimeEntry {
+    LifetimeEvent event;
     std::uint8_t kind;   // lower::BufferKind
     std::uint32_t next;  // next entry of the same task, or kNone
     double bytes;
   };
-  static bool is_end(Event e) { return e == Event::kEnds || e == Event::kLastEnds; }
-  static bool is_in(Event e, Which which) {
-    if (e == Event::kFirstBegins) return which == Which::kFirst;
-    const bool in_any = e == Event::kBegins || e == Event::kEnds;
-    return in_any || which == Which::kLast;
+  static bool is_end(LifetimeEvent e) {
+    return e == LifetimeEvent::kEnds || e == LifetimeEvent::kLastEnds;
+  }
+  static bool is_in(LifetimeEvent e, MicroBatchPosition which) {
+    if (e == LifetimeEvent::kFirstBegins) return which == MicroBatchPosition::kFirst;
+    const bool in_any = e == LifetimeEvent::kBegins || e == LifetimeEvent::kEnds;
+    return in_any || which == MicroBatchPosition::kLast;
   }
 
   std::vector<std::uint32_t> first_;  // by task: index into entries_
-  std::vector<Entry> entries_;
+  std::vector<LifetimeEntry> entries_;
 };
 
 // Collects the lifetimes of buffers over all tasks, or over a run of pieces without the rest of its
 // section.
-class Walk {
+class LifetimeCollector {
  public:
-  Walk(const Program& program, const std::vector<Place>& place_of_node,
-       const std::vector<Place>& place_of_task, bool is_pipelined, const Run* run)
+  LifetimeCollector(const Program& program, const std::vector<SectionPlace>& place_of_node,
+                    const std::vector<SectionPlace>& place_of_task, bool is_pipelined,
+                    const Run* run)
       : program_(program),
         place_of_node_(place_of_node),
         is_pipelined_(is_pipelined),
@@ -105,51 +108,52 @@ class Walk {
         last_(program.buffers.size()),
         several_(program.digits.time() != 0) {
     std::vector<bool> of_run;
-    if (run != nullptr) of_run = tasks_of(*run, program, place_of_task);
-    made_elsewhere_.resize(program.buffers.size());
+    if (run != nullptr) of_run = select_run_tasks(*run, program, place_of_task);
+    written_elsewhere_.resize(program.buffers.size());
     unread_.resize(program.buffers.size());
     has_copy_.resize(program.buffers.size());
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const bool left_out =
           run != nullptr && place_of_task[t].section == run->section && !of_run[t];
       if (left_out) {
-        pass_over(program.tasks[t], place_of_task[t]);
+        record_skipped_task(program.tasks[t], place_of_task[t]);
       } else {
-        note(program.tasks[t], place_of_task[t]);
+        record_task(program.tasks[t], place_of_task[t]);
       }
     }
-    if (run != nullptr) keep_what_was_received();
-    for (std::size_t b = 0; b < program.buffers.size(); ++b) count(BufferId(b));
+    if (run != nullptr) extend_received_lifetimes();
+    for (std::size_t b = 0; b < program.buffers.size(); ++b) count_buffer(BufferId(b));
   }
 
-  [[nodiscard]] Held held(Section section) const {
+  [[nodiscard]] HeldMemory compute_held(Section section) const {
     const auto s = static_cast<std::size_t>(section);
     auto out = held_[s];
-    out.forward = changes_[0][s].sum(Which::kAny);
-    out.last_forward = changes_[0][s].sum(Which::kLast);
-    out.first = changes_[1][s].sum(Which::kFirst);
-    out.backward = changes_[1][s].sum(Which::kAny);
-    out.last = changes_[1][s].sum(Which::kLast);
+    out.forward = changes_[0][s].sum(MicroBatchPosition::kAny);
+    out.last_forward = changes_[0][s].sum(MicroBatchPosition::kLast);
+    out.first = changes_[1][s].sum(MicroBatchPosition::kFirst);
+    out.backward = changes_[1][s].sum(MicroBatchPosition::kAny);
+    out.last = changes_[1][s].sum(MicroBatchPosition::kLast);
     return out;
   }
 
   // Returns the tensors that `piece` passes on to `next`, the piece that follows it.
-  [[nodiscard]] Boundary behind(const Place& piece, const Place& next) const {
+  [[nodiscard]] Boundary find_boundary(const SectionPlace& piece, const SectionPlace& next) const {
     Boundary out;
-    const auto at = number(piece);
+    const auto at = to_number(piece);
     for (std::size_t b = 0; b < program_.buffers.size(); ++b) {
       if (!first_[b]) continue;
       const auto& first = *first_[b];
       const auto& last = *last_[b];
-      const bool goes_on = first.part == 0 && number(first.place) == at && number(last.place) > at;
-      const bool comes_back = first.part == 1 && number(first.place) == number(next) &&
-                              last.part == 1 && number(last.place) == at;
+      const bool goes_on =
+          first.part == 0 && to_number(first.place) == at && to_number(last.place) > at;
+      const bool comes_back = first.part == 1 && to_number(first.place) == to_number(next) &&
+                              last.part == 1 && to_number(last.place) == at;
       if (!goes_on && !comes_back) continue;
       const auto& buffer = program_.buffers[b];
       if (buffer.is_persistent() || buffer.reserved || !is_held(buffer)) continue;
       // Each stage gathers its own weights.
       if (buffer.kind == BufferKind::kGathered) continue;
-      (goes_on ? out.activation : out.gradient) += bytes_of(buffer);
+      (goes_on ? out.activation : out.gradient) += get_bytes(buffer);
       (goes_on ? out.copied : out.gradient_copied) =
           (buffer.layout.digits(machine::DigitRole::kReplica) & program_.digits.space()) != 0;
     }
@@ -158,10 +162,10 @@ class Walk {
 
  private:
   [[nodiscard]] bool is_held(const lower::Buffer& buffer) const {
-    return holds(buffer.layout, program_.digits, 0);
+    return holds_shard(buffer.layout, program_.digits, 0);
   }
 
-  void note(const Task& task, const Place& place) {
+  void record_task(const Task& task, const SectionPlace& place) {
     TaskPlace now{.part = task.backward ? std::size_t{1} : 0,
                   .place = place,
                   .last = task.when == lower::When::kLast,
@@ -171,18 +175,18 @@ class Walk {
     } else {
       auto& changes = changes_[now.part][now.section()];
       now.task = changes.tasks();
-      const auto row = bucket_bytes(program_, task).value;
+      const auto row = count_bucket_bytes(program_, task).value;
       changes.add_task();
       begin(now, kGradient, row);
       end(now, kGradient, row);
     }
-    const bool gathers = gathers_again(task);
+    const bool gathers = regathers(task);
     const auto use = [&](BufferId b) {
       if (b == Program::kNone) return;
       auto& first = first_[b.index()];
       const bool is_elsewhere = first && first->section() != now.section();
       const bool is_ahead = is_elsewhere && unread_[b.index()];
-      if (is_elsewhere && !is_ahead && has_own_copy(b)) return keep_copy(b, now);
+      if (is_elsewhere && !is_ahead && has_own_copy(b)) return count_copy(b, now);
       if (!first || is_ahead) first = now;
       unread_[b.index()] = false;
       last_[b.index()] = now;
@@ -193,10 +197,10 @@ class Walk {
   }
 
   // Returns whether `task` regathers a weight for the backward pass. The task may be listed in the
-  // section whose backward pass comes before (lower/gathers_ahead.h), which may be on another
+  // section whose backward pass comes before (lower/prefetch_gathers.h), which may be on another
   // stage. The gathered weight therefore counts from its first reader's section on.
-  [[nodiscard]] bool gathers_again(const Task& task) const {
-    return task.remade && task.kind == TaskKind::kMove &&
+  [[nodiscard]] bool regathers(const Task& task) const {
+    return task.recomputed && task.kind == TaskKind::kMove &&
            program_.buffer(task.writes[0]).kind == BufferKind::kGathered;
   }
 
@@ -208,23 +212,23 @@ class Walk {
   // Returns whether the last section gathers such a weight itself, in every micro-batch.
   [[nodiscard]] bool gathers_copy(BufferId b) const {
     if (!has_own_copy(b) || !program_.buffer(b).each) return false;
-    const auto weight = start_of_chain(program_.pcg, program_.buffer(b).node);
+    const auto weight = find_chain_start(program_.pcg, program_.buffer(b).node);
     return place_of_node_[weight.index()].section == Section::kBefore &&
            first_[b.index()]->place.section == Section::kAfter;
   }
   // Counts the copy of a stage that receives a weight: it gathers the weight once and keeps it for
   // the step.
-  void keep_copy(BufferId b, const TaskPlace& now) {
+  void count_copy(BufferId b, const TaskPlace& now) {
     if (now.part != 0 || has_copy_[b.index()] || !is_held(program_.buffer(b))) return;
     has_copy_[b.index()] = true;
-    held_[now.section()].from_then[kGathered] += bytes_of(program_.buffer(b));
+    held_[now.section()].from_then[kGathered] += get_bytes(program_.buffer(b));
   }
 
   // Notes a task that another stage runs.
-  void pass_over(const Task& task, const Place& place) {
-    if (gathers_again(task)) return;
-    for (auto b : task.writes) made_elsewhere_[b.index()] = true;
-    if (task.remade) return;
+  void record_skipped_task(const Task& task, const SectionPlace& place) {
+    if (regathers(task)) return;
+    for (auto b : task.writes) written_elsewhere_[b.index()] = true;
+    if (task.recomputed) return;
     const TaskPlace now{
         .part = task.backward ? std::size_t{1} : 0, .place = place, .left_out = true};
     for_each_use(task, [&](BufferId b) {
@@ -236,19 +240,19 @@ class Walk {
   static void for_each_use(const Task& task, Use&& use) {
     std::ranges::for_each(task.reads, use);
     std::ranges::for_each(task.writes, use);
-    use(task.kept);
+    use(task.saved);
   }
 
   // Extends the lifetime of tensors that were received from other pieces. These pieces would
   // recompute them for the backward pass, so the run saves what it received instead.
-  void keep_what_was_received() {
+  void extend_received_lifetimes() {
     for (std::size_t again = 0; again < first_.size(); ++again) {
-      if (!made_elsewhere_[again] || !first_[again] || first_[again]->part != 1) continue;
-      const auto& made_again = program_.buffers[again];
-      if (made_again.kind == BufferKind::kGradient) continue;
+      if (!written_elsewhere_[again] || !first_[again] || first_[again]->part != 1) continue;
+      const auto& recomputed = program_.buffers[again];
+      if (recomputed.kind == BufferKind::kGradient) continue;
       for (std::size_t b = 0; b < again; ++b) {
-        const bool is_received = made_elsewhere_[b] && first_[b] && first_[b]->part == 0;
-        if (!is_received || program_.buffers[b].node != made_again.node) continue;
+        const bool is_received = written_elsewhere_[b] && first_[b] && first_[b]->part == 0;
+        if (!is_received || program_.buffers[b].node != recomputed.node) continue;
         last_[b] = last_[again];
         first_[again].reset();
         break;
@@ -256,27 +260,27 @@ class Walk {
     }
   }
 
-  [[nodiscard]] double bytes_of(const lower::Buffer& buffer) const {
+  [[nodiscard]] double get_bytes(const lower::Buffer& buffer) const {
     return (buffer.bytes() - (buffer.is_persistent() ? Bytes{} : buffer.shared)).value;
   }
 
-  [[nodiscard]] bool is_of_run(const Place& place) const {
+  [[nodiscard]] bool is_in_run(const SectionPlace& place) const {
     return run_ == nullptr || place.section != run_->section ||
            (place.piece >= run_->from && place.piece < run_->to);
   }
 
-  void count(BufferId id) {
+  void count_buffer(BufferId id) {
     const auto& buffer = program_.buffer(id);
     if (!first_[id.index()] || unread_[id.index()] || !is_held(buffer)) return;
     const auto kind = static_cast<std::size_t>(buffer.kind);
-    const auto bytes = bytes_of(buffer);
-    if (gathers_copy(id)) return keep_copy(id, *first_[id.index()]);
+    const auto bytes = get_bytes(buffer);
+    if (gathers_copy(id)) return count_copy(id, *first_[id.index()]);
     // Persistent buffers and inputs count where their node is, others where they are written. If a
     // weight is used twice, each use gathers its own copy and writes its own gradient.
     const auto& place = place_of_node_[buffer.node.index()];
     auto& held = held_[static_cast<std::size_t>(place.section)];
     if (buffer.is_persistent()) {
-      if (is_of_run(place)) held.persistent[kind] += bytes;
+      if (is_in_run(place)) held.persistent[kind] += bytes;
       return;
     }
     const auto& first = *first_[id.index()];
@@ -291,57 +295,58 @@ class Walk {
     if (several_ && for_step && first.part == 0 && last.first) return;
     if (for_step && !(first.last && first.part == 1)) {
       if (buffer.kind == BufferKind::kInput) {  // there from the start
-        if (is_of_run(place)) held.step[kind] += bytes;
+        if (is_in_run(place)) held.step[kind] += bytes;
       } else if (first.part == 0) {
         held_[first.section()].from_then[kind] += bytes;
       } else if (first.part == 1) {
-        add(first, Changes::Event::kFirstBegins, kind, bytes);
+        add(first, Changes::LifetimeEvent::kFirstBegins, kind, bytes);
       }
-    } else if (first.part < 2 && !made_elsewhere_[id.index()]) {
+    } else if (first.part < 2 && !written_elsewhere_[id.index()]) {
       begin(first, kind, bytes);
     }
     if (last.part == 2 || last.left_out) return;
     if (for_step && buffer.kind != BufferKind::kInput) {
-      add(last, Changes::Event::kLastEnds, kind, bytes);
+      add(last, Changes::LifetimeEvent::kLastEnds, kind, bytes);
     } else if (!for_step) {
       end(last, kind, bytes);
     }
   }
 
-  void add(const TaskPlace& m, Changes::Event event, std::size_t kind, double bytes) {
+  void add(const TaskPlace& m, Changes::LifetimeEvent event, std::size_t kind, double bytes) {
     changes_[m.part][m.section()].add(m.task, event, kind, bytes);
   }
   void begin(const TaskPlace& m, std::size_t kind, double bytes) {
-    add(m, m.last ? Changes::Event::kLastBegins : Changes::Event::kBegins, kind, bytes);
+    add(m, m.last ? Changes::LifetimeEvent::kLastBegins : Changes::LifetimeEvent::kBegins, kind,
+        bytes);
   }
   void end(const TaskPlace& m, std::size_t kind, double bytes) {
-    add(m, m.last ? Changes::Event::kLastEnds : Changes::Event::kEnds, kind, bytes);
+    add(m, m.last ? Changes::LifetimeEvent::kLastEnds : Changes::LifetimeEvent::kEnds, kind, bytes);
   }
 
   static constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
   static constexpr auto kGathered = static_cast<std::size_t>(BufferKind::kGathered);
 
   const Program& program_;
-  const std::vector<Place>& place_of_node_;
+  const std::vector<SectionPlace>& place_of_node_;
   bool is_pipelined_;
   const Run* run_;
   // Tasks that first and last use a buffer, by buffer.
   std::vector<std::optional<TaskPlace>> first_, last_;
-  std::vector<bool> made_elsewhere_;                       // by buffer: written outside of the run
-  std::vector<bool> has_copy_;                             // by buffer: counted by keep_copy
+  std::vector<bool> written_elsewhere_;                    // by buffer: written outside of the run
+  std::vector<bool> has_copy_;                             // by buffer: counted by count_copy
   std::vector<bool> unread_;                               // by buffer: regathered and not read yet
   std::array<std::array<Changes, kSections>, 2> changes_;  // forward, backward
-  std::array<Held, kSections> held_;
+  std::array<HeldMemory, kSections> held_;
   bool several_;
 };
 
-// Adds the change of `count` equal sections in sequence. The maximum is in the first or the last
-// one. Example: net 1, most 3, count 4 -> net 4, most 3 + 3 * 1 = 6.
-void add_alike(Change& to, const Change& one, std::int64_t count) {
+// Adds the change of `count_buffer` equal sections in sequence. The maximum is in the first or the
+// last one. Example: net 1, most 3, count 4 -> net 4, most 3 + 3 * 1 = 6.
+void add_repeated(MemoryChange& to, const MemoryChange& one, std::int64_t count) {
   const auto before = total(one.net) > 0 ? static_cast<double>(count - 1) : 0;
   auto most = to.net;
   for (std::size_t k = 0; k < most.size(); ++k) most[k] += before * one.net[k] + one.most[k];
-  keep_most(to.most, most);
+  update_most(to.most, most);
   add(to.net, one.net, static_cast<double>(count));
 }
 
@@ -353,15 +358,15 @@ void add(Parts& to, const Parts& what, double times) {
 
 double total(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
 
-void keep_most(Parts& most, const Parts& now) {
+void update_most(Parts& most, const Parts& now) {
   if (total(now) > total(most)) most = now;
 }
 
-Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
-                         const Boundary* behind) const {
+HeldMemory Footprint::compute_stage_memory(const RunCounts& counts, const Boundary* before,
+                                           const Boundary* behind) const {
   constexpr auto kActivation = static_cast<std::size_t>(BufferKind::kActivation);
   constexpr auto kGradient = static_cast<std::size_t>(BufferKind::kGradient);
-  Held out;
+  HeldMemory out;
   if (before != nullptr) out.forward.net[kActivation] = before->activation;
   if (behind != nullptr) {
     for (auto* change : {&out.first, &out.backward, &out.last}) {
@@ -378,14 +383,14 @@ Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
     add(out.persistent, run.persistent, static_cast<double>(counts[r]));
     add(out.step, run.step, static_cast<double>(counts[r]));
     add(out.from_then, run.from_then, static_cast<double>(counts[r]));
-    add_alike(out.forward, run.forward, counts[r]);
-    add_alike(out.last_forward, run.last_forward, counts[r]);
+    add_repeated(out.forward, run.forward, counts[r]);
+    add_repeated(out.last_forward, run.last_forward, counts[r]);
   }
   for (auto r = runs.size(); r-- > 0;) {
     if (counts[r] == 0) continue;
-    add_alike(out.first, runs[r].first, counts[r]);
-    add_alike(out.backward, runs[r].backward, counts[r]);
-    add_alike(out.last, runs[r].last, counts[r]);
+    add_repeated(out.first, runs[r].first, counts[r]);
+    add_repeated(out.backward, runs[r].backward, counts[r]);
+    add_repeated(out.last, runs[r].last, counts[r]);
   }
   if (behind != nullptr) {
     for (auto* change : {&out.forward, &out.last_forward}) {
@@ -403,13 +408,13 @@ Held Footprint::of_stage(const RunCounts& counts, const Boundary* before,
   return out;
 }
 
-Footprint footprint_of(const Program& program, const std::vector<Place>& place_of_node,
-                       const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
-                       bool is_pipelined) {
+Footprint compute_footprint(const Program& program, const std::vector<SectionPlace>& place_of_node,
+                            const std::vector<SectionPlace>& place_of_task,
+                            const std::vector<Run>& runs, bool is_pipelined) {
   Footprint out;
   out.several = program.digits.time() != 0;
   out.runs.resize(runs.size());
-  const Walk all(program, place_of_node, place_of_task, is_pipelined, nullptr);
+  const LifetimeCollector all(program, place_of_node, place_of_task, is_pipelined, nullptr);
   for (const auto& run : runs) {
     auto& boundaries = out.boundaries[static_cast<std::size_t>(run.section)];
     boundaries.resize(std::max<std::size_t>(boundaries.size(), run.to));
@@ -419,19 +424,20 @@ Footprint footprint_of(const Program& program, const std::vector<Place>& place_o
     const bool is_whole =
         runs[r].from == 0 && runs[r].to == out.boundaries[static_cast<std::size_t>(section)].size();
     out.runs[r] =
-        is_whole
-            ? all.held(section)
-            : Walk(program, place_of_node, place_of_task, is_pipelined, &runs[r]).held(section);
+        is_whole ? all.compute_held(section)
+                 : LifetimeCollector(program, place_of_node, place_of_task, is_pipelined, &runs[r])
+                       .compute_held(section);
   }
   // The last piece has no boundary.
   for (std::size_t s = 0; s < kSections; ++s) {
     for (std::uint8_t p = 0; p < out.boundaries[s].size(); ++p) {
       const bool is_last = p + 1U == out.boundaries[s].size();
       if (is_last && s + 1 == kSections) break;
-      const Place here{static_cast<Section>(s), p};
-      const Place next = is_last ? Place{static_cast<Section>(s + 1), 0}
-                                 : Place{here.section, static_cast<std::uint8_t>(p + 1)};
-      out.boundaries[s][p] = all.behind(here, next);
+      const SectionPlace here{static_cast<Section>(s), p};
+      const SectionPlace next = is_last
+                                    ? SectionPlace{static_cast<Section>(s + 1), 0}
+                                    : SectionPlace{here.section, static_cast<std::uint8_t>(p + 1)};
+      out.boundaries[s][p] = all.find_boundary(here, next);
     }
   }
   return out;

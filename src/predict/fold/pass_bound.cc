@@ -15,7 +15,7 @@ struct RunLoad {
   std::array<double, Streams::kMost> streams{};
   double accumulation = 0;
 };
-std::vector<RunLoad> loads_of(const Sections& sections, DigitMask data) {
+std::vector<RunLoad> compute_run_loads(const Sections& sections, DigitMask data) {
   constexpr std::size_t kPasses = 2;  // forward and backward
   std::vector<RunLoad> out(sections.runs());
   const auto add = [&](const TimedTask& task, RunLoad& run) {
@@ -44,7 +44,7 @@ struct Counted {
   bool accumulates = false;
   bool comes_late = false;
 };
-double least_time(const SectionPart& part, Counted counted) {
+double bound_run_time(const SectionPart& part, Counted counted) {
   const auto& flow = *part.flow;
   std::vector<double> ready(flow.slots);
   std::vector<bool> needs_compute(flow.slots);
@@ -75,14 +75,14 @@ double least_time(const SectionPart& part, Counted counted) {
 double early_time(const SectionPart& part) {
   double out = 0;
   for (const bool accumulates : {false, true}) {
-    out = std::max(out,
-                   least_time(part, {accumulates, false}) - least_time(part, {accumulates, true}));
+    out = std::max(out, bound_run_time(part, {accumulates, false}) -
+                            bound_run_time(part, {accumulates, true}));
   }
   return out;
 }
 
 // Returns the time that one more layer between the first and the last adds to a micro-batch's pass.
-double steady_layer(LoweredStage& lowered, lower::Part part) {
+double compute_steady_layer_time(LoweredStage& lowered, lower::Phase phase) {
   constexpr std::int64_t kLayers = 8;
   const auto& sections = lowered.stage.sections;
   double before = 0;
@@ -92,8 +92,8 @@ double steady_layer(LoweredStage& lowered, lower::Part part) {
     for (const auto run : lowered.whole) counts[run] = 1;
     counts[lowered.whole[static_cast<std::size_t>(Section::kMiddle)]] = layers;
     StageTimer timer(sections, counts, lowered.passages, false);
-    auto streams = timer.idle();
-    const auto time = timer.run(part, false, false, 0, streams);
+    auto streams = timer.make_idle_streams();
+    const auto time = timer.run(phase, false, false, 0, streams);
     out = time - before;
     before = time;
   }
@@ -109,30 +109,30 @@ double tied_time(const StageModel& stage, const machine::Device& device) {
 }
 
 // Appends the bounds of one kind of devices.
-void add_units(LoweredStage& lowered, PassBound& out) {
+void add_units(LoweredStage& lowered, MicroBatchBound& out) {
   const auto& sections = lowered.stage.sections;
   const auto middle = lowered.whole[static_cast<std::size_t>(Section::kMiddle)];
-  const auto loads = loads_of(sections, lowered.data);
+  const auto loads = compute_run_loads(sections, lowered.data);
   const auto first = out.units.size();
   double following = 0;
   double forward = 0;
   for (std::size_t r = 0; r < loads.size(); ++r) {
     const auto& [streams, accumulation] = loads[r];
-    const auto forward_time = least_time(sections.parts[0][r], {});
+    const auto forward_time = bound_run_time(sections.parts[0][r], {});
     const auto& back = sections.parts[1][r];
-    const auto time = std::max(forward_time + least_time(back, {}), streams[0]);
-    const auto all =
-        std::max(forward_time + least_time(back, {.accumulates = true}), streams[0] + accumulation);
+    const auto time = std::max(forward_time + bound_run_time(back, {}), streams[0]);
+    const auto all = std::max(forward_time + bound_run_time(back, {.accumulates = true}),
+                              streams[0] + accumulation);
     out.forward.push_back(forward_time);
     out.units.push_back(time);
     out.early.push_back(early_time(back));
     out.accumulation.push_back(all - time);
   }
-  forward =
-      std::max(0.0, steady_layer(lowered, lower::Part::kForward) - out.forward[first + middle]);
+  forward = std::max(0.0, compute_steady_layer_time(lowered, lower::Phase::kForward) -
+                              out.forward[first + middle]);
   const auto backward = out.units[first + middle] - out.forward[first + middle];
-  following = forward + std::max(0.0, steady_layer(lowered, lower::Part::kBackward) - backward -
-                                          out.accumulation[first + middle]);
+  following = forward + std::max(0.0, compute_steady_layer_time(lowered, lower::Phase::kBackward) -
+                                          backward - out.accumulation[first + middle]);
   // Exposed communication differs between kinds of devices with different compute speed. Take the
   // minimum.
   out.following = first == 0 ? following : std::min(out.following, following);
@@ -141,20 +141,20 @@ void add_units(LoweredStage& lowered, PassBound& out) {
 
 }  // namespace
 
-PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds& kinds,
-                        std::size_t levels) {
+MicroBatchBound compute_micro_batch_bound(const std::vector<LoweredStage*>& on,
+                                          const DeviceKinds& kinds, std::size_t levels) {
   constexpr auto kMiddle = static_cast<std::size_t>(Section::kMiddle);
   const auto& model = on[0]->stage;
   const auto& whole = on[0]->whole;
-  const auto loads = loads_of(model.sections, on[0]->data);
-  PassBound out;
+  const auto loads = compute_run_loads(model.sections, on[0]->data);
+  MicroBatchBound out;
   out.levels.resize(levels);
   for (std::size_t s = 0; s < kSections; ++s) {
     const auto times = s == kMiddle ? static_cast<double>(model.layers - 2) : 1;
     double compute = std::numeric_limits<double>::infinity();
     for (auto* lowered : on) {
-      compute =
-          std::min(compute, loads_of(lowered->stage.sections, lowered->data)[whole[s]].streams[0]);
+      compute = std::min(
+          compute, compute_run_loads(lowered->stage.sections, lowered->data)[whole[s]].streams[0]);
     }
     out.compute += times * compute;
     for (std::size_t l = 0; l < levels; ++l) {

@@ -8,7 +8,7 @@ namespace tandem::predict {
 
 // Returns the bounds. `on`: the lowered stage by kind of device. `levels`: number of machine
 // levels.
-PassBound bound_of_pass(const std::vector<LoweredStage*>& on, const DeviceKinds& kinds,
-                        std::size_t levels);
+MicroBatchBound compute_micro_batch_bound(const std::vector<LoweredStage*>& on,
+                                          const DeviceKinds& kinds, std::size_t levels);
 
 }  // namespace tandem::predict

@@ -6,27 +6,29 @@ namespace tandem::predict {
 
 namespace {
 
-TurnKind turn_kind(const lower::Turn& turn, std::int64_t micro_batches) {
-  const bool forward = turn.part == lower::Part::kForward;
-  if (turn.micro_batch == 0) return forward ? TurnKind::kFirstForward : TurnKind::kFirstBackward;
-  const bool last = turn.micro_batch + 1 == micro_batches;
-  if (forward) return last ? TurnKind::kLastForward : TurnKind::kForward;
-  return last ? TurnKind::kLastBackward : TurnKind::kBackward;
+ActionKind get_action_kind(const lower::Action& action, std::int64_t micro_batches) {
+  const bool forward = action.phase == lower::Phase::kForward;
+  if (action.micro_batch == 0)
+    return forward ? ActionKind::kFirstForward : ActionKind::kFirstBackward;
+  const bool last = action.micro_batch + 1 == micro_batches;
+  if (forward) return last ? ActionKind::kLastForward : ActionKind::kForward;
+  return last ? ActionKind::kLastBackward : ActionKind::kBackward;
 }
 
 // Returns the change in memory that a slot of this kind causes in a class of stages.
-const Change& change_of(const Held& held, TurnKind kind, std::int64_t micro_batches) {
+const MemoryChange& select_change(const HeldMemory& held, ActionKind kind,
+                                  std::int64_t micro_batches) {
   switch (kind) {
-    case TurnKind::kForward:
-    case TurnKind::kFirstForward:
+    case ActionKind::kForward:
+    case ActionKind::kFirstForward:
       return held.forward;
-    case TurnKind::kLastForward:
+    case ActionKind::kLastForward:
       return held.last_forward;
-    case TurnKind::kBackward:
+    case ActionKind::kBackward:
       return held.backward;
-    case TurnKind::kFirstBackward:
+    case ActionKind::kFirstBackward:
       return micro_batches == 1 ? held.last : held.first;
-    case TurnKind::kLastBackward:
+    case ActionKind::kLastBackward:
       return held.last;
   }
   CHECK(false);
@@ -34,11 +36,12 @@ const Change& change_of(const Held& held, TurnKind kind, std::int64_t micro_batc
 
 }  // namespace
 
-std::vector<Repeat> repeats_of(std::span<const lower::Turn> turns, std::int64_t micro_batches) {
+std::vector<Repeat> find_repeats(std::span<const lower::Action> actions,
+                                 std::int64_t micro_batches) {
   std::vector<Repeat::Each> all;
-  for (const auto& turn : turns) {
-    if (turn.part != lower::Part::kUpdate)
-      all.push_back({turn.stage, turn_kind(turn, micro_batches)});
+  for (const auto& action : actions) {
+    if (action.phase != lower::Phase::kUpdate)
+      all.push_back({action.stage, get_action_kind(action, micro_batches)});
   }
   const auto alike = [&](std::size_t from, std::size_t count, std::size_t times) {
     const auto next = from + times * count;
@@ -65,78 +68,78 @@ Peaks::Peaks(const HeldByStage& stages, std::int64_t micro_batches)
   sizes_.reserve(stages.classes.size());
   for (const auto& held : stages.classes) {
     auto& sizes = sizes_.emplace_back();
-    for (std::size_t k = 0; k < kTurnKinds; ++k) {
-      const auto kind = static_cast<TurnKind>(k);
-      const auto& change = change_of(held, kind, micro_batches);
-      const auto before = kind == TurnKind::kFirstForward ? total(held.from_then) : 0;
+    for (std::size_t k = 0; k < kActionKinds; ++k) {
+      const auto kind = static_cast<ActionKind>(k);
+      const auto& change = select_change(held, kind, micro_batches);
+      const auto before = kind == ActionKind::kFirstForward ? total(held.from_then) : 0;
       sizes[k] = {total(change.net) + before, total(change.most) + before,
                   change.net[static_cast<std::size_t>(lower::BufferKind::kActivation)]};
     }
   }
 }
 
-Parts Peaks::always(std::size_t rank, std::size_t ranks) const {
+Parts Peaks::compute_constant_parts(std::size_t rank, std::size_t ranks) const {
   Parts out{};
   for (auto s = rank; s < stages_.class_of_stage.size(); s += ranks) {
-    add(out, stages_.of(s).persistent);
-    add(out, stages_.of(s).step);
+    add(out, stages_.get_held(s).persistent);
+    add(out, stages_.get_held(s).step);
   }
   return out;
 }
 
-Memory Peaks::fullest(std::span<const std::vector<Repeat>> turns,
-                      std::span<const std::size_t> ranks) const {
+Memory Peaks::find_fullest(std::span<const std::vector<Repeat>> actions,
+                           std::span<const std::size_t> ranks) const {
   std::size_t fullest = 0;
   Fullest then;
   double most = 0;
   for (const auto rank : ranks) {
-    const auto of_rank = fullest_of(turns[rank]);
-    const auto all = total(always(rank, turns.size())) + of_rank.most;
+    const auto of_rank = find_fullest_action(actions[rank]);
+    const auto all = total(compute_constant_parts(rank, actions.size())) + of_rank.most;
     if (all <= most) continue;
     most = all;
     fullest = rank;
     then = of_rank;
   }
-  There there{.live = always(fullest, turns.size())};
+  There there{.live = compute_constant_parts(fullest, actions.size())};
   there.stays = total(there.live);
-  fill_in(turns[fullest], then, there);
+  fill_in(actions[fullest], then, there);
   Memory out;
-  for (auto s = fullest; s < stages_.class_of_stage.size(); s += turns.size()) {
-    out.persistent += Bytes{total(stages_.of(s).persistent)};
+  for (auto s = fullest; s < stages_.class_of_stage.size(); s += actions.size()) {
+    out.persistent += Bytes{total(stages_.get_held(s).persistent)};
   }
-  out.kept = Bytes{then.kept};
+  out.saved = Bytes{then.saved};
   for (std::size_t k = 0; k < there.live.size(); ++k) out.parts[k] = Bytes{there.live[k]};
   out.peak = Bytes{total(there.live)};
   out.passing = out.peak - Bytes{there.stays};
   return out;
 }
 
-const Change& Peaks::change(const Repeat::Each& turn) const {
-  return change_of(stages_.of(turn.stage), turn.kind, micro_batches_);
+const MemoryChange& Peaks::get_change(const Repeat::Each& action) const {
+  return select_change(stages_.get_held(action.stage), action.kind, micro_batches_);
 }
 
-Peaks::Fullest Peaks::fullest_of(std::span<const Repeat> turns) const {
+Peaks::Fullest Peaks::find_fullest_action(std::span<const Repeat> actions) const {
   Fullest out;
   double now = 0;
   double kept = 0;
-  for (std::size_t r = 0; r < turns.size(); ++r) {
-    const auto each = turns[r].each();
+  for (std::size_t r = 0; r < actions.size(); ++r) {
+    const auto each = actions[r].each();
     const auto look = [&](double times) {
       for (std::size_t t = 0; t < each.size(); ++t) {
-        const auto& size_of_turn = size(each[t]);
-        if (now + size_of_turn.most > out.most) {
-          out = {now + size_of_turn.most, r, times, t, out.kept};
+        const auto& size_of_action = get_size(each[t]);
+        if (now + size_of_action.most > out.most) {
+          out = {now + size_of_action.most, r, times, t, out.saved};
         }
-        now += size_of_turn.net;
-        kept += size_of_turn.kept;
-        out.kept = std::max(out.kept, kept);
+        now += size_of_action.net;
+        kept += size_of_action.saved;
+        out.saved = std::max(out.saved, kept);
       }
     };
     const auto now_before = now;
     const auto kept_before = kept;
     look(0);
-    if (turns[r].times == 1) continue;
-    const auto between = static_cast<double>(turns[r].times - 2);
+    if (actions[r].times == 1) continue;
+    const auto between = static_cast<double>(actions[r].times - 2);
     now += between * (now - now_before);
     kept += between * (kept - kept_before);
     look(between + 1);
@@ -144,34 +147,35 @@ Peaks::Fullest Peaks::fullest_of(std::span<const Repeat> turns) const {
   return out;
 }
 
-void Peaks::fill_in(std::span<const Repeat> turns, const Fullest& then, There& there) const {
-  for (const auto& repeat : turns.first(then.repeat)) {
-    for (const auto& turn : repeat.each()) take(turn, repeat.times, there);
+void Peaks::fill_in(std::span<const Repeat> actions, const Fullest& then, There& there) const {
+  for (const auto& repeat : actions.first(then.repeat)) {
+    for (const auto& action : repeat.each()) add_runs(action, repeat.times, there);
   }
-  const auto each = turns[then.repeat].each();
+  const auto each = actions[then.repeat].each();
   for (std::size_t t = 0; t < each.size(); ++t) {
-    take(each[t], then.times + (t < then.turn ? 1 : 0), there);
+    add_runs(each[t], then.times + (t < then.action ? 1 : 0), there);
   }
-  begin(each[then.turn], there);
-  add(there.live, change(each[then.turn]).most);
+  begin(each[then.action], there);
+  add(there.live, get_change(each[then.action]).most);
 }
 
-void Peaks::begin(const Repeat::Each& turn, There& there) const {
-  if (turn.kind != TurnKind::kFirstForward) return;
-  const auto& held = stages_.of(turn.stage);
+void Peaks::begin(const Repeat::Each& action, There& there) const {
+  if (action.kind != ActionKind::kFirstForward) return;
+  const auto& held = stages_.get_held(action.stage);
   add(there.live, held.from_then);
   there.stays += total(held.from_then);
 }
 
 // Adds `times` runs of the slot. Only slots of middle micro-batches are taken more than once.
-void Peaks::take(const Repeat::Each& turn, double times, There& there) const {
+void Peaks::add_runs(const Repeat::Each& action, double times, There& there) const {
   if (times == 0) return;
-  begin(turn, there);
-  const auto& held = stages_.of(turn.stage);
-  const auto& net = change(turn).net;
-  if (turn.kind == TurnKind::kLastForward) there.stays += total(net) - total(held.forward.net);
+  begin(action, there);
+  const auto& held = stages_.get_held(action.stage);
+  const auto& net = get_change(action).net;
+  if (action.kind == ActionKind::kLastForward) there.stays += total(net) - total(held.forward.net);
   // From here on the sums over micro-batches are allocated.
-  if (turn.kind == TurnKind::kFirstBackward) there.stays += total(net) - total(held.backward.net);
+  if (action.kind == ActionKind::kFirstBackward)
+    there.stays += total(net) - total(held.backward.net);
   add(there.live, net, times);
 }
 

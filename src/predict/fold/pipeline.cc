@@ -9,13 +9,13 @@ namespace tandem::predict {
 
 namespace {
 
-using lower::Part;
+using lower::Phase;
 
 // Marks a pass that sends nothing.
 constexpr double kNothing = -1;
 
 // A stage's forward or backward pass. `receive` is 0 if it receives nothing.
-struct PassTimes {
+struct PipelinePass {
   double time = 0;
   double early = 0;  // part of `time` before it needs its input
   double more = 0;
@@ -24,13 +24,13 @@ struct PassTimes {
 };
 
 // Transfers that a pass receives and sends, or null.
-struct Ends {
-  const Transfer* from = nullptr;
-  const Transfer* to = nullptr;
+struct PassTransfers {
+  const StageTransfer* from = nullptr;
+  const StageTransfer* to = nullptr;
 };
 
 // State of one rank: times in seconds, except `updates`.
-struct Rank {
+struct PipelineRank {
   double free = 0;        // when it can compute
   double sends = 0;       // when its send stream is free
   double sends_from = 0;  // since when its send stream is busy
@@ -52,13 +52,14 @@ struct Rank {
   }
 };
 
-class Pipeline {
+class PipelineSimulation {
  public:
-  Pipeline(const OrderedTurns& turns, const std::vector<StageTimes>& stages,
-           const std::vector<Transfer>& transfers, const Tied& tied,
-           std::vector<TurnTables::Taken>& taken)
-      : turns_(turns), stages_(stages), tied_(tied), taken_(taken), ranks_(turns.ranks()) {
-    const std::size_t places = turns.first_place.back() + 1;  // one for slots that receive nothing
+  PipelineSimulation(const OrderedSchedule& actions, const std::vector<StageTimes>& stages,
+                     const std::vector<StageTransfer>& transfers, const TiedTransfer& tied,
+                     std::vector<ScheduleCache::Taken>& taken)
+      : schedule_(actions), stages_(stages), tied_(tied), taken_(taken), ranks_(actions.ranks()) {
+    const std::size_t places =
+        actions.first_place.back() + 1;  // one for slots that receive nothing
     if (taken_.size() < places) taken_.resize(places);
     taken_[places - 1] = {};
     const auto stages_count = stages.size();
@@ -86,14 +87,14 @@ class Pipeline {
 
   PipelineTime run() {
     if (has_host_ || any_by_device_) {
-      for (std::size_t t = 0; t < turns_.turns.size(); ++t) take_any(t);
+      for (std::size_t t = 0; t < schedule_.actions.size(); ++t) run_action(t);
     } else {
-      take_all();
+      run_all();
     }
     PipelineTime out;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       out.end = std::max({out.end, ranks_[r].free, ranks_[r].reductions});
-      out.busy.push_back(busy(r));
+      out.busy.push_back(compute_busy(r));
       out.exposed.push_back(ranks_[r].exposed);
     }
     return out;
@@ -104,51 +105,52 @@ class Pipeline {
   // the same time, than those one round before. Then each further round adds the same time. A slot
   // waits for nothing further away than the next rank's slot before it, so two slots per rank are
   // enough to compare.
-  [[nodiscard]] std::optional<PipelineTime> round(std::uint32_t turns) const {
+  [[nodiscard]] std::optional<PipelineTime> measure_round(std::uint32_t actions) const {
     PipelineTime out;
-    const auto alternating = last_alternating();
+    const auto alternating = count_alternating();
     const auto all_ranks = 2 * static_cast<std::uint32_t>(ranks_.size());
-    const auto compared = std::min(2 * turns, all_ranks);
+    const auto compared = std::min(2 * actions, all_ranks);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      const auto count = turns_.first_place[r + 1] - turns_.first_place[r];
+      const auto count = schedule_.first_place[r + 1] - schedule_.first_place[r];
       // Compares slots that alternate on the first rank, which is the first to begin no new ones.
-      if (alternating < 2 * turns + compared || turns_.warm_up[r] + alternating > count) {
+      if (alternating < 2 * actions + compared || schedule_.warm_up[r] + alternating > count) {
         return std::nullopt;
       }
-      const auto end = turns_.first_place[r] + turns_.warm_up[r] + alternating;
-      if (r == 0) out.end = since_round(end - 1, turns);
+      const auto end = schedule_.first_place[r] + schedule_.warm_up[r] + alternating;
+      if (r == 0) out.end = time_since_round(end - 1, actions);
       constexpr double kRounding = 1e-9;
       for (auto place = end - compared; place < end; ++place) {
-        const bool same = std::abs(since_round(place, turns) - out.end) <= kRounding * out.end;
+        const bool same =
+            std::abs(time_since_round(place, actions) - out.end) <= kRounding * out.end;
         if (!same) return std::nullopt;
       }
       // A host that is behind and slower would delay later rounds.
-      if (host_in(r, turns) > (1 + kRounding) * out.end) return std::nullopt;
-      out.exposed.push_back(taken_[end - 1].exposed - taken_[end - 1 - 2 * turns].exposed);
-      out.busy.push_back(busy_in(r, turns));
+      if (compute_round_host(r, actions) > (1 + kRounding) * out.end) return std::nullopt;
+      out.exposed.push_back(taken_[end - 1].exposed - taken_[end - 1 - 2 * actions].exposed);
+      out.busy.push_back(compute_round_busy(r, actions));
     }
     return out;
   }
 
  private:
-  [[nodiscard]] std::uint32_t last_alternating() const {
-    return turns_.first_place[1] - chunks() - 2 * turns_.warm_up[0];
+  [[nodiscard]] std::uint32_t count_alternating() const {
+    return schedule_.first_place[1] - chunks() - 2 * schedule_.warm_up[0];
   }
 
-  [[nodiscard]] double since_round(std::uint32_t place, std::uint32_t turns) const {
-    return taken_[place].end - taken_[place - 2 * turns].end;
+  [[nodiscard]] double time_since_round(std::uint32_t place, std::uint32_t actions) const {
+    return taken_[place].end - taken_[place - 2 * actions].end;
   }
 
   // Returns the busy time of a rank in `turns` forward and `turns` backward slots, without work
   // that occurs once a step.
-  [[nodiscard]] double busy_in(std::size_t rank, std::uint32_t turns) const {
+  [[nodiscard]] double compute_round_busy(std::size_t rank, std::uint32_t actions) const {
     double out = 0;
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
       out += stages_[s].forward + stages_[s].backward;
     }
-    return out * turns / static_cast<double>(chunks());
+    return out * actions / static_cast<double>(chunks());
   }
-  [[nodiscard]] double host_in(std::size_t rank, std::uint32_t turns) const {
+  [[nodiscard]] double compute_round_host(std::size_t rank, std::uint32_t actions) const {
     double out = 0;
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
       out += stages_[s].host_forward.dispatch + stages_[s].host_backward.dispatch + stages_[s].wait;
@@ -157,11 +159,11 @@ class Pipeline {
         if (transfer != nullptr) out += 2 * transfer->dispatch;
       }
     }
-    return out * turns / static_cast<double>(chunks());
+    return out * actions / static_cast<double>(chunks());
   }
-  [[nodiscard]] double busy(std::size_t rank) const {
-    const auto places = turns_.first_place[rank + 1] - turns_.first_place[rank];
-    auto out = busy_in(rank, (places - chunks()) / 2);
+  [[nodiscard]] double compute_busy(std::size_t rank) const {
+    const auto places = schedule_.first_place[rank + 1] - schedule_.first_place[rank];
+    auto out = compute_round_busy(rank, (places - chunks()) / 2);
     for (auto s = rank; s < stages_.size(); s += ranks_.size()) {
       out += s == 0 ? stages_[s].first : stages_[s].first_late;
       out += stages_[s].last + stages_[s].updates;
@@ -172,26 +174,26 @@ class Pipeline {
     return static_cast<std::uint32_t>(stages_.size() / ranks_.size());
   }
 
-  void take_any(std::size_t t) {
-    const auto& turn = turns_.turns[t];
-    const auto& places = turns_.places[t];
+  void run_action(std::size_t t) {
+    const auto& action = schedule_.actions[t];
+    const auto& places = schedule_.places[t];
     auto& rank = ranks_[places.rank];
-    if (turn.part == Part::kUpdate) {
-      update(rank, turn);
+    if (action.phase == Phase::kUpdate) {
+      update(rank, action);
     } else {
-      take(rank, turn, places);
+      run_pass(rank, action, places);
     }
   }
 
-  void take_all() {
+  void run_all() {
     std::size_t next = 0;
     bool alike = true;
-    for (const auto count : turns_.stretches) {
+    for (const auto count : schedule_.stretches) {
       const auto end = next + count;
       if (alike) {
-        take_alike(std::span(turns_.places).subspan(next, count));
+        run_plain_actions(std::span(schedule_.places).subspan(next, count));
       } else {
-        for (auto t = next; t < end; ++t) take_any(t);
+        for (auto t = next; t < end; ++t) run_action(t);
       }
       next = end;
       alike = !alike;
@@ -201,14 +203,14 @@ class Pipeline {
   // Fast version of `take` for most slots, where most time is spent: no host, and no work that
   // occurs once a step. A slot that receives nothing receives in no time, since earlier receives
   // are long done.
-  void take_alike(std::span<const TurnPlaces> turns) {
+  void run_plain_actions(std::span<const ActionIndices> actions) {
     const auto* times = times_.data();
     auto* ranks = ranks_.data();
     auto* taken = taken_.data();
-    for (const auto& turn : turns) {
-      auto& rank = ranks[turn.rank];
-      const auto& pass = times[turn.pass];
-      const auto start = std::max(rank.receives, taken[turn.input].end);
+    for (const auto& action : actions) {
+      auto& rank = ranks[action.rank];
+      const auto& pass = times[action.pass];
+      const auto start = std::max(rank.receives, taken[action.input].end);
       const auto received = start + pass.receive;
       rank.receives = received;
       const auto needed = received - pass.early;
@@ -220,36 +222,36 @@ class Pipeline {
         rank.sends = began + pass.send;
         rank.sends_from = began;
       }
-      taken[turn.taken] = {began, rank.exposed};
+      taken[action.taken] = {began, rank.exposed};
     }
   }
 
-  void take(Rank& rank, const OrderedTurn& turn, const TurnPlaces& places) {
-    const bool forward = turn.part == Part::kForward;
-    const auto& stage = stages_[turn.stage];
+  void run_pass(PipelineRank& rank, const OrderedAction& action, const ActionIndices& places) {
+    const bool forward = action.phase == Phase::kForward;
+    const auto& stage = stages_[action.stage];
     const auto& pass = times_[places.pass];
     const auto& ends = ends_[places.pass];
     // If the host waits for the device, it is at most one slot ahead.
     if (forward && stage.wait > 0) rank.host = std::max(rank.host, rank.free) + stage.wait;
-    if (forward && turn.is_first) share_tied(rank, turn.stage);
+    if (forward && action.is_first) send_tied_weight(rank, action.stage);
     if (ends.from != nullptr) {
       receive(rank, taken_[places.input].end, pass, *ends.from);
     }
     double time = pass.time;
-    if (forward && turn.is_first) {
+    if (forward && action.is_first) {
       // Work that does not wait for the input begins with the step.
       time = std::max(time + stage.first_late, rank.gathers + time + stage.first - rank.free);
       rank.gathers += stage.first;
     }
-    if (!forward && turn.is_last) time += stage.last;
+    if (!forward && action.is_last) time += stage.last;
     const auto dispatched_from = rank.host;
     rank.free = std::max(rank.free + time, dispatched_from);
     if (has_host_) {
-      const auto& host = host_of(stage, turn);
+      const auto& host = get_host_times(stage, action);
       rank.free = std::max(rank.free, dispatched_from + host.end);
       rank.host += host.dispatch;
     }
-    if (!forward && turn.is_last) finish_gradients(rank, turn.stage, dispatched_from);
+    if (!forward && action.is_last) finish_gradients(rank, action.stage, dispatched_from);
     taken_[places.taken] = {ends.to == nullptr ? rank.free : send(rank, pass, *ends.to),
                             rank.exposed};
   }
@@ -260,12 +262,13 @@ class Pipeline {
            0;
   }
 
-  static const HostTimes& host_of(const StageTimes& stage, const OrderedTurn& turn) {
-    if (turn.part == Part::kForward) return turn.is_first ? stage.host_first : stage.host_forward;
-    return turn.is_last ? stage.host_last : stage.host_backward;
+  static const HostTimes& get_host_times(const StageTimes& stage, const OrderedAction& action) {
+    if (action.phase == Phase::kForward)
+      return action.is_first ? stage.host_first : stage.host_forward;
+    return action.is_last ? stage.host_last : stage.host_backward;
   }
 
-  void finish_gradients(Rank& rank, std::size_t stage, double dispatched_from) {
+  void finish_gradients(PipelineRank& rank, std::size_t stage, double dispatched_from) {
     const auto& times = stages_[stage];
     rank.reductions =
         std::max({rank.reductions + times.reductions, rank.free + times.after - times.updates,
@@ -277,7 +280,7 @@ class Pipeline {
   }
 
   // Sends the tied weight from the first stage, before its first activation, to the other stage.
-  void share_tied(Rank& rank, std::size_t stage) {
+  void send_tied_weight(PipelineRank& rank, std::size_t stage) {
     if (stage == 0) {
       tied_there_ = (any_by_device_ ? rank.free : rank.sends) += tied_.weight;
     } else if (stage == tied_.stage) {
@@ -287,7 +290,8 @@ class Pipeline {
     if (any_by_device_ && (stage == 0 || stage == tied_.stage)) rank.exposed += tied_.weight;
   }
 
-  static void receive(Rank& rank, double began, const PassTimes& pass, const Transfer& transfer) {
+  static void receive(PipelineRank& rank, double began, const PipelinePass& pass,
+                      const StageTransfer& transfer) {
     auto& stream = transfer.by_device ? rank.free : rank.receives;
     rank.host += transfer.dispatch;
     const auto start = std::max({stream, began, rank.host});
@@ -301,7 +305,7 @@ class Pipeline {
   }
 
   // Sends the result of a pass. Returns when the send begins.
-  static double send(Rank& rank, const PassTimes& pass, const Transfer& transfer) {
+  static double send(PipelineRank& rank, const PipelinePass& pass, const StageTransfer& transfer) {
     rank.host += transfer.dispatch;
     const auto there = std::max(rank.free + pass.more, pass.more < 0 ? 0 : rank.host);
     if (transfer.by_device) {
@@ -316,8 +320,8 @@ class Pipeline {
     return began;
   }
 
-  void update(Rank& rank, const OrderedTurn& turn) const {
-    const auto& stage = stages_[turn.stage];
+  void update(PipelineRank& rank, const OrderedAction& action) const {
+    const auto& stage = stages_[action.stage];
     if (!rank.updates) rank.host = std::max(rank.host, rank.free) + stage.wait_update;
     rank.updates = true;
     if (rank.reductions > rank.free) rank.wait_until(rank.reductions, rank.free);
@@ -325,33 +329,34 @@ class Pipeline {
     rank.host += stage.host_update.dispatch;
   }
 
-  const OrderedTurns& turns_;
+  const OrderedSchedule& schedule_;
   const std::vector<StageTimes>& stages_;
-  Tied tied_;
-  std::vector<PassTimes> times_;  // by pass: each stage's forward, then its backward
-  std::vector<Ends> ends_;        // by pass
+  TiedTransfer tied_;
+  std::vector<PipelinePass> times_;  // by pass: each stage's forward, then its backward
+  std::vector<PassTransfers> ends_;  // by pass
   bool has_host_ = false;
   bool any_by_device_ = false;
-  double tied_from_ = 0;                   // when the other stage has its gradient
-  double tied_there_ = 0;                  // when the other stage has the weight
-  std::vector<TurnTables::Taken>& taken_;  // by place
-  std::vector<Rank> ranks_;
+  double tied_from_ = 0;                      // when the other stage has its gradient
+  double tied_there_ = 0;                     // when the other stage has the weight
+  std::vector<ScheduleCache::Taken>& taken_;  // by place
+  std::vector<PipelineRank> ranks_;
 };
 
 }  // namespace
 
-PipelineTime time_of_every_turn(const plan::Schedule& schedule, std::int64_t ranks,
-                                const std::vector<StageTimes>& stages,
-                                const std::vector<Transfer>& transfers, const Tied& tied,
-                                TurnTables& turns) {
-  return Pipeline(turns.ordered(schedule, ranks, schedule.micro_batches), stages, transfers, tied,
-                  turns.taken())
+PipelineTime compute_unextrapolated_time(const plan::Schedule& schedule, std::int64_t ranks,
+                                         const std::vector<StageTimes>& stages,
+                                         const std::vector<StageTransfer>& transfers,
+                                         const TiedTransfer& tied, ScheduleCache& actions) {
+  return PipelineSimulation(actions.get_ordered(schedule, ranks, schedule.micro_batches), stages,
+                            transfers, tied, actions.get_scratch())
       .run();
 }
 
-PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
-                     const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
-                     const Tied& tied, TurnTables& turns) {
+PipelineTime compute_pipeline_time(const plan::Schedule& schedule, std::int64_t ranks,
+                                   const std::vector<StageTimes>& stages,
+                                   const std::vector<StageTransfer>& transfers,
+                                   const TiedTransfer& tied, ScheduleCache& actions) {
   const auto chunks = schedule.stages / ranks;
   const auto all = schedule.micro_batches;
   const bool one_each = schedule.order == plan::Order::k1F1B && chunks == 1;
@@ -361,9 +366,10 @@ PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
   const auto round = one_each ? 1 : ranks;
   const auto least = one_each ? 2 * ranks + 2 : 3 * ranks;
   for (auto some = least; alternates && some < all; some *= 2) {
-    Pipeline pipeline(turns.ordered(schedule, ranks, some), stages, transfers, tied, turns.taken());
+    PipelineSimulation pipeline(actions.get_ordered(schedule, ranks, some), stages, transfers, tied,
+                                actions.get_scratch());
     auto out = pipeline.run();
-    const auto further = pipeline.round(static_cast<std::uint32_t>(round * chunks));
+    const auto further = pipeline.measure_round(static_cast<std::uint32_t>(round * chunks));
     if (!further) continue;
     const auto left = (all - some) / round;
     const auto rounds = static_cast<double>(left);
@@ -374,7 +380,7 @@ PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
     }
     return out;
   }
-  return time_of_every_turn(schedule, ranks, stages, transfers, tied, turns);
+  return compute_unextrapolated_time(schedule, ranks, stages, transfers, tied, actions);
 }
 
 }  // namespace tandem::predict

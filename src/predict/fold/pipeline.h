@@ -1,10 +1,10 @@
 // Combines the times of stages into the time of a pipeline. Each rank runs the slots of its
-// schedule (lower/order.h), and activations and gradients pass between stages.
+// schedule (lower/schedule_actions.h), and activations and gradients pass between stages.
 #pragma once
 
 #include <vector>
 
-#include "predict/fold/turns.h"
+#include "predict/fold/schedule_cache.h"
 
 namespace tandem::predict {
 
@@ -37,7 +37,7 @@ struct StageTimes {
 };
 
 // Times of sending an activation from one stage to the next, and its gradient back.
-struct Transfer {
+struct StageTransfer {
   double time = 0;
   double back = 0;
   bool by_device = false;  // devices cannot compute meanwhile
@@ -52,7 +52,7 @@ struct PipelineTime {
 };
 
 // Times of sending a tied weight from the first stage to `stage`, and its gradient back.
-struct Tied {
+struct TiedTransfer {
   std::size_t stage = 0;
   double weight = 0;
   double gradient = 0;
@@ -61,14 +61,16 @@ struct Tied {
 // Returns the time of one step. `transfers[s]` is between stages s and s + 1. It runs slot by slot
 // until one round of the pipeline adds the same time as the round before, and extrapolates the
 // rest.
-PipelineTime time_of(const plan::Schedule& schedule, std::int64_t ranks,
-                     const std::vector<StageTimes>& stages, const std::vector<Transfer>& transfers,
-                     const Tied& tied, TurnTables& turns);
+PipelineTime compute_pipeline_time(const plan::Schedule& schedule, std::int64_t ranks,
+                                   const std::vector<StageTimes>& stages,
+                                   const std::vector<StageTransfer>& transfers,
+                                   const TiedTransfer& tied, ScheduleCache& actions);
 
-// Returns the result of time_of without extrapolation. Tests compare time_of with it.
-PipelineTime time_of_every_turn(const plan::Schedule& schedule, std::int64_t ranks,
-                                const std::vector<StageTimes>& stages,
-                                const std::vector<Transfer>& transfers, const Tied& tied,
-                                TurnTables& turns);
+// Returns the result of compute_pipeline_time without extrapolation. Tests compare
+// compute_pipeline_time with it.
+PipelineTime compute_unextrapolated_time(const plan::Schedule& schedule, std::int64_t ranks,
+                                         const std::vector<StageTimes>& stages,
+                                         const std::vector<StageTransfer>& transfers,
+                                         const TiedTransfer& tied, ScheduleCache& actions);
 
 }  // namespace tandem::predict

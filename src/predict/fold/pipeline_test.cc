@@ -19,7 +19,7 @@ plan::Schedule schedule_of(plan::Order order, std::int64_t stages, std::int64_t 
 // Equal stages that send nothing take (m + p - 1) (f + b), and interleaved v times (m + (p - 1) /
 // v) (f + b).
 TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
-  TurnTables turns;
+  ScheduleCache actions;
   for (const std::int64_t ranks : {2, 4, 8}) {
     for (const std::int64_t chunks : {1, 2, 3}) {
       for (const std::int64_t rounds : {1, 2, 8}) {
@@ -27,9 +27,9 @@ TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
         const auto order = chunks > 1 ? plan::Order::kInterleaved : plan::Order::k1F1B;
         const std::vector<StageTimes> stages(static_cast<std::size_t>(ranks * chunks),
                                              {.forward = 1, .backward = 2});
-        const std::vector<Transfer> free(static_cast<std::size_t>(ranks * chunks) - 1);
-        const auto time =
-            time_of(schedule_of(order, ranks * chunks, micro), ranks, stages, free, {}, turns);
+        const std::vector<StageTransfer> free(static_cast<std::size_t>(ranks * chunks) - 1);
+        const auto time = compute_pipeline_time(schedule_of(order, ranks * chunks, micro), ranks,
+                                                stages, free, {}, actions);
         EXPECT_NEAR(time.end, 3.0 * static_cast<double>(micro * chunks + ranks - 1), 1e-9)
             << ranks << " ranks, " << chunks << " stages each, " << micro << " micro-batches";
         EXPECT_NEAR(time.busy[0], 3.0 * static_cast<double>(micro * chunks), 1e-9);
@@ -43,12 +43,12 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
   SCOPED_TRACE(seed);
   std::uint64_t drawn = 0;
   const auto between = [&](double low, double high) {
-    return low + (high - low) * uniform(seed, 0, 0, drawn++);
+    return low + (high - low) * draw_uniform(seed, 0, 0, drawn++);
   };
   const auto whole = [&](std::int64_t low, std::int64_t high) {  // `high` is excluded
     return static_cast<std::int64_t>(between(static_cast<double>(low), static_cast<double>(high)));
   };
-  TurnTables turns;
+  ScheduleCache actions;
   double worst = 0;
   for (int trial = 0; trial < 300; ++trial) {
     const std::int64_t ranks = whole(2, 9);
@@ -75,14 +75,14 @@ TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
     stages.assign(static_cast<std::size_t>(ranks * chunks), stage());
     stages.front() = stage();
     stages.back() = stage();
-    std::vector<Transfer> transfers;
+    std::vector<StageTransfer> transfers;
     const auto longest = trial % 3 == 0 ? 0.5 : 0.05;  // a third of the trials sends much
     for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
       transfers.push_back({between(0, longest), between(0, longest)});
     }
     const auto schedule = schedule_of(order, ranks * chunks, micro);
-    const auto fast = time_of(schedule, ranks, stages, transfers, {}, turns);
-    const auto slow = time_of_every_turn(schedule, ranks, stages, transfers, {}, turns);
+    const auto fast = compute_pipeline_time(schedule, ranks, stages, transfers, {}, actions);
+    const auto slow = compute_unextrapolated_time(schedule, ranks, stages, transfers, {}, actions);
     SCOPED_TRACE(::testing::Message() << "trial " << trial << ": " << ranks << " ranks, " << chunks
                                       << " stages each, " << micro << " micro-batches");
     constexpr double kRounding = 1e-6;

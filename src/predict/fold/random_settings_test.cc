@@ -201,7 +201,7 @@ class Draw {
 struct Off {
   double time = 0;
   double memory = 0;
-  double bound = 0;  // Estimate::error_bound
+  double bound = 0;  // Estimate::choose_error_bound
   [[nodiscard]] double most() const { return std::max(std::abs(time), std::abs(memory)); }
 };
 
@@ -212,7 +212,7 @@ std::optional<Off> off(const Drawn& c) {
     const auto machine = machine_of(c.machine);
     const machine::Digits digits(machine);
     const auto graph = model.build(c.batch, DType::kBf16);
-    const auto strategy = strategies::named_strategies(c.strategy, graph, digits)[0];
+    const auto strategy = strategies::make_named_strategies(c.strategy, graph, digits)[0];
     Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, {}});
     const auto fast = estimator.estimate(strategy.setting, c.batch);
     if (!fast) return std::nullopt;

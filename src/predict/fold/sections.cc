@@ -19,16 +19,16 @@ using lower::Program;
 using lower::Task;
 using lower::TaskKind;
 
-std::size_t part_of(const Task& task) {
-  if (task.kind == TaskKind::kUpdate) return static_cast<std::size_t>(lower::Part::kUpdate);
-  return static_cast<std::size_t>(task.backward ? lower::Part::kBackward : lower::Part::kForward);
+std::size_t get_phase_index(const Task& task) {
+  if (task.kind == TaskKind::kUpdate) return static_cast<std::size_t>(lower::Phase::kUpdate);
+  return static_cast<std::size_t>(task.backward ? lower::Phase::kBackward : lower::Phase::kForward);
 }
 
-std::size_t kind_index(const Program& program, const Task& task) {
+std::size_t find_kind_index(const Program& program, const Task& task) {
   if (task.kind == TaskKind::kMove && !is_local(task.step.kind)) {
     return 2 + static_cast<std::size_t>(task.step.kind);
   }
-  return kind_of(program, task) == "embedding" ? 1 : 0;
+  return get_task_kind(program, task) == "embedding" ? 1 : 0;
 }
 
 // Position of a task: its phase and its section. Tasks of a section that are outside of the run
@@ -44,7 +44,7 @@ class PartSet {
  public:
   void add(const Where& where) { bits_ |= 1U << where.number(); }
   [[nodiscard]] bool has(const Where& where) const { return (bits_ >> where.number() & 1U) != 0; }
-  [[nodiscard]] bool has_part(std::size_t part) const {
+  [[nodiscard]] bool has_phase(std::size_t part) const {
     constexpr auto kAll = (1U << Where::kPlaces) - 1;
     return (bits_ >> part * Where::kPlaces & kAll) != 0;
   }
@@ -65,13 +65,13 @@ bool grows(machine::Step step) {
 }
 
 // Writers and readers of a buffer, and its slot in each phase of each section.
-struct Uses {
+struct BufferUses {
   std::optional<Where> first_writer;
   PartSet writers, readers;
   bool gathered = false;  // whether it is a regathered weight
   std::array<std::uint32_t, kParts* Where::kPlaces> slots = {};
 
-  Uses() { slots.fill(kNoSlot); }
+  BufferUses() { slots.fill(kNoSlot); }
 };
 
 // Runs to compile of a program: by section, the index of the run that it becomes, if any.
@@ -89,7 +89,7 @@ class Compiler {
         uses_(program.buffers.size()),
         out_(out) {
     for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
-      if (where[t].runs) note_uses(program_.tasks[t], where[t]);
+      if (where[t].runs) record_uses(program_.tasks[t], where[t]);
     }
     for (auto& part : flows_) part.resize(out.runs());
   }
@@ -97,15 +97,15 @@ class Compiler {
   // Compiles the tasks in this order.
   void run(const std::vector<std::size_t>& order) {
     for (const auto t : order) {
-      const auto run = run_of(where_[t].section);
+      const auto run = find_run(where_[t].section);
       if (where_[t].runs && run) add(t, *run);
     }
-    for (std::size_t b = 0; b < uses_.size(); ++b) mark(BufferId(b));
+    for (std::size_t b = 0; b < uses_.size(); ++b) mark_awaited_slots(BufferId(b));
     for (const auto& run : wanted_) {
       if (!run) continue;
-      look_at_first(out_.parts[kBackwardPart][*run].tasks, flows_[kBackwardPart][*run]);
+      set_begins_without_input(out_.parts[kBackwardPart][*run].tasks, flows_[kBackwardPart][*run]);
       for (std::size_t p = 0; p < kParts; ++p) {
-        mark_what_waits(flows_[p][*run], out_.parts[p][*run].tasks);
+        mark_waiting_tasks(flows_[p][*run], out_.parts[p][*run].tasks);
         auto flow = std::make_shared<const Dataflow>(std::move(flows_[p][*run]));
         out_.parts[p][*run].flow = std::move(flow);
       }
@@ -113,11 +113,11 @@ class Compiler {
   }
 
  private:
-  [[nodiscard]] std::optional<std::size_t> run_of(std::size_t section) const {
+  [[nodiscard]] std::optional<std::size_t> find_run(std::size_t section) const {
     return section == 0 || section > kSections ? std::nullopt : wanted_[section - 1];
   }
 
-  void note_uses(const Task& task, const Where& where) {
+  void record_uses(const Task& task, const Where& where) {
     for (auto b : task.reads) {
       if (b != Program::kNone) uses_[b.index()].readers.add(where);
     }
@@ -125,7 +125,7 @@ class Compiler {
       auto& uses = uses_[b.index()];
       if (!uses.first_writer) uses.first_writer = where;
       uses.writers.add(where);
-      uses.gathered = task.kind == TaskKind::kMove && task.remade;
+      uses.gathered = task.kind == TaskKind::kMove && task.recomputed;
     }
   }
 
@@ -134,27 +134,27 @@ class Compiler {
     const auto& where = where_[t];
     auto& part = out_.parts[where.part][run];
     auto& flow = flows_[where.part][run];
-    TimedTask timed{.duration = durations_.of(t, 0).value,
-                    .dispatch = durations_.dispatch(t, 0).value,
-                    .kind = static_cast<std::uint8_t>(kind_index(program_, task)),
-                    .stream = stream_of(task),
+    TimedTask timed{.duration = durations_.get_duration(t, 0).value,
+                    .dispatch = durations_.dispatch_time(t, 0).value,
+                    .kind = static_cast<std::uint8_t>(find_kind_index(program_, task)),
+                    .stream = find_stream(task),
                     .when = task.when,
-                    .accumulates = task.kind == TaskKind::kCollect,
+                    .accumulates = task.kind == TaskKind::kAccumulateGradient,
                     .task = static_cast<std::uint32_t>(t),
                     .first_use = static_cast<std::uint32_t>(flow.uses.size())};
     for (auto b : task.reads) {
-      if (b == Program::kNone || !is_made_in(b, where.part)) continue;
-      flow.uses.push_back(slot(b, where, flow));
+      if (b == Program::kNone || !is_written_in(b, where.part)) continue;
+      flow.uses.push_back(assign_slot(b, where, flow));
       ++timed.reads;
     }
     for (auto b : task.writes) {
-      flow.uses.push_back(slot(b, where, flow));
+      flow.uses.push_back(assign_slot(b, where, flow));
       ++timed.writes;
     }
     part.tasks.push_back(timed);
     if (timed.kind >= 2) {
       out_.collectives.push_back({where.part, run, part.tasks.size() - 1, task.step.kind,
-                                  task.step.digits, moved_bytes(program_, task),
+                                  task.step.digits, count_moved_bytes(program_, task),
                                   durations_.is_joined(t)});
     }
     out_.model_flops[run] += durations_.model_flops(t).value;
@@ -162,18 +162,19 @@ class Compiler {
 
   // Returns whether a task of the phase writes the buffer; otherwise it is ready when the phase
   // begins. Updates read gradients from the backward pass.
-  [[nodiscard]] bool is_made_in(BufferId b, std::size_t part) const {
+  [[nodiscard]] bool is_written_in(BufferId b, std::size_t part) const {
     const auto& writers = uses_[b.index()].writers;
-    if (writers.has_part(part)) return true;
+    if (writers.has_phase(part)) return true;
     return part == kUpdatePart &&
-           (writers.has_part(kBackwardPart) || writers.has_part(kSynchronize));
+           (writers.has_phase(kBackwardPart) || writers.has_phase(kSynchronize));
   }
 
-  std::uint32_t slot(BufferId b, const Where& where, Dataflow& flow) {
+  std::uint32_t assign_slot(BufferId b, const Where& where, Dataflow& flow) {
     auto& slot = uses_[b.index()].slots[where.number()];
     if (slot == kNoSlot) {
       slot = flow.slots++;
-      const bool in_order = uses_[b.index()].gathered;  // `mark` adds these in the order of buffers
+      const bool in_order =
+          uses_[b.index()].gathered;  // `mark_awaited_slots` adds these in the order of buffers
       if (comes_from_neighbour(b, where) && !in_order) flow.from_neighbour.push_back(slot);
     }
     return slot;
@@ -183,7 +184,7 @@ class Compiler {
   // long been ready.
   [[nodiscard]] bool comes_from_neighbour(BufferId b, const Where& where) const {
     const auto& writer = *uses_[b.index()].first_writer;
-    if (where.part == kUpdatePart) return makes_gradients(writer.part);
+    if (where.part == kUpdatePart) return computes_gradients(writer.part);
     return writer.part == where.part && follows(where.section, writer.section, where.part);
   }
 
@@ -192,34 +193,34 @@ class Compiler {
     return part == kForwardPart ? section == other + 1 : section + 1 == other;
   }
 
-  static bool makes_gradients(std::size_t part) {
+  static bool computes_gradients(std::size_t part) {
     return part == kBackwardPart || part == kSynchronize;
   }
 
   // Adds the buffer's slots to the lists of slots that other sections wait for.
-  void mark(BufferId b) {
+  void mark_awaited_slots(BufferId b) {
     const auto& uses = uses_[b.index()];
     for (std::size_t p = 0; p < kParts; ++p) {
-      if (!uses.writers.has_part(p)) continue;
+      if (!uses.writers.has_phase(p)) continue;
       for (std::size_t s = 1; s <= kSections; ++s) {
         const Where here{p, s};
         const auto slot = uses.slots[here.number()];
         if (slot == kNoSlot) continue;
-        auto& flow = flows_[p][*run_of(s)];
+        auto& flow = flows_[p][*find_run(s)];
         if (uses.gathered && comes_from_neighbour(b, here)) flow.gathered_before.push_back(slot);
         if (!uses.writers.has(here)) continue;
         auto& to_next = uses.gathered ? flow.gathered_for_next : flow.to_neighbour;
         for (std::size_t next = 0; next < Where::kPlaces; ++next) {
           if (follows(next, s, p) && uses.readers.has({p, next})) to_next.push_back(slot);
         }
-        if (makes_gradients(p) && uses.readers.has_part(kUpdatePart)) {
+        if (computes_gradients(p) && uses.readers.has_phase(kUpdatePart)) {
           flow.gradients.push_back(slot);
         }
       }
     }
   }
 
-  static void mark_what_waits(const Dataflow& flow, std::vector<TimedTask>& tasks) {
+  static void mark_waiting_tasks(const Dataflow& flow, std::vector<TimedTask>& tasks) {
     std::vector<bool> after_input(flow.slots);
     for (auto slot : flow.from_neighbour) after_input[slot] = true;
     for (auto slot : flow.gathered_before) after_input[slot] = true;
@@ -233,7 +234,7 @@ class Compiler {
 
   // Sets whether the first task that takes time is independent of the section before. Dependencies
   // through tasks that take no time count.
-  static void look_at_first(const std::vector<TimedTask>& tasks, Dataflow& flow) {
+  static void set_begins_without_input(const std::vector<TimedTask>& tasks, Dataflow& flow) {
     std::vector<bool> after_input(flow.slots);
     for (auto slot : flow.from_neighbour) after_input[slot] = true;
     for (const auto& task : tasks) {
@@ -249,22 +250,22 @@ class Compiler {
     }
   }
 
-  [[nodiscard]] std::uint8_t stream_of(const Task& task) const {
+  [[nodiscard]] std::uint8_t find_stream(const Task& task) const {
     if (task.kind != TaskKind::kMove || is_local(task.step.kind)) return 0;
-    const auto level = outermost_level(program_.digits, task.step.digits);
+    const auto level = find_outermost_level(program_.digits, task.step.digits);
     return machine_.levels[level].by_device ? 0 : static_cast<std::uint8_t>(1 + level);
   }
 
-  static constexpr auto kForwardPart = static_cast<std::size_t>(lower::Part::kForward);
-  static constexpr auto kBackwardPart = static_cast<std::size_t>(lower::Part::kBackward);
-  static constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
+  static constexpr auto kForwardPart = static_cast<std::size_t>(lower::Phase::kForward);
+  static constexpr auto kBackwardPart = static_cast<std::size_t>(lower::Phase::kBackward);
+  static constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Phase::kUpdate);
 
   const Program& program_;
   const machine::Machine& machine_;
   const Durations& durations_;
   const std::vector<Where>& where_;  // by task
   const Wanted& wanted_;
-  std::vector<Uses> uses_;                           // by buffer
+  std::vector<BufferUses> uses_;                     // by buffer
   std::array<std::vector<Dataflow>, kParts> flows_;  // by run
   Sections& out_;
 };
@@ -272,14 +273,14 @@ class Compiler {
 // Assigns tasks to sections such that each section is a contiguous part of the list. The last tasks
 // of a section may be listed among the first of the next one, and one stage runs them in that
 // order. Gradients of tensors that both ends of the network use are summed after all layers.
-void cut_in_order(const Program& program, std::vector<Place>& of_task) {
-  using lower::Part;
-  const auto is_of = [&](std::size_t t, Part part) {
-    return part_of(program.tasks[t]) == static_cast<std::size_t>(part);
+void make_sections_contiguous(const Program& program, std::vector<SectionPlace>& of_task) {
+  using lower::Phase;
+  const auto is_of = [&](std::size_t t, Phase phase) {
+    return get_phase_index(program.tasks[t]) == static_cast<std::size_t>(phase);
   };
   bool behind = false;
   for (std::size_t t = 0; t < of_task.size(); ++t) {
-    if (!is_of(t, Part::kBackward)) continue;
+    if (!is_of(t, Phase::kBackward)) continue;
     behind = behind || of_task[t].section == Section::kBefore;
     if (behind && of_task[t].section == Section::kAfter) of_task[t].section = Section::kBefore;
   }
@@ -287,20 +288,20 @@ void cut_in_order(const Program& program, std::vector<Place>& of_task) {
   auto backward = Section::kBefore;
   for (std::size_t t = of_task.size(); t-- > 0;) {
     auto& section = of_task[t].section;
-    if (is_of(t, Part::kForward)) section = forward = std::min(forward, section);
-    if (is_of(t, Part::kBackward)) section = backward = std::max(backward, section);
+    if (is_of(t, Phase::kForward)) section = forward = std::min(forward, section);
+    if (is_of(t, Phase::kBackward)) section = backward = std::max(backward, section);
   }
 }
 
 // Moves the sum of an activation's gradients to the place where the last of them is written,
 // because a stage sends one gradient back. Example: l0.ffn_sum ends a stage, and l1.attention_norm
 // and l1.attention_sum read it; the next stage adds their gradients.
-void add_gradients_before_send(const Program& program, std::vector<Place>& of_task) {
-  std::vector<Place> made(program.buffers.size());  // by buffer
+void add_gradients_before_send(const Program& program, std::vector<SectionPlace>& of_task) {
+  std::vector<SectionPlace> made(program.buffers.size());  // by buffer
   for (std::size_t t = 0; t < of_task.size(); ++t) {
     const auto& task = program.tasks[t];
     const bool of_activation =
-        task.kind == TaskKind::kAccumulate && !is_weight(program.pcg.node(task.node));
+        task.kind == TaskKind::kAddGradients && !is_weight(program.pcg.node(task.node));
     if (of_activation) of_task[t] = made[task.reads[1].index()];
     for (auto b : task.writes) made[b.index()] = of_task[t];
   }
@@ -308,13 +309,14 @@ void add_gradients_before_send(const Program& program, std::vector<Place>& of_ta
 
 // Returns the positions of tasks if the run's section had no other pieces: tasks outside of the run
 // move to neighboring sections.
-std::vector<Where> only(const Run& run, const Program& program, const std::vector<Place>& place,
-                        const std::vector<bool>& of_run, std::vector<Where> where) {
+std::vector<Where> restrict_to_run(const Run& run, const Program& program,
+                                   const std::vector<SectionPlace>& place,
+                                   const std::vector<bool>& of_run, std::vector<Where> where) {
   for (std::size_t t = 0; t < where.size(); ++t) {
     if (of_run[t] || place[t].section != run.section) continue;
     const bool is_after = place[t].piece >= run.from;
     where[t].section = is_after ? where[t].section + 1 : where[t].section - 1;
-    where[t].runs = !program.tasks[t].remade;
+    where[t].runs = !program.tasks[t].recomputed;
   }
   return where;
 }
@@ -332,9 +334,9 @@ class RunOrder {
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       const auto& task = program.tasks[t];
       const bool of_backward = of_run[t] && task.backward;
-      if (of_backward && !task.remade) begun_ = true;
-      if (!of_backward || !task.remade || begun_) {
-        if (of_run[t]) take_needed(task);
+      if (of_backward && !task.recomputed) has_begun_backward_ = true;
+      if (!of_backward || !task.recomputed || has_begun_backward_) {
+        if (of_run[t]) append_needed(task);
         order_.push_back(t);
         continue;
       }
@@ -346,21 +348,21 @@ class RunOrder {
  private:
   static constexpr auto kNone = static_cast<std::size_t>(-1);
 
-  void take_needed(const Task& task) {
-    for (auto b : task.reads) take_writer(b);
-    take_writer(task.kept);
+  void append_needed(const Task& task) {
+    for (auto b : task.reads) append_writer(b);
+    append_writer(task.saved);
   }
-  void take_writer(BufferId b) {
+  void append_writer(BufferId b) {
     if (b == Program::kNone) return;
     const auto t = std::exchange(writer_[b.index()], kNone);
     if (t == kNone) return;
-    take_needed(program_.tasks[t]);
+    append_needed(program_.tasks[t]);
     order_.push_back(t);
   }
 
   const Program& program_;
   std::vector<std::size_t> writer_;  // by buffer: task that recomputes it and is not taken yet
-  bool begun_ = false;
+  bool has_begun_backward_ = false;
   std::vector<std::size_t> order_;
 };
 
@@ -377,7 +379,7 @@ bool Sections::has_tasks(std::size_t part) const {
 }
 
 void Sections::sum_up() {
-  constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Part::kUpdate);
+  constexpr auto kUpdatePart = static_cast<std::size_t>(lower::Phase::kUpdate);
   takes_host = micro_batch > 0 || step > 0;
   for (std::size_t r = 0; r < sums.size(); ++r) {
     auto& sum = sums[r] = {};
@@ -392,7 +394,7 @@ void Sections::sum_up() {
   }
 }
 
-Sums Sections::sum_of(const RunCounts& counts) const {
+Sums Sections::sum_stage(const RunCounts& counts) const {
   Sums out;
   for (std::size_t r = 0; r < runs(); ++r) {
     if (counts[r] == 0) continue;
@@ -406,33 +408,33 @@ Sums Sections::sum_of(const RunCounts& counts) const {
   return out;
 }
 
-std::vector<Place> places_of_tasks(const Program& program, const std::vector<Place>& of_node,
-                                   Cut cut) {
-  std::vector<Place> out(program.tasks.size());
+std::vector<SectionPlace> find_task_places(const Program& program,
+                                           const std::vector<SectionPlace>& of_node, Cut cut) {
+  std::vector<SectionPlace> out(program.tasks.size());
   // Regathers for an operator are listed before its task.
-  Place next;
+  SectionPlace next;
   for (std::size_t t = program.tasks.size(); t-- > 0;) {
     const auto& task = program.tasks[t];
-    const bool again = task.remade && task.kind == TaskKind::kMove;
+    const bool again = task.recomputed && task.kind == TaskKind::kMove;
     if (!again) next = of_node[task.node.index()];
     out[t] = next;
     // Between stages, steps that make a tensor smaller run before the send.
-    if (cut == Cut::kInPieces && task.kind == TaskKind::kMove && !task.remade &&
+    if (cut == Cut::kInPieces && task.kind == TaskKind::kMove && !task.recomputed &&
         grows(task.step.kind) == task.backward) {
-      const auto start = start_of_chain(program.pcg, task.node);
+      const auto start = find_chain_start(program.pcg, task.node);
       if (program.pcg.node(start).op.role() == ops::Role::kCompute) out[t] = of_node[start.index()];
     }
   }
   if (cut == Cut::kInPieces) {
     add_gradients_before_send(program, out);
   } else {
-    cut_in_order(program, out);
+    make_sections_contiguous(program, out);
   }
   return out;
 }
 
-std::vector<bool> tasks_of(const Run& run, const Program& program,
-                           const std::vector<Place>& place_of_task) {
+std::vector<bool> select_run_tasks(const Run& run, const Program& program,
+                                   const std::vector<SectionPlace>& place_of_task) {
   std::vector<bool> out(program.tasks.size());
   std::vector<bool> wanted(program.buffers.size());
   const auto is_wanted = [&](BufferId b) { return b != Program::kNone && wanted[b.index()]; };
@@ -443,17 +445,18 @@ std::vector<bool> tasks_of(const Run& run, const Program& program,
     const auto& [section, piece] = place_of_task[t];
     if (section != run.section || piece < run.from || piece >= run.to) continue;
     const auto& task = program.tasks[t];
-    out[t] = !task.remade || is_wanted(task.kept) || std::ranges::any_of(task.writes, is_wanted);
+    out[t] =
+        !task.recomputed || is_wanted(task.saved) || std::ranges::any_of(task.writes, is_wanted);
     if (!out[t] || !task.backward) continue;
     std::ranges::for_each(task.reads, want);
-    want(task.kept);
+    want(task.saved);
   }
   return out;
 }
 
-Sections timed_sections(const Program& program, const machine::Machine& machine,
-                        const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
-                        Operations& known) {
+Sections time_sections(const Program& program, const machine::Machine& machine,
+                       const std::vector<SectionPlace>& place_of_task, const std::vector<Run>& runs,
+                       Operations& known) {
   const auto& software = machine.device.software;
   Sections out;
   out.streams = 1 + machine.levels.size();
@@ -467,14 +470,14 @@ Sections timed_sections(const Program& program, const machine::Machine& machine,
   out.sums.resize(runs.size());
 
   const Durations durations(program, machine, &known);
-  const auto late =
-      software.overlap ? std::vector<bool>(program.tasks.size()) : after_backward(program);
+  const auto late = software.overlap ? std::vector<bool>(program.tasks.size())
+                                     : find_tasks_after_backward(program);
   std::vector<Where> where;
   where.reserve(program.tasks.size());
   std::array<std::uint8_t, kSections> pieces{};
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto section = static_cast<std::size_t>(place_of_task[t].section);
-    where.push_back({late[t] ? kSynchronize : part_of(program.tasks[t]), 1 + section});
+    where.push_back({late[t] ? kSynchronize : get_phase_index(program.tasks[t]), 1 + section});
   }
   for (const auto& run : runs) {
     auto& count = pieces[static_cast<std::size_t>(run.section)];
@@ -489,8 +492,8 @@ Sections timed_sections(const Program& program, const machine::Machine& machine,
     }
     Wanted wanted;
     wanted[section] = r;
-    const auto of_run = tasks_of(runs[r], program, place_of_task);
-    const auto of_rest = only(runs[r], program, place_of_task, of_run, where);
+    const auto of_run = select_run_tasks(runs[r], program, place_of_task);
+    const auto of_rest = restrict_to_run(runs[r], program, place_of_task, of_run, where);
     Compiler(program, machine, durations, of_rest, wanted, out)
         .run(RunOrder(program, of_run).take());
   }
@@ -501,21 +504,21 @@ Sections timed_sections(const Program& program, const machine::Machine& machine,
   return out;
 }
 
-Sections timed_again(Sections sections, const Program& program, const machine::Machine& machine,
-                     Operations& known) {
+Sections retime_sections(Sections sections, const Program& program, const machine::Machine& machine,
+                         Operations& known) {
   const Durations durations(program, machine, &known);
   for (auto& part : sections.parts) {
     for (auto& run : part) {
       for (auto& task : run.tasks) {
         CHECK(task.task < program.tasks.size());
-        task.duration = durations.of(task.task, 0).value;
-        task.dispatch = durations.dispatch(task.task, 0).value;
+        task.duration = durations.get_duration(task.task, 0).value;
+        task.dispatch = durations.dispatch_time(task.task, 0).value;
       }
     }
   }
   for (auto& c : sections.collectives) {
     const auto task = sections.parts[c.part][c.run].tasks[c.task].task;
-    c.bytes = moved_bytes(program, program.tasks[task]);
+    c.bytes = count_moved_bytes(program, program.tasks[task]);
   }
   for (std::size_t r = 0; r < sections.runs(); ++r) {
     auto& flops = sections.model_flops[r] = 0;

@@ -14,7 +14,7 @@
 
 namespace tandem::predict {
 
-// Number of phases: those of lower::Part, and gradient synchronization after the backward pass if
+// Number of phases: those of lower::Phase, and gradient synchronization after the backward pass if
 // the software does not overlap them.
 inline constexpr std::size_t kParts = 4;
 inline constexpr std::size_t kSynchronize = 3;
@@ -68,7 +68,7 @@ struct Sums {
 };
 
 // A communication task and the devices that take part.
-struct Collective {
+struct TimedCollective {
   std::size_t part = 0, run = 0, task = 0;
   machine::Step kind{};
   machine::DigitMask digits = 0;
@@ -84,7 +84,7 @@ struct Sections {
   double interference = 0;
   bool takes_host = false;  // whether the host takes time to dispatch tasks or to wait
   std::array<std::vector<SectionPart>, kParts> parts;  // by phase, then by run
-  std::vector<Collective> collectives;
+  std::vector<TimedCollective> collectives;
   std::vector<double> model_flops;  // by run: all devices and micro-batches
   std::vector<Sums> sums;           // by run
 
@@ -94,28 +94,28 @@ struct Sections {
   // Computes `sums` and `takes_host` from the tasks.
   void sum_up();
   // Returns the sums of a stage that has `counts` of each run.
-  [[nodiscard]] Sums sum_of(const RunCounts& counts) const;
+  [[nodiscard]] Sums sum_stage(const RunCounts& counts) const;
 };
 
 // Returns the place of each task of a folded network's program, given the places of its nodes
-// (places_of).
-std::vector<Place> places_of_tasks(const lower::Program& program,
-                                   const std::vector<Place>& place_of_node, Cut cut);
+// (find_places).
+std::vector<SectionPlace> find_task_places(const lower::Program& program,
+                                           const std::vector<SectionPlace>& place_of_node, Cut cut);
 
 // Returns, by task, whether it belongs to `run` and is needed if a stage has no other piece of this
 // section. Recomputation for the backward pass of later pieces only is not needed.
-std::vector<bool> tasks_of(const Run& run, const lower::Program& program,
-                           const std::vector<Place>& place_of_task);
+std::vector<bool> select_run_tasks(const Run& run, const lower::Program& program,
+                                   const std::vector<SectionPlace>& place_of_task);
 
 // Returns the timed sections of a folded network's program with one stage. `runs` are
-// whole_sections or all_runs.
-Sections timed_sections(const lower::Program& program, const machine::Machine& machine,
-                        const std::vector<Place>& place_of_task, const std::vector<Run>& runs,
-                        Operations& known);
+// whole_sections or list_runs.
+Sections time_sections(const lower::Program& program, const machine::Machine& machine,
+                       const std::vector<SectionPlace>& place_of_task, const std::vector<Run>& runs,
+                       Operations& known);
 
 // Returns `sections` with the times of `program`, which has the same tasks with other extents
-// (lower/resize.h).
-Sections timed_again(Sections sections, const lower::Program& program,
-                     const machine::Machine& machine, Operations& known);
+// (lower/resize_program.h).
+Sections retime_sections(Sections sections, const lower::Program& program,
+                         const machine::Machine& machine, Operations& known);
 
 }  // namespace tandem::predict

@@ -30,12 +30,13 @@ struct Smaller {
   machine::Machine part;
   std::int64_t batch = 0;
 };
-Smaller with_less_data(const Setting& setting, const machine::Machine& part, std::int64_t batch) {
+Smaller shrink_data_parallelism(const Setting& setting, const machine::Machine& part,
+                                std::int64_t batch) {
   const machine::Digits digits(part);
-  const auto data = data_digits(setting, digits);
+  const auto data = find_data_digits(setting, digits);
   if (is_data_parallel(setting) && data != 0) {
     const auto innermost = std::bit_floor(data);
-    if (auto smaller = part_without(part, digits, data & ~innermost)) {
+    if (auto smaller = make_part_without(part, digits, data & ~innermost)) {
       auto out = setting;
       out.dp = digits.group_size(innermost);
       return {out, std::move(*smaller), batch / *setting.dp * *out.dp};
@@ -46,12 +47,12 @@ Smaller with_less_data(const Setting& setting, const machine::Machine& part, std
 
 }  // namespace
 
-DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::int64_t to,
-                         std::int64_t ranks) {
-  const auto of_ranks = strategies::rank_digits(digits, ranks).value();
+DigitMask find_differing_digits(const machine::Digits& digits, std::int64_t from, std::int64_t to,
+                                std::int64_t ranks) {
+  const auto of_ranks = strategies::find_rank_digits(digits, ranks).value();
   DigitMask out = 0;
   for (std::size_t i = 0; i < digits.count(); ++i) {
-    if (!machine::has(of_ranks, i)) continue;
+    if (!machine::has_digit(of_ranks, i)) continue;
     const bool differ =
         digits.coordinate_of_rank(from, of_ranks, i) != digits.coordinate_of_rank(to, of_ranks, i);
     if (differ) out |= machine::bit(i);
@@ -59,7 +60,7 @@ DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::
   return out;
 }
 
-std::size_t StageCache::KeyHash::operator()(const StageKey& stage) const {
+std::size_t StageCache::StageKeyHash::operator()(const StageKey& stage) const {
   const auto& s = stage.setting;
   Hash h = static_cast<Hash>(s.family);
   for (auto n : {stage.batch, stage.part, s.dp.value_or(-1), s.zero.value_or(-1), s.ep.value_or(-1),
@@ -71,28 +72,28 @@ std::size_t StageCache::KeyHash::operator()(const StageKey& stage) const {
   return hash_combine(h, hash_text(s.recompute));
 }
 
-const std::vector<DigitMask>& StageCache::to_next_rank(std::int64_t ranks) {
+const std::vector<DigitMask>& StageCache::get_next_rank_digits(std::int64_t ranks) {
   const auto [at, is_new] = to_next_rank_.try_emplace(ranks);
   if (is_new) {
     for (std::int64_t r = 0; r < ranks; ++r) {
-      at->second.push_back(digits_between(digits_, r, (r + 1) % ranks, ranks));
+      at->second.push_back(find_differing_digits(digits_, r, (r + 1) % ranks, ranks));
     }
   }
   return at->second;
 }
 
-const machine::Machine* StageCache::part_for(std::int64_t ranks, std::size_t kind) {
+const machine::Machine* StageCache::get_part(std::int64_t ranks, std::size_t kind) {
   const auto [at, is_new] = parts_.try_emplace({ranks, kind});
   if (is_new) {
-    const auto digits = strategies::rank_digits(digits_, ranks);
-    if (digits) at->second = part_without(kinds_.machine(kind), digits_, *digits);
+    const auto digits = strategies::find_rank_digits(digits_, ranks);
+    if (digits) at->second = make_part_without(kinds_.machine(kind), digits_, *digits);
   }
   return at->second ? &*at->second : nullptr;
 }
 
-const Division* StageCache::division_into(std::int64_t ranks, std::int64_t stages_of_rank,
-                                          const std::optional<strategies::Ends>& ends,
-                                          std::int64_t batch) {
+const Division* StageCache::get_division(std::int64_t ranks, std::int64_t stages_of_rank,
+                                         const std::optional<strategies::Ends>& ends,
+                                         std::int64_t batch) {
   const auto& speeds = this->ranks(ranks).speeds;
   const bool are_equal = std::ranges::all_of(speeds, [&](double s) { return s == speeds[0]; });
   const auto stages = ranks * stages_of_rank;
@@ -101,21 +102,21 @@ const Division* StageCache::division_into(std::int64_t ranks, std::int64_t stage
     const auto layers = model_.settings.size("layers");
     if (ends || (layers % stages == 0 && are_equal)) {
       const auto counts =
-          strategies::layers_of_stages(layers, stages, ends.value_or(strategies::Ends{}));
-      if (counts) at->second = division_of(*counts);
-    } else if (auto* whole = network(*part_for(ranks, 0), batch);
+          strategies::divide_layers(layers, stages, ends.value_or(strategies::Ends{}));
+      if (counts) at->second = make_division(*counts);
+    } else if (auto* whole = get_network(*get_part(ranks, 0), batch);
                whole != nullptr && whole->pieces()) {
       std::vector<double> of_stages;
       for (std::int64_t s = 0; s < stages; ++s) {
         of_stages.push_back(speeds[static_cast<std::size_t>(s % ranks)] / speeds[0]);
       }
-      at->second = uneven_division(*whole->pieces(), layers, of_stages);
+      at->second = make_uneven_division(*whole->pieces(), layers, of_stages);
     }
   }
   return at->second ? &*at->second : nullptr;
 }
 
-Network* StageCache::network(const machine::Machine& part, std::int64_t batch) {
+FoldedNetwork* StageCache::get_network(const machine::Machine& part, std::int64_t batch) {
   std::vector<std::int64_t> shape;
   for (const auto& level : part.levels) shape.push_back(level.count);
   const auto [folded, is_new] = folded_.try_emplace(batch);
@@ -124,7 +125,7 @@ Network* StageCache::network(const machine::Machine& part, std::int64_t batch) {
   return &networks_.try_emplace({batch, shape}, *folded->second, part).first->second;
 }
 
-LoweredStage* StageCache::lowered(const StageKey& key, const machine::Machine& part) {
+LoweredStage* StageCache::get_lowered(const StageKey& key, const machine::Machine& part) {
   auto on_any = key;
   if (is_data_parallel(key.setting)) {
     if (key.batch % *key.setting.dp != 0) return nullptr;
@@ -134,26 +135,26 @@ LoweredStage* StageCache::lowered(const StageKey& key, const machine::Machine& p
   }
   const auto [at, is_new] = lowered_.try_emplace(std::move(on_any));
   if (is_new) {
-    const auto smaller = with_less_data(key.setting, part, key.batch);
-    auto* folded = network(smaller.part, smaller.batch);
+    const auto smaller = shrink_data_parallelism(key.setting, part, key.batch);
+    auto* folded = get_network(smaller.part, smaller.batch);
     std::optional<StageModel> stage;
     if (folded != nullptr) {
-      stage = stage_model(*folded, smaller.part, smaller.setting, training_, programs_[key.kind],
-                          key.cut, key.part > 1);
+      stage = make_stage_model(*folded, smaller.part, smaller.setting, training_,
+                               programs_[key.kind], key.cut, key.part > 1);
     }
     if (stage) {
       const auto time = stage->schedule.micro_batches;
-      const auto data = data_digits(smaller.setting, folded->digits()) << (time > 1 ? 1U : 0U);
+      const auto data = find_data_digits(smaller.setting, folded->digits()) << (time > 1 ? 1U : 0U);
       const auto* pieces = key.cut == Cut::kInPieces ? &*folded->pieces() : nullptr;
-      at->second.emplace(machine::Digits(smaller.part, time), data, whole_runs(pieces),
+      at->second.emplace(machine::Digits(smaller.part, time), data, find_whole_runs(pieces),
                          std::move(*stage));
     }
   }
   return at->second ? &*at->second : nullptr;
 }
 
-TimedStage* StageCache::timed_on(const StageKey& key, LoweredStage& lowered,
-                                 const machine::Machine& part) {
+TimedStage* StageCache::get_timed(const StageKey& key, LoweredStage& lowered,
+                                  const machine::Machine& part) {
   const auto time = lowered.stage.schedule.micro_batches;
   const auto [at, is_new] = timed_.try_emplace(key);
   if (is_new) {
@@ -161,9 +162,10 @@ TimedStage* StageCache::timed_on(const StageKey& key, LoweredStage& lowered,
     if (!is_data_parallel(key.setting)) {
       sections = lowered.stage.sections;
     } else {
-      const auto data = data_digits(key.setting, machine::Digits(part)) << (time > 1 ? 1U : 0U);
-      sections = retimed(lowered.stage, lowered.data, lowered.digits, part,
-                         machine::Digits(part, time), data);
+      const auto data = find_data_digits(key.setting, machine::Digits(part))
+                        << (time > 1 ? 1U : 0U);
+      sections = retime_collectives(lowered.stage, lowered.data, lowered.digits, part,
+                                    machine::Digits(part, time), data);
     }
     if (sections) at->second.emplace(std::move(*sections), lowered);
   }

@@ -9,10 +9,10 @@
 #include <unordered_map>
 
 #include "predict/fold/device_kinds.h"
-#include "predict/fold/stage.h"
+#include "predict/fold/schedule_cache.h"
 #include "predict/fold/stage_model.h"
+#include "predict/fold/stage_timer.h"
 #include "predict/fold/stage_times.h"
-#include "predict/fold/turns.h"
 
 namespace tandem::predict {
 
@@ -53,13 +53,14 @@ struct TimedStage {
 };
 
 // Returns the digits in which ranks `from` and `to` of a pipeline of `ranks` ranks differ.
-machine::DigitMask digits_between(const machine::Digits& digits, std::int64_t from, std::int64_t to,
-                                  std::int64_t ranks);
+machine::DigitMask find_differing_digits(const machine::Digits& digits, std::int64_t from,
+                                         std::int64_t to, std::int64_t ranks);
 
 // Cache for one network on one machine. Pointers that it returns stay valid.
 class StageCache {
  public:
-  StageCache(const models::Model& model, const machine::Machine& machine, const Training& training)
+  StageCache(const models::ConfiguredModel& model, const machine::Machine& machine,
+             const Training& training)
       : model_(model),
         machine_(machine),
         digits_(machine),
@@ -67,38 +68,38 @@ class StageCache {
         kinds_(machine, digits_),
         programs_(kinds_.count()) {}
 
-  [[nodiscard]] const models::Model& model() const { return model_; }
+  [[nodiscard]] const models::ConfiguredModel& model() const { return model_; }
   [[nodiscard]] const machine::Machine& machine() const { return machine_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
   [[nodiscard]] const Training& training() const { return training_; }
-  [[nodiscard]] TurnTables& turns() { return turns_; }
+  [[nodiscard]] ScheduleCache& schedules() { return schedules_; }
 
   [[nodiscard]] const DeviceKinds& kinds() const { return kinds_; }
-  // Returns the kinds of the ranks of a pipeline of `count` ranks.
+  // Returns the kinds of the ranks of a pipeline of `count_buffer` ranks.
   const DeviceKinds::Ranks& ranks(std::int64_t count) {
     return kinds_.ranks(count, training_.dtype);
   }
 
   // The functions below return null if there is no result. Returns the devices of one rank of
   // `ranks`, as a machine of devices of kind `kind`.
-  const machine::Machine* part_for(std::int64_t ranks, std::size_t kind);
-  // Returns a division over whole_sections, or over all_runs if stages end inside layers.
-  const Division* division_into(std::int64_t ranks, std::int64_t stages_of_rank,
-                                const std::optional<strategies::Ends>& ends, std::int64_t batch);
-  Network* network(const machine::Machine& part, std::int64_t batch);
-  LoweredStage* lowered(const StageKey& key, const machine::Machine& part);
-  TimedStage* timed_on(const StageKey& key, LoweredStage& lowered, const machine::Machine& part);
+  const machine::Machine* get_part(std::int64_t ranks, std::size_t kind);
+  // Returns a division over whole_sections, or over list_runs if stages end inside layers.
+  const Division* get_division(std::int64_t ranks, std::int64_t stages_of_rank,
+                               const std::optional<strategies::Ends>& ends, std::int64_t batch);
+  FoldedNetwork* get_network(const machine::Machine& part, std::int64_t batch);
+  LoweredStage* get_lowered(const StageKey& key, const machine::Machine& part);
+  TimedStage* get_timed(const StageKey& key, LoweredStage& lowered, const machine::Machine& part);
 
   // Returns, by rank, the digits in which it differs from the next rank. The next rank of the last
   // one is the first.
-  const std::vector<machine::DigitMask>& to_next_rank(std::int64_t ranks);
+  const std::vector<machine::DigitMask>& get_next_rank_digits(std::int64_t ranks);
 
  private:
-  struct KeyHash {
+  struct StageKeyHash {
     std::size_t operator()(const StageKey& stage) const;
   };
 
-  const models::Model& model_;
+  const models::ConfiguredModel& model_;
   const machine::Machine& machine_;
   machine::Digits digits_;
   Training training_;
@@ -111,12 +112,12 @@ class StageCache {
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::optional<strategies::Ends>>,
            std::optional<Division>>
       divisions_;
-  std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, Network>
+  std::map<std::pair<std::int64_t, std::vector<std::int64_t>>, FoldedNetwork>
       networks_;  // by batch and level counts
-  std::unordered_map<StageKey, std::optional<LoweredStage>, KeyHash> lowered_;
-  std::unordered_map<StageKey, std::optional<TimedStage>, KeyHash> timed_;
-  std::vector<Programs> programs_;  // by kind of devices
-  TurnTables turns_;
+  std::unordered_map<StageKey, std::optional<LoweredStage>, StageKeyHash> lowered_;
+  std::unordered_map<StageKey, std::optional<TimedStage>, StageKeyHash> timed_;
+  std::vector<ProgramCache> programs_;  // by kind of devices
+  ScheduleCache schedules_;
 };
 
 }  // namespace tandem::predict

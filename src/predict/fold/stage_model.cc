@@ -3,7 +3,7 @@
 #include <set>
 
 #include "lower/lower.h"
-#include "lower/resize.h"
+#include "lower/resize_program.h"
 #include "plan/parallelize.h"
 #include "predict/collectives.h"
 #include "predict/folded.h"
@@ -16,8 +16,8 @@ namespace {
 
 // Returns the part of the first section's weights that the last one reads, relative to all weights
 // of `layers` layers.
-double shared_part(const graph::Graph& pcg, const std::vector<Place>& of_node,
-                   std::int64_t layers) {
+double compute_shared_part(const graph::Graph& pcg, const std::vector<SectionPlace>& of_node,
+                           std::int64_t layers) {
   std::set<std::size_t> shared;
   double all = 0;
   double read_twice = 0;
@@ -32,7 +32,7 @@ double shared_part(const graph::Graph& pcg, const std::vector<Place>& of_node,
     }
     if (is_parallel(pcg.node(id)) || section != Section::kAfter) continue;
     for (auto input : pcg.inputs(id)) {
-      input = start_of_chain(pcg, input);
+      input = find_chain_start(pcg, input);
       const bool is_first = of_node[input.index()].section == Section::kBefore;
       if (!is_weight(pcg.node(input)) || !is_first) continue;
       if (shared.insert(input.index()).second) read_twice += size_of(input);
@@ -41,9 +41,11 @@ double shared_part(const graph::Graph& pcg, const std::vector<Place>& of_node,
   return all == 0 ? 0 : read_twice / all;
 }
 
-StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& of_node,
-                      const std::vector<Place>& place_of_task, std::int64_t layers) {
-  StageModel::Tied out;
+StageModel::TiedWeights find_tied_weights(const lower::Program& program,
+                                          const std::vector<SectionPlace>& of_node,
+                                          const std::vector<SectionPlace>& place_of_task,
+                                          std::int64_t layers) {
+  StageModel::TiedWeights out;
   std::set<std::size_t> tied;
   for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto& task = program.tasks[t];
@@ -51,7 +53,7 @@ StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& o
     for (auto b : task.reads) {
       if (b == lower::Program::kNone) continue;
       const auto& read = program.buffer(b);
-      const auto weight = start_of_chain(program.pcg, read.node);
+      const auto weight = find_chain_start(program.pcg, read.node);
       if (of_node[weight.index()].section != Section::kBefore) continue;
       // The first section may gather the weight for both.
       const bool gathered = read.kind == lower::BufferKind::kGathered;
@@ -65,19 +67,19 @@ StageModel::Tied tied(const lower::Program& program, const std::vector<Place>& o
     }
   }
   for (auto b : tied) out.bytes += program.buffers[b].bytes();
-  out.part = shared_part(program.pcg, of_node, layers);
+  out.part = compute_shared_part(program.pcg, of_node, layers);
   return out;
 }
 
 // Marks the nodes of a PCG that are recomputed: nodes of the model in `of_model`, and the
 // parallelization operators behind them.
-void mark_remade(const std::vector<bool>& of_model, plan::MappedGraph& mapped) {
+void mark_recomputed(const std::vector<bool>& of_model, plan::MappedGraph& mapped) {
   std::size_t next = 0;
   for (auto id : mapped.pcg.ids()) {
     const bool again = is_parallel(mapped.pcg.node(id))
-                           ? mapped.remake[mapped.pcg.inputs(id)[0].index()]
+                           ? mapped.recompute[mapped.pcg.inputs(id)[0].index()]
                            : of_model[next++];
-    mapped.remake[id.index()] = mapped.remake[id.index()] || again;
+    mapped.recompute[id.index()] = mapped.recompute[id.index()] || again;
   }
 }
 
@@ -91,11 +93,11 @@ bool are_same(const machine::Digits& a, const machine::Digits& b) {
 
 }  // namespace
 
-const Network::Made& Network::made(const strategies::Setting& setting,
-                                   const machine::Machine& part) {
-  const auto known = std::ranges::find(made_, setting, &Made::setting);
-  if (known != made_.end()) return *known;
-  auto& out = made_.emplace_back(Made{setting, std::nullopt});
+const FoldedNetwork::MappedStrategy& FoldedNetwork::find_mapped_strategy(
+    const strategies::Setting& setting, const machine::Machine& part) {
+  const auto known = std::ranges::find(mapped_strategies_, setting, &MappedStrategy::setting);
+  if (known != mapped_strategies_.end()) return *known;
+  auto& out = mapped_strategies_.emplace_back(MappedStrategy{setting, std::nullopt});
   const auto made = strategies::make_strategy(setting, problem_);
   if (const auto* strategy = std::get_if<strategies::Strategy>(&made)) {
     const machine::Digits with_time(part, strategy->schedule.micro_batches);
@@ -104,73 +106,76 @@ const Network::Made& Network::made(const strategies::Setting& setting,
   return out;
 }
 
-std::optional<plan::MappedGraph> Network::mapped(const strategies::Setting& setting,
-                                                 const machine::Machine& part) {
+std::optional<plan::MappedGraph> FoldedNetwork::map_strategy(const strategies::Setting& setting,
+                                                             const machine::Machine& part) {
   auto without = setting;
   without.recompute = "none";
-  auto out = made(without, part).mapped;
-  if (out) mark_remade(strategies::recomputed(setting.recompute, problem_), *out);
+  auto out = find_mapped_strategy(without, part).mapped;
+  if (out) mark_recomputed(strategies::find_recomputed(setting.recompute, problem_), *out);
   return out;
 }
 
-const std::optional<Pieces>& Network::pieces() {
-  if (!pieces_) pieces_ = pieces_of(problem_);
+const std::optional<Pieces>& FoldedNetwork::pieces() {
+  if (!pieces_) pieces_ = cut_into_pieces(problem_);
   return *pieces_;
 }
 
-Programs::Lowered& Programs::of(const strategies::Setting& setting, plan::MappedGraph mapped,
-                                const machine::Digits& digits, plan::Optimizer optimizer) {
+ProgramCache::LoweredProgram& ProgramCache::get_program(const strategies::Setting& setting,
+                                                        plan::MappedGraph mapped,
+                                                        const machine::Digits& digits,
+                                                        plan::Optimizer optimizer) {
   for (auto& known : known_) {
     if (known.setting != setting || !are_same(known.program.digits, digits)) continue;
     if (known.program.optimizer != optimizer) continue;
-    if (!lower::resize(known.program, known.mapped, mapped)) continue;
+    if (!lower::resize_program(known.program, known.mapped, mapped)) continue;
     known.mapped = std::move(mapped);
     return known;
   }
   if (known_.size() == kMost) known_.pop_front();
-  auto program = lower::lower_legal(mapped, digits, optimizer);
-  return known_.emplace_back(Lowered{setting, std::move(mapped), std::move(program), {}});
+  auto program = lower::lower_unchecked(mapped, digits, optimizer);
+  return known_.emplace_back(LoweredProgram{setting, std::move(mapped), std::move(program), {}});
 }
 
-std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
-                                      const strategies::Setting& setting, const Training& training,
-                                      Programs& programs, Cut cut, bool is_pipelined) {
+std::optional<StageModel> make_stage_model(FoldedNetwork& network, const machine::Machine& part,
+                                           const strategies::Setting& setting,
+                                           const Training& training, ProgramCache& programs,
+                                           Cut cut, bool is_pipelined) {
   const Pieces* pieces = nullptr;
   if (cut == Cut::kInPieces) {
     if (!network.pieces()) return std::nullopt;
     pieces = &*network.pieces();
   }
-  auto mapped = network.mapped(setting, part);
+  auto mapped = network.map_strategy(setting, part);
   if (!mapped) return std::nullopt;
   auto& schedule = mapped->schedule;
   schedule.precision = training.precision;
   const machine::Digits with_time(part, schedule.micro_batches);
-  auto& lowered = programs.of(setting, std::move(*mapped), with_time, training.optimizer);
+  auto& lowered = programs.get_program(setting, std::move(*mapped), with_time, training.optimizer);
   const auto& program = lowered.program;
   auto& places = lowered.cuts[static_cast<std::size_t>(cut)];
   if (places.of_node.empty()) {
-    places.of_node = places_of(program.pcg, pieces);
-    places.of_task = places_of_tasks(program, places.of_node, cut);
+    places.of_node = find_places(program.pcg, pieces);
+    places.of_task = find_task_places(program, places.of_node, cut);
   }
-  const auto runs = pieces != nullptr ? all_runs(*pieces) : whole_sections();
+  const auto runs = pieces != nullptr ? list_runs(*pieces) : whole_sections();
   const bool again = places.sections && places.sections->streams == 1 + part.levels.size();
-  auto sections = again
-                      ? timed_again(*places.sections, program, part, programs.operations())
-                      : timed_sections(program, part, places.of_task, runs, programs.operations());
+  auto sections = again ? retime_sections(*places.sections, program, part, programs.operations())
+                        : time_sections(program, part, places.of_task, runs, programs.operations());
   if (!again) places.sections = sections;
   return StageModel{
       .layers = network.folded().layers,
       .batch = network.folded().batch,
       .schedule = program.schedule,
       .sections = std::move(sections),
-      .footprint = footprint_of(program, places.of_node, places.of_task, runs, is_pipelined),
-      .dtype = computing_type(program.pcg),
-      .tied = tied(program, places.of_node, places.of_task, network.folded().layers)};
+      .footprint = compute_footprint(program, places.of_node, places.of_task, runs, is_pipelined),
+      .dtype = find_compute_dtype(program.pcg),
+      .tied = find_tied_weights(program, places.of_node, places.of_task, network.folded().layers)};
 }
 
-std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
-                                const machine::Digits& from, const machine::Machine& part,
-                                const machine::Digits& to, machine::DigitMask to_data) {
+std::optional<Sections> retime_collectives(const StageModel& stage, machine::DigitMask data,
+                                           const machine::Digits& from,
+                                           const machine::Machine& part, const machine::Digits& to,
+                                           machine::DigitMask to_data) {
   // All digits except those of data parallelism are the same on both parts, in order.
   std::vector<std::size_t> place(from.count());
   std::size_t next = 0;
@@ -192,14 +197,14 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
   };
   auto out = stage.sections;
   // Equal layers have the same collectives.
-  std::vector<std::pair<const Collective*, double>> known;
-  const auto time_of = [&](const Collective& c, machine::DigitMask digits) {
+  std::vector<std::pair<const TimedCollective*, double>> known;
+  const auto time_of = [&](const TimedCollective& c, machine::DigitMask digits) {
     for (const auto& [other, time] : known) {
       const bool same =
           other->kind == c.kind && other->digits == c.digits && other->joined == c.joined;
       if (same && other->bytes == c.bytes) return time;
     }
-    const auto time = c.joined ? carrying_time(part, to, c.kind, digits, c.bytes).value
+    const auto time = c.joined ? bandwidth_time(part, to, c.kind, digits, c.bytes).value
                                : collective_time(part, to, c.kind, digits, c.bytes).value;
     known.emplace_back(&c, time);
     return time;
@@ -214,7 +219,7 @@ std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data
     const auto digits = there(c.digits);
     auto& task = out.parts[c.part][c.run].tasks[c.task];
     task.duration = time_of(c, digits);
-    const auto level = outermost_level(to, digits);
+    const auto level = find_outermost_level(to, digits);
     task.stream = part.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
   }
   out.sum_up();

@@ -19,12 +19,12 @@
 namespace tandem::predict {
 
 // A folded network on a part of a machine, prepared for strategies.
-class Network {
+class FoldedNetwork {
  public:
-  Network(const Folded& folded, const machine::Machine& part)
+  FoldedNetwork(const Folded& folded, const machine::Machine& part)
       : folded_(folded), digits_(part), problem_(folded.graph, digits_) {}
-  Network(const Network&) = delete;
-  Network& operator=(const Network&) = delete;
+  FoldedNetwork(const FoldedNetwork&) = delete;
+  FoldedNetwork& operator=(const FoldedNetwork&) = delete;
 
   [[nodiscard]] const Folded& folded() const { return folded_; }
   [[nodiscard]] const machine::Digits& digits() const { return digits_; }
@@ -34,42 +34,43 @@ class Network {
 
   // Returns a strategy's PCG with its schedule, or nullopt if the strategy does not fit. Strategies
   // that differ only in recomputation share one PCG with different marks.
-  std::optional<plan::MappedGraph> mapped(const strategies::Setting& setting,
-                                          const machine::Machine& part);
+  std::optional<plan::MappedGraph> map_strategy(const strategies::Setting& setting,
+                                                const machine::Machine& part);
 
  private:
-  struct Made {
+  struct MappedStrategy {
     strategies::Setting setting;  // without recomputation
     std::optional<plan::MappedGraph> mapped;
   };
 
-  const Made& made(const strategies::Setting& setting, const machine::Machine& part);
+  const MappedStrategy& find_mapped_strategy(const strategies::Setting& setting,
+                                             const machine::Machine& part);
 
   const Folded& folded_;
   machine::Digits digits_;
   strategies::Problem problem_;
   std::optional<std::optional<Pieces>> pieces_;
-  std::vector<Made> made_;
+  std::vector<MappedStrategy> mapped_strategies_;
 };
 
 // Cache of the last few strategies' programs. If a strategy comes again with another batch, its
-// program has the same tasks with other extents (lower/resize.h).
-class Programs {
+// program has the same tasks with other extents (lower/resize_program.h).
+class ProgramCache {
  public:
-  struct Lowered {
+  struct LoweredProgram {
     strategies::Setting setting;
     plan::MappedGraph mapped;
     lower::Program program;
-    struct Places {
-      std::vector<Place> of_node, of_task;
+    struct ProgramPlaces {
+      std::vector<SectionPlace> of_node, of_task;
       std::optional<Sections> sections;  // timed for the first batch
     };
-    std::array<Places, kCuts> cuts;
+    std::array<ProgramPlaces, kCuts> cuts;
   };
 
   // Returns the lowered program of `setting`. The reference is valid until the next call.
-  Lowered& of(const strategies::Setting& setting, plan::MappedGraph mapped,
-              const machine::Digits& digits, plan::Optimizer optimizer);
+  LoweredProgram& get_program(const strategies::Setting& setting, plan::MappedGraph mapped,
+                              const machine::Digits& digits, plan::Optimizer optimizer);
 
   // Returns the cached costs of the operators of all programs.
   Operations& operations() { return operations_; }
@@ -77,7 +78,7 @@ class Programs {
  private:
   Operations operations_;
   static constexpr std::size_t kMost = 64;
-  std::list<Lowered> known_;  // oldest first
+  std::list<LoweredProgram> known_;  // oldest first
 };
 
 // Costs of one lowered stage.
@@ -89,7 +90,7 @@ struct StageModel {
   Footprint footprint;
   DType dtype{};  // type of its weights
   // Weights that both the first and the last section read.
-  struct Tied {
+  struct TiedWeights {
     Bytes bytes;
     std::uint8_t piece = 0;  // piece of the last section that reads it
     bool moved = false;      // whether it reads a copy, and computes that one's gradient
@@ -101,17 +102,19 @@ struct StageModel {
 
 // Returns the costs of one stage, or nullopt if the strategy does not fit. `setting` has one stage
 // (pp=1) and one or two micro-batches; two stand for any larger number. `cut`: runs are
-// whole_sections or all_runs.
-std::optional<StageModel> stage_model(Network& network, const machine::Machine& part,
-                                      const strategies::Setting& setting, const Training& training,
-                                      Programs& programs, Cut cut, bool is_pipelined);
+// whole_sections or list_runs.
+std::optional<StageModel> make_stage_model(FoldedNetwork& network, const machine::Machine& part,
+                                           const strategies::Setting& setting,
+                                           const Training& training, ProgramCache& programs,
+                                           Cut cut, bool is_pipelined);
 
 // Returns the sections of `stage` with other data-parallel devices. All other groups keep their
 // size, so only collectives between data-parallel devices change. `from` and `to` are the digits of
 // the two parts, `data` and `to_data` those of data parallelism. Returns nullopt if a collective is
 // between only some of the data-parallel digits.
-std::optional<Sections> retimed(const StageModel& stage, machine::DigitMask data,
-                                const machine::Digits& from, const machine::Machine& part,
-                                const machine::Digits& to, machine::DigitMask to_data);
+std::optional<Sections> retime_collectives(const StageModel& stage, machine::DigitMask data,
+                                           const machine::Digits& from,
+                                           const machine::Machine& part, const machine::Digits& to,
+                                           machine::DigitMask to_data);
 
 }  // namespace tandem::predict

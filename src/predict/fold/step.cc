@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "predict/collectives.h"
-#include "predict/device.h"
 #include "predict/fold/pipeline.h"
+#include "predict/task_work.h"
 #include "strategies/grid.h"
 
 namespace tandem::predict {
@@ -26,7 +26,7 @@ class AllStages {
         on_(on),
         stage_(on[kinds_of_ranks_.kinds[0]].lowered->stage),
         division_(division),
-        turns_(cache.turns()),
+        schedules_(cache.schedules()),
         schedule_(stage_.schedule),
         batch_(batch),
         ranks_(setting.pp) {
@@ -34,10 +34,11 @@ class AllStages {
     schedule_.stages = setting.pp * setting.interleave;
     if (setting.interleave > 1) schedule_.order = plan::Order::kInterleaved;
     if (ranks_ == 1) return;
-    const auto& to_next_rank = cache.to_next_rank(setting.pp);
-    connect(to_next_rank, setting);
+    const auto& to_next_rank = cache.get_next_rank_digits(setting.pp);
+    compute_transfers(to_next_rank, setting);
     const std::int64_t from = division.stages_after[stage_.tied.piece] % ranks_;
-    tie(from + 1 == ranks_ ? to_next_rank.back() : digits_between(digits_, from, 0, ranks_),
+    compute_tied_costs(
+        from + 1 == ranks_ ? to_next_rank.back() : find_differing_digits(digits_, from, 0, ranks_),
         cache.training());
   }
 
@@ -45,10 +46,11 @@ class AllStages {
     if (schedule_.stages == 1) {
       auto& timed = *on_stage(0).timed;
       const auto time =
-          time_of_step(timed.sections, counts_of(0), timed.passages, schedule_.micro_batches);
+          compute_step_time(timed.sections, get_counts(0), timed.passages, schedule_.micro_batches);
       fill_in_times({.end = time, .busy = {time}, .exposed = {0}});
     } else {
-      fill_in_times(time_of(schedule_, ranks_, times_of_stages(), transfers_, tied_.sends, turns_));
+      fill_in_times(compute_pipeline_time(schedule_, ranks_, compute_all_stage_times(), transfers_,
+                                          tied_.sends, schedules_));
     }
     fill_in_memory();
     fill_in_flops();
@@ -57,41 +59,41 @@ class AllStages {
 
  private:
   [[nodiscard]] std::size_t stages() const { return division_.class_of_stage.size(); }
-  [[nodiscard]] const RunCounts& counts_of(std::size_t stage) const {
+  [[nodiscard]] const RunCounts& get_counts(std::size_t stage) const {
     return division_.classes[division_.class_of_stage[stage]];
   }
-  [[nodiscard]] std::size_t kind_of(std::size_t stage) const {
+  [[nodiscard]] std::size_t get_kind(std::size_t stage) const {
     return kinds_of_ranks_.kinds[stage % kinds_of_ranks_.kinds.size()];
   }
-  [[nodiscard]] const OnKind& on_stage(std::size_t stage) const { return on_[kind_of(stage)]; }
+  [[nodiscard]] const OnKind& on_stage(std::size_t stage) const { return on_[get_kind(stage)]; }
   [[nodiscard]] const Footprint& footprint(std::size_t stage) const {
     return on_stage(stage).lowered->stage.footprint;
   }
   // Returns the tensor that the stage sends to the next one.
   [[nodiscard]] const Boundary& boundary(std::size_t stage) const {
-    return footprint(stage).behind(division_.ends[stage]);
+    return footprint(stage).get_boundary(division_.ends[stage]);
   }
 
   // Computes the transfers between stages. Most stages send the same tensor in one of a few ways.
-  void connect(const std::vector<DigitMask>& to_next_rank, const Setting& setting) {
-    struct Known {
+  void compute_transfers(const std::vector<DigitMask>& to_next_rank, const Setting& setting) {
+    struct KnownTransfer {
       const Boundary* sent;
       DigitMask across;
-      Transfer transfer;
+      StageTransfer transfer;
     };
-    std::vector<Known> known;
+    std::vector<KnownTransfer> known;
     transfers_.reserve(stages() - 1);
     std::optional<DigitMask> copies;
     for (std::size_t s = 0; s + 1 < stages(); ++s) {
       const auto& sent = boundary(s);
       const auto across = to_next_rank[s % to_next_rank.size()];
       auto at = std::ranges::find_if(
-          known, [&](const Known& k) { return k.sent == &sent && k.across == across; });
+          known, [&](const KnownTransfer& k) { return k.sent == &sent && k.across == across; });
       if (at == known.end()) {
         if (!copies && (sent.copied || sent.gradient_copied)) {
-          copies = strategies::tensor_digits(setting, digits_);
+          copies = strategies::find_tensor_digits(setting, digits_);
         }
-        known.push_back({&sent, across, transfer(across, sent, copies.value_or(0))});
+        known.push_back({&sent, across, make_transfer(across, sent, copies.value_or(0))});
         at = known.end() - 1;
       }
       transfers_.push_back(at->transfer);
@@ -100,50 +102,52 @@ class AllStages {
 
   // Costs of a tied weight, of which the stage that shares it has a copy.
   struct TiedCosts {
-    Tied sends;
+    TiedTransfer sends;
     double collect = 0;     // accumulating its gradient over micro-batches where it is not stored
     double accumulate = 0;  // adding the gradients of both uses, which stages do once a step
   };
 
-  [[nodiscard]] double time_to_send(DigitMask across, DigitMask copies, Bytes bytes) const {
+  [[nodiscard]] double compute_send_seconds(DigitMask across, DigitMask copies, Bytes bytes) const {
     if (bytes == Bytes{} || across == 0) return 0;
     return send_time(machine_, digits_, across, copies, bytes).value;
   }
-  [[nodiscard]] Transfer transfer(DigitMask across, const Boundary& sent, DigitMask copies) const {
-    const auto level = outermost_level(digits_, across);
-    return {time_to_send(across, sent.copied ? copies : 0, Bytes{sent.activation}),
-            time_to_send(across, sent.gradient_copied ? copies : 0, Bytes{sent.activation}),
+  [[nodiscard]] StageTransfer make_transfer(DigitMask across, const Boundary& sent,
+                                            DigitMask copies) const {
+    const auto level = find_outermost_level(digits_, across);
+    return {compute_send_seconds(across, sent.copied ? copies : 0, Bytes{sent.activation}),
+            compute_send_seconds(across, sent.gradient_copied ? copies : 0, Bytes{sent.activation}),
             machine_.levels[level].by_device || machine_.device.software.waits_for_sends,
             machine_.device.software.send_dispatch().value};
   }
 
-  void tie(DigitMask across, const Training& training) {
+  void compute_tied_costs(DigitMask across, const Training& training) {
     const auto gradient = schedule_.precision.gradient(stage_.dtype);
     const auto bytes = stage_.tied.bytes;
-    const auto elements = bytes / size_of(stage_.dtype);
-    tied_.sends = {division_.stages_after[stage_.tied.piece], time_to_send(across, 0, bytes),
-                   time_to_send(across, 0, elements * size_of(gradient))};
+    const auto elements = bytes / get_element_size(stage_.dtype);
+    tied_.sends = {division_.stages_after[stage_.tied.piece],
+                   compute_send_seconds(across, 0, bytes),
+                   compute_send_seconds(across, 0, elements * get_element_size(gradient))};
     // If the stage computes the gradient of a copy, its own tasks accumulate it.
     if (tied_.sends.weight == 0 || schedule_.micro_batches == 1 || stage_.tied.moved) return;
     const auto pass = [&](std::size_t stage, double buffers) {
       const Work work{.flops = {}, .bytes = buffers * bytes};
-      return task_time(kinds_.machine(kind_of(stage)).device, work, training.dtype).value;
+      return task_time(kinds_.machine(get_kind(stage)).device, work, training.dtype).value;
     };
     tied_.collect = pass(tied_.sends.stage, 2);
     tied_.accumulate = pass(0, 3);
   }
 
-  [[nodiscard]] std::vector<StageTimes> times_of_stages() const {
+  [[nodiscard]] std::vector<StageTimes> compute_all_stage_times() const {
     const auto classes = division_.classes.size();
     std::vector<std::optional<StageTimes>> known(classes * on_.size());  // by kind and class
     std::vector<StageTimes> out;
     out.reserve(stages());
     for (std::size_t s = 0; s < stages(); ++s) {
-      auto& times = known[kind_of(s) * classes + division_.class_of_stage[s]];
+      auto& times = known[get_kind(s) * classes + division_.class_of_stage[s]];
       if (!times) {
         const auto& on = on_stage(s);
-        times = times_of_stage(on.timed->sections, counts_of(s), on.timed->passages,
-                               schedule_.micro_batches, on.lowered->beginnings);
+        times = compute_stage_times(on.timed->sections, get_counts(s), on.timed->passages,
+                                    schedule_.micro_batches, on.lowered->beginnings);
       }
       out.push_back(*times);
     }
@@ -184,7 +188,7 @@ class AllStages {
     const auto micro_batches = static_cast<double>(schedule_.micro_batches);
     for (std::size_t c = 0; c < stages_of_class.size(); ++c) {
       if (stages_of_class[c] == 0) continue;
-      const auto sums = on_stage(rank).timed->sections.sum_of(division_.classes[c]);
+      const auto sums = on_stage(rank).timed->sections.sum_stage(division_.classes[c]);
       for (std::size_t k = 0; k < kKinds; ++k) {
         serialized_[k] += stages_of_class[c] * (sums.each[k] * micro_batches + sums.once[k]);
       }
@@ -208,7 +212,7 @@ class AllStages {
   }
 
   void fill_in_memory() {
-    const auto held = held_by_stage();
+    const auto held = compute_held_by_stage();
     // More micro-batches than these are in flight only if all are. The last slots then still come
     // after all sums over micro-batches have begun, and free the buffers of the whole step.
     auto micro_batches = schedule_.micro_batches;
@@ -216,11 +220,12 @@ class AllStages {
       const bool interleaved = schedule_.order == plan::Order::kInterleaved;
       micro_batches = std::min(micro_batches, interleaved ? 4 * ranks_ : 2 * ranks_ + 1);
     }
-    const auto& turns = turns_.repeats(schedule_, ranks_, micro_batches);
+    const auto& actions = schedules_.get_repeats(schedule_, ranks_, micro_batches);
     const Peaks peaks(held, micro_batches);
     for (std::size_t g = 0; g < kinds_of_ranks_.of_group.size(); ++g) {
-      const auto ranks = ranks_that_differ(held, kinds_of_ranks_.of_group[g]);
-      const auto memory = with_unused(peaks.fullest(turns, ranks), kinds_.machine(g).device);
+      const auto ranks = select_distinct_ranks(held, kinds_of_ranks_.of_group[g]);
+      const auto memory =
+          add_fragmentation(peaks.find_fullest(actions, ranks), kinds_.machine(g).device);
       out_.group_memory.push_back(memory);
       if (memory.peak < out_.memory) continue;
       out_.memory = memory.peak;
@@ -228,7 +233,7 @@ class AllStages {
     }
   }
 
-  [[nodiscard]] HeldByStage held_by_stage() const {
+  [[nodiscard]] HeldByStage compute_held_by_stage() const {
     HeldByStage out;
     out.class_of_stage.reserve(stages());
     const std::size_t tied = stages() > 1 ? division_.stages_after[stage_.tied.piece] : 0;
@@ -236,16 +241,16 @@ class AllStages {
     for (std::size_t s = 0; s < stages(); ++s) {
       const bool is_own = s == 0 || s + 1 == stages() || s == tied;
       const auto same = std::ranges::find_if(known, [&](std::size_t other) {
-        return !is_own && other != 0 && other != tied && is_like(s, other);
+        return !is_own && other != 0 && other != tied && is_equivalent(s, other);
       });
       out.class_of_stage.push_back(static_cast<std::uint16_t>(same - known.begin()));
       if (same != known.end()) continue;
       const auto* before = s > 0 ? &boundary(s - 1) : nullptr;
       const auto* behind = s + 1 < stages() ? &boundary(s) : nullptr;
       known.push_back(s);
-      out.classes.push_back(footprint(s).of_stage(counts_of(s), before, behind));
+      out.classes.push_back(footprint(s).compute_stage_memory(get_counts(s), before, behind));
     }
-    if (tied > 0) hold_tied(out.classes.front(), out.classes[out.class_of_stage[tied]]);
+    if (tied > 0) add_tied_memory(out.classes.front(), out.classes[out.class_of_stage[tied]]);
     return out;
   }
 
@@ -253,17 +258,17 @@ class AllStages {
   // its gradient at the end of a backward pass and adds it to its own: in every micro-batch, or
   // once for the sum. The sum is reserved for the whole step if sums of gradients are
   // (lower/lower.h).
-  void hold_tied(Held& first, Held& other) const {
+  void add_tied_memory(HeldMemory& first, HeldMemory& other) const {
     constexpr auto kGathered = static_cast<std::size_t>(lower::BufferKind::kGathered);
     constexpr auto kGradient = static_cast<std::size_t>(lower::BufferKind::kGradient);
     const auto bytes = stage_.tied.bytes.value;
     const auto of_sum = schedule_.precision.gradient(stage_.dtype);
-    const auto gradient = bytes * (size_of(of_sum) / size_of(stage_.dtype));
+    const auto gradient = bytes * (get_element_size(of_sum) / get_element_size(stage_.dtype));
     if (!stage_.tied.moved || stage_.tied.inside) other.step[kGathered] += bytes;
-    const auto hold_at_end = [&](Change& backward, double beside) {
+    const auto hold_at_end = [&](MemoryChange& backward, double beside) {
       auto end = backward.net;
       end[kGradient] += beside;
-      keep_most(backward.most, end);
+      update_most(backward.most, end);
     };
     if (schedule_.reduce_each) {
       for (auto* backward : {&first.first, &first.backward, &first.last}) {
@@ -285,15 +290,15 @@ class AllStages {
   }
 
   // Returns whether two stages have, receive and send the same. Neither is the first or the last.
-  [[nodiscard]] bool is_like(std::size_t stage, std::size_t other) const {
+  [[nodiscard]] bool is_equivalent(std::size_t stage, std::size_t other) const {
     return division_.class_of_stage[stage] == division_.class_of_stage[other] &&
-           kind_of(stage) == kind_of(other) && &boundary(stage) == &boundary(other) &&
+           get_kind(stage) == get_kind(other) && &boundary(stage) == &boundary(other) &&
            &boundary(stage - 1) == &boundary(other - 1);
   }
 
   // Returns one rank of each set of `among` that hold the same memory: the earliest, which has most
   // in flight.
-  [[nodiscard]] std::vector<std::size_t> ranks_that_differ(
+  [[nodiscard]] std::vector<std::size_t> select_distinct_ranks(
       const HeldByStage& held, const std::vector<std::size_t>& among) const {
     const auto every = static_cast<std::size_t>(ranks_);
     const auto are_like = [&](std::size_t a, std::size_t b) {
@@ -319,7 +324,7 @@ class AllStages {
       flops += static_cast<double>(times) * sections.model_flops[r];
     }
     flops *= static_cast<double>(batch_) / static_cast<double>(stage_.batch);
-    const auto peak = peak_of_all(machine_, stage_.dtype).value;
+    const auto peak = compute_total_peak(machine_, stage_.dtype).value;
     out_.model_flops = Flops{flops};
     if (out_.iteration > Seconds{}) out_.mfu = flops / peak / out_.iteration.value;
   }
@@ -331,11 +336,11 @@ class AllStages {
   const std::vector<OnKind>& on_;
   const StageModel& stage_;  // of the first rank
   const Division& division_;
-  TurnTables& turns_;
+  ScheduleCache& schedules_;
   plan::Schedule schedule_;
   std::int64_t batch_;
   std::int64_t ranks_;
-  std::vector<Transfer> transfers_;  // by stage
+  std::vector<StageTransfer> transfers_;  // by stage
   TiedCosts tied_;
   std::array<double, kKinds> serialized_{};  // of the busiest rank, in seconds
   Simulation out_;
@@ -343,8 +348,8 @@ class AllStages {
 
 }  // namespace
 
-Simulation step_of(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
-                   const Division& division, std::int64_t batch) {
+Simulation combine_stages(StageCache& cache, const std::vector<OnKind>& on, const Setting& setting,
+                          const Division& division, std::int64_t batch) {
   return AllStages(cache, on, setting, division, batch).run();
 }
 

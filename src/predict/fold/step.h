@@ -14,8 +14,8 @@ struct OnKind {
 
 // Returns the step of `setting` with `batch` samples, without a timeline. `on` is a stage by kind
 // of devices, null for kinds that no rank has. `division` says which runs each stage has.
-Simulation step_of(StageCache& cache, const std::vector<OnKind>& on,
-                   const strategies::Setting& setting, const Division& division,
-                   std::int64_t batch);
+Simulation combine_stages(StageCache& cache, const std::vector<OnKind>& on,
+                          const strategies::Setting& setting, const Division& division,
+                          std::int64_t batch);
 
 }  // namespace tandem::predict

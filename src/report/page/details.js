@@ -73,9 +73,9 @@ function details(view, node) {
     out.push(make('div', {class: 'tensor'}, make('div', {class: 'top'}, 'optimizer state', make('span', null, bytes(f.optimizer_state_bytes)))));
   }
   if (!stored) {
-    const needs = f.needed_backward.map((k) => `${k.name} (${bytes(k.bytes)}${k.made_again ? ', recomputed or regathered' : ''})`);
+    const needs = f.needed_backward.map((k) => `${k.name} (${bytes(k.bytes)}${k.recomputed ? ', recomputed or regathered' : ''})`);
     out.push(make('h3', null, 'Backward pass'), make('p', null, needs.length ? 'It reads ' + needs.join(', ') + '. ' : 'It reads no saved tensor. ',
-      f.result_made_again ? 'Its result is recomputed.' : f.result_kept_for.length ? `Its result is saved for the backward pass of ${f.result_kept_for.slice(0, 4).join(', ')}${f.result_kept_for.length > 4 ? ', …' : ''}.` : ''));
+      f.result_recomputed ? 'Its result is recomputed.' : f.result_saved_for.length ? `Its result is saved for the backward pass of ${f.result_saved_for.slice(0, 4).join(', ')}${f.result_saved_for.length > 4 ? ', …' : ''}.` : ''));
   }
   if (f.users.length) out.push(make('h3', null, 'Read by'), make('p', null, nodeLinks(view, f.users)));
   return out;

@@ -17,18 +17,18 @@ class FoldedPipeline : public Pipeline {
 
   // Leaves accumulation out of the path through the other ranks, since a stage sends its gradient
   // back before it accumulates. Only the first rank's last accumulation counts.
-  [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
+  [[nodiscard]] Loads compute_loads(const PassBound& pass, double accumulations) const override {
     const auto ranks = pipeline_.kind_of_rank.size();
     Loads out{.ranks = std::vector<double>(ranks)};
     if (pass.units.empty()) return out;  // no bound is known
-    const auto times = times_of_classes(pass, accumulations);
+    const auto times = compute_class_times(pass, accumulations);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const auto* of_kind = &times[pipeline_.kind_of_rank[rank] * pipeline_.classes.size()];
       for (auto s = rank; s < pipeline_.class_of_stage.size(); s += ranks) {
         const auto& stage = of_kind[pipeline_.class_of_stage[s]];
         out.ranks[rank] += stage.forward + stage.backward;
       }
-      const auto first = without_tied(of_kind[pipeline_.class_of_stage[rank]], pass, rank);
+      const auto first = subtract_tied(of_kind[pipeline_.class_of_stage[rank]], pass, rank);
       out.ranks[rank] -= of_kind[pipeline_.class_of_stage[rank]].backward - first.backward;
       const auto in_last = accumulations > 0 ? first.accumulation / accumulations : 0;
       if (rank + 1 == ranks) {
@@ -41,35 +41,35 @@ class FoldedPipeline : public Pipeline {
     return out;
   }
 
-  [[nodiscard]] std::vector<predict::PassTime> times(const PassBound& pass,
-                                                     bool accumulates) const override {
-    const auto of_classes = times_of_classes(pass, accumulates ? 1 : 0);
+  [[nodiscard]] std::vector<predict::PassTime> compute_times(const PassBound& pass,
+                                                             bool accumulates) const override {
+    const auto of_classes = compute_class_times(pass, accumulates ? 1 : 0);
     std::vector<predict::PassTime> out;
     for (std::size_t s = 0; s < pipeline_.class_of_stage.size(); ++s) {
       const auto kind = pipeline_.kind_of_rank[s % pipeline_.kind_of_rank.size()];
       const auto& time = of_classes[kind * pipeline_.classes.size() + pipeline_.class_of_stage[s]];
-      out.push_back(without_tied(time, pass, s));
+      out.push_back(subtract_tied(time, pass, s));
     }
     return out;
   }
 
-  [[nodiscard]] Bytes held(const PassBound& pass) const override {
+  [[nodiscard]] Bytes compute_saved_bytes(const PassBound& pass) const override {
     return pass.saved * static_cast<double>(pipeline_.in_flight);
   }
 
   [[nodiscard]] bool is_in_pieces() const override { return pipeline_.is_in_pieces; }
 
  private:
-  [[nodiscard]] predict::PassTime without_tied(predict::PassTime time, const PassBound& pass,
-                                               std::size_t stage) const {
+  [[nodiscard]] predict::PassTime subtract_tied(predict::PassTime time, const PassBound& pass,
+                                                std::size_t stage) const {
     if (stage > 0 || pipeline_.class_of_stage.size() == 1 || pass.tied.empty()) return time;
     time.backward -= pass.tied[pipeline_.kind_of_rank[0]];
     return time;
   }
 
   // Returns times by kind of device, then by class of stages.
-  [[nodiscard]] std::vector<predict::PassTime> times_of_classes(const PassBound& pass,
-                                                                double accumulations) const {
+  [[nodiscard]] std::vector<predict::PassTime> compute_class_times(const PassBound& pass,
+                                                                   double accumulations) const {
     const auto runs = pipeline_.classes[0].size();
     std::vector<predict::PassTime> out;
     for (std::size_t first = 0; first < pass.units.size(); first += runs) {
@@ -116,11 +116,11 @@ std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind
   const auto& machine = *on.machine;
   // Experts are placed on all devices.
   if (kind.ep > 1) return nullptr;
-  std::vector<Digit> group;
+  std::vector<GroupDigit> group;
   const auto& digits = on.problem->digits;
   for (std::size_t d = 0; d < digits.count(); ++d) {
-    const bool is_context = machine::has(kind.context, d);
-    if (!is_context && !machine::has(kind.tensor, d)) continue;
+    const bool is_context = machine::has_digit(kind.context, d);
+    if (!is_context && !machine::has_digit(kind.tensor, d)) continue;
     group.push_back({digits[d].level, digits[d].size, is_context});
   }
   std::vector<std::string> kinds;
@@ -137,18 +137,18 @@ std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind
   return &at->second;
 }
 
-std::optional<PassBound> FoldedGridModel::bound(const PassKind& kind,
-                                                const std::string& recompute) {
+std::optional<PassBound> FoldedGridModel::bound_pass(const PassKind& kind,
+                                                     const std::string& recompute) {
   const bool has_data_parallel = on_.problem->digits.devices() > kind.tp * kind.cp;
   bool is_new = true;
   auto* known = known_ ? known_->find(on_, kind, has_data_parallel, is_new) : nullptr;
-  if (known == nullptr) return found_bound(kind, recompute);
-  if (is_new) *known = found_bound(kind, recompute);
+  if (known == nullptr) return compute_pass_bound(kind, recompute);
+  if (is_new) *known = compute_pass_bound(kind, recompute);
   return *known;
 }
 
-std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
-                                                      const std::string& recompute) {
+std::optional<PassBound> FoldedGridModel::compute_pass_bound(const PassKind& kind,
+                                                             const std::string& recompute) {
   Setting setting{.family = Family::kMegatron};
   auto groups = on_.problem->digits.devices() / kind.tp / kind.cp;
   if (kind.ep > 1) {
@@ -164,7 +164,7 @@ std::optional<PassBound> FoldedGridModel::found_bound(const PassKind& kind,
   // With two micro-batches, costs per step differ from costs per micro-batch.
   constexpr std::int64_t kMicroBatches = 2;
   setting.micro = kMicroBatches;
-  std::optional<predict::PassBound> found;
+  std::optional<predict::MicroBatchBound> found;
   try {
     found = estimates_.bound_pass(setting, kMicroBatches * kind.micro_batch_size * groups,
                                   kind.in_pieces);

@@ -20,15 +20,15 @@ class KnownPasses {
                                  bool& is_new);
 
  private:
-  struct Digit {
+  struct GroupDigit {
     std::size_t level = 0;
     std::int64_t size = 1;
     bool is_context = false;
-    auto operator<=>(const Digit&) const = default;
+    auto operator<=>(const GroupDigit&) const = default;
   };
   // The kind without its digits, the tensor and context digits, the unit counts of levels, the
   // device groups, and whether there is data parallelism.
-  using Key = std::tuple<PassKind, std::vector<Digit>, std::vector<std::int64_t>,
+  using Key = std::tuple<PassKind, std::vector<GroupDigit>, std::vector<std::int64_t>,
                          std::vector<std::string>, bool>;
   std::map<Key, std::optional<PassBound>> known_;
 };
@@ -42,12 +42,12 @@ class FoldedGridModel : public GridModel {
 
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
-  std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) override;
+  std::optional<PassBound> bound_pass(const PassKind& kind, const std::string& recompute) override;
   std::vector<std::optional<Evaluated>> evaluate(
       const std::vector<strategies::Setting>& settings) override;
 
  private:
-  std::optional<PassBound> found_bound(const PassKind& kind, const std::string& recompute);
+  std::optional<PassBound> compute_pass_bound(const PassKind& kind, const std::string& recompute);
 
   const Case& on_;
   Estimates& estimates_;

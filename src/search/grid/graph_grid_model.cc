@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "machine/fewer.h"
 #include "machine/part.h"
+#include "machine/submachine.h"
 #include "predict/collectives.h"
-#include "predict/device.h"
 #include "predict/kernels.h"
-#include "search/grid/read_again.h"
+#include "predict/task_work.h"
+#include "search/grid/backward_reads.h"
 #include "strategies/pipeline.h"
 #include "strategies/stages.h"
-#include "strategies/storage.h"
+#include "strategies/weight_sharding.h"
 
 namespace tandem::search {
 
@@ -22,8 +22,8 @@ using strategies::Setting;
 
 // Returns the bytes of the smallest activation that may go from one stage to the next, for the
 // whole batch.
-Bytes least_sent(const strategies::Problem& problem) {
-  const auto cuts = strategies::cuts(problem);
+Bytes find_least_sent(const strategies::Problem& problem) {
+  const auto cuts = strategies::find_cuts(problem);
   Bytes out;
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
     const auto bytes = problem.model.node(graph::NodeId(cuts[c])).type.whole_bytes();
@@ -34,16 +34,16 @@ Bytes least_sent(const strategies::Problem& problem) {
 
 // Returns, by stage, the first node that reads another stage's batch-dependent result. For the
 // first stage that is its first node.
-std::vector<std::size_t> begins_of(const strategies::Problem& problem,
-                                   const std::vector<std::uint16_t>& stage_of_node,
-                                   std::int64_t stages) {
+std::vector<std::size_t> find_stage_begins(const strategies::Problem& problem,
+                                           const std::vector<std::uint16_t>& stage_of_node,
+                                           std::int64_t stages) {
   const auto& model = problem.model;
   std::vector<std::size_t> out(static_cast<std::size_t>(stages), model.size());
   out[0] = 0;
   for (auto id : model.ids()) {
     auto& begin = out[stage_of_node[id.index()]];
     const bool begins = std::ranges::any_of(model.inputs(id), [&](graph::NodeId i) {
-      return strategies::computes(problem, i.index()) && problem.nodes[i.index()].batch() &&
+      return strategies::is_operator(problem, i.index()) && problem.nodes[i.index()].batch() &&
              stage_of_node[i.index()] != stage_of_node[id.index()];
     });
     if (begins) begin = std::min(begin, id.index());
@@ -55,7 +55,7 @@ std::vector<std::size_t> begins_of(const strategies::Problem& problem,
 // groups.
 class GraphPipeline : public Pipeline {
  public:
-  GraphPipeline(const ReadAgain& graph, std::vector<std::uint16_t> stage_of_node,
+  GraphPipeline(const BackwardReads& graph, std::vector<std::uint16_t> stage_of_node,
                 std::vector<std::size_t> begins,
                 std::vector<std::vector<std::size_t>> groups_of_rank, std::int64_t micro_batches)
       : graph_(graph),
@@ -65,7 +65,7 @@ class GraphPipeline : public Pipeline {
         groups_of_rank_(std::move(groups_of_rank)),
         micro_batches_(static_cast<std::size_t>(micro_batches)) {}
 
-  [[nodiscard]] Loads loads(const PassBound& pass, double accumulations) const override {
+  [[nodiscard]] Loads compute_loads(const PassBound& pass, double accumulations) const override {
     if (pass.units.empty()) return {.ranks = std::vector<double>(groups_of_rank_.size())};
     const auto nodes = stage_of_node_.size();
     const auto groups = pass.units.size() / nodes;
@@ -116,12 +116,12 @@ class GraphPipeline : public Pipeline {
   }
 
   // All but the last stage of a rank have run the forward pass of one micro-batch of each rank.
-  [[nodiscard]] Bytes held(const PassBound& pass) const override {
+  [[nodiscard]] Bytes compute_saved_bytes(const PassBound& pass) const override {
     const auto ranks = groups_of_rank_.size();
     std::vector<Bytes> of_rank(ranks);
     Bytes alone;  // one micro-batch in one stage
     if (pass.results.empty()) return {};
-    const auto of_stages = held_by_stage(graph_, stage_of_node_, stages_, pass.results);
+    const auto of_stages = compute_stage_activations(graph_, stage_of_node_, stages_, pass.results);
     for (std::size_t s = 0; s < stages_; ++s) {
       const auto rank = s % ranks;
       const bool is_last = s + ranks >= stages_;
@@ -134,12 +134,12 @@ class GraphPipeline : public Pipeline {
     return std::max(alone, std::ranges::max(of_rank));
   }
 
-  [[nodiscard]] std::size_t rank_of(std::size_t unit) const override {
+  [[nodiscard]] std::size_t get_rank(std::size_t unit) const override {
     return stage_of_node_[unit % stage_of_node_.size()] % groups_of_rank_.size();
   }
 
  private:
-  const ReadAgain& graph_;
+  const BackwardReads& graph_;
   std::vector<std::uint16_t> stage_of_node_;
   std::vector<std::size_t> begins_;  // by stage: first node that reads another stage's result
   std::size_t stages_;
@@ -156,11 +156,11 @@ GraphGridModel::GraphGridModel(CandidatePool& pool, const strategies::Problem& p
       problem_(problem),
       batch_(batch),
       may_win_(std::move(may_win)),
-      has_gradient_(graph::needs_gradient(problem.model)),
-      read_again_(problem, has_gradient_),
-      least_sent_(least_sent(problem)) {}
+      has_gradient_(graph::mark_gradient_nodes(problem.model)),
+      backward_reads_(problem, has_gradient_),
+      least_sent_(find_least_sent(problem)) {}
 
-ops::InputMask GraphGridModel::differentiated(graph::NodeId id) const {
+ops::InputMask GraphGridModel::find_differentiated_inputs(graph::NodeId id) const {
   ops::InputMask out = 0;
   const auto inputs = problem_.model.inputs(id);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -173,12 +173,12 @@ std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_
                                                  std::int64_t micro_batches) {
   const auto& digits = problem_.digits;
   const auto& machine = pool_.machine();
-  const auto of_ranks = strategies::rank_digits(digits, ranks);
+  const auto of_ranks = strategies::find_rank_digits(digits, ranks);
   if (!of_ranks) return nullptr;
   const auto stages = ranks * stages_of_rank;
   std::vector<std::uint16_t> stage_of_node(problem_.model.size());
   if (stages > 1) {
-    auto found = strategies::stages_of(problem_, stages, *of_ranks);
+    auto found = strategies::assign_stages(problem_, stages, *of_ranks);
     if (!found) return nullptr;
     stage_of_node = std::move(*found);
   }
@@ -188,22 +188,23 @@ std::unique_ptr<Pipeline> GraphGridModel::divide(std::int64_t ranks, std::int64_
   } else {
     for (std::int64_t d = 0; d < digits.devices(); ++d) {
       auto& groups = groups_of_rank[static_cast<std::size_t>(digits.rank_in_group(d, *of_ranks))];
-      const auto group = machine.group_of(d);
+      const auto group = machine.find_group(d);
       if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
     }
   }
-  auto begins = begins_of(problem_, stage_of_node, stages);
-  return std::make_unique<GraphPipeline>(read_again_, std::move(stage_of_node), std::move(begins),
-                                         std::move(groups_of_rank), micro_batches);
+  auto begins = find_stage_begins(problem_, stage_of_node, stages);
+  return std::make_unique<GraphPipeline>(backward_reads_, std::move(stage_of_node),
+                                         std::move(begins), std::move(groups_of_rank),
+                                         micro_batches);
 }
 
-const GraphGridModel::Part* GraphGridModel::part_of(machine::DigitMask digits) {
+const GraphGridModel::ParallelGroup* GraphGridModel::get_group(machine::DigitMask digits) {
   const auto [at, is_new] = parts_.try_emplace(digits);
   if (is_new) {
-    auto part = std::make_unique<Part>();
+    auto part = std::make_unique<ParallelGroup>();
     const auto& all = problem_.digits;
-    for (const auto& machine : machine::equal_machines(pool_.machine())) {
-      auto found = machine::part_without(machine, all, all.all() & ~digits);
+    for (const auto& machine : machine::split_by_device_kind(pool_.machine())) {
+      auto found = machine::make_part_without(machine, all, all.all() & ~digits);
       if (!found) return nullptr;
       part->machines.push_back(std::move(*found));
     }
@@ -215,11 +216,12 @@ const GraphGridModel::Part* GraphGridModel::part_of(machine::DigitMask digits) {
   return at->second.get();
 }
 
-std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::string& recompute) {
+std::optional<PassBound> GraphGridModel::bound_pass(const PassKind& kind,
+                                                    const std::string& recompute) {
   Setting setting{.family = Family::kMegatron};
   const auto& all = problem_.digits;
   auto devices = std::int64_t{1};
-  const auto* part = part_of(kind.ep > 1 ? all.all() : kind.tensor | kind.context);
+  const auto* part = get_group(kind.ep > 1 ? all.all() : kind.tensor | kind.context);
   if (part == nullptr) return PassBound{};  // no bound is known
   if (kind.ep > 1) {
     setting.family = Family::kEp;
@@ -237,8 +239,8 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
   const auto made = make_strategy(setting, *part->problem);
   const auto* strategy = std::get_if<strategies::Strategy>(&made);
   if (strategy == nullptr) return std::nullopt;
-  note_weights(kind, *part, *strategy);
-  auto out = compute_of(*part, *strategy);
+  record_weights(kind, *part, *strategy);
+  auto out = bound_compute(*part, *strategy);
   add_results(*part, *strategy, out);
   out.sent = least_sent_ * (static_cast<double>(kind.micro_batch_size) /
                             static_cast<double>(batch_ * kind.tp * kind.cp));
@@ -246,7 +248,8 @@ std::optional<PassBound> GraphGridModel::bound(const PassKind& kind, const std::
 }
 
 // Counts only operators that depend on the batch. Others may run once a step.
-PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strategy& strategy) {
+PassBound GraphGridModel::bound_compute(const ParallelGroup& part,
+                                        const strategies::Strategy& strategy) {
   const auto& model = problem_.model;
   PassBound out;
   out.units.reserve(part.machines.size() * model.size());
@@ -254,11 +257,11 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
     const machine::Digits digits(machine, strategy.schedule.micro_batches);
     const predict::CostModel costs(machine, digits, pool_.options().optimizer,
                                    pool_.options().precision);
-    const auto roles = predict::kernels_of(model, machine.device.software);
+    const auto roles = predict::find_kernel_roles(model, machine.device.software);
     std::vector<predict::CostModel::PassTimes> times(model.size());
-    const auto accumulation = accumulation_of(machine, digits, strategy);
+    const auto accumulation = compute_accumulation_times(machine, digits, strategy);
     out.accumulation.insert(out.accumulation.end(), accumulation.begin(), accumulation.end());
-    const auto again = read_again_.recomputed(strategy.choices);
+    const auto again = backward_reads_.find_recomputed(strategy.choices);
     for (auto id : model.ids()) {
       const auto& node = model.node(id);
       out.units.push_back(0);
@@ -269,7 +272,7 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
       const auto& choice = strategy.choices[id.index()];
       auto& now = times[id.index()];
       now = costs.pass_times(node.op, part.problem->nodes[id.index()].signature, types, node.type,
-                             choice.node, differentiated(id), role_of(roles, id));
+                             choice.node, find_differentiated_inputs(id), get_role(roles, id));
       out.units.back() = (now.forward + now.backward).value;
       if (again[id.index()]) out.recomputed.back() = now.forward.value;
       out.units.back() += out.recomputed.back();
@@ -279,7 +282,7 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
       compute += out.units[u] - out.recomputed[u];
     }
     out.compute = &machine == &part.machines.front() ? compute : std::min(out.compute, compute);
-    const auto moved = moved_of(part, strategy);
+    const auto moved = list_resharded_results(part, strategy);
     add_waits(moved, times, {}, out);
     // Recomputation may overlap communication.
     if (std::ranges::find(again, true) == again.end()) add_waits(moved, times, accumulation, out);
@@ -288,9 +291,9 @@ PassBound GraphGridModel::compute_of(const Part& part, const strategies::Strateg
 }
 
 // Returns the accumulation times of gradients of weights with one reader, by that reader.
-std::vector<double> GraphGridModel::accumulation_of(const machine::Machine& machine,
-                                                    const machine::Digits& digits,
-                                                    const strategies::Strategy& strategy) const {
+std::vector<double> GraphGridModel::compute_accumulation_times(
+    const machine::Machine& machine, const machine::Digits& digits,
+    const strategies::Strategy& strategy) const {
   const auto& model = problem_.model;
   const auto consumers = model.consumers();
   std::vector<double> out(model.size());
@@ -299,13 +302,13 @@ std::vector<double> GraphGridModel::accumulation_of(const machine::Machine& mach
     if (!is_weight(node) || !is_trained(node) || consumers[id.index()].size() != 1) continue;
     const auto reader = consumers[id.index()][0];
     const auto shape =
-        parallel_shape(strategy.choices[id.index()].source, node.type.shape.sizes, digits);
+        compute_parallel_shape(strategy.choices[id.index()].source, node.type.shape.sizes, digits);
     if (!is_in_pass(reader) || !shape) continue;
     const auto dtype = pool_.options().precision.gradient(node.type.dtype);
-    const auto elements = shape->shard().count();
+    const auto elements = shape->shard_shape().count();
     const auto bytes = node.type.density * static_cast<double>(elements) *
-                       (size_of(node.type.dtype) + size_of(dtype));
-    const auto work = predict::accumulate_work(elements, dtype, bytes);
+                       (get_element_size(node.type.dtype) + get_element_size(dtype));
+    const auto work = predict::addition_work(elements, dtype, bytes);
     out[reader.index()] += predict::task_time(machine.device, work, dtype).value;
   }
   return out;
@@ -318,18 +321,19 @@ bool GraphGridModel::is_in_pass(graph::NodeId id) const {
 
 // Returns the layout on all digits in one micro-batch. It is replicated over digits outside the
 // part.
-machine::Layout GraphGridModel::on_all(const Part& part, const machine::Layout& layout) const {
+machine::Layout GraphGridModel::extend_to_all_digits(const ParallelGroup& part,
+                                                     const machine::Layout& layout) const {
   const auto& all = problem_.digits;
   machine::Layout out(all.count(), machine::DigitRole::kReplica);
   auto at = layout.count() - part.digits->count();
   for (std::size_t i = 0; i < all.count(); ++i) {
-    if (machine::has(part.mask, i)) out.set(i, layout[at++]);
+    if (machine::has_digit(part.mask, i)) out.set(i, layout[at++]);
   }
   return out;
 }
 
-void GraphGridModel::note_weights(const PassKind& kind, const Part& part,
-                                  const strategies::Strategy& strategy) {
+void GraphGridModel::record_weights(const PassKind& kind, const ParallelGroup& part,
+                                    const strategies::Strategy& strategy) {
   auto [at, is_new] = used_.try_emplace({kind.tensor, kind.context});
   if (!is_new) return;
   const auto consumers = problem_.model.consumers();
@@ -343,19 +347,19 @@ void GraphGridModel::note_weights(const PassKind& kind, const Part& part,
     if (readers.size() == 1) {
       const auto inputs = problem_.model.inputs(readers[0]);
       const auto operand = static_cast<std::size_t>(std::ranges::find(inputs, id) - inputs.begin());
-      is_read_again = read_again_.reads(readers[0].index(), operand);
+      is_read_again = backward_reads_.reads(readers[0].index(), operand);
     }
-    at->second.push_back(
-        {id, on_all(part, strategy.choices[id.index()].source), is_table, is_read_again});
+    at->second.push_back({id, extend_to_all_digits(part, strategy.choices[id.index()].source),
+                          is_table, is_read_again});
   }
 }
 
 // Returns the results that are resharded before an operator reads them.
-std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
-                                                            const strategies::Strategy& strategy) {
+std::vector<GraphGridModel::ReshardedResult> GraphGridModel::list_resharded_results(
+    const ParallelGroup& part, const strategies::Strategy& strategy) {
   const auto& model = problem_.model;
   const auto count = part.digits->count() + (strategy.schedule.micro_batches > 1 ? 1 : 0);
-  std::vector<Moved> out;
+  std::vector<ReshardedResult> out;
   for (auto id : model.ids()) {
     if (!is_in_pass(id)) continue;
     const auto inputs = model.inputs(id);
@@ -364,17 +368,19 @@ std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
       const auto signature = [&](graph::NodeId n) -> const ops::Signature& {
         return part.problem->nodes[n.index()].signature;
       };
-      const auto has =
-          output_layout(signature(inputs[i]), strategy.choices[inputs[i].index()].node, count);
-      const auto wanted = input_layout(signature(id), strategy.choices[id.index()].node, count, i);
+      const auto has = compute_output_layout(signature(inputs[i]),
+                                             strategy.choices[inputs[i].index()].node, count);
+      const auto wanted =
+          compute_input_layout(signature(id), strategy.choices[id.index()].node, count, i);
       if (has == wanted) continue;
       const auto bytes = model.node(inputs[i]).type.whole_bytes().value /
                          static_cast<double>(strategy.schedule.micro_batches);
       auto& costs = pool_.costs();
-      const auto from = on_all(part, has);
-      const auto to = on_all(part, wanted);
-      out.push_back({inputs[i].index(), id.index(), costs.time(from, to, bytes).value,
-                     costs.time(dual(to), dual(from), bytes).value});
+      const auto from = extend_to_all_digits(part, has);
+      const auto to = extend_to_all_digits(part, wanted);
+      out.push_back(
+          {inputs[i].index(), id.index(), costs.reshard_time(from, to, bytes).value,
+           costs.reshard_time(to_gradient_layout(to), to_gradient_layout(from), bytes).value});
     }
   }
   return out;
@@ -382,7 +388,7 @@ std::vector<GraphGridModel::Moved> GraphGridModel::moved_of(const Part& part,
 
 // Adds each result's bytes on one device: its own shard or the shard in which a reader has it,
 // whichever is smaller.
-void GraphGridModel::add_results(const Part& part, const strategies::Strategy& strategy,
+void GraphGridModel::add_results(const ParallelGroup& part, const strategies::Strategy& strategy,
                                  PassBound& out) const {
   const auto& model = problem_.model;
   const auto& choices = strategy.choices;
@@ -400,24 +406,25 @@ void GraphGridModel::add_results(const Part& part, const strategies::Strategy& s
   for (auto id : model.ids()) {
     const auto n = id.index();
     const auto& signature = part.problem->nodes[n].signature;
-    if (is_in_pass(id)) shares[n] = share_of(output_layout(signature, choices[n].node, count));
+    if (is_in_pass(id))
+      shares[n] = share_of(compute_output_layout(signature, choices[n].node, count));
     const auto inputs = model.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       auto& share = shares[inputs[i].index()];
       if (share == 0 || !is_in_pass(id)) continue;
-      share = std::min(share, share_of(input_layout(signature, choices[n].node, count, i)));
+      share = std::min(share, share_of(compute_input_layout(signature, choices[n].node, count, i)));
     }
   }
   for (auto id : model.ids()) {
     const auto n = id.index();
-    out.results.push_back({model.node(id).type.whole_bytes() * shares[n], choices[n].remake});
+    out.results.push_back({model.node(id).type.whole_bytes() * shares[n], choices[n].recompute});
   }
 }
 
 // Adds the waits of a pass in which an operator begins once its inputs have arrived and the
 // operator before it has ended. `moved` is in the order of readers. With `accumulation`, given by
 // node, the pass is the backward pass; the accumulation follows its node.
-void GraphGridModel::add_waits(std::vector<Moved> moved,
+void GraphGridModel::add_waits(std::vector<ReshardedResult> moved,
                                const std::vector<predict::CostModel::PassTimes>& times,
                                const std::vector<double>& accumulation, PassBound& out) const {
   if (moved.empty()) return;
@@ -425,8 +432,8 @@ void GraphGridModel::add_waits(std::vector<Moved> moved,
   const auto nodes = problem_.model.size();
   const auto first_unit = out.units.size() - nodes;
   if (backward) {
-    std::erase_if(moved, [&](const Moved& m) { return !has_gradient_[m.from]; });
-    std::ranges::stable_sort(moved, std::greater{}, &Moved::from);
+    std::erase_if(moved, [&](const ReshardedResult& m) { return !has_gradient_[m.from]; });
+    std::ranges::stable_sort(moved, std::greater{}, &ReshardedResult::from);
   }
   std::vector<double> ends(nodes);
   double now = 0;
@@ -454,9 +461,8 @@ void GraphGridModel::add_waits(std::vector<Moved> moved,
 }
 
 // Uses the layouts of weights in a strategy with these digits.
-std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const PassKind& kind,
-                                                                        machine::DigitMask ranks,
-                                                                        bool is_sharded) {
+std::optional<std::vector<SharedWeight>> GraphGridModel::list_shared_weights(
+    const PassKind& kind, machine::DigitMask ranks, bool is_sharded) {
   const auto used = used_.find({kind.tensor, kind.context});
   if (used == used_.end() || kind.ep > 1) return std::nullopt;
   const auto& digits = problem_.digits;
@@ -478,9 +484,9 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
     for (const auto& step : machine::reshard(from, to)) {
       if (is_local(step.kind)) continue;
       const auto most = bytes * std::max(fraction(step.before), fraction(step.after));
-      const auto time = is_joined && !gathers ? predict::carrying_time : predict::collective_time;
+      const auto time = is_joined && !gathers ? predict::bandwidth_time : predict::collective_time;
       const auto seconds = time(machine, digits, step.kind, step.digits, most).value;
-      out.push_back({weight.index(), predict::outermost_level(digits, step.digits),
+      out.push_back({weight.index(), predict::find_outermost_level(digits, step.digits),
                      gathers ? 0 : seconds, gathers ? seconds : 0, again ? seconds : 0,
                      is_in_shards});
     }
@@ -488,7 +494,7 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
   // A gradient is a sum over all devices that hold the same part of the weight.
   const auto summands = [&](machine::Layout layout) {
     for (std::size_t i = 0; i < layout.count(); ++i) {
-      if (!machine::has(ranks, i) && layout[i] == machine::DigitRole::kReplica) {
+      if (!machine::has_digit(ranks, i) && layout[i] == machine::DigitRole::kReplica) {
         layout.set(i, machine::DigitRole::kPartial);
       }
     }
@@ -498,13 +504,14 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::shared_weights(const Pa
     if (sums_rows && weight.is_table) continue;
     const auto& type = problem_.model.node(weight.node).type;
     const auto whole = type.whole_bytes();
-    const auto gradient = whole * (size_of(precision.gradient(type.dtype)) / size_of(type.dtype));
+    const auto gradient =
+        whole * (get_element_size(precision.gradient(type.dtype)) / get_element_size(type.dtype));
     const auto stored =
-        is_sharded ? strategies::stored_in_parts(weight.layout, type.shape.sizes, shared, digits)
+        is_sharded ? strategies::shard_weight(weight.layout, type.shape.sizes, shared, digits)
                    : weight.layout;
     add(weight.node, summands(weight.layout), summands(stored), gradient, false, false, true);
     add(weight.node, summands(stored), stored, gradient, false, false, false);
-    add(weight.node, stored, weight.layout, whole, true, weight.is_read_again, false);
+    add(weight.node, stored, weight.layout, whole, true, weight.is_read_by_backward, false);
   }
   return out;
 }
@@ -519,11 +526,11 @@ std::vector<std::optional<Evaluated>> GraphGridModel::evaluate(
     auto* strategy = std::get_if<strategies::Strategy>(&made);
     if (strategy == nullptr || !may_win_(strategy->choices)) continue;
     which.push_back(i);
-    candidates.push_back(candidate_of(std::move(*strategy)));
+    candidates.push_back(make_candidate(std::move(*strategy)));
   }
   const auto evaluated = pool_.enter(candidates);
   for (std::size_t i = 0; i < which.size(); ++i) {
-    if (evaluated[i]) out[which[i]] = summary_of(*evaluated[i]);
+    if (evaluated[i]) out[which[i]] = summarize(*evaluated[i]);
   }
   return out;
 }

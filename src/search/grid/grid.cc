@@ -33,9 +33,9 @@ class Grid {
         options_(options),
         model_(model),
         limit_(std::ranges::max(on.limits)),
-        most_stages_(static_cast<std::int64_t>(strategies::cuts(*on.problem).size())),
-        most_micro_batches_(most_micro_batches(on.problem->model)),
-        layers_(layers_of(on)),
+        most_stages_(static_cast<std::int64_t>(strategies::find_cuts(*on.problem).size())),
+        most_micro_batches_(get_max_micro_batches(on.problem->model)),
+        layers_(count_layers(on)),
         bounds_(on, model, options.stale, splits_, recomputations_),
         near_(options.near),
         best_(options.beat) {
@@ -44,8 +44,8 @@ class Grid {
     }
     find_recomputations();
     splits_ =
-        splits_of(problem_, batch_,
-                  {.stages = options.pipeline ? most_stages_ : 1, .sequence = options.sequence});
+        list_splits(problem_, batch_,
+                    {.stages = options.pipeline ? most_stages_ : 1, .sequence = options.sequence});
   }
 
   GridResult run() {
@@ -56,12 +56,12 @@ class Grid {
     evaluate_all();
     if (options_.each_family && best_ < kNever) evaluate_families();
     out_.others = others_;
-    out_.device_seconds = bounds_.device_seconds();
+    out_.device_seconds = bounds_.bound_device_seconds();
     return std::move(out_);
   }
 
  private:
-  static std::int64_t layers_of(const Case& on) {
+  static std::int64_t count_layers(const Case& on) {
     const bool has_layers = on.network != nullptr && on.network->settings.has("layers");
     return has_layers ? on.network->settings.size("layers") : 0;
   }
@@ -100,7 +100,7 @@ class Grid {
   void find_recomputations() {
     std::vector<std::vector<bool>> seen;
     for (const auto* what : {"none", "selective", "save_matmuls", "full"}) {
-      auto again = strategies::recomputed(what, problem_);
+      auto again = strategies::find_recomputed(what, problem_);
       if (std::ranges::find(seen, again) != seen.end()) continue;
       seen.push_back(std::move(again));
       recomputations_.emplace_back(what);
@@ -109,7 +109,7 @@ class Grid {
 
   // Returns micro-batch sizes: powers of two that divide `local`, the samples of a device, and
   // `local` itself.
-  [[nodiscard]] static std::vector<std::int64_t> micro_batch_sizes(std::int64_t local) {
+  [[nodiscard]] static std::vector<std::int64_t> list_micro_batch_sizes(std::int64_t local) {
     std::vector<std::int64_t> out;
     for (std::int64_t size = 1; size < local; size *= 2) {
       if (local % size == 0) out.push_back(size);
@@ -120,8 +120,8 @@ class Grid {
 
   // Returns numbers of virtual stages per rank: up to eight, and larger ones that divide the
   // layers.
-  [[nodiscard]] std::vector<std::int64_t> stages_of_a_rank(std::int64_t pp,
-                                                           std::int64_t micro_batches) const {
+  [[nodiscard]] std::vector<std::int64_t> list_stages_of_rank(std::int64_t pp,
+                                                              std::int64_t micro_batches) const {
     std::vector<std::int64_t> out = {1};
     if (pp == 1 || micro_batches % pp != 0) return out;
     for (std::int64_t v = 2; pp * v <= most_stages_; ++v) {
@@ -138,14 +138,14 @@ class Grid {
       if (!is_of_family(split)) continue;
       const bool has_sequence = options_.sequence && split.tp > 1 && problem_.has_sequence();
       const auto local = batch_ / split.dp;
-      for (const auto size : micro_batch_sizes(local)) {
+      for (const auto size : list_micro_batch_sizes(local)) {
         const auto micro_batches = local / size;
         if (micro_batches > most_micro_batches_) continue;
-        for (const auto v : stages_of_a_rank(split.pp, micro_batches)) {
+        for (const auto v : list_stages_of_rank(split.pp, micro_batches)) {
           if (!wanted(split, v) || (options_.stale && !may_be_stale(split, v, micro_batches))) {
             continue;
           }
-          const auto* pipeline = bounds_.pipeline_of(split.pp, v, micro_batches);
+          const auto* pipeline = bounds_.get_pipeline(split.pp, v, micro_batches);
           if (pipeline == nullptr) continue;
           for (const bool sp : {false, true}) {
             if (sp && !has_sequence) continue;
@@ -162,7 +162,7 @@ class Grid {
                 if (is_slow_in_pieces(pass, split.pp, micro_batches)) continue;
                 pass.in_pieces = true;
               }
-              const auto kind = number_of(pass);
+              const auto kind = get_kind_number(pass);
               for (std::uint8_t zero = 0; zero <= 3; ++zero) {
                 add({kind, static_cast<std::uint32_t>(s), micro_batches,
                      static_cast<std::uint16_t>(v), zero});
@@ -178,7 +178,7 @@ class Grid {
   [[nodiscard]] bool is_of_family(const Split& split) const {
     if (!family_) return true;
     for (std::uint8_t zero = 0; zero <= 3; ++zero) {
-      if (family_of({.zero = zero}, split) == *family_) return true;
+      if (get_family({.zero = zero}, split) == *family_) return true;
     }
     return false;
   }
@@ -191,30 +191,32 @@ class Grid {
   // Returns whether the loads of the pass with stages of whole layers are already too slow. That
   // pass is much faster to lower.
   bool is_slow_in_pieces(const PassKind& whole, std::int64_t pp, std::int64_t micro_batches) {
-    const auto& pass = bounds_.pass(number_of(whole)).pass;
+    const auto& pass = bounds_.pass(get_kind_number(whole)).pass;
     auto most = pass.compute;
     for (auto load : pass.levels) most = std::max(most, load);
     return static_cast<double>(micro_batches) * most / static_cast<double>(pp) >
            options_.near * best_;
   }
 
-  std::uint32_t number_of(const PassKind& kind) { return bounds_.number_of(kind, !is_by_memory_); }
+  std::uint32_t get_kind_number(const PassKind& kind) {
+    return bounds_.get_kind_number(kind, !is_by_memory_);
+  }
 
   void add(Item item) {
     const auto& split = splits_[item.split];
     if (item.zero > 0 && (split.dp * split.cp == 1 || split.ep > 1)) return;
-    if (family_ && (family_of(item, split) != *family_ || evaluated_.contains(item.key()))) return;
+    if (family_ && (get_family(item, split) != *family_ || evaluated_.contains(item.key()))) return;
     if (bounds_.pass(item.kind).impossible) return;
     if (is_by_memory_) {
       add_by_memory(item);
       return;
     }
-    if (bounds_.memory(item) > limit_) return;
-    item.bound = bounds_.time(item);
+    if (bounds_.bound_memory(item) > limit_) return;
+    item.bound = bounds_.bound_time(item);
     if (item.bound <= near_ * best_) {
       queue_.push(item);
     } else {
-      note_other(item.bound);
+      record_other_bound(item.bound);
     }
   }
 
@@ -226,11 +228,11 @@ class Grid {
       auto item = queue_.top();
       if (item.bound > near_ * best_) break;
       queue_.pop();
-      if (bounds_.close_pass(item.kind).impossible || needs_too_much(item)) continue;
-      if (bounds_.memory(item) > limit_) continue;
-      auto now = bounds_.time(item);
+      if (bounds_.get_close_bound(item.kind).impossible || needs_too_much(item)) continue;
+      if (bounds_.bound_memory(item) > limit_) continue;
+      auto now = bounds_.bound_time(item);
       if (now <= item.bound && !item.is_scheduled) {
-        now = bounds_.scheduled_time(item);
+        now = bounds_.bound_scheduled_time(item);
         item.is_scheduled = true;
       }
       if (now > item.bound) {
@@ -239,16 +241,16 @@ class Grid {
         continue;
       }
       next.push_back(item);
-      if (next.size() < model_.batch()) continue;
+      if (next.size() < model_.strategies_at_once()) continue;
       evaluate(next);
       next.clear();
     }
     if (!next.empty()) evaluate(next);
-    if (!queue_.empty()) note_other(queue_.top().bound);
+    if (!queue_.empty()) record_other_bound(queue_.top().bound);
     queue_ = {};
   }
 
-  void note_other(double bound) {
+  void record_other_bound(double bound) {
     if (!family_) others_ = std::min(others_, bound);
   }
 
@@ -258,7 +260,8 @@ class Grid {
   // Adds an item if it recomputes everything, since that needs the least memory.
   void add_by_memory(const Item& item) {
     const bool is_last = bounds_.kind(item.kind).recompute + 1 == recomputations_.size();
-    if (is_last && !evaluated_.contains(item.key())) by_size_[without_size(item)].push_back(item);
+    if (is_last && !evaluated_.contains(item.key()))
+      by_size_[make_sizeless_key(item)].push_back(item);
   }
 
   // One of several sizes, ordered by the memory that it seems to need.
@@ -276,17 +279,17 @@ class Grid {
     [[nodiscard]] bool empty() const { return heap_.empty(); }
     void push(const Needs& needs) {
       heap_.push_back(needs);
-      std::push_heap(heap_.begin(), heap_.end(), after);
+      std::push_heap(heap_.begin(), heap_.end(), comes_after);
     }
     Needs pop() {
-      std::pop_heap(heap_.begin(), heap_.end(), after);
+      std::pop_heap(heap_.begin(), heap_.end(), comes_after);
       const auto out = heap_.back();
       heap_.pop_back();
       return out;
     }
 
    private:
-    static bool after(const Needs& a, const Needs& b) { return b < a; }
+    static bool comes_after(const Needs& a, const Needs& b) { return b < a; }
     std::vector<Needs> heap_;
   };
 
@@ -295,9 +298,9 @@ class Grid {
   // micro-batches are enough.
   void push_size(const Sizes& sizes, std::size_t at, SmallestFirst& to) {
     for (; at < sizes.size(); ++at) {
-      const auto needs = bounds_.memory(sizes[at]);
+      const auto needs = bounds_.bound_memory(sizes[at]);
       const auto most = needs > limit_ ? limits::kWorkOfTooLarge : limits::kWorkOfSmallest;
-      if (at + 1 < sizes.size() && model_.work(sizes[at].micro_batches) > most) continue;
+      if (at + 1 < sizes.size() && model_.estimate_work(sizes[at].micro_batches) > most) continue;
       to.push({needs, &sizes, at});
       return;
     }
@@ -317,7 +320,8 @@ class Grid {
       const auto last = sizes.size() - 1;
       if (last > 0 && sizes[last].micro_batches == 1) push_size(sizes, last, queue);
     }
-    const auto most = model_.batch() == 1 ? limits::kSmallestEstimated : limits::kSmallestSimulated;
+    const auto most =
+        model_.strategies_at_once() == 1 ? limits::kSmallestEstimated : limits::kSmallestSimulated;
     std::map<std::pair<std::uint32_t, bool>, Bytes>
         beyond;  // by kind, and whether weights are gathered
     Bytes least{kNever};
@@ -325,12 +329,12 @@ class Grid {
       const auto next = queue.pop();
       const auto& item = next.item();
       if (next.bytes >= least) break;
-      if (bounds_.close_pass(item.kind).impossible) {
+      if (bounds_.get_close_bound(item.kind).impossible) {
         push_size(*next.sizes, next.at + 1, queue);
         continue;
       }
       if (evaluated_.contains(item.key()) || needs_too_much(item)) continue;
-      const auto at_least = bounds_.memory(item);
+      const auto at_least = bounds_.bound_memory(item);
       const bool gathers = item.zero == 3;
       const auto more = beyond.find({item.kind, gathers});
       const auto expected = more == beyond.end() ? at_least : at_least + more->second;
@@ -358,12 +362,12 @@ class Grid {
 
   // More samples at once never need less memory.
   using Sizeless = std::tuple<std::uint32_t, bool, std::size_t, std::uint16_t, std::uint8_t>;
-  [[nodiscard]] Sizeless without_size(const Item& item) const {
+  [[nodiscard]] Sizeless make_sizeless_key(const Item& item) const {
     const auto& kind = bounds_.kind(item.kind);
     return {item.split, kind.sequence_parallel, kind.recompute, item.stages_of_rank, item.zero};
   }
   [[nodiscard]] bool needs_too_much(const Item& item) const {
-    const auto at = too_large_.find(without_size(item));
+    const auto at = too_large_.find(make_sizeless_key(item));
     return at != too_large_.end() && bounds_.kind(item.kind).micro_batch_size >= at->second;
   }
 
@@ -371,7 +375,7 @@ class Grid {
     std::vector<Setting> settings;
     std::vector<const Item*> which;
     for (const auto& item : items) {
-      auto setting = setting_of(item);
+      auto setting = make_setting(item);
       if (options_.allowed && !is_allowed(item, setting)) continue;
       if (std::ranges::find(options_.known, setting, &Evaluated::setting) != options_.known.end()) {
         continue;
@@ -388,8 +392,8 @@ class Grid {
       auto& time = evaluated.simulation.iteration;
       check_bound((1 + evaluated.error_bound) * time, Seconds{evaluated.bound}, evaluated.name);
       time = std::max(time, Seconds{evaluated.bound});  // the bound is proved, an estimate is not
-      check_bound(evaluated.simulation.memory, bounds_.memory(*which[i]), evaluated.name);
-      note(*which[i], evaluated);
+      check_bound(evaluated.simulation.memory, bounds_.bound_memory(*which[i]), evaluated.name);
+      record_outcome(*which[i], evaluated);
       out_.evaluated.push_back(std::move(evaluated));
     }
   }
@@ -397,15 +401,15 @@ class Grid {
   [[nodiscard]] bool is_over() const { return in_vain_ >= options_.patience || is_stopped(); }
   [[nodiscard]] bool is_stopped() const { return options_.stop && options_.stop(); }
 
-  void note(const Item& item, const Evaluated& point) {
+  void record_outcome(const Item& item, const Evaluated& point) {
     const bool is_faster = point.feasible && point.simulation.iteration.value < best_;
-    in_vain_ = is_faster ? 0 : in_vain_ + model_.work(item.micro_batches);
+    in_vain_ = is_faster ? 0 : in_vain_ + model_.estimate_work(item.micro_batches);
     if (point.feasible) {
       best_ = std::min(best_, point.simulation.iteration.value);
       return;
     }
     const auto size = bounds_.kind(item.kind).micro_batch_size;
-    auto& smallest = too_large_.try_emplace(without_size(item), size).first->second;
+    auto& smallest = too_large_.try_emplace(make_sizeless_key(item), size).first->second;
     smallest = std::min(smallest, size);
   }
 
@@ -417,9 +421,10 @@ class Grid {
     return at->second;
   }
 
-  [[nodiscard]] Setting setting_of(const Item& item) const {
+  [[nodiscard]] Setting make_setting(const Item& item) const {
     const auto& kind = bounds_.kind(item.kind);
-    auto out = search::setting_of(item, splits_[item.split], kind, recomputations_[kind.recompute]);
+    auto out =
+        search::make_setting(item, splits_[item.split], kind, recomputations_[kind.recompute]);
     out.stale = options_.stale;
     return out;
   }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "predict/schedule_time.h"
-#include "search/grid_search.h"
+#include "search/promising_settings.h"
 
 namespace tandem::search {
 
@@ -32,10 +32,10 @@ struct PassKind {
 
 // Lower bound of the time of one micro-batch in seconds. Stages, data parallelism and the ZeRO
 // stage only add to it.
-struct PassBound : predict::PassBound {
+struct PassBound : predict::MicroBatchBound {
   // Recomputation's part of `units`, by unit. Set if `early` is empty.
   std::vector<double> recomputed = {};
-  // Time that a unit waits for a collective after the compute of unit `after`, beyond what is
+  // Time that a unit waits for a collective after the compute of unit `comes_after`, beyond what is
   // computed in between. It counts if one stage has both units.
   struct Wait {
     std::size_t unit;
@@ -45,11 +45,11 @@ struct PassBound : predict::PassBound {
   };
   std::vector<Wait> waits = {};
   // A unit's result on one device, and whether it is recomputed for the backward pass.
-  struct Result {
+  struct UnitResult {
     Bytes bytes;
     bool is_recomputed = false;
   };
-  std::vector<Result> results = {};
+  std::vector<UnitResult> results = {};
 };
 
 // Communication of data parallel devices on one machine level for one weight, in seconds.
@@ -58,7 +58,7 @@ struct SharedWeight {
   std::size_t level;
   double synchronization;  // of the gradient of one micro-batch
   double gather;           // of the weight, for the forward pass
-  double gather_again;     // for the backward pass, if the weight is not retained
+  double regather;         // for the backward pass, if the weight is not retained
   bool is_sharded;         // false: its gradient is accumulated first, whatever the ZeRO stage
 };
 
@@ -74,17 +74,17 @@ class Pipeline {
   };
   // Returns the loads of one micro-batch. `accumulations` is the fraction of micro-batches that pay
   // PassBound::accumulation.
-  [[nodiscard]] virtual Loads loads(const PassBound& pass, double accumulations) const = 0;
+  [[nodiscard]] virtual Loads compute_loads(const PassBound& pass, double accumulations) const = 0;
   // Returns the times of one micro-batch by stage; empty if PassBound::forward is unknown.
-  [[nodiscard]] virtual std::vector<predict::PassTime> times(const PassBound& /*pass*/,
-                                                             bool /*accumulates*/) const {
+  [[nodiscard]] virtual std::vector<predict::PassTime> compute_times(const PassBound& /*pass*/,
+                                                                     bool /*accumulates*/) const {
     return {};
   }
   // Returns the rank of a unit that only one stage has.
-  [[nodiscard]] virtual std::size_t rank_of(std::size_t /*unit*/) const { return 0; }
+  [[nodiscard]] virtual std::size_t get_rank(std::size_t /*unit*/) const { return 0; }
   // Returns the bytes that the fullest rank has saved for backward when its first backward pass
   // begins.
-  [[nodiscard]] virtual Bytes held(const PassBound& /*pass*/) const { return {}; }
+  [[nodiscard]] virtual Bytes compute_saved_bytes(const PassBound& /*pass*/) const { return {}; }
   [[nodiscard]] virtual bool is_in_pieces() const { return false; }
 };
 
@@ -96,12 +96,13 @@ class GridModel {
                                            std::int64_t micro_batches) = 0;
   // Returns the bound of a kind, whose recomputation is `recompute`. Returns nullopt if there is no
   // such strategy.
-  virtual std::optional<PassBound> bound(const PassKind& kind, const std::string& recompute) = 0;
+  virtual std::optional<PassBound> bound_pass(const PassKind& kind,
+                                              const std::string& recompute) = 0;
   // Returns the communication of each weight. The digits `ranks` distinguish the pipeline's ranks.
   // Weights are shared over all digits except these and the kind's. Returns nullopt if unknown.
-  virtual std::optional<std::vector<SharedWeight>> shared_weights(const PassKind& /*kind*/,
-                                                                  machine::DigitMask /*ranks*/,
-                                                                  bool /*is_sharded*/) {
+  virtual std::optional<std::vector<SharedWeight>> list_shared_weights(const PassKind& /*kind*/,
+                                                                       machine::DigitMask /*ranks*/,
+                                                                       bool /*is_sharded*/) {
     return std::nullopt;
   }
   // Evaluates each setting; returns nullopt for those that are impossible.
@@ -109,9 +110,9 @@ class GridModel {
       const std::vector<strategies::Setting>& settings) = 0;
   // Returns the work of evaluating a strategy with this number of micro-batches: the number of
   // operators that are simulated.
-  [[nodiscard]] virtual double work(std::int64_t /*micro_batches*/) const { return 0; }
+  [[nodiscard]] virtual double estimate_work(std::int64_t /*micro_batches*/) const { return 0; }
   // Returns the number of strategies that are evaluated together.
-  [[nodiscard]] virtual std::size_t batch() const { return 1; }
+  [[nodiscard]] virtual std::size_t strategies_at_once() const { return 1; }
 };
 
 }  // namespace tandem::search

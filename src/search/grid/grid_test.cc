@@ -100,7 +100,7 @@ class AskedGrid {
   Case on;
 
  private:
-  models::Model model_;
+  models::ConfiguredModel model_;
   machine::Machine machine_;
   machine::Digits digits_;
   graph::Graph graph_;
@@ -186,7 +186,7 @@ TEST(Grid, HasNoMoreMicroBatchesThanAreSimulated) {
     FoldedGridModel model(asked.on, estimates);
     const auto found = evaluate_grid(asked.on, model, {.smallest = smallest}).evaluated;
     ASSERT_FALSE(found.empty());
-    const auto most = most_micro_batches(asked.problem().model);
+    const auto most = get_max_micro_batches(asked.problem().model);
     for (const auto& e : found) EXPECT_LE(e.setting->micro.value_or(1), most) << e.name;
   }
 }

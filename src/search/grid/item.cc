@@ -5,15 +5,15 @@ namespace tandem::search {
 using strategies::Family;
 using strategies::Setting;
 
-Family family_of(const Item& item, const Split& split) {
+Family get_family(const Item& item, const Split& split) {
   if (split.ep > 1) return Family::kEp;
   if (split.tp * split.cp * split.pp > 1) return Family::kMegatron;
   return item.zero == 0 ? Family::kDp : item.zero == 3 ? Family::kFsdp : Family::kDeepspeed;
 }
 
-Setting setting_of(const Item& item, const Split& split, const PassKind& kind,
-                   const std::string& recompute) {
-  Setting out{.family = family_of(item, split)};
+Setting make_setting(const Item& item, const Split& split, const PassKind& kind,
+                     const std::string& recompute) {
+  Setting out{.family = get_family(item, split)};
   out.recompute = recompute;
   if (item.micro_batches > 1 || split.pp > 1) out.micro = item.micro_batches;
   if (out.family == Family::kEp) out.ep = split.ep;

@@ -17,7 +17,7 @@ struct Item {
   std::int64_t micro_batches = 1;
   std::uint16_t stages_of_rank = 1;
   std::uint8_t zero = 0;
-  bool is_scheduled = false;  // whether `bound` comes from its schedule
+  bool is_scheduled = false;  // whether `bound_pass` comes from its schedule
   double bound = 0;
 
   // Unique key of a strategy; simpler strategies compare lower.
@@ -32,10 +32,10 @@ struct LowestBoundFirst {
 };
 
 // Returns the family of an item, whose split is `split`.
-strategies::Family family_of(const Item& item, const Split& split);
+strategies::Family get_family(const Item& item, const Split& split);
 
 // Returns the setting of an item. `split` and `kind` are the item's; `recompute` is the kind's.
-strategies::Setting setting_of(const Item& item, const Split& split, const PassKind& kind,
-                               const std::string& recompute);
+strategies::Setting make_setting(const Item& item, const Split& split, const PassKind& kind,
+                                 const std::string& recompute);
 
 }  // namespace tandem::search

@@ -19,7 +19,7 @@ struct SplitOptions {
   std::int64_t stages = 1;  // most stages
   bool sequence = true;     // whether sequences may be divided
 };
-std::vector<Split> splits_of(const strategies::Problem& problem, std::int64_t batch,
-                             const SplitOptions& options);
+std::vector<Split> list_splits(const strategies::Problem& problem, std::int64_t batch,
+                               const SplitOptions& options);
 
 }  // namespace tandem::search

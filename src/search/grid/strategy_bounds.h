@@ -31,33 +31,33 @@ class StrategyBounds {
 
   // Returns the number of a kind of pass, Item::kind. `is_rough`: bounds a new kind at once,
   // without lowering it.
-  std::uint32_t number_of(const PassKind& kind, bool is_rough);
+  std::uint32_t get_kind_number(const PassKind& kind, bool is_rough);
   [[nodiscard]] const PassKind& kind(std::uint32_t number) const { return kinds_[number]; }
   [[nodiscard]] const Bounded& pass(std::uint32_t number) const { return bounds_[number]; }
   // Returns the pass lowered as this kind, not scaled from one that takes no longer.
-  const Bounded& close_pass(std::uint32_t number);
+  const Bounded& get_close_bound(std::uint32_t number);
   // Returns null if the network cannot be divided into such stages.
-  const Pipeline* pipeline_of(std::int64_t pp, std::int64_t stages_of_rank,
-                              std::int64_t micro_batches);
+  const Pipeline* get_pipeline(std::int64_t pp, std::int64_t stages_of_rank,
+                               std::int64_t micro_batches);
 
-  Bytes memory(const Item& item);
-  double time(const Item& item);
+  Bytes bound_memory(const Item& item);
+  double bound_time(const Item& item);
   // Returns the step time of the schedule if each slot takes its bound.
-  double scheduled_time(const Item& item);
+  double bound_scheduled_time(const Item& item);
   // Returns a bound of the compute of a step summed over devices, in seconds; 0 if unknown.
-  double device_seconds();
+  double bound_device_seconds();
 
  private:
   using LoadsKey = std::tuple<const Pipeline*, std::uint32_t, std::int64_t, bool>;
 
-  Bounded rough(const PassKind& kind);
-  Bounded close(const PassKind& kind);
-  void note_device_seconds(const PassKind& base, const Bounded& bound);
-  const Pipeline::Loads& loads_of(const Item& item, bool accumulates);
-  predict::PassTime send_times(const Item& item);
-  const std::vector<DataParallelTime>& data_parallel_times(const Item& item);
-  const Pipeline* pipeline_of(const Item& item) {
-    return pipeline_of(splits_[item.split].pp, item.stages_of_rank, item.micro_batches);
+  Bounded compute_rough_bound(const PassKind& kind);
+  Bounded compute_close_bound(const PassKind& kind);
+  void record_device_seconds(const PassKind& base, const Bounded& bound);
+  const Pipeline::Loads& get_loads(const Item& item, bool accumulates);
+  predict::PassTime compute_send_times(const Item& item);
+  const std::vector<DataParallelTime>& get_data_parallel_times(const Item& item);
+  const Pipeline* get_pipeline(const Item& item) {
+    return get_pipeline(splits_[item.split].pp, item.stages_of_rank, item.micro_batches);
   }
 
   const machine::Machine& machine_;

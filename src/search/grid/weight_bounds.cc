@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "predict/collectives.h"
-#include "predict/device.h"
+#include "predict/task_work.h"
 #include "search/estimates.h"
 #include "search/least_memory.h"
 
@@ -15,7 +15,7 @@ namespace tandem::search {
 namespace {
 
 // Returns, by node, whether it is an embedding table.
-std::vector<bool> are_tables(const strategies::Problem& problem) {
+std::vector<bool> find_tables(const strategies::Problem& problem) {
   std::vector<bool> out(problem.model.size());
   for (auto id : problem.model.ids()) {
     for (auto i : problem.model.inputs(id)) {
@@ -27,7 +27,7 @@ std::vector<bool> are_tables(const strategies::Problem& problem) {
 
 // Returns, by node, whether it is read with a dimension along the batch. Data parallel devices hold
 // parts of such a weight.
-std::vector<bool> follow_batch(const strategies::Problem& problem) {
+std::vector<bool> find_read_along_batch(const strategies::Problem& problem) {
   std::vector<bool> out(problem.model.size());
   for (auto id : problem.model.ids()) {
     const auto& node = problem.nodes[id.index()];
@@ -35,7 +35,7 @@ std::vector<bool> follow_batch(const strategies::Problem& problem) {
     if (!batch) continue;
     const auto inputs = problem.model.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (node.signature.map.input_dim(i, *batch) >= 0) out[inputs[i].index()] = true;
+      if (node.signature.map.find_input_dim(i, *batch) >= 0) out[inputs[i].index()] = true;
     }
   }
   return out;
@@ -43,17 +43,17 @@ std::vector<bool> follow_batch(const strategies::Problem& problem) {
 
 }  // namespace
 
-std::vector<DataParallelTime> by_rank(const std::vector<SharedWeight>& weights,
-                                      const Pipeline& pipeline) {
+std::vector<DataParallelTime> sum_by_rank(const std::vector<SharedWeight>& weights,
+                                          const Pipeline& pipeline) {
   std::map<std::pair<std::size_t, std::size_t>, DataParallelTime> sums;
   for (const auto& weight : weights) {
-    const auto rank = pipeline.rank_of(weight.unit);
+    const auto rank = pipeline.get_rank(weight.unit);
     auto& sum = sums[{rank, weight.level}];
     sum.rank = rank;
     sum.level = weight.level;
     (weight.is_sharded ? sum.synchronization : sum.once) += weight.synchronization;
     sum.gather += weight.gather;
-    sum.gather_again += weight.gather_again;
+    sum.regather += weight.regather;
   }
   std::vector<DataParallelTime> out;
   out.reserve(sums.size());
@@ -64,7 +64,7 @@ std::vector<DataParallelTime> by_rank(const std::vector<SharedWeight>& weights,
 WeightBounds::WeightBounds(const Case& on)
     : machine_(*on.machine),
       digits_(on.problem->digits),
-      precision_(precision_of(on, {.family = strategies::Family::kMegatron})) {
+      precision_(get_precision(on, {.family = strategies::Family::kMegatron})) {
   add_bytes(on);
   add_updates(on);
 }
@@ -72,8 +72,8 @@ WeightBounds::WeightBounds(const Case& on)
 void WeightBounds::add_bytes(const Case& on) {
   const auto& model = on.problem->model;
   const bool sums_rows = digits_.sums_rows() && on.optimizer == plan::Optimizer::kSgd;
-  const auto is_table = are_tables(*on.problem);
-  const auto follows_batch = follow_batch(*on.problem);
+  const auto is_table = find_tables(*on.problem);
+  const auto follows_batch = find_read_along_batch(*on.problem);
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     if (!is_weight(node) || follows_batch[id.index()]) continue;
@@ -83,15 +83,16 @@ void WeightBounds::add_bytes(const Case& on) {
     auto& held = held_[is_table[id.index()] ? std::vector<std::int64_t>{} : shape];
     held.weights += whole;
     if (!is_trained(node)) continue;
-    const auto all = stored_bytes(node, on.optimizer, precision_);
-    const auto scale = size_of(precision_.gradient(node.type.dtype)) / size_of(node.type.dtype);
+    const auto all = compute_stored_bytes(node, on.optimizer, precision_);
+    const auto scale =
+        get_element_size(precision_.gradient(node.type.dtype)) / get_element_size(node.type.dtype);
     // Plain SGD can subtract a gradient as soon as it is computed.
     const auto gradient = on.optimizer == plan::Optimizer::kSgd ? Bytes{} : whole * scale;
     held.gradients += gradient;
     if (!sums_rows || !is_table[id.index()]) {
       auto& dense = dense_[shape];
       dense.weights += whole;
-      if (!is_table[id.index()]) dense.read_again += whole;
+      if (!is_table[id.index()]) dense.read_by_backward += whole;
       dense.gradients += whole * scale;
     }
     held.states += all - whole - gradient;
@@ -99,17 +100,17 @@ void WeightBounds::add_bytes(const Case& on) {
 }
 
 void WeightBounds::add_updates(const Case& on) {
-  if (digits_.updates_in_products()) return;
+  if (digits_.updates_in_matmuls()) return;
   const auto& model = on.problem->model;
-  const auto follows_batch = follow_batch(*on.problem);
+  const auto follows_batch = find_read_along_batch(*on.problem);
   const bool updates_rows = on.optimizer == plan::Optimizer::kSgd;
-  const auto is_table = are_tables(*on.problem);
+  const auto is_table = find_tables(*on.problem);
   std::map<DType, double> elements;
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
     if (!is_weight(node) || !is_trained(node) || (updates_rows && is_table[id.index()])) continue;
     if (follows_batch[id.index()]) continue;
-    elements[node.type.dtype] += node.type.whole_bytes() / size_of(node.type.dtype);
+    elements[node.type.dtype] += node.type.whole_bytes() / get_element_size(node.type.dtype);
   }
   for (const auto& of_type : elements) {
     const auto dtype = of_type.first;
@@ -127,7 +128,7 @@ void WeightBounds::add_updates(const Case& on) {
   }
 }
 
-void WeightBounds::Held::add(const Held& other, double share) {
+void WeightBounds::WeightMemory::add(const WeightMemory& other, double share) {
   weights += other.weights * share;
   gradients += other.gradients * share;
   states += other.states * share;
@@ -138,7 +139,7 @@ namespace {
 // Returns the most parts that a tensor can be divided into on `devices` devices. A prime factor of
 // `devices` divides dimensions that are multiples of it. Example: 6144 x 16384 (2^11 3 x 2^14) on
 // 90 devices (2 3^2 5) has 2 x 3 parts, each on 15 devices.
-std::int64_t parts_of(const std::vector<std::int64_t>& shape, std::int64_t devices) {
+std::int64_t count_parts(const std::vector<std::int64_t>& shape, std::int64_t devices) {
   std::int64_t out = 1;
   const auto cut_by = [&](std::int64_t prime, std::int64_t times) {
     for (auto size : shape) {
@@ -156,11 +157,11 @@ std::int64_t parts_of(const std::vector<std::int64_t>& shape, std::int64_t devic
 
 }  // namespace
 
-const WeightBounds::Held& WeightBounds::shared_by(std::int64_t devices) const {
+const WeightBounds::WeightMemory& WeightBounds::get_memory_share(std::int64_t devices) const {
   const auto [at, is_new] = shares_.try_emplace(devices);
   if (!is_new) return at->second;
   for (const auto& [shape, held] : held_) {
-    const auto parts = shape.empty() ? devices : parts_of(shape, devices);
+    const auto parts = shape.empty() ? devices : count_parts(shape, devices);
     at->second.add(held, 1 / static_cast<double>(parts));
   }
   return at->second;
@@ -168,12 +169,12 @@ const WeightBounds::Held& WeightBounds::shared_by(std::int64_t devices) const {
 
 // ZeRO-1 accumulates whole gradients, ZeRO-2 and ZeRO-3 shards. Context parallel devices may hold
 // only part of the gradient of a weight with a sequence dimension, such as position embeddings.
-WeightBounds::Stored WeightBounds::stored(const Split& split, std::uint8_t zero,
-                                          std::int64_t micro_batches) const {
+WeightBounds::Stored WeightBounds::bound_stored(const Split& split, std::uint8_t zero,
+                                                std::int64_t micro_batches) const {
   const auto of_rank = 1 / static_cast<double>(split.pp);
-  const auto& sharded = shared_by(digits_.devices() / split.pp);
+  const auto& sharded = get_memory_share(digits_.devices() / split.pp);
   if (split.ep > 1 || zero == 3) return {(sharded.weights + sharded.states) * of_rank, {}};
-  const auto& whole = shared_by(split.tp);
+  const auto& whole = get_memory_share(split.tp);
   const bool is_whole = zero == 0 || (zero == 1 && micro_batches > 1);
   const auto states = zero == 0 ? whole.states : sharded.states;
   const auto of_context = of_rank / static_cast<double>(split.cp);
@@ -181,24 +182,24 @@ WeightBounds::Stored WeightBounds::stored(const Split& split, std::uint8_t zero,
           .gradients = is_whole ? whole.gradients * of_context : Bytes{}};
 }
 
-double WeightBounds::update_time(const Split& split, std::uint8_t zero) const {
+double WeightBounds::bound_update_time(const Split& split, std::uint8_t zero) const {
   const bool is_sharded = zero > 0 || split.ep > 1;
   return updates_ / static_cast<double>(is_sharded ? digits_.devices() : split.tp * split.pp);
 }
 
-WeightBounds::Dense WeightBounds::divided_by(std::int64_t devices) const {
-  Dense out;
+WeightBounds::DenseWeights WeightBounds::sum_divisible_by(std::int64_t devices) const {
+  DenseWeights out;
   for (const auto& [sizes, dense] : dense_) {
     const auto divides = [&](std::int64_t size) { return size % devices == 0; };
     if (devices > 1 && std::ranges::none_of(sizes, divides)) continue;
     out.weights += dense.weights;
     out.gradients += dense.gradients;
-    out.read_again += dense.read_again;
+    out.read_by_backward += dense.read_by_backward;
   }
   return out;
 }
 
-DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sharded) const {
+DataParallelTime WeightBounds::time_as_one_collective(const Split& split, bool is_sharded) const {
   using machine::Step;
   const auto group = split.data | split.context;
   const double share = 1 / static_cast<double>(split.tp * split.pp);
@@ -210,22 +211,22 @@ DataParallelTime WeightBounds::as_one_collective(const Split& split, bool is_sha
   const auto reduce = [&](Bytes bytes) {
     return std::min(time(Step::kAllReduce, bytes), time(Step::kReduceScatter, bytes));
   };
-  const auto all = divided_by(1);
-  DataParallelTime out{.rank = {}, .level = predict::outermost_level(digits_, group)};
+  const auto all = sum_divisible_by(1);
+  DataParallelTime out{.rank = {}, .level = predict::find_outermost_level(digits_, group)};
   if (!is_sharded) {
     out.once =
         std::min(time(Step::kAllReduce, all.gradients),
                  time(Step::kReduceScatter, all.gradients) + time(Step::kAllGather, all.weights));
     return out;
   }
-  const auto sharded = divided_by(split.dp * split.cp);
+  const auto sharded = sum_divisible_by(split.dp * split.cp);
   if (sharded.weights > Bytes{}) {
     // The backward pass regathers all but the last weights.
     constexpr double kAgain = 0.8;
     out.synchronization = time(Step::kReduceScatter, sharded.gradients);
     out.gather = time(Step::kAllGather, sharded.weights);
-    if (sharded.read_again > Bytes{}) {
-      out.gather_again = kAgain * time(Step::kAllGather, sharded.read_again);
+    if (sharded.read_by_backward > Bytes{}) {
+      out.regather = kAgain * time(Step::kAllGather, sharded.read_by_backward);
     }
   }
   if (all.gradients > sharded.gradients) out.once = reduce(all.gradients - sharded.gradients);

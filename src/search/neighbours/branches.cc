@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
-#include "predict/device.h"
+#include "predict/task_work.h"
 #include "search/limits.h"
 #include "search/neighbours/descent.h"
-#include "search/neighbours/side_by_side.h"
+#include "search/neighbours/table_placement.h"
 #include "strategies/packing.h"
 
 namespace tandem::search {
@@ -23,8 +23,9 @@ using machine::DigitUse;
 
 // Returns, by node, the operand of `join` that all paths from the node to the outputs go through;
 // -1 for nodes without one.
-std::vector<int> operands_reached(const graph::Graph& graph,
-                                  const std::vector<std::vector<NodeId>>& consumers, NodeId join) {
+std::vector<int> find_operands_reached(const graph::Graph& graph,
+                                       const std::vector<std::vector<NodeId>>& consumers,
+                                       NodeId join) {
   constexpr int kNone = -1;
   std::vector<int> out(graph.size(), kNone);
   const auto inputs = graph.inputs(join);
@@ -45,7 +46,7 @@ std::vector<int> operands_reached(const graph::Graph& graph,
   return out;
 }
 
-Bytes weights_of(const graph::Graph& graph, const std::vector<NodeId>& nodes) {
+Bytes count_weight_bytes(const graph::Graph& graph, const std::vector<NodeId>& nodes) {
   Bytes out;
   for (auto id : nodes) {
     if (is_weight(graph.node(id))) out += graph.node(id).type.whole_bytes();
@@ -53,19 +54,18 @@ Bytes weights_of(const graph::Graph& graph, const std::vector<NodeId>& nodes) {
   return out;
 }
 
-std::vector<std::vector<NodeId>> branches_before(const graph::Graph& graph,
-                                                 const std::vector<std::vector<NodeId>>& consumers,
-                                                 NodeId join) {
+std::vector<std::vector<NodeId>> find_branches_before(
+    const graph::Graph& graph, const std::vector<std::vector<NodeId>>& consumers, NodeId join) {
   std::vector<std::vector<NodeId>> out(graph.inputs(join).size());
-  const auto reached = operands_reached(graph, consumers, join);
+  const auto reached = find_operands_reached(graph, consumers, join);
   for (auto id : graph.ids()) {
     const auto operand = reached[id.index()];
     if (operand >= 0) out[static_cast<std::size_t>(operand)].push_back(id);
   }
   std::erase_if(out, [&](const auto& nodes) {
-    return weights_of(graph, nodes) == Bytes{} || std::ranges::none_of(nodes, [&](NodeId id) {
-             return graph.node(id).op.role() == ops::Role::kCompute;
-           });
+    return count_weight_bytes(graph, nodes) == Bytes{} ||
+           std::ranges::none_of(
+               nodes, [&](NodeId id) { return graph.node(id).op.role() == ops::Role::kCompute; });
   });
   return out;
 }
@@ -82,8 +82,8 @@ class Placing {
         branches_(branches.nodes),
         branch_of_(graph_.size(), branches_.size()) {
     for (std::size_t b = 0; b < branches_.size(); ++b) {
-      operations_.push_back(operations_of(branches_[b]));
-      class_.push_back(class_of(branches_[b]));
+      operations_.push_back(count_operations(branches_[b]));
+      class_.push_back(compute_class(branches_[b]));
       for (auto id : branches_[b]) branch_of_[id.index()] = b;
     }
     set_places();
@@ -93,20 +93,20 @@ class Placing {
     const auto best = pool_.result().best->simulation.iteration;
     std::vector<Places> alike;
     for (const auto& place : places_) alike.emplace_back(branches_.size(), place);
-    if (const auto first = best_of(alike, limits::kAlikeTooSlow * best)) descend(*first);
+    if (const auto first = find_best(alike, limits::kAlikeTooSlow * best)) descend(*first);
   }
 
  private:
   // A placement of one branch: at one coordinate of the `idle` digits. On the other digits it stays
   // as in the plan, or each of its operators is split along the batch.
-  struct Place {
+  struct BranchPlacement {
     DigitMask idle = 0;
     bool along_batch = false;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const BranchPlacement&) const = default;
   };
-  using Places = std::vector<Place>;  // by branch
+  using Places = std::vector<BranchPlacement>;  // by branch
 
-  struct Timed {
+  struct TimedBranchPlacement {
     Places places;
     Seconds seconds;
   };
@@ -125,7 +125,7 @@ class Placing {
     }
   }
 
-  [[nodiscard]] double operations_of(const std::vector<NodeId>& nodes) const {
+  [[nodiscard]] double count_operations(const std::vector<NodeId>& nodes) const {
     double out = 0;
     for (auto id : nodes) {
       const auto& node = graph_.node(id);
@@ -138,27 +138,27 @@ class Placing {
   }
 
   // Returns a hash that is equal for branches with the same operators and types.
-  [[nodiscard]] Hash class_of(const std::vector<NodeId>& nodes) const {
+  [[nodiscard]] Hash compute_class(const std::vector<NodeId>& nodes) const {
     Hash out = 0;
     for (auto id : nodes) {
       out = hash_combine(out, graph_.node(id).op.hash());
-      out = hash_combine(out, type_hash(graph_.node(id).type));
+      out = hash_combine(out, hash_type(graph_.node(id).type));
     }
     return out;
   }
 
-  void descend(Timed now) {
-    while (const auto next = best_of(one_changed(now.places), now.seconds)) now = *next;
+  void descend(TimedBranchPlacement now) {
+    while (const auto next = find_best(vary_one_branch(now.places), now.seconds)) now = *next;
   }
 
   // Returns the placements that differ from `now` in one branch. Of equivalent branches with equal
   // placements only the first one is moved.
-  [[nodiscard]] std::vector<Places> one_changed(const Places& now) const {
+  [[nodiscard]] std::vector<Places> vary_one_branch(const Places& now) const {
     std::vector<Places> out;
-    std::set<std::pair<Hash, Place>> seen;
+    std::set<std::pair<Hash, BranchPlacement>> seen;
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       if (!seen.emplace(class_[b], now[b]).second) continue;
-      const auto change = [&](const Place& place) {
+      const auto change = [&](const BranchPlacement& place) {
         if (place == now[b]) return;
         out.push_back(now);
         out.back()[b] = place;
@@ -169,17 +169,18 @@ class Placing {
     return out;
   }
 
-  std::optional<Timed> best_of(const std::vector<Places>& all, Seconds than) {
-    const auto best = fastest_of(pool_, all, left_, than,
-                                 [this](const Places& places) { return candidate(places); });
+  std::optional<TimedBranchPlacement> find_best(const std::vector<Places>& all, Seconds than) {
+    const auto best = find_fastest_change(pool_, all, left_, than, [this](const Places& places) {
+      return make_placed_candidate(places);
+    });
     if (!best) return std::nullopt;
-    return Timed{all[best->first], best->second};
+    return TimedBranchPlacement{all[best->first], best->second};
   }
 
   // Packs the branches onto devices: the one with most operations first, each at the place with the
   // least load so far. Returns nullopt if the batch cannot be split so far, or if a reader needs
   // partial sums that no operator produces.
-  [[nodiscard]] std::optional<Candidate> candidate(const Places& places) const {
+  [[nodiscard]] std::optional<Candidate> make_placed_candidate(const Places& places) const {
     std::vector<strategies::Load> loads;
     for (std::size_t b = 0; b < branches_.size(); ++b) {
       const auto devices = digits().group_size(digits().all() & ~places[b].idle);
@@ -189,18 +190,19 @@ class Placing {
     auto out = plan_;
     out.name = "search:branches";
     for (std::size_t b = 0; b < branches_.size(); ++b) {
-      if (places[b].along_batch && !cut_along_batch(branches_[b], places[b].idle, out.choices)) {
+      if (places[b].along_batch && !split_along_batch(branches_[b], places[b].idle, out.choices)) {
         return std::nullopt;
       }
-      for (auto id : branches_[b]) put(id, places[b].idle, ranks[b], out.choices[id.index()]);
+      for (auto id : branches_[b])
+        place_at_rank(id, places[b].idle, ranks[b], out.choices[id.index()]);
     }
     if (!is_legal(out)) return std::nullopt;
     return out;
   }
 
   // Returns false if an operator of the branch cannot be split along the batch.
-  [[nodiscard]] bool cut_along_batch(const std::vector<NodeId>& branch, DigitMask idle,
-                                     std::vector<plan::Choice>& choices) const {
+  [[nodiscard]] bool split_along_batch(const std::vector<NodeId>& branch, DigitMask idle,
+                                       std::vector<plan::Choice>& choices) const {
     for (auto id : branch) {
       const auto& node = problem_.nodes[id.index()];
       if (graph_.node(id).op.role() != ops::Role::kCompute) continue;
@@ -208,7 +210,7 @@ class Placing {
       if (!batch || !is_allowed(node, *batch, pool_.options().dims)) return false;
       machine::NodeLayout layout;
       for (std::size_t i = 0; i < digits().count(); ++i) {
-        if (machine::has(idle, i)) continue;
+        if (machine::has_digit(idle, i)) continue;
         if (!machine::may_cut_next(node.signature, *batch, layout, digits(), i)) return false;
         layout.uses[i] = DigitUse::factor(*batch);
       }
@@ -218,16 +220,16 @@ class Placing {
         if (graph_.node(inputs[i]).op.role() == ops::Role::kCompute) continue;
         if (branch_of_[inputs[i].index()] != branch_of_[id.index()]) continue;
         choices[inputs[i].index()].source =
-            input_layout(node.signature, layout, digits().count(), i);
+            compute_input_layout(node.signature, layout, digits().count(), i);
       }
     }
     return true;
   }
 
   // Puts the node at the coordinates of `rank` on the `idle` digits. Other digits keep their use.
-  void put(NodeId id, DigitMask idle, std::int64_t rank, plan::Choice& choice) const {
+  void place_at_rank(NodeId id, DigitMask idle, std::int64_t rank, plan::Choice& choice) const {
     for (std::size_t i = 0; i < digits().count(); ++i) {
-      if (!machine::has(idle, i)) continue;
+      if (!machine::has_digit(idle, i)) continue;
       const auto place = digits().coordinate_of_rank(rank, idle, i);
       if (graph_.node(id).op.role() == ops::Role::kCompute) {
         choice.node.uses[i] = DigitUse::idle(place);
@@ -246,10 +248,10 @@ class Placing {
         const auto from = inputs[i].index();
         const bool leaves = branch_of_[from] != branch_of_[user.index()];
         if (!leaves || graph_.node(inputs[i]).op.role() != ops::Role::kCompute) continue;
-        const auto wanted = input_layout(problem_.nodes[user.index()].signature,
-                                         candidate.choices[user.index()].node, n, i);
+        const auto wanted = compute_input_layout(problem_.nodes[user.index()].signature,
+                                                 candidate.choices[user.index()].node, n, i);
         const auto made =
-            output_layout(problem_.nodes[from].signature, candidate.choices[from].node, n);
+            compute_output_layout(problem_.nodes[from].signature, candidate.choices[from].node, n);
         if ((wanted.digits(DigitRole::kPartial) & ~made.digits(DigitRole::kPartial)) != 0) {
           return false;
         }
@@ -273,22 +275,22 @@ class Placing {
 
 }  // namespace
 
-Branches branches_of(const graph::Graph& graph) {
+Branches find_branches(const graph::Graph& graph) {
   const auto consumers = graph.consumers();
   std::vector<NodeId> all;
   for (auto id : graph.ids()) all.push_back(id);
-  const auto weights = weights_of(graph, all);
+  const auto weights = count_weight_bytes(graph, all);
   Branches out;
   Bytes most;  // weights of all branches but the largest
   for (auto join : graph.ids()) {
     const auto& node = graph.node(join);
     if (node.op.role() != ops::Role::kCompute || graph.inputs(join).size() < 2) continue;
-    auto nodes = branches_before(graph, consumers, join);
+    auto nodes = find_branches_before(graph, consumers, join);
     if (nodes.size() < 2) continue;
     Bytes sum;
     Bytes largest;
     for (const auto& branch : nodes) {
-      const auto own = weights_of(graph, branch);
+      const auto own = count_weight_bytes(graph, branch);
       sum += own;
       largest = std::max(largest, own);
     }
@@ -300,17 +302,17 @@ Branches branches_of(const graph::Graph& graph) {
 }
 
 bool place_branches(CandidatePool& pool, const std::vector<Candidate>& plans) {
-  if (pool.is_large() || !pool.are_equal_devices() || plans.empty()) return false;
-  // Embedding tables are branches, too; search/neighbours/side_by_side.h places them better.
+  if (pool.is_large() || !pool.has_equal_devices() || plans.empty()) return false;
+  // Embedding tables are branches, too; search/neighbours/table_placement.h places them better.
   if (has_tables_to_place(pool, plans[0])) return false;
   const auto& rewritten = plans[0].rewritten;
-  const auto branches = branches_of(rewritten ? rewritten->graph : pool.model());
+  const auto branches = find_branches(rewritten ? rewritten->graph : pool.model());
   if (branches.share < limits::kBranchWeights) return false;
   // Plans that differ only in recomputation lead to the same placements.
   std::vector<std::vector<machine::NodeLayout>> taken;
   for (const auto& plan : plans) {
     if (!is_for_one_pass(plan)) continue;
-    auto layouts = node_layouts(plan.choices);
+    auto layouts = get_node_layouts(plan.choices);
     if (std::ranges::find(taken, layouts) != taken.end()) continue;
     if (pool.is_over() || taken.size() == limits::kBranchedPlans) break;
     taken.push_back(std::move(layouts));

@@ -20,7 +20,7 @@ struct Branches {
 };
 // Returns the branches before the operator whose branches, without the largest, hold the most
 // weights. Returns no branches, or at least two.
-Branches branches_of(const graph::Graph& graph);
+Branches find_branches(const graph::Graph& graph);
 
 // Tries other placements of branches for `plans` that run the whole batch in one pass. The plans
 // are of one graph, the best first. Returns whether the branches hold enough of the weights to be

@@ -7,7 +7,7 @@
 
 #include "machine/machine.h"
 #include "models/model.h"
-#include "plan/parallelization.h"
+#include "plan/parallelization_derivation.h"
 #include "strategies/grid.h"
 
 namespace tandem::search {
@@ -19,7 +19,7 @@ graph::Graph network_of_towers(const std::string& model, std::int64_t batch) {
 
 TEST(Branches, AreTheTowersOfCandleUno) {
   const auto model = network_of_towers("candle_uno:towers=4,layers=3,hidden=64", 24);
-  const auto branches = branches_of(model);
+  const auto branches = find_branches(model);
   ASSERT_EQ(branches.nodes.size(), 4U);
   EXPECT_GT(branches.share, 0.5);
   for (std::size_t b = 0; b < 4; ++b) {
@@ -32,7 +32,7 @@ TEST(Branches, AreTheTowersOfCandleUno) {
 
 TEST(Branches, AreFewOfTheWeightsOfAChainOfLayers) {
   for (const char* name : {"mlp:layers=4", "bert_large:layers=4", "resnet50"}) {
-    EXPECT_LT(branches_of(network_of_towers(name, 24)).share, 0.5) << name;
+    EXPECT_LT(find_branches(network_of_towers(name, 24)).share, 0.5) << name;
   }
 }
 
@@ -43,7 +43,7 @@ TEST(Branches, LieOnDevicesOfTheirOwn) {
   const auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
   Options options;
-  options.algebra = Algebra::kJoint;
+  options.algebra = RewriteSearch::kJoint;
   const auto result = search(model, machine, options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_LT(result.best->simulation.iteration.value, 15e-3);
@@ -70,10 +70,10 @@ TEST(Branches, ArePlacedByProvedSteps) {
   EXPECT_TRUE(place_branches(pool, {from}));
   const auto& best = pool.result().best;
   ASSERT_EQ(best->name, "search:branches");
-  const auto steps = plan::parallelization_of(best->mapped, pool.digits());
+  const auto steps = plan::find_parallelization(best->mapped, pool.digits());
   const auto shown = plan::replay(best->mapped.pcg, steps);
   EXPECT_EQ(shown.cuts.without, std::vector<std::string>{});
-  EXPECT_EQ(shown.ways.without, std::vector<std::string>{});
+  EXPECT_EQ(shown.paths.without, std::vector<std::string>{});
 }
 
 // Each change is a simulation: the search ends when it may run no more.

@@ -16,14 +16,14 @@ inline bool is_for_one_pass(const Candidate& plan) {
   return plan.schedule.stages == 1 && plan.schedule.micro_batches == 1;
 }
 
-// Simulates the candidates that `make` returns for the changes `all`, at most `left` of them.
-// Decrements `left` for each one. Returns the index and the time of the fastest that fits, or
-// nullopt if it is not faster than `than`.
+// Simulates the candidates that `make_mixed_candidate` returns for the changes `all`, at most
+// `remaining` of them. Decrements `remaining` for each one. Returns the index and the time of the
+// fastest that fits, or nullopt if it is not faster than `than`.
 template <class Change, class Make>
-std::optional<std::pair<std::size_t, Seconds>> fastest_of(CandidatePool& pool,
-                                                          const std::vector<Change>& all,
-                                                          std::size_t& left, Seconds than,
-                                                          const Make& make) {
+std::optional<std::pair<std::size_t, Seconds>> find_fastest_change(CandidatePool& pool,
+                                                                   const std::vector<Change>& all,
+                                                                   std::size_t& left, Seconds than,
+                                                                   const Make& make) {
   std::vector<Candidate> candidates;
   std::vector<std::size_t> which;
   for (std::size_t i = 0; i < all.size() && left > 0; ++i) {

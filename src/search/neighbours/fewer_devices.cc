@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "machine/fewer.h"
+#include "machine/submachine.h"
 #include "predict/folded.h"
 #include "search/limits.h"
 #include "search/pool.h"
@@ -26,7 +26,7 @@ struct TimedPart {
   double time;  // step time that a quick search finds, in seconds
 };
 
-std::int64_t count(const Units& units) {
+std::int64_t count_units(const Units& units) {
   std::int64_t out = 1;
   for (auto n : units) out *= n;
   return out;
@@ -50,7 +50,7 @@ bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batch, bool are_many) {
   std::set<std::int64_t> of_groups;
   auto sorted_groups = machine.groups;
-  std::ranges::stable_sort(sorted_groups, std::greater{}, machine::strength);
+  std::ranges::stable_sort(sorted_groups, std::greater{}, machine::compute_strength);
   std::int64_t together = 0;
   for (const auto& group : sorted_groups) of_groups.insert(together += group.units);
   Units all;
@@ -81,17 +81,17 @@ std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batc
   }
   out.erase(all);
   std::vector<Units> sorted(out.begin(), out.end());
-  std::ranges::stable_sort(sorted, std::greater{}, count);
+  std::ranges::stable_sort(sorted, std::greater{}, count_units);
   return sorted;
 }
 
 // Returns the step time of the fastest plain strategy, or nullopt if it is not less than `beat`.
-std::optional<double> fastest_plain(const graph::Graph& model, const machine::Machine& machine,
-                                    const Options& options, double beat) {
+std::optional<double> find_fastest_plain(const graph::Graph& model, const machine::Machine& machine,
+                                         const Options& options, double beat) {
   try {
     CandidatePool pool(model, machine, options);
     if (!pool.may_fit()) return std::nullopt;
-    return StrategySearch(pool, true).fastest_plain(beat);
+    return StrategySearch(pool, true).find_fastest_plain(beat);
   } catch (const UserError&) {  // no strategy can use this part
     return std::nullopt;
   }
@@ -99,9 +99,10 @@ std::optional<double> fastest_plain(const graph::Graph& model, const machine::Ma
 
 // Returns the step time of the fastest layouts without rewrites, or nullopt if it is not less than
 // `beat`. `by_grid`: also searches the whole grid of strategies.
-std::optional<double> fastest_layouts(const graph::Graph& model, const machine::Machine& machine,
-                                      Options options, double beat, bool by_grid) {
-  options.algebra = Algebra::kNone;
+std::optional<double> find_fastest_layouts(const graph::Graph& model,
+                                           const machine::Machine& machine, Options options,
+                                           double beat, bool by_grid) {
+  options.algebra = RewriteSearch::kNone;
   options.grid = by_grid;
   options.beat = Seconds{beat};
   options.tolerance = 0;
@@ -116,9 +117,9 @@ std::optional<double> fastest_layouts(const graph::Graph& model, const machine::
 }
 
 // Returns, by family, the better of its rows on all devices and on a part of them.
-std::vector<Evaluated> better_rows(const std::vector<Evaluated>& on_all,
-                                   const std::vector<Evaluated>& on_part,
-                                   std::int64_t part_devices) {
+std::vector<Evaluated> choose_better_rows(const std::vector<Evaluated>& on_all,
+                                          const std::vector<Evaluated>& on_part,
+                                          std::int64_t part_devices) {
   auto out = on_all;
   for (auto row : on_part) {
     row.devices = part_devices;
@@ -139,20 +140,20 @@ bool has_equal_layers(const Options& options) {
   return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
 }
 
-// Measures the seconds of a search that has already run for `taken` seconds.
+// Measures the seconds of a search that has already run for `elapsed` seconds.
 class SearchClock {
  public:
   SearchClock(const Until& until, double taken) : until_(until), taken_(taken) {}
 
-  [[nodiscard]] double taken() const {
+  [[nodiscard]] double elapsed() const {
     const auto now = std::chrono::steady_clock::now() - begin_;
     return taken_ + std::chrono::duration<double>(now).count();
   }
-  [[nodiscard]] std::optional<double> left() const {
-    return until_.seconds ? std::optional(*until_.seconds - taken()) : std::nullopt;
+  [[nodiscard]] std::optional<double> remaining() const {
+    return until_.seconds ? std::optional(*until_.seconds - elapsed()) : std::nullopt;
   }
   [[nodiscard]] bool is_over() const {
-    return (until_.seconds && *left() <= 0) || (until_.interrupted && until_.interrupted());
+    return (until_.seconds && *remaining() <= 0) || (until_.interrupted && until_.interrupted());
   }
 
  private:
@@ -162,10 +163,10 @@ class SearchClock {
 };
 
 // Finds the parts that may be faster than the whole machine.
-class Parts {
+class PartSearch {
  public:
-  Parts(const graph::Graph& model, const machine::Machine& machine, const Options& options,
-        const Result& all, const SearchClock& clock)
+  PartSearch(const graph::Graph& model, const machine::Machine& machine, const Options& options,
+             const Result& all, const SearchClock& clock)
       : model_(model),
         machine_(machine),
         options_(options),
@@ -175,7 +176,7 @@ class Parts {
         near_(is_plain_ ? limits::kNearPlainPart : limits::kNearPart),
         by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
     const machine::Digits digits(machine);
-    batch_ = strategies::batch_of({model, digits}).value_or(0);
+    batch_ = strategies::find_batch_size({model, digits}).value_or(0);
     parts_ = list_parts(machine, batch_, is_plain_);
     is_searched_.resize(parts_.size());
   }
@@ -200,7 +201,7 @@ class Parts {
   void search_some() {
     std::map<std::pair<std::int64_t, bool>, double> most;  // devices of the next part at most
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const auto devices = static_cast<double>(count(parts_[i]));
+      const auto devices = static_cast<double>(count_units(parts_[i]));
       const bool divides = batch_ % parts_[i][0] == 0;
       const auto [at, is_first] = most.try_emplace({parts_[i].back(), divides});
       if (!is_first && devices > at->second) continue;
@@ -219,13 +220,13 @@ class Parts {
   bool search_part(std::size_t i) {
     if (is_searched_[i] || clock_.is_over()) return false;
     is_searched_[i] = true;
-    const auto most = std::min(time_to_beat(), near_ * best_);
-    if (all_.device_seconds / static_cast<double>(count(parts_[i])) > most) return true;
-    auto part = machine::with_units(machine_, parts_[i]);
+    const auto most = std::min(compute_time_to_beat(), near_ * best_);
+    if (all_.device_seconds / static_cast<double>(count_units(parts_[i])) > most) return true;
+    auto part = machine::make_submachine(machine_, parts_[i]);
     if (!part) return true;
-    options_.until.seconds = clock_.left();
-    const auto takes = is_plain_ ? fastest_plain(model_, *part, options_, most)
-                                 : fastest_layouts(model_, *part, options_, most, by_grid_);
+    options_.until.seconds = clock_.remaining();
+    const auto takes = is_plain_ ? find_fastest_plain(model_, *part, options_, most)
+                                 : find_fastest_layouts(model_, *part, options_, most, by_grid_);
     if (!takes) return true;
     found_.push_back({std::move(*part), *takes});
     if (*takes >= best_) return true;
@@ -237,7 +238,7 @@ class Parts {
   // Returns the time that a part has to beat. Plain strategies on a part compete with plain ones on
   // all devices: layouts gain about the same on both. They gain more on a part whose devices are
   // equal, unlike those of the whole machine.
-  [[nodiscard]] double time_to_beat() const {
+  [[nodiscard]] double compute_time_to_beat() const {
     if (!all_.best) return kForever;
     if (!is_plain_) return limits::kRewritesMayGain * all_.fastest.value;
     const auto plain = std::max(all_.fastest, all_.fastest_strategy).value;
@@ -274,13 +275,13 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   const SearchClock clock(options.until, all.search_s);
   auto own = options;
   own.passes = std::make_shared<KnownPasses>();
-  auto parts = Parts(model, machine, own, all, clock).run();
+  auto parts = PartSearch(model, machine, own, all, clock).run();
   parts.resize(std::min(parts.size(), limits::kPartsRewritten));
   auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kForever};
   std::optional<FewerDevices> fastest;
   for (auto& part : parts) {
     if (clock.is_over()) break;
-    own.until.seconds = clock.left();
+    own.until.seconds = clock.remaining();
     auto found = search(model, part.machine, own);
     if (!found.best || found.fastest > least) continue;
     least = found.fastest;
@@ -289,8 +290,9 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   if (!fastest) return std::nullopt;
   auto& out = *fastest;
   for (auto& row : out.result.faster) row.devices = out.machine.devices();
-  out.result.baselines = better_rows(all.baselines, out.result.baselines, out.machine.devices());
-  out.result.search_s = clock.taken();
+  out.result.baselines =
+      choose_better_rows(all.baselines, out.result.baselines, out.machine.devices());
+  out.result.search_s = clock.elapsed();
   out.result.candidates += all.candidates;
   out.result.estimated += all.estimated;
   return fastest;

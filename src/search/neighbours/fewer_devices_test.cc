@@ -26,7 +26,7 @@ TEST(FewerDevices, AreUsedWhereAllAreSlower) {
     const auto model = known.build(batch, DType::kFp32);
     const auto machine = machine::load_machine(name);
     Options options;
-    options.algebra = Algebra::kJoint;
+    options.algebra = RewriteSearch::kJoint;
     options.network = KnownNetwork{&known, batch, DType::kFp32};
     const auto all = search(model, machine, options);
     const auto fewer = search_fewer_devices(model, machine, options, all);
@@ -41,7 +41,7 @@ Seconds fastest(const OnParts& question) {
   const auto model = known.build(question.batch, DType::kFp32);
   const auto machine = machine::load_machine(question.machine);
   Options options;
-  options.algebra = Algebra::kJoint;
+  options.algebra = RewriteSearch::kJoint;
   options.network = KnownNetwork{&known, question.batch, DType::kFp32};
   const auto all = search(model, machine, options);
   const auto fewer = search_fewer_devices(model, machine, options, all);
@@ -99,7 +99,7 @@ TEST(FewerDevices, DivideTheBatchWhereTheFastestNodesDoNot) {
     machine.groups = {{"fast", machine.device, fast}, {"slow", slow, 1}};
     machine.device = slow;
     Options options;
-    options.algebra = Algebra::kJoint;
+    options.algebra = RewriteSearch::kJoint;
     options.network = KnownNetwork{&known, kBatch, DType::kFp32};
     const auto all = search(model, machine, options);
     const auto fewer = search_fewer_devices(model, machine, options, all);

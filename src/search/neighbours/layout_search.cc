@@ -20,8 +20,8 @@ constexpr Seconds kUnbounded{std::numeric_limits<double>::infinity()};
 
 // Returns whether every operator runs on all devices. Other operators may run side by side, which
 // cost tables do not see.
-bool takes_turns(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
-                 const CandidatePool& pool) {
+bool runs_on_all_devices(const std::vector<plan::Choice>& choices, const graph::Graph& graph,
+                         const CandidatePool& pool) {
   return std::ranges::none_of(graph.ids(), [&](graph::NodeId id) {
     const std::span uses(choices[id.index()].node.uses.data(), pool.digits().count());
     return graph.node(id).op.role() == ops::Role::kCompute &&
@@ -35,7 +35,7 @@ void LayoutSearch::search(const strategies::Problem& problem,
                           const std::shared_ptr<const Rewritten>& rewritten,
                           const std::vector<std::vector<plan::Choice>>& seeds) {
   if (pool_.is_over()) return;
-  auto network = network_of(problem.model, seeds);
+  auto network = make_network(problem.model, seeds);
   solved_.clear();
   rewritten_ = rewritten;
   // Exposed communication adds to compute, and so do updates, but these two may overlap each other.
@@ -59,40 +59,42 @@ void LayoutSearch::search(const strategies::Problem& problem,
   if (is_bound) {
     const bool updates = solutions[1].cost > solutions[0].cost;
     constexpr StreamWeights::Shares kComputeAlone{.forward = 1, .backward = 1};
-    note(problem, seeds,
-         {Seconds{solutions[updates ? 1 : 0].cost},
-          {.chain = kComputeAlone, .branches = kComputeAlone, .update = updates ? 1.0 : 0.0}});
+    record_bound(
+        problem, seeds,
+        {Seconds{solutions[updates ? 1 : 0].cost},
+         {.chain = kComputeAlone, .branches = kComputeAlone, .update = updates ? 1.0 : 0.0}});
   }
   if (may_win) save_memory(network, fits);
 }
 
-LayoutNetwork LayoutSearch::network_of(const graph::Graph& graph,
-                                       const std::vector<std::vector<plan::Choice>>& seeds) {
-  return {graph, pool_.digits(), pool_.costs(), options_.dims, options_.states_per_node, seeds,
-          {},    pool_.tables()};
+LayoutNetwork LayoutSearch::make_network(const graph::Graph& graph,
+                                         const std::vector<std::vector<plan::Choice>>& seeds) {
+  return {graph, pool_.digits(),    pool_.costs(), options_.dims, options_.states_per_node, seeds,
+          {},    pool_.get_tables()};
 }
 
-void LayoutSearch::note(const strategies::Problem& problem,
-                        const std::vector<std::vector<plan::Choice>>& seeds,
-                        const LayoutBound& bound) {
+void LayoutSearch::record_bound(const strategies::Problem& problem,
+                                const std::vector<std::vector<plan::Choice>>& seeds,
+                                const LayoutBound& bound) {
   auto fastest = kUnbounded;
   for (const auto& [candidate, evaluated] : solved_) {
     const auto time = evaluated.time();
-    if (time == Seconds{} || !takes_turns(candidate.choices, problem.model, pool_)) continue;
+    if (time == Seconds{} || !runs_on_all_devices(candidate.choices, problem.model, pool_))
+      continue;
     fastest = std::min(fastest, time);
   }
   laid_out_.push_back({rewritten_, seeds, bound, fastest});
 }
 
-std::optional<Seconds> LayoutSearch::bound(Seconds enough) {
+std::optional<Seconds> LayoutSearch::compute_bound(Seconds enough) {
   if (!is_bounded_ || laid_out_.empty()) return std::nullopt;
   std::ranges::stable_sort(laid_out_, {}, [](const LaidOut& l) { return l.bound.time; });
   StreamWeights weights;  // starts from those of the previous graph
-  for (auto& [rewritten, seeds, bound, fastest] : laid_out_) {
+  for (auto& [rewritten, initial_choices, bound, fastest] : laid_out_) {
     if (options_.grid && bound.time < enough && !pool_.is_over()) {
       const auto& graph = rewritten ? rewritten->graph : pool_.model();
-      bound = raise(bound, weights, network_of(graph, seeds), options_.finder, enough,
-                    [&] { return pool_.is_over(); });
+      bound = raise_bound(bound, weights, make_network(graph, initial_choices), options_.finder,
+                          enough, [&] { return pool_.is_over(); });
       weights = bound.weights;
     }
     check_bound(fastest, bound.time, "layouts");
@@ -104,7 +106,7 @@ std::optional<Seconds> LayoutSearch::bound(Seconds enough) {
 namespace {
 
 // Returns the step time divided by the bytes of memory: one byte's share of the step, in seconds.
-double per_byte(const Evaluated& e) {
+double compute_time_per_byte(const Evaluated& e) {
   const auto memory = e.simulation.memory;
   return memory > Bytes{} ? e.time() / Seconds{1} / memory.value : 0;
 }
@@ -116,9 +118,9 @@ double per_byte(const Evaluated& e) {
 bool LayoutSearch::is_too_slow(const LayoutNetwork::Solution& solution,
                                const graph::Graph& graph) const {
   const auto& best = pool_.result().best;
-  return pool_.is_large() && best && pool_.are_equal_devices() &&
+  return pool_.is_large() && best && pool_.has_equal_devices() &&
          Seconds{solution.least} >= best->simulation.iteration &&
-         takes_turns(solution.choices, graph, pool_);
+         runs_on_all_devices(solution.choices, graph, pool_);
 }
 
 // Simulates the cheapest layouts that may win. Returns whether all of them fit.
@@ -127,22 +129,22 @@ bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solution
   auto likely = solutions;
   std::erase_if(likely, [&](const auto& solution) { return is_too_slow(solution, graph); });
   if (likely.empty()) likely.push_back(solutions.back());
-  return all_fit_in_memory(likely);
+  return simulate_all(likely);
 }
 
 // Searches for solutions that save memory. `fits`: whether the previous solutions fit.
 void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
   network.allow_saving();
   if (!pool_.is_large()) {
-    fits = all_fit_in_memory(solve(network, {{.async = 0.5}, {.async = 1.0}}));
-    save_a_little(network);
+    fits = simulate_all(solve(network, {{.async = 0.5}, {.async = 1.0}}));
+    try_small_savings(network);
   }
-  if (!fits && !has_enough()) raise_memory_price(network);
+  if (!fits && !may_stop_saving()) raise_memory_price(network);
 }
 
 // Returns whether a large network needs no further search for memory: a strategy fits and does not
 // take far longer than layouts that do not fit. Each further price costs a simulation.
-bool LayoutSearch::has_enough() {
+bool LayoutSearch::may_stop_saving() {
   const auto& best = pool_.result().best;
   if (!pool_.is_large() || !best) return false;
   if (pool_.is_over()) return true;
@@ -154,22 +156,25 @@ bool LayoutSearch::has_enough() {
 // Tries layouts that regather weights or recompute activations at small cost. Both often overlap
 // something else, which cost tables do not see. So these layouts are simulated even if memory is
 // not scarce.
-void LayoutSearch::save_a_little(const LayoutNetwork& network) {
-  const auto scale = memory_scale();
-  all_fit_in_memory(solve(network, {{.async = 0.25},
-                                    {.async = 0.5, .per_byte = scale / 64},
-                                    {.async = 0.5, .per_byte = scale / 32}}));
+void LayoutSearch::try_small_savings(const LayoutNetwork& network) {
+  const auto scale = compute_memory_scale();
+  simulate_all(solve(network, {{.async = 0.25},
+                               {.async = 0.5, .per_byte = scale / 64},
+                               {.async = 0.5, .per_byte = scale / 32}}));
 }
 
 // Returns one byte's share of the step. It does not depend on the machine's capacity, so that the
 // same prices are tried with more memory.
-double LayoutSearch::memory_scale() const { return per_byte(solved_.front().evaluated); }
+double LayoutSearch::compute_memory_scale() const {
+  return compute_time_per_byte(solved_.front().evaluated);
+}
 
 // Returns the smallest share of all solutions. The first solution ignores communication and may
 // take far longer than others.
-double LayoutSearch::least_memory_scale() const {
-  double least = memory_scale();
-  for (const auto& solved : solved_) least = std::min(least, per_byte(solved.evaluated));
+double LayoutSearch::compute_least_memory_scale() const {
+  double least = compute_memory_scale();
+  for (const auto& solved : solved_)
+    least = std::min(least, compute_time_per_byte(solved.evaluated));
   return least;
 }
 
@@ -178,27 +183,28 @@ std::vector<LayoutNetwork::Solution> LayoutSearch::solve(
   std::vector<LayoutNetwork::Solution> out(prices.size());
   parallel_for(prices.size(), options_.threads,
                [&](std::size_t i) { out[i] = network.solve(prices[i], options_.finder); });
-  for (const auto& solution : out) pool_.result().products += solution.products;
+  for (const auto& solution : out) pool_.result().computed_tables += solution.computed_tables;
   return out;
 }
 
 // Simulates the solution unless it was simulated before.
-const Entry& LayoutSearch::costed(const LayoutNetwork::Solution& solution) {
-  const auto same = std::ranges::find_if(
-      solved_, [&](const Entry& e) { return e.candidate.choices == solution.choices; });
+const EvaluatedCandidate& LayoutSearch::simulate_once(const LayoutNetwork::Solution& solution) {
+  const auto same = std::ranges::find_if(solved_, [&](const EvaluatedCandidate& e) {
+    return e.candidate.choices == solution.choices;
+  });
   if (same != solved_.end()) return *same;
   Candidate candidate{"search", solution.choices, {}, true, rewritten_};
   const auto evaluated = pool_.enter({candidate})[0];
   constexpr Bytes kUnknown{std::numeric_limits<double>::infinity()};
   solved_.push_back(
-      {std::move(candidate), evaluated ? summary_of(*evaluated) : Evaluated{.over = kUnknown}});
+      {std::move(candidate), evaluated ? summarize(*evaluated) : Evaluated{.over = kUnknown}});
   return solved_.back();
 }
 
 // Simulates all solutions, even after one that does not fit.
-bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions) {
+bool LayoutSearch::simulate_all(const std::vector<LayoutNetwork::Solution>& solutions) {
   bool all = true;
-  for (const auto& solution : solutions) all = costed(solution).evaluated.feasible && all;
+  for (const auto& solution : solutions) all = simulate_once(solution).evaluated.feasible && all;
   return all;
 }
 
@@ -207,16 +213,17 @@ bool LayoutSearch::all_fit_in_memory(const std::vector<LayoutNetwork::Solution>&
 // price all equal layers make the same choice, so mixtures of two solutions save memory in some
 // layers only.
 void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
-  std::optional<Entry> faster;
-  std::optional<Entry> fits;
+  std::optional<EvaluatedCandidate> faster;
+  std::optional<EvaluatedCandidate> fits;
   const auto at_price = [&](double per_byte) {
-    const auto& now = costed(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
+    const auto& now = simulate_once(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
     (now.evaluated.feasible ? fits : faster) = now;
     return now;
   };
-  const auto first =
-      memory_price_ > 0 ? memory_price_ : std::min(memory_scale() / 64, least_memory_scale() / 4);
-  auto gap = gap_of_prices(first, at_price);
+  const auto first = memory_price_ > 0
+                         ? memory_price_
+                         : std::min(compute_memory_scale() / 64, compute_least_memory_scale() / 4);
+  auto gap = find_price_gap(first, at_price);
   if (!gap) return;
   for (int i = 0; i < limits::kHalvings && !pool_.is_over(); ++i) {
     const double middle = (gap->low + gap->high) / 2;
@@ -231,9 +238,9 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
 // a more expensive byte always saves memory. In the simulation, resharding eventually needs more
 // memory than it saves. So prices rise while the needed memory still changes and is not far above
 // the least. If no price fits but the best one nearly does, a few prices next to it are tried, too.
-std::optional<LayoutSearch::Gap> LayoutSearch::gap_of_prices(
-    double first, const std::function<Entry(double)>& at_price) {
-  const auto dear = limits::kDear * least_memory_scale();
+std::optional<LayoutSearch::Gap> LayoutSearch::find_price_gap(
+    double first, const std::function<EvaluatedCandidate(double)>& at_price) {
+  const auto dear = limits::kDear * compute_least_memory_scale();
   double low = 0;
   auto price = first;
   auto best = first;

@@ -30,7 +30,7 @@ class LayoutSearch {
   // Returns nullopt if the bound is unknown, as when layouts decide which devices wait. The bound
   // holds for weights that are stored as they are used; sharded weights are updated in less time.
   // Raises the cost of the cheapest layouts while it is less than `enough`.
-  [[nodiscard]] std::optional<Seconds> bound(Seconds enough);
+  [[nodiscard]] std::optional<Seconds> compute_bound(Seconds enough);
 
  private:
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
@@ -41,33 +41,34 @@ class LayoutSearch {
   // A graph that was laid out.
   struct LaidOut {
     std::shared_ptr<const Rewritten> rewritten;
-    std::vector<std::vector<plan::Choice>> seeds;
+    std::vector<std::vector<plan::Choice>> initial_choices;
     LayoutBound bound;  // bound of its compute and updates
     Seconds fastest;    // time of its best layouts with every operator on all devices
   };
-  [[nodiscard]] LayoutNetwork network_of(const graph::Graph& graph,
-                                         const std::vector<std::vector<plan::Choice>>& seeds);
-  void note(const strategies::Problem& problem, const std::vector<std::vector<plan::Choice>>& seeds,
-            const LayoutBound& bound);
+  [[nodiscard]] LayoutNetwork make_network(const graph::Graph& graph,
+                                           const std::vector<std::vector<plan::Choice>>& seeds);
+  void record_bound(const strategies::Problem& problem,
+                    const std::vector<std::vector<plan::Choice>>& seeds, const LayoutBound& bound);
   void save_memory(LayoutNetwork& network, bool fits);
-  const Entry& costed(const LayoutNetwork::Solution& solution);
-  bool all_fit_in_memory(const std::vector<LayoutNetwork::Solution>& solutions);
-  [[nodiscard]] bool has_enough();
-  void save_a_little(const LayoutNetwork& network);
-  [[nodiscard]] double memory_scale() const;
-  [[nodiscard]] double least_memory_scale() const;
+  const EvaluatedCandidate& simulate_once(const LayoutNetwork::Solution& solution);
+  bool simulate_all(const std::vector<LayoutNetwork::Solution>& solutions);
+  [[nodiscard]] bool may_stop_saving();
+  void try_small_savings(const LayoutNetwork& network);
+  [[nodiscard]] double compute_memory_scale() const;
+  [[nodiscard]] double compute_least_memory_scale() const;
   // Prices of a byte: the solution does not fit at the lower one and fits at the higher one.
   struct Gap {
     double low;
     double high;
   };
-  std::optional<Gap> gap_of_prices(double first, const std::function<Entry(double)>& at_price);
+  std::optional<Gap> find_price_gap(double first,
+                                    const std::function<EvaluatedCandidate(double)>& at_price);
   void raise_memory_price(const LayoutNetwork& network);
 
   CandidatePool& pool_;
   const Options& options_;
   std::shared_ptr<const Rewritten> rewritten_;  // the graph that is laid out; null: the model
-  std::vector<Entry> solved_;
+  std::vector<EvaluatedCandidate> solved_;
   double memory_price_ = 0;
   std::vector<LaidOut> laid_out_;
   bool is_bounded_ = true;

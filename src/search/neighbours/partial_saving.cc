@@ -35,15 +35,16 @@ std::vector<plan::Choice> mix_by_stage(const graph::Graph& graph,
   return out;
 }
 
-std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<plan::Choice>& faster,
-                                const std::vector<plan::Choice>& fits, double share) {
+std::vector<plan::Choice> mix_all_stages(const graph::Graph& graph,
+                                         const std::vector<plan::Choice>& faster,
+                                         const std::vector<plan::Choice>& fits, double share) {
   const auto last = std::ranges::max(fits, {}, &plan::Choice::stage).stage;
   return mix_by_stage(graph, std::vector<StageMix>(last + 1U, {&fits, &faster, share}));
 }
 
 // Interpolates, since memory is nearly linear in the share.
-void enter_between(CandidatePool& pool, const std::string& name, const Entry& faster,
-                   const Entry& fits, std::size_t most) {
+void enter_between(CandidatePool& pool, const std::string& name, const EvaluatedCandidate& faster,
+                   const EvaluatedCandidate& fits, std::size_t most) {
   const auto& graph = fits.candidate.rewritten ? fits.candidate.rewritten->graph : pool.model();
   auto candidate = fits.candidate;
   candidate.name = name;
@@ -56,7 +57,8 @@ void enter_between(CandidatePool& pool, const std::string& name, const Entry& fa
     const double width = high - low;
     const double guess = low + width * (over / (over - under)) + limits::kShareStep / 2;
     const double share = std::clamp(guess, low + width / 16, high - width / 16);
-    candidate.choices = mixed(graph, faster.candidate.choices, fits.candidate.choices, share);
+    candidate.choices =
+        mix_all_stages(graph, faster.candidate.choices, fits.candidate.choices, share);
     const auto costed = pool.enter({candidate})[0];
     if (!costed) return;
     if (costed->feasible) {

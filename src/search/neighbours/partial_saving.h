@@ -25,12 +25,13 @@ std::vector<plan::Choice> mix_by_stage(const graph::Graph& graph,
 
 // Returns choices with the same mix in all stages: `share` of each stage as in `fits`, the rest as
 // in `faster`.
-std::vector<plan::Choice> mixed(const graph::Graph& graph, const std::vector<plan::Choice>& faster,
-                                const std::vector<plan::Choice>& fits, double share);
+std::vector<plan::Choice> mix_all_stages(const graph::Graph& graph,
+                                         const std::vector<plan::Choice>& faster,
+                                         const std::vector<plan::Choice>& fits, double share);
 
 // Enters at most `most` candidates called `name` to find the least share that fits. `faster` does
 // not fit in memory. Both entries are of one graph and one schedule.
-void enter_between(CandidatePool& pool, const std::string& name, const Entry& faster,
-                   const Entry& fits, std::size_t most);
+void enter_between(CandidatePool& pool, const std::string& name, const EvaluatedCandidate& faster,
+                   const EvaluatedCandidate& fits, std::size_t most);
 
 }  // namespace tandem::search

@@ -19,36 +19,38 @@ struct Ends {
   CandidatePool pool{model, machine, options};
 
   struct Pair {
-    Entry faster;
-    Entry fits;
+    EvaluatedCandidate faster;
+    EvaluatedCandidate fits;
   };
   Pair between(const std::string& faster, const std::string& fits) {
     const strategies::Problem problem(model, pool.digits());
     const auto a = make_strategies({strategies::parse_setting(faster)}, problem).at(0);
     const auto b = make_strategies({strategies::parse_setting(fits)}, problem).at(0);
-    return {{candidate_of(a), {}}, {candidate_of(b), {}}};
+    return {{make_candidate(a), {}}, {make_candidate(b), {}}};
   }
 };
 
-std::size_t remade(const std::vector<plan::Choice>& choices) {
-  return static_cast<std::size_t>(std::ranges::count_if(choices, &plan::Choice::remake));
+std::size_t count_recomputed(const std::vector<plan::Choice>& choices) {
+  return static_cast<std::size_t>(std::ranges::count_if(choices, &plan::Choice::recompute));
 }
 
 TEST(PartialSaving, MixesOperatorByOperator) {
   Ends ends;
   const auto between = ends.between("dp", "dp:recompute=full");
-  EXPECT_EQ(mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0),
+  EXPECT_EQ(mix_all_stages(ends.model, between.faster.candidate.choices,
+                           between.fits.candidate.choices, 0),
             between.faster.candidate.choices);
-  EXPECT_EQ(mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 1),
+  EXPECT_EQ(mix_all_stages(ends.model, between.faster.candidate.choices,
+                           between.fits.candidate.choices, 1),
             between.fits.candidate.choices);
-  const auto half =
-      mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0.5);
-  const auto all = remade(between.fits.candidate.choices);
-  EXPECT_NEAR(static_cast<double>(remade(half)), static_cast<double>(all) / 2,
+  const auto half = mix_all_stages(ends.model, between.faster.candidate.choices,
+                                   between.fits.candidate.choices, 0.5);
+  const auto all = count_recomputed(between.fits.candidate.choices);
+  EXPECT_NEAR(static_cast<double>(count_recomputed(half)), static_cast<double>(all) / 2,
               static_cast<double>(all) / 8);
   // The first operators recompute.
   std::size_t last = 0;
-  for (std::size_t n = 0; n < half.size(); ++n) last = half[n].remake ? n : last;
+  for (std::size_t n = 0; n < half.size(); ++n) last = half[n].recompute ? n : last;
   EXPECT_LT(static_cast<double>(last), 0.6 * static_cast<double>(half.size()));
 }
 
@@ -56,8 +58,8 @@ TEST(PartialSaving, MixesOperatorByOperator) {
 TEST(PartialSaving, SourcesGoWithTheirReaders) {
   Ends ends;
   const auto between = ends.between("dp", "fsdp");
-  const auto half =
-      mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0.5);
+  const auto half = mix_all_stages(ends.model, between.faster.candidate.choices,
+                                   between.fits.candidate.choices, 0.5);
   std::size_t in_parts = 0;
   std::size_t whole = 0;
   for (auto id : ends.model.ids()) {
@@ -74,10 +76,10 @@ TEST(PartialSaving, EveryStageHasItsShare) {
   Ends ends;
   const auto between = ends.between("megatron:tp=1,pp=2,micro=4,dp=4",
                                     "megatron:tp=1,pp=2,micro=4,dp=4,recompute=full");
-  const auto half =
-      mixed(ends.model, between.faster.candidate.choices, between.fits.candidate.choices, 0.5);
+  const auto half = mix_all_stages(ends.model, between.faster.candidate.choices,
+                                   between.fits.candidate.choices, 0.5);
   std::array<std::size_t, 2> counts{};
-  for (const auto& choice : half) counts.at(choice.stage) += choice.remake ? 1 : 0;
+  for (const auto& choice : half) counts.at(choice.stage) += choice.recompute ? 1 : 0;
   EXPECT_GT(counts[0], 5U);
   EXPECT_GT(counts[1], 5U);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "search/baselines.h"
-#include "search/neighbours/sharing_search.h"
+#include "search/neighbours/sharding_search.h"
 #include "search/pool.h"
 
 namespace tandem::search {

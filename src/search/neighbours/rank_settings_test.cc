@@ -32,7 +32,7 @@ class RankSettings : public testing::Test {
     const strategies::Problem problem(model_, digits_);
     auto made = make_strategies({strategies::parse_setting(text)}, problem);
     CandidatePool pool(model_, machine_, options_);
-    return pool.enter({candidate_of(std::move(made.at(0)))})[0].value();
+    return pool.enter({make_candidate(std::move(made.at(0)))})[0].value();
   }
 
   // Enters the mixes around one pipeline.
@@ -52,7 +52,7 @@ class RankSettings : public testing::Test {
                          [](const auto&) { return true; });
   }
 
-  models::Model parsed_ =
+  models::ConfiguredModel parsed_ =
       models::parse_model("gpt2:layers=16,hidden=256,heads=4,ffn=1024,vocab=512,seq=128");
   graph::Graph model_ = parsed_.build(kBatch, DType::kFp32);
   machine::Machine machine_ = machine::load_machine("dgx_a100:1");
@@ -77,7 +77,7 @@ TEST_F(RankSettings, LaterRanksRecomputeLess) {
   for (auto id : model_.ids()) {
     if (model_.node(id).op.role() != ops::Role::kCompute) continue;
     const auto& choice = candidate.choices[id.index()];
-    recomputed.at(choice.stage) += choice.remake ? 1 : 0;
+    recomputed.at(choice.stage) += choice.recompute ? 1 : 0;
   }
   EXPECT_GT(recomputed[0], recomputed[3]);
 }

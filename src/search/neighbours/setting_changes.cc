@@ -20,7 +20,7 @@ using strategies::Family;
 using strategies::Problem;
 using strategies::Setting;
 
-std::vector<std::int64_t> prime_factors(std::int64_t n) {
+std::vector<std::int64_t> list_prime_factors(std::int64_t n) {
   std::vector<std::int64_t> out;
   for (std::int64_t p = 2; p * p <= n; ++p) {
     if (n % p == 0) out.push_back(p);
@@ -35,12 +35,12 @@ bool is_data_parallel(Family family) {
   return family == Family::kDp || family == Family::kFsdp || family == Family::kDeepspeed;
 }
 
-std::int64_t level_of(const Setting& setting) {
+std::int64_t get_zero_level(const Setting& setting) {
   return setting.family == Family::kFsdp ? 3 : setting.zero.value_or(0);
 }
 
 // Sets the ZeRO level with the simplest text: dp, deepspeed:zero=1, fsdp, megatron:zero=1.
-void set_level(Setting& setting, std::int64_t level) {
+void set_zero_level(Setting& setting, std::int64_t level) {
   setting.zero.reset();
   if (!is_data_parallel(setting.family)) {
     if (level > 0) setting.zero = level;
@@ -50,9 +50,9 @@ void set_level(Setting& setting, std::int64_t level) {
   if (setting.family == Family::kDeepspeed) setting.zero = level;
 }
 
-class Changes {
+class SingleChanges {
  public:
-  Changes(const Setting& setting, const Problem& problem, std::int64_t batch)
+  SingleChanges(const Setting& setting, const Problem& problem, std::int64_t batch)
       : setting_(setting), problem_(problem), batch_(batch), dp_(problem.digits.devices()) {
     if (setting.family == Family::kMegatron) dp_ = setting.dp.value_or(1);
   }
@@ -60,13 +60,13 @@ class Changes {
   std::vector<Setting> run() {
     if (setting_.family == Family::kMegatron || is_data_parallel(setting_.family)) {
       move_devices();
-      change_level();
+      change_zero_level();
     }
     change_micro_batches();
     change_recomputation();
     if (setting_.family == Family::kMegatron) {
       change_sequence_parallelism();
-      change_pieces();
+      change_virtual_stages();
     }
     return std::move(out_);
   }
@@ -84,7 +84,7 @@ class Changes {
     }
   }
 
-  enum Degree : std::uint8_t { kTp, kDp, kPp, kCp, kDegrees };
+  enum DegreeIndex : std::uint8_t { kTp, kDp, kPp, kCp, kDegrees };
   using Degrees = std::array<std::int64_t, kDegrees>;
 
   [[nodiscard]] Degrees degrees() const {
@@ -98,23 +98,23 @@ class Changes {
     for (std::size_t from = 0; from < kDegrees; ++from) {
       for (std::size_t to = 0; to < kDegrees; ++to) {
         if (from == to || (to == kCp && !problem_.has_sequence())) continue;
-        for (const auto p : prime_factors(now[from])) {
+        for (const auto p : list_prime_factors(now[from])) {
           auto next = now;
           next[from] /= p;
           next[to] *= p;
-          add_with(next);
+          add_with_degrees(next);
         }
       }
     }
   }
 
-  void add_with(const Degrees& next) {
+  void add_with_degrees(const Degrees& next) {
     if (batch_ % next[kDp] != 0) return;
     auto s = setting_;
     if (is_data_parallel(s.family)) {
-      const auto level = level_of(s);
+      const auto level = get_zero_level(s);
       s.family = Family::kMegatron;
-      set_level(s, level);
+      set_zero_level(s, level);
       s.tp = {1};
     }
     const auto now = degrees();
@@ -129,25 +129,26 @@ class Changes {
       s.ends.reset();
       s.order = plan::Order::k1F1B;
     }
-    s.micro = micro_batches(next[kDp], next[kPp]);
+    s.micro = scale_micro_batches(next[kDp], next[kPp]);
     add(s);
   }
 
   // Returns the number of micro-batches that keeps the samples of each. One micro-batch stays one.
   // A new pipeline gets its default.
-  [[nodiscard]] std::optional<std::int64_t> micro_batches(std::int64_t dp, std::int64_t pp) const {
+  [[nodiscard]] std::optional<std::int64_t> scale_micro_batches(std::int64_t dp,
+                                                                std::int64_t pp) const {
     if (!setting_.micro) return std::nullopt;
     const auto samples = std::max<std::int64_t>(batch_ / (dp_ * *setting_.micro), 1);
     const auto own = batch_ / dp;
-    const auto out = nearest_divisor(own, std::max<std::int64_t>(own / samples, 1));
+    const auto out = find_nearest_divisor(own, std::max<std::int64_t>(own / samples, 1));
     return out > 1 || pp > 1 ? std::optional(out) : std::nullopt;
   }
 
-  void change_level() {
+  void change_zero_level() {
     for (std::int64_t level = 0; level <= 3; ++level) {
-      if (level == level_of(setting_)) continue;
+      if (level == get_zero_level(setting_)) continue;
       auto s = setting_;
-      set_level(s, level);
+      set_zero_level(s, level);
       add(s);
     }
   }
@@ -160,8 +161,8 @@ class Changes {
       add(s);
     };
     if (batch_ % (dp_ * micro) != 0) return;
-    for (const auto p : prime_factors(batch_ / dp_ / micro)) set(micro * p);
-    for (const auto p : prime_factors(micro)) set(micro / p);
+    for (const auto p : list_prime_factors(batch_ / dp_ / micro)) set(micro * p);
+    for (const auto p : list_prime_factors(micro)) set(micro / p);
   }
 
   void change_recomputation() {
@@ -180,12 +181,12 @@ class Changes {
     add(s);
   }
 
-  void change_pieces() {
+  void change_virtual_stages() {
     if (setting_.pp == 1 || setting_.stale || setting_.order == plan::Order::kGpipe) return;
     auto s = setting_;
     s.interleave = 2 * setting_.interleave;
     add(s);
-    for (const auto p : prime_factors(setting_.interleave)) {
+    for (const auto p : list_prime_factors(setting_.interleave)) {
       s.interleave = setting_.interleave / p;
       add(s);
     }
@@ -198,7 +199,7 @@ class Changes {
   std::vector<Setting> out_;
 };
 
-std::vector<std::string> parts_of(const Setting& setting) {
+std::vector<std::string> split_settings(const Setting& setting) {
   const auto text = to_text(setting);
   const auto colon = text.find(':');
   std::vector<std::string> out;
@@ -210,22 +211,22 @@ std::vector<std::string> parts_of(const Setting& setting) {
 }
 
 // Returns the entries of `a` that are not in `b`.
-std::string difference(std::vector<std::string> a, const std::vector<std::string>& b) {
+std::string join_difference(std::vector<std::string> a, const std::vector<std::string>& b) {
   std::erase_if(a, [&](const auto& part) { return std::ranges::find(b, part) != b.end(); });
   return join(a, ",");
 }
 
 }  // namespace
 
-std::vector<Setting> single_changes(const Setting& setting, const Problem& problem,
-                                    std::int64_t batch) {
-  return Changes(setting, problem, batch).run();
+std::vector<Setting> list_single_changes(const Setting& setting, const Problem& problem,
+                                         std::int64_t batch) {
+  return SingleChanges(setting, problem, batch).run();
 }
 
-std::string change_text(const Setting& from, const Setting& to) {
+std::string describe_change(const Setting& from, const Setting& to) {
   if (from.family != to.family) return to_text(to);
-  auto added = difference(parts_of(to), parts_of(from));
-  const auto removed = difference(parts_of(from), parts_of(to));
+  auto added = join_difference(split_settings(to), split_settings(from));
+  const auto removed = join_difference(split_settings(from), split_settings(to));
   if (removed.empty()) return added;
   return added.empty() ? "without " + removed : fmt::format("{} instead of {}", added, removed);
 }

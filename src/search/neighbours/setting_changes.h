@@ -19,12 +19,12 @@ namespace tandem::search {
 // be grouped for; make_strategy checks whether they suit the network. Example: the changes of dp on
 // 8 devices include megatron:tp=2,dp=4, megatron:tp=1,dp=4,pp=2,micro=16, deepspeed:zero=1, fsdp
 // and dp:micro=2.
-std::vector<strategies::Setting> single_changes(const strategies::Setting& setting,
-                                                const strategies::Problem& problem,
-                                                std::int64_t batch);
+std::vector<strategies::Setting> list_single_changes(const strategies::Setting& setting,
+                                                     const strategies::Problem& problem,
+                                                     std::int64_t batch);
 
 // Describes the change from one setting to another: "tp=4,dp=2 instead of tp=2,dp=4", "sp",
 // "without recompute=full". For another family, returns its whole text.
-std::string change_text(const strategies::Setting& from, const strategies::Setting& to);
+std::string describe_change(const strategies::Setting& from, const strategies::Setting& to);
 
 }  // namespace tandem::search

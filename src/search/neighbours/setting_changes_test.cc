@@ -31,7 +31,8 @@ struct Network {
   [[nodiscard]] std::vector<std::string> changes(const char* text, std::int64_t batch) const {
     std::vector<std::string> out;
     const auto setting = complete(parse_setting(text), problem).front();
-    for (const auto& one : single_changes(setting, problem, batch)) out.push_back(to_text(one));
+    for (const auto& one : list_single_changes(setting, problem, batch))
+      out.push_back(to_text(one));
     return out;
   }
 };
@@ -71,9 +72,9 @@ TEST(SettingChanges, AreSymmetricWithoutPipelines) {
   for (const char* text : {"megatron:tp=2,dp=3", "megatron:tp=2,dp=3,zero=1,micro=4",
                            "megatron:tp=2,dp=3,sp,recompute=full"}) {
     const auto setting = complete(parse_setting(text), on.problem).front();
-    for (const auto& one : single_changes(setting, on.problem, 48)) {
+    for (const auto& one : list_single_changes(setting, on.problem, 48)) {
       if (one.pp > 1 || one.sp != setting.sp) continue;
-      const auto back = single_changes(one, on.problem, 48);
+      const auto back = list_single_changes(one, on.problem, 48);
       EXPECT_NE(std::ranges::find(back, setting), back.end()) << text << " " << to_text(one);
     }
   }
@@ -81,7 +82,7 @@ TEST(SettingChanges, AreSymmetricWithoutPipelines) {
 
 TEST(SettingChanges, InWords) {
   const auto text = [](const char* from, const char* to) {
-    return change_text(parse_setting(from), parse_setting(to));
+    return describe_change(parse_setting(from), parse_setting(to));
   };
   EXPECT_EQ(text("megatron:tp=2,dp=4", "megatron:tp=4,dp=2"), "tp=4,dp=2 instead of tp=2,dp=4");
   EXPECT_EQ(text("megatron:tp=2,dp=4", "megatron:tp=2,dp=4,sp"), "sp");

@@ -5,11 +5,11 @@
 #include "base/error.h"
 #include "predict/folded.h"
 #include "search/limits.h"
-#include "search/neighbours/storage.h"
+#include "search/neighbours/weight_storage.h"
 #include "search/space/layout_network.h"
 #include "strategies/grid.h"
 #include "strategies/pipeline.h"
-#include "strategies/storage.h"
+#include "strategies/weight_sharding.h"
 
 namespace tandem::search {
 
@@ -18,25 +18,25 @@ namespace {
 using strategies::Choices;
 using strategies::Problem;
 
-bool stores_in_parts(const Problem& problem, const Choices& choices) {
-  const auto used = used_layouts(problem, choices);
+bool shards_weights(const Problem& problem, const Choices& choices) {
+  const auto used = find_used_layouts(problem, choices);
   return std::ranges::any_of(problem.model.ids(), [&](graph::NodeId id) {
     const auto& layout = used[id.index()];
     return layout.count() > 0 && layout != choices[id.index()].source;
   });
 }
 
-void store_in_parts(const Problem& problem, machine::DigitMask over, Choices& choices) {
+void shard_weights(const Problem& problem, machine::DigitMask over, Choices& choices) {
   for (auto id : problem.model.ids()) {
     const auto& node = problem.model.node(id);
     if (!is_trained(node)) continue;
     auto& source = choices[id.index()].source;
-    source = strategies::stored_in_parts(source, node.type.shape.sizes, over, problem.digits);
+    source = strategies::shard_weight(source, node.type.shape.sizes, over, problem.digits);
   }
 }
 
 // Returns the network for one micro-batch, or nullopt for a file whose graph has a fixed batch.
-std::optional<graph::Graph> part_of_batch(const KnownNetwork& known, std::int64_t micro) {
+std::optional<graph::Graph> build_micro_batch(const KnownNetwork& known, std::int64_t micro) {
   try {
     return known.model->build(known.batch / micro, known.dtype);
   } catch (const UserError&) {
@@ -64,7 +64,7 @@ bool may_gain(const strategies::Setting& setting, const Problem& problem, predic
           .cost(priced);
     };
     const auto as_it_is = cost(options.dims, 0);
-    for (const auto& dims : with_narrower(options.dims, few.nodes)) {
+    for (const auto& dims : list_with_narrower(options.dims, few.nodes)) {
       if (cost(dims, options.states_per_node) < (1 - limits::kLayoutGain) * as_it_is) return true;
     }
   }
@@ -81,36 +81,36 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
   const auto micro = setting.micro.value_or(1);
   const auto as_it_is = make_pass(setting, problem);
   if (!std::holds_alternative<Choices>(as_it_is) || known.batch % micro != 0) return {};
-  const auto ranks = strategies::rank_digits(problem.digits, setting.pp).value();
+  const auto ranks = strategies::find_rank_digits(problem.digits, setting.pp).value();
   const Pass pass{.redundant = ranks,
                   .stages = ranks,
                   .times = static_cast<double>(micro) + static_cast<double>(setting.pp - 1) /
                                                             static_cast<double>(setting.interleave),
-                  .kept = static_cast<double>(std::min(micro, setting.pp))};
+                  .in_flight = static_cast<double>(std::min(micro, setting.pp))};
   if (!may_gain(setting, problem, costs, options, pass)) return {};
-  const auto made = part_of_batch(known, micro);
+  const auto made = build_micro_batch(known, micro);
   if (!made || made->size() != problem.model.size()) return {};
   const auto& part = *made;
   const auto& seed = std::get<Choices>(as_it_is);
-  const bool in_parts = stores_in_parts(problem, seed);
+  const bool in_parts = shards_weights(problem, seed);
   std::vector<Choices> seen = {seed};
   std::vector<Candidate> out;
   const auto enter = [&](Choices choices) {
     if (std::ranges::find(seen, choices) != seen.end()) return;
     seen.push_back(choices);
-    if (in_parts) store_in_parts(problem, problem.digits.all() & ~ranks, choices);
+    if (in_parts) shard_weights(problem, problem.digits.all() & ~ranks, choices);
     auto step = make_step(setting, problem, std::move(choices));
-    auto* made = std::get_if<strategies::Step>(&step);
+    auto* made = std::get_if<strategies::StrategyStep>(&step);
     if (made == nullptr) return;
     out.push_back({"search:" + to_text(setting), std::move(made->choices), made->schedule});
   };
   std::vector<Choices> seeds = {seed};
-  for (const auto& dims : with_narrower(options.dims, problem.nodes)) {
+  for (const auto& dims : list_with_narrower(options.dims, problem.nodes)) {
     const LayoutNetwork network(part, problem.digits, costs, dims, options.states_per_node, seeds,
                                 pass);
     for (const double async : {0.5, 1.0}) {
       auto solution = network.solve(predict::Prices{.async = async});
-      products += solution.products;
+      products += solution.computed_tables;
       enter(solution.choices);
       seeds.push_back(std::move(solution.choices));
     }

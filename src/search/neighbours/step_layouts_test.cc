@@ -73,9 +73,9 @@ TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
     const auto& sizes = graph.node(*table).type.shape.sizes;
     const auto& layout = candidate.choices[(*table).index()].source;
     const machine::Digits cut(machine, candidate.schedule.micro_batches);
-    const auto stored = machine::parallel_shape(layout, sizes, cut);
+    const auto stored = machine::compute_parallel_shape(layout, sizes, cut);
     ASSERT_TRUE(stored);
-    EXPECT_LT(stored->shard().count(), sizes.count()) << candidate.name;
+    EXPECT_LT(stored->shard_shape().count(), sizes.count()) << candidate.name;
   }
 }
 

@@ -1,14 +1,15 @@
 #include "search/neighbours/taso_flexflow.h"
 
-#include "search/neighbours/rewritings.h"
+#include "search/neighbours/rewrite_ranking.h"
 #include "search/pool.h"
 #include "search/space/layout_network.h"
 #include "strategies/grid.h"
 
 namespace tandem::search {
 
-std::vector<Candidate> walked(CandidatePool& pool,
-                              const std::shared_ptr<const Rewritten>& rewritten, Finder finder) {
+std::vector<Candidate> walk_layouts(CandidatePool& pool,
+                                    const std::shared_ptr<const Rewritten>& rewritten,
+                                    Finder finder) {
   const auto& options = pool.options();
   const Dims dims = {.data = options.dims.data,
                      .model = options.dims.model,
@@ -36,12 +37,12 @@ std::vector<Candidate> walked(CandidatePool& pool,
   return out;
 }
 
-Evaluated taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
-                        Options options) {
+Evaluated search_taso_flexflow(const graph::Graph& model, const machine::Machine& machine,
+                               Options options) {
   options.dims = {};
   CandidatePool pool(model, machine, options);
-  const auto ranked = rank_rewritings(pool, {.keep = 1, .one_device = true});
-  pool.enter(walked(pool, ranked.best.empty() ? nullptr : ranked.best[0], options.finder));
+  const auto ranked = rank_rewrites(pool, {.max_graphs = 1, .one_device = true});
+  pool.enter(walk_layouts(pool, ranked.best.empty() ? nullptr : ranked.best[0], options.finder));
   auto& result = pool.result();
   return std::move(result.best ? *result.best : result.smallest);
 }

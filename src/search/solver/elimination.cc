@@ -13,7 +13,7 @@ namespace tandem::search {
 
 namespace {
 
-TablePtr transposed(const Table& t) {
+TablePtr make_transposed(const Table& t) {
   auto out = std::make_shared<Table>();
   out->id = hash_combine(hash_text("transposed"), t.id);
   out->rows = t.cols;
@@ -25,7 +25,7 @@ TablePtr transposed(const Table& t) {
   return out;
 }
 
-TablePtr sum(const Table& a, const Table& b) {
+TablePtr add_tables(const Table& a, const Table& b) {
   CHECK(a.rows == b.rows && a.cols == b.cols);
   auto out = std::make_shared<Table>(a);
   out->id = hash_combine(a.id, b.id);
@@ -33,10 +33,10 @@ TablePtr sum(const Table& a, const Table& b) {
   return out;
 }
 
-// Returns the entries of those states of a variable that are in `kept`. `inner` consecutive entries
-// belong to one state. If the states are columns, that is fewer than a row has.
-TablePtr restricted(const Table& table, std::size_t inner, std::size_t states,
-                    const std::vector<std::size_t>& kept) {
+// Returns the entries of those states of a variable that are in `retained`. `inner` consecutive
+// entries belong to one state. If the states are columns, that is fewer than a row has.
+TablePtr restrict_states(const Table& table, std::size_t inner, std::size_t states,
+                         const std::vector<std::size_t>& kept) {
   auto out = std::make_shared<Table>();
   out->id = hash_combine(hash_combine(table.id, hash_text("restricted")), inner);
   for (auto s : kept) out->id = hash_combine(out->id, s);
@@ -89,9 +89,9 @@ class Neighbours {
 
 class Eliminator {
  public:
-  Eliminator(const Network& network, const Effort& effort, MadeTables& made)
+  Eliminator(const CostNetwork& network, const Effort& effort, MadeTables& made)
       : effort_(effort),
-        made_(made),
+        cache_(made),
         neighbours_(network.unary.size()),
         wide_(network.unary.size()),
         work_(network.unary.size()) {
@@ -110,64 +110,64 @@ class Eliminator {
   }
 
  private:
-  // One step: the variable was eliminated, or its states except `kept` were dropped.
-  struct Step {
+  // One step: the variable was eliminated, or its states except `retained` were dropped.
+  struct EliminationStep {
     std::size_t variable;
     std::vector<std::size_t> neighbours;
-    const Product* product;          // null: states were dropped
+    const MinPlusProduct* product;   // null: states were dropped
     std::vector<std::size_t> sizes;  // number of states, by neighbour
-    std::vector<std::size_t> kept;
+    std::vector<std::size_t> retained;
   };
 
   // A table over several variables is listed for each of them.
   using WidePtr = std::shared_ptr<const Wide>;
 
-  [[nodiscard]] std::size_t states(std::size_t v) const { return unary_[v]->rows; }
+  [[nodiscard]] std::size_t count_states(std::size_t v) const { return unary_[v]->rows; }
 
   void connect(std::size_t a, std::size_t b, const Table* table) {
     CHECK(a != b);
     add_edge(a, b, table);
-    add_edge(b, a, transpose(table));
+    add_edge(b, a, get_transposed(table));
   }
 
   void add_edge(std::size_t from, std::size_t to, const Table* table) {
     auto& slot = neighbours_[from][to];
-    slot = slot != nullptr ? shared_sum(slot, table) : table;
+    slot = slot != nullptr ? get_sum(slot, table) : table;
   }
 
-  const Table* shared_sum(const Table* a, const Table* b) {
-    auto& slot = made_.sums[hash_combine(a->id, b->id)];
+  const Table* get_sum(const Table* a, const Table* b) {
+    auto& slot = cache_.sums[hash_combine(a->id, b->id)];
     if (!slot) {
-      slot = sum(*a, *b);
-      made_.entries += slot->cost.size();
+      slot = add_tables(*a, *b);
+      cache_.entries += slot->cost.size();
     }
     return slot.get();
   }
 
-  const Table* transpose(const Table* table) {
-    auto& slot = made_.transposed[table->id];
+  const Table* get_transposed(const Table* table) {
+    auto& slot = cache_.transposed[table->id];
     if (!slot) {
-      slot = transposed(*table);
-      made_.entries += slot->cost.size();
+      slot = make_transposed(*table);
+      cache_.entries += slot->cost.size();
     }
     return slot.get();
   }
 
-  const Table* own(TablePtr table) {
+  const Table* retain_table(TablePtr table) {
     own_.push_back(std::move(table));
     return own_.back().get();
   }
 
-  ProductPtr counted(ProductPtr made) {
+  MinPlusProductPtr count_product(MinPlusProductPtr made) {
     ++products_;
-    made_.entries += 2 * made->best.size();
+    cache_.entries += 2 * made->best.size();
     return made;
   }
 
-  const Product* shared_product(const Table* left, const Table* unary, const Table* right) {
+  const MinPlusProduct* get_product(const Table* left, const Table* unary, const Table* right) {
     const Hash id = hash_combine(hash_combine(left->id, unary->id), right->id);
-    auto& slot = made_.products[id];
-    if (!slot) slot = counted(min_plus(id, *left, *unary, *right));
+    auto& slot = cache_.products[id];
+    if (!slot) slot = count_product(compute_min_plus(id, *left, *unary, *right));
     return slot.get();
   }
 
@@ -186,28 +186,28 @@ class Eliminator {
   }
 
   void eliminate(std::size_t v) {
-    Step step{v, {}, nullptr, {}, {}};
+    EliminationStep step{v, {}, nullptr, {}, {}};
     for (const auto& [n, table] : neighbours_[v]) {
       step.neighbours.push_back(n);
-      step.sizes.push_back(states(n));
+      step.sizes.push_back(count_states(n));
     }
     const auto constant_row = [&] {
       Table t{hash_combine(hash_text("constant"), unary_[v]->rows), 1, unary_[v]->rows, {}};
       t.cost.assign(t.cols, 0.0F);
-      return own(std::make_shared<const Table>(std::move(t)));
+      return retain_table(std::make_shared<const Table>(std::move(t)));
     };
-    const auto constant_column = [&] { return transpose(constant_row()); };
+    const auto constant_column = [&] { return get_transposed(constant_row()); };
     const auto& edges = neighbours_[v];
     const auto left =
         step.neighbours.empty() ? constant_row() : neighbours_[step.neighbours[0]].at(v);
     const auto right =
         step.neighbours.size() < 2 ? constant_column() : edges.at(step.neighbours[1]);
-    step.product = shared_product(left, unary_[v], right);
+    step.product = get_product(left, unary_[v], right);
     finish(std::move(step));
   }
 
   // Removes the variable and adds its min-plus product as a table of its neighbours.
-  void finish(Step step) {
+  void finish(EliminationStep step) {
     const auto v = step.variable;
     const auto& n = step.neighbours;
     const auto* table = step.product->table.get();
@@ -216,7 +216,7 @@ class Eliminator {
     if (n.empty()) {
       constant_ += table->at(0);
     } else if (n.size() == 1) {
-      unary_[n[0]] = shared_sum(unary_[n[0]], table);
+      unary_[n[0]] = get_sum(unary_[n[0]], table);
     } else if (n.size() == 2) {
       connect(n[0], n[1], table);
     } else {
@@ -243,7 +243,7 @@ class Eliminator {
 
   // --- Three neighbours and more -----------------------------------------------------------------
 
-  [[nodiscard]] std::vector<std::size_t> neighbours_of(std::size_t v) const {
+  [[nodiscard]] std::vector<std::size_t> list_neighbours(std::size_t v) const {
     std::vector<std::size_t> out;
     for (const auto& [n, table] : neighbours_[v]) out.push_back(n);
     for (const auto& w : wide_[v]) out.insert(out.end(), w->variables.begin(), w->variables.end());
@@ -255,10 +255,11 @@ class Eliminator {
 
   // Returns the additions that eliminating `v` takes. Each entry counts as at least 16, since it
   // takes memory.
-  [[nodiscard]] double work(std::size_t v, const std::vector<std::size_t>& neighbours) const {
+  [[nodiscard]] double count_additions(std::size_t v,
+                                       const std::vector<std::size_t>& neighbours) const {
     constexpr std::size_t kOfAnEntry = 16;
-    auto out = static_cast<double>(std::max(states(v), kOfAnEntry));
-    for (auto n : neighbours) out *= static_cast<double>(states(n));
+    auto out = static_cast<double>(std::max(count_states(v), kOfAnEntry));
+    for (auto n : neighbours) out *= static_cast<double>(count_states(n));
     return out;
   }
 
@@ -268,7 +269,7 @@ class Eliminator {
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t v = 0; v < unary_.size(); ++v) {
       if (!left_[v]) continue;
-      if (work_[v] == 0) work_[v] = work(v, neighbours_of(v));
+      if (work_[v] == 0) work_[v] = count_additions(v, list_neighbours(v));
       least = std::min(least, work_[v]);
     }
     const auto now = work_;
@@ -276,7 +277,7 @@ class Eliminator {
     std::size_t count = 0;
     for (std::size_t v = 0; v < unary_.size(); ++v) {
       if (!left_[v] || blocked[v] || now[v] > least) continue;
-      for (auto n : neighbours_of(v)) blocked[n] = true;
+      for (auto n : list_neighbours(v)) blocked[n] = true;
       eliminate_wide(v);
       ++count;
     }
@@ -285,19 +286,19 @@ class Eliminator {
 
   // Eliminates `v`. Drops states first if it costs too much.
   void eliminate_wide(std::size_t v) {
-    auto neighbours = neighbours_of(v);
+    auto neighbours = list_neighbours(v);
     const double may = spent_ < effort_.total ? effort_.table : effort_.table_beyond;
-    while (work(v, neighbours) > may && narrow_one_of(v, neighbours)) continue;
-    Step step{v, std::move(neighbours), nullptr, {}, {}};
-    for (auto n : step.neighbours) step.sizes.push_back(states(n));
-    step.product = wide_product(v, step.neighbours, step.sizes);
+    while (count_additions(v, neighbours) > may && narrow_largest(v, neighbours)) continue;
+    EliminationStep step{v, std::move(neighbours), nullptr, {}, {}};
+    for (auto n : step.neighbours) step.sizes.push_back(count_states(n));
+    step.product = get_wide_product(v, step.neighbours, step.sizes);
     // Counts tables from the cache, too: a network's budget must not depend on other networks.
-    if (paid_.insert(step.product->table->id).second) spent_ += work(v, step.neighbours);
+    if (paid_.insert(step.product->table->id).second) spent_ += count_additions(v, step.neighbours);
     finish(std::move(step));
   }
 
-  const Product* wide_product(std::size_t v, const std::vector<std::size_t>& neighbours,
-                              const std::vector<std::size_t>& sizes) {
+  const MinPlusProduct* get_wide_product(std::size_t v, const std::vector<std::size_t>& neighbours,
+                                         const std::vector<std::size_t>& sizes) {
     std::vector<Addend> addends;
     Hash id = hash_combine(hash_text("wide"), unary_[v]->id);
     const auto place = [&](std::size_t n) {
@@ -311,7 +312,7 @@ class Eliminator {
         const auto u = variables[i];
         id = hash_combine(id, u == v ? neighbours.size() : place(u));
         (u == v ? a.own_stride : a.strides[place(u)]) = stride;
-        stride *= states(u);
+        stride *= count_states(u);
       }
       addends.push_back(std::move(a));
     };
@@ -324,10 +325,10 @@ class Eliminator {
       // Rows must run along a neighbour, so the eliminated variable goes first.
       auto variables = w->variables;
       std::rotate(variables.begin(), variables.end() - 1, variables.end());
-      add(transpose(w->table), variables);
+      add(get_transposed(w->table), variables);
     }
-    auto& slot = made_.products[id];
-    if (!slot) slot = counted(min_plus(id, *unary_[v], addends, sizes));
+    auto& slot = cache_.products[id];
+    if (!slot) slot = count_product(compute_min_plus(id, *unary_[v], addends, sizes));
     return slot.get();
   }
 
@@ -335,19 +336,19 @@ class Eliminator {
 
   // Drops half the states of `v` or of a neighbour, whichever has most. Returns false if none has
   // two.
-  bool narrow_one_of(std::size_t v, const std::vector<std::size_t>& neighbours) {
+  bool narrow_largest(std::size_t v, const std::vector<std::size_t>& neighbours) {
     auto most = v;
     for (auto n : neighbours) {
-      if (states(n) > states(most)) most = n;
+      if (count_states(n) > count_states(most)) most = n;
     }
-    if (states(most) < 2) return false;
-    narrow(most);
+    if (count_states(most) < 2) return false;
+    drop_half(most);
     return true;
   }
 
   // Returns a lower bound of each state's cost: the sum of its minima over single tables.
-  [[nodiscard]] std::vector<float> promise(std::size_t v) const {
-    const auto least_of = block_kernels().least;
+  [[nodiscard]] std::vector<float> bound_state_costs(std::size_t v) const {
+    const auto least_of = get_block_kernels().least;
     auto out = unary_[v]->cost;
     for (const auto& [n, table] : neighbours_[v]) {
       for (std::size_t s = 0; s < out.size(); ++s) {
@@ -355,7 +356,7 @@ class Eliminator {
       }
     }
     for (const auto& w : wide_[v]) {
-      const auto inner = inner_size(*w, v);
+      const auto inner = count_inner_entries(*w, v);
       std::vector<float> least(out.size(), kImpossible);
       const auto* at = w->table->cost.data();
       for (std::size_t i = 0; i < w->table->cost.size(); i += inner * out.size()) {
@@ -370,19 +371,19 @@ class Eliminator {
   }
 
   // Returns the number of table entries that differ only in the variables after `v`.
-  [[nodiscard]] std::size_t inner_size(const Wide& wide, std::size_t v) const {
+  [[nodiscard]] std::size_t count_inner_entries(const Wide& wide, std::size_t v) const {
     std::size_t out = 1;
     for (auto i = wide.variables.size(); wide.variables[--i] != v;)
-      out *= states(wide.variables[i]);
+      out *= count_states(wide.variables[i]);
     return out;
   }
 
   // Keeps the cheaper half of a variable's states.
-  void narrow(std::size_t v) {
+  void drop_half(std::size_t v) {
     exact_ = false;
-    const auto cost = promise(v);
+    const auto cost = bound_state_costs(v);
     work_[v] = 0;
-    for (auto n : neighbours_of(v)) work_[n] = 0;
+    for (auto n : list_neighbours(v)) work_[n] = 0;
     std::vector<std::size_t> kept(cost.size());
     std::iota(kept.begin(), kept.end(), std::size_t{0});
     std::ranges::stable_sort(kept, {}, [&](std::size_t s) { return cost[s]; });
@@ -390,14 +391,14 @@ class Eliminator {
     std::ranges::sort(kept);
 
     const auto restricted_to_kept = [&](const Table* table, std::size_t inner) {
-      return own(restricted(*table, inner, cost.size(), kept));
+      return retain_table(restrict_states(*table, inner, cost.size(), kept));
     };
     for (auto& [n, table] : neighbours_[v]) {
       table = restricted_to_kept(table, table->cols);
-      neighbours_[n][v] = transpose(table);
+      neighbours_[n][v] = get_transposed(table);
     }
     for (const auto& w : std::vector(wide_[v])) {
-      const auto* table = restricted_to_kept(w->table, inner_size(*w, v));
+      const auto* table = restricted_to_kept(w->table, count_inner_entries(*w, v));
       replace(*w, std::make_shared<const Wide>(Wide{w->variables, table}));
     }
     unary_[v] = restricted_to_kept(unary_[v], 1);
@@ -417,7 +418,7 @@ class Eliminator {
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
       auto& state = out.state[step->variable];
       if (!step->product) {
-        state = step->kept[state];
+        state = step->retained[state];
         continue;
       }
       std::size_t at = 0;
@@ -430,7 +431,7 @@ class Eliminator {
   }
 
   const Effort effort_;
-  MadeTables& made_;
+  MadeTables& cache_;
   double spent_ = 0;
   std::unordered_set<Hash> paid_;  // ids of tables
   std::vector<TablePtr>
@@ -440,7 +441,7 @@ class Eliminator {
   std::vector<std::vector<WidePtr>> wide_;
   std::vector<double> work_;  // cost of eliminating it over three neighbours or more; 0: unknown
   std::vector<bool> left_;
-  std::vector<Step> steps_;
+  std::vector<EliminationStep> steps_;
   double constant_ = 0;
   bool exact_ = true;
   std::size_t products_ = 0;
@@ -448,12 +449,12 @@ class Eliminator {
 
 }  // namespace
 
-Minimum minimize(const Network& network, const Effort& effort) {
+Minimum minimize(const CostNetwork& network, const Effort& effort) {
   MadeTables made;
   return minimize(network, effort, made);
 }
 
-Minimum minimize(const Network& network, const Effort& effort, MadeTables& made) {
+Minimum minimize(const CostNetwork& network, const Effort& effort, MadeTables& made) {
   return Eliminator(network, effort, made).run();
 }
 

@@ -18,7 +18,7 @@
 
 namespace tandem::search {
 
-struct Network {
+struct CostNetwork {
   struct Edge {
     std::size_t a = 0;
     std::size_t b = 0;
@@ -41,18 +41,18 @@ struct Effort {
 struct MadeTables {
   std::unordered_map<Hash, TablePtr> sums;
   std::unordered_map<Hash, TablePtr> transposed;
-  std::unordered_map<Hash, ProductPtr> products;
+  std::unordered_map<Hash, MinPlusProductPtr> products;
   std::size_t entries = 0;
 };
 
 struct Minimum {
   std::vector<std::size_t> state;  // by variable
   double cost = 0;
-  bool exact = true;         // false if states were dropped
-  std::size_t products = 0;  // products computed, not found in the cache
+  bool exact = true;                // false if states were dropped
+  std::size_t computed_tables = 0;  // products computed, not found in the cache
 };
 
-Minimum minimize(const Network& network, const Effort& effort = {});
-Minimum minimize(const Network& network, const Effort& effort, MadeTables& made);
+Minimum minimize(const CostNetwork& network, const Effort& effort = {});
+Minimum minimize(const CostNetwork& network, const Effort& effort, MadeTables& made);
 
 }  // namespace tandem::search

@@ -10,7 +10,7 @@ namespace tandem::search {
 namespace {
 
 // Returns the minimum over every assignment.
-double brute_force(const Network& network) {
+double brute_force(const CostNetwork& network) {
   std::vector<std::size_t> state(network.unary.size(), 0);
   double best = 1e38;
   while (true) {
@@ -22,8 +22,8 @@ double brute_force(const Network& network) {
 }
 
 // Returns a network whose edges come from series and parallel compositions, with pendant variables.
-Network random_series_parallel(std::mt19937_64& random) {
-  Network network;
+CostNetwork random_series_parallel(std::mt19937_64& random) {
+  CostNetwork network;
   const auto add_variable = [&] {
     network.unary.push_back(random_table(random, 1 + random() % 4, 1));
     return network.unary.size() - 1;
@@ -68,8 +68,8 @@ TEST(Elimination, EqualsBruteForceOnSeriesParallelNetworks) {
 }
 
 // Returns a network with edges between random pairs, so many that most are not series-parallel.
-Network random_dense(std::mt19937_64& random, std::size_t variables, std::size_t states) {
-  Network network;
+CostNetwork random_dense(std::mt19937_64& random, std::size_t variables, std::size_t states) {
+  CostNetwork network;
   for (std::size_t v = 0; v < variables; ++v) {
     network.unary.push_back(random_table(random, 1 + random() % states, 1));
   }
@@ -130,7 +130,7 @@ TEST(Elimination, EqualBlocksOfAnyFormShareTheirProducts) {
   std::vector<TablePtr> tables;
   for (int e = 0; e < 7; ++e) tables.push_back(random_table(random, 4, 4));
   const auto products = [&](std::size_t blocks) {
-    Network network;
+    CostNetwork network;
     network.unary.assign(4 * blocks, unary);
     for (std::size_t first = 0; first < 4 * blocks; first += 4) {
       std::size_t e = 0;
@@ -143,16 +143,16 @@ TEST(Elimination, EqualBlocksOfAnyFormShareTheirProducts) {
     }
     const auto found = minimize(network);
     EXPECT_TRUE(found.exact);
-    return found.products;
+    return found.computed_tables;
   };
   EXPECT_LE(products(64), products(32) + 24);
 }
 
-Network chain_of_equal_blocks(std::size_t blocks) {
+CostNetwork chain_of_equal_blocks(std::size_t blocks) {
   std::mt19937_64 random(7);
   const auto unary = random_table(random, 5, 1);
   const auto edge = random_table(random, 5, 5);
-  Network network;
+  CostNetwork network;
   network.unary.assign(blocks + 1, unary);
   for (std::size_t b = 0; b < blocks; ++b) network.edges.push_back({b, b + 1, edge});
   return network;
@@ -162,7 +162,7 @@ TEST(Elimination, EqualBlocksShareTheirProducts) {
   std::size_t before = 0;
   for (const std::size_t blocks : {16U, 32U, 64U, 128U, 256U}) {
     const auto network = chain_of_equal_blocks(blocks);
-    const auto products = minimize(network).products;
+    const auto products = minimize(network).computed_tables;
     // Doubling the chain adds a few products, far fewer than it has blocks.
     EXPECT_LE(products, before + 24) << blocks;
     before = products;
@@ -170,7 +170,7 @@ TEST(Elimination, EqualBlocksShareTheirProducts) {
 }
 
 TEST(Elimination, OfNothingIsNothing) {
-  const auto found = minimize(Network{});
+  const auto found = minimize(CostNetwork{});
   EXPECT_EQ(found.cost, 0);
   EXPECT_TRUE(found.exact);
 }

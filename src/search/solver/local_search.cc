@@ -8,9 +8,9 @@ namespace tandem::search {
 namespace {
 
 // A state for every variable, initially the first, and its cost.
-class Assignment {
+class StateAssignment {
  public:
-  Assignment(const Network& network, const Followers& followers)
+  StateAssignment(const CostNetwork& network, const Followers& followers)
       : network_(network),
         followers_(followers),
         edges_(network.unary.size()),
@@ -22,15 +22,15 @@ class Assignment {
     for (std::size_t v = 0; v < state_.size(); ++v) {
       if (!followers[v]) choices_.push_back(v);
     }
-    cost_ = total();
+    cost_ = compute_total();
     for (std::size_t v = 0; v < state_.size(); ++v) {
-      if (followers[v]) set(v, best_state(v));
+      if (followers[v]) set(v, find_best_state(v));
     }
   }
 
   // Returns the variables that do not follow others.
   [[nodiscard]] const std::vector<std::size_t>& choices() const { return choices_; }
-  [[nodiscard]] std::size_t states(std::size_t v) const { return network_.unary[v]->rows; }
+  [[nodiscard]] std::size_t count_states(std::size_t v) const { return network_.unary[v]->rows; }
   [[nodiscard]] double cost() const { return cost_; }
   [[nodiscard]] const std::vector<std::size_t>& state() const { return state_; }
 
@@ -40,7 +40,7 @@ class Assignment {
     before_cost_ = cost_;
     replace(v, state);
     for (const auto& e : edges_[v]) {
-      if (followers_[e.other]) replace(e.other, best_state(e.other));
+      if (followers_[e.other]) replace(e.other, find_best_state(e.other));
     }
   }
   // Reverts the last change.
@@ -50,13 +50,13 @@ class Assignment {
   }
 
  private:
-  struct End {
+  struct NeighbourEdge {
     std::size_t other;
     const Table* table;
     bool is_row;
   };
 
-  [[nodiscard]] double total() const {
+  [[nodiscard]] double compute_total() const {
     double out = 0;
     for (std::size_t v = 0; v < state_.size(); ++v) out += network_.unary[v]->at(state_[v]);
     for (const auto& e : network_.edges) out += e.table->at(state_[e.a], state_[e.b]);
@@ -64,7 +64,7 @@ class Assignment {
   }
 
   // Returns the sum of all terms that depend on the state of `v`.
-  [[nodiscard]] double local(std::size_t v, std::size_t state) const {
+  [[nodiscard]] double compute_local_cost(std::size_t v, std::size_t state) const {
     double out = network_.unary[v]->at(state);
     for (const auto& e : edges_[v]) {
       const auto other = state_[e.other];
@@ -73,11 +73,11 @@ class Assignment {
     return out;
   }
 
-  [[nodiscard]] std::size_t best_state(std::size_t v) const {
+  [[nodiscard]] std::size_t find_best_state(std::size_t v) const {
     auto best = state_[v];
-    double least = local(v, best);
-    for (std::size_t s = 0; s < states(v); ++s) {
-      const double cost = local(v, s);
+    double least = compute_local_cost(v, best);
+    for (std::size_t s = 0; s < count_states(v); ++s) {
+      const double cost = compute_local_cost(v, s);
       if (cost >= least) continue;
       least = cost;
       best = s;
@@ -86,11 +86,11 @@ class Assignment {
   }
 
   void set(std::size_t v, std::size_t state) {
-    const double more = local(v, state) - local(v, state_[v]);
+    const double more = compute_local_cost(v, state) - compute_local_cost(v, state_[v]);
     state_[v] = state;
     // Rounding would lose all other costs next to kImpossible.
     const bool is_exact = cost_ < kImpossible / 2 && more < kImpossible / 2;
-    cost_ = is_exact ? cost_ + more : total();
+    cost_ = is_exact ? cost_ + more : compute_total();
   }
 
   void replace(std::size_t v, std::size_t state) {
@@ -99,9 +99,9 @@ class Assignment {
     set(v, state);
   }
 
-  const Network& network_;
+  const CostNetwork& network_;
   const Followers& followers_;
-  std::vector<std::vector<End>> edges_;
+  std::vector<std::vector<NeighbourEdge>> edges_;
   std::vector<std::size_t> state_;
   std::vector<std::size_t> choices_;
   double cost_ = 0;
@@ -109,12 +109,12 @@ class Assignment {
   double before_cost_ = 0;
 };
 
-bool improve(Assignment& now, std::size_t v) {
+bool improve_variable(StateAssignment& now, std::size_t v) {
   const double before = now.cost();
   const auto first = now.state()[v];
   auto best = first;
   double least = before - 1e-9 * std::abs(before);
-  for (std::size_t s = 0; s < now.states(v); ++s) {
+  for (std::size_t s = 0; s < now.count_states(v); ++s) {
     if (s == first) continue;
     now.change(v, s);
     if (now.cost() < least) {
@@ -129,19 +129,19 @@ bool improve(Assignment& now, std::size_t v) {
 
 }  // namespace
 
-Minimum descend(const Network& network, const Followers& followers) {
-  Assignment now(network, followers);
+Minimum descend(const CostNetwork& network, const Followers& followers) {
+  StateAssignment now(network, followers);
   constexpr int kMostRounds = 100;
   bool changed = true;
   for (int round = 0; changed && round < kMostRounds; ++round) {
     changed = false;
-    for (auto v : now.choices()) changed = improve(now, v) || changed;
+    for (auto v : now.choices()) changed = improve_variable(now, v) || changed;
   }
   return {now.state(), now.cost(), false, 0};
 }
 
-Minimum walk(const Network& network, const Followers& followers, const Walk& options) {
-  Assignment now(network, followers);
+Minimum walk(const CostNetwork& network, const Followers& followers, const Walk& options) {
+  StateAssignment now(network, followers);
   Minimum best{now.state(), now.cost(), false, 0};
   const auto count = now.choices().size();
   if (count == 0) return best;
@@ -152,7 +152,7 @@ Minimum walk(const Network& network, const Followers& followers, const Walk& opt
     if (step >= options.least_steps * count && step >= 2 * gained) break;
     const auto v = now.choices()[random() % count];
     const double before = now.cost();
-    now.change(v, random() % now.states(v));
+    now.change(v, random() % now.count_states(v));
     const double loss = now.cost() - before;
     const double scale = options.warmth * best.cost / static_cast<double>(count);
     if (loss > 0 && chance(random) >= std::exp(-loss / scale)) now.undo();

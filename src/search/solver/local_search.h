@@ -15,7 +15,7 @@ using Followers = std::vector<bool>;
 
 // Sets each variable that is no follower to its best state, given the others, until no change
 // gains.
-Minimum descend(const Network& network, const Followers& followers);
+Minimum descend(const CostNetwork& network, const Followers& followers);
 
 // FlexFlow's search (Jia et al., MLSys'19). A random variable takes a random state. A change that
 // gains is accepted; another one with a probability that falls with its loss. The result is the
@@ -26,6 +26,6 @@ struct Walk {
   std::size_t most_steps = 2000;  // per variable
   double warmth = 0.1;  // loss, in mean costs of a variable, that is accepted with probability 1/e
 };
-Minimum walk(const Network& network, const Followers& followers, const Walk& options);
+Minimum walk(const CostNetwork& network, const Followers& followers, const Walk& options);
 
 }  // namespace tandem::search

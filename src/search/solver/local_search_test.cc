@@ -10,8 +10,8 @@ namespace tandem::search {
 namespace {
 
 // Returns a network of some variables with up to four states each, and edges between some of them.
-Network random_network(std::mt19937_64& random) {
-  Network network;
+CostNetwork random_network(std::mt19937_64& random) {
+  CostNetwork network;
   for (std::size_t v = 0; v < 6; ++v) {
     network.unary.push_back(random_table(random, 1 + random() % 4, 1));
     for (std::size_t other = 0; other < v; ++other) {

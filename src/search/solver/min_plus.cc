@@ -48,15 +48,15 @@ class MinPlus {
     }
     for (const auto& a : addends) {
       if (a.strides.back() == 0) {
-        constant_.push_back(constant_of(a));
+        constant_.push_back(make_constant(a));
       } else {
-        along_.push_back(along_of(a));
+        along_.push_back(make_along(a));
         addends_.push_back({nullptr, a.own_stride});
       }
     }
   }
 
-  ProductPtr run(Hash id) {
+  MinPlusProductPtr run(Hash id) {
     auto table = std::make_shared<Table>();
     table->id = id;
     table->cols = cols_;
@@ -69,12 +69,12 @@ class MinPlus {
       minimize_row(table->cost.data() + r * cols_, best.data() + r * cols_);
       for (auto i = sizes_.size() - 1; i-- > 0 && !advance(i, states);) continue;
     }
-    return std::make_shared<Product>(Product{std::move(table), std::move(best)});
+    return std::make_shared<MinPlusProduct>(MinPlusProduct{std::move(table), std::move(best)});
   }
 
  private:
   // An addend that lacks the last variable.
-  struct Constant {
+  struct ConstantAddend {
     Rows rows;
     std::vector<float> cost;  // by row, by v
   };
@@ -85,7 +85,7 @@ class MinPlus {
     std::vector<float> least;  // by row, by block, by v
     std::vector<float> most;
 
-    [[nodiscard]] const float* row_of(std::size_t v) const {
+    [[nodiscard]] const float* get_row(std::size_t v) const {
       return cost + rows.offsets[rows.at] + v * own_stride;
     }
   };
@@ -93,8 +93,8 @@ class MinPlus {
   [[nodiscard]] std::size_t states() const { return unary_.rows; }
   [[nodiscard]] std::size_t padded() const { return base_.size(); }  // rounded up to whole vectors
 
-  Constant constant_of(const Addend& a) const {
-    Constant out{Rows(a, sizes_), {}};
+  ConstantAddend make_constant(const Addend& a) const {
+    ConstantAddend out{Rows(a, sizes_), {}};
     out.cost.reserve(out.rows.offsets.size() * padded());
     for (auto offset : out.rows.offsets) {
       const float* from = a.table->cost.data() + offset;
@@ -108,7 +108,7 @@ class MinPlus {
     return out;
   }
 
-  Along along_of(const Addend& a) const {
+  Along make_along(const Addend& a) const {
     Along out{Rows(a, sizes_), a.table->cost.data(), a.own_stride, {}, {}};
     if (cols_ < kBlock) return out;
     out.least.reserve(out.rows.offsets.size() * blocks_.size() * padded());
@@ -155,10 +155,10 @@ class MinPlus {
   void minimize_few(float* cost, std::uint32_t* best) {
     for (std::size_t v = 0; v < states(); ++v) {
       if (base_[v] >= kImpossible) continue;
-      const float* row = along_[0].row_of(v);
+      const float* row = along_[0].get_row(v);
       std::copy_n(row, cols_, row_.data());
       for (std::size_t i = 1; i < along_.size(); ++i) {
-        const float* more = along_[i].row_of(v);
+        const float* more = along_[i].get_row(v);
         for (std::size_t c = 0; c < cols_; ++c) row_[c] += more[c];
       }
       for (std::size_t c = 0; c < cols_; ++c) {
@@ -187,7 +187,7 @@ class MinPlus {
       return out.data();
     };
     const auto from = blocks_[block];
-    for (std::size_t i = 0; i < along_.size(); ++i) addends_[i].cost = along_[i].row_of(0) + from;
+    for (std::size_t i = 0; i < along_.size(); ++i) addends_[i].cost = along_[i].get_row(0) + from;
     kernels_.minimize({.base = base_.data(),
                        .least = sum(&Along::least, least_),
                        .most = sum(&Along::most, most_),
@@ -197,12 +197,12 @@ class MinPlus {
                       cost + from, best + from);
   }
 
-  const BlockKernels& kernels_ = block_kernels();
+  const BlockKernels& kernels_ = get_block_kernels();
   const Table& unary_;
   const std::vector<std::size_t>& sizes_;
   std::size_t cols_;
   std::vector<std::size_t> blocks_;  // their begins; the last may overlap the one before
-  std::vector<Constant> constant_;
+  std::vector<ConstantAddend> constant_;
   std::vector<Along> along_;
   // Buffers for the present row.
   std::vector<float> base_;
@@ -214,14 +214,15 @@ class MinPlus {
 
 }  // namespace
 
-ProductPtr min_plus(Hash id, const Table& unary, const std::vector<Addend>& addends,
-                    const std::vector<std::size_t>& sizes) {
+MinPlusProductPtr compute_min_plus(Hash id, const Table& unary, const std::vector<Addend>& addends,
+                                   const std::vector<std::size_t>& sizes) {
   return MinPlus(unary, addends, sizes).run(id);
 }
 
-ProductPtr min_plus(Hash id, const Table& left, const Table& unary, const Table& right) {
-  return min_plus(id, unary, {{&left, 1, {left.cols, 0}}, {&right, right.cols, {0, 1}}},
-                  {left.rows, right.cols});
+MinPlusProductPtr compute_min_plus(Hash id, const Table& left, const Table& unary,
+                                   const Table& right) {
+  return compute_min_plus(id, unary, {{&left, 1, {left.cols, 0}}, {&right, right.cols, {0, 1}}},
+                          {left.rows, right.cols});
 }
 
 }  // namespace tandem::search

@@ -26,11 +26,11 @@ inline constexpr float kImpossible = 1e30F;
 
 // The best states of an eliminated variable for all states of its neighbours. The last neighbour
 // indexes the table's columns, the others its rows.
-struct Product {
+struct MinPlusProduct {
   TablePtr table;
   std::vector<std::uint32_t> best;
 };
-using ProductPtr = std::shared_ptr<const Product>;
+using MinPlusProductPtr = std::shared_ptr<const MinPlusProduct>;
 
 // One table of the sum, with the strides of its entries.
 struct Addend {
@@ -43,11 +43,12 @@ struct Addend {
 // Returns the minimum over v of unary[v] + the sum of `addends`, for all states of the result's
 // variables. `sizes` are their numbers of states. Among equal minima the first v counts. At least
 // one addend depends on the last variable.
-ProductPtr min_plus(Hash id, const Table& unary, const std::vector<Addend>& addends,
-                    const std::vector<std::size_t>& sizes);
+MinPlusProductPtr compute_min_plus(Hash id, const Table& unary, const std::vector<Addend>& addends,
+                                   const std::vector<std::size_t>& sizes);
 
 // Returns the minimum over v of left[a][v] + unary[v] + right[v][c]. For a leaf `right` has one
 // column.
-ProductPtr min_plus(Hash id, const Table& left, const Table& unary, const Table& right);
+MinPlusProductPtr compute_min_plus(Hash id, const Table& left, const Table& unary,
+                                   const Table& right);
 
 }  // namespace tandem::search

@@ -29,7 +29,7 @@ struct Loops {
     return a < b ? a : b;
   }
 
-  [[gnu::always_inline]] static float least_of(const Costs& costs) {
+  [[gnu::always_inline]] static float find_least(const Costs& costs) {
 #if defined(__x86_64__)
     __m128 four[kLanes / 4];
     std::memcpy(four, &costs, sizeof costs);
@@ -52,7 +52,7 @@ struct Loops {
       least = next < least ? next : least;
       most = next > most ? next : most;
     }
-    return {least_of(least), -least_of(-most)};
+    return {find_least(least), -find_least(-most)};
   }
 
   [[gnu::always_inline]] static float least(const float* entries, std::size_t count) {
@@ -61,14 +61,14 @@ struct Loops {
     if (count >= kLanes) {
       Costs here = load(entries);
       for (i = kLanes; i + kLanes <= count; i += kLanes) here = lesser(load(entries + i), here);
-      out = least_of(here);
+      out = find_least(here);
     }
     for (; i < count; ++i) out = std::min(out, entries[i]);
     return out;
   }
 
   // Returns a bit mask of the lanes that are set.
-  [[gnu::always_inline]] static std::uint64_t bits_of(const States& set) {
+  [[gnu::always_inline]] static std::uint64_t to_bits(const States& set) {
     std::uint64_t out = 0;
 #if defined(__x86_64__)
     __m128 four[kLanes / 4];
@@ -85,23 +85,23 @@ struct Loops {
   }
 
   // Returns an upper bound of every column's minimum.
-  [[gnu::always_inline]] static Costs known(const BlockTask& task) {
+  [[gnu::always_inline]] static Costs compute_upper_bound(const BlockTask& task) {
     Costs out = Costs{} + kImpossible;
     for (std::size_t v = 0; v < task.states; v += kLanes) {
       out = lesser(load(task.base + v) + load(task.most + v), out);
     }
-    return Costs{} + least_of(out);
+    return Costs{} + find_least(out);
   }
 
   // Returns a bit mask of those of the 64 states from `v` on that may give a minimum: their lower
-  // bound is no higher than `known`.
-  [[gnu::always_inline]] static std::uint64_t hopeful(const BlockTask& task, std::size_t v,
-                                                      const Costs& known) {
+  // bound is no higher than `compute_upper_bound`.
+  [[gnu::always_inline]] static std::uint64_t find_hopeful(const BlockTask& task, std::size_t v,
+                                                           const Costs& known) {
     std::uint64_t out = 0;
     const auto end = std::min(task.states, v + 64);
     for (std::size_t s = v; s < end; s += kLanes) {
       const States may = load(task.base + s) + load(task.least + s) <= known;
-      out |= bits_of(may) << (s - v);
+      out |= to_bits(may) << (s - v);
     }
     return out;
   }
@@ -134,12 +134,12 @@ struct Loops {
 
   [[gnu::always_inline]] static void minimize(const BlockTask& task, float* cost,
                                               std::uint32_t* best) {
-    const Costs known = Loops::known(task);
+    const Costs known = Loops::compute_upper_bound(task);
     Minima minima;
     for (auto& c : minima.cost) c = Costs{} + kImpossible;
     for (auto& s : minima.state) s = States{};
     for (std::size_t v = 0; v < task.states; v += 64) {
-      for (auto left = hopeful(task, v, known); left != 0; left &= left - 1) {
+      for (auto left = find_hopeful(task, v, known); left != 0; left &= left - 1) {
         add(minima, task, v + static_cast<std::size_t>(std::countr_zero(left)));
       }
     }
@@ -166,9 +166,9 @@ constexpr BlockKernels kAvx2 = {minimize_avx2, bounds_avx2, least_avx2};
 
 }  // namespace
 
-const BlockKernels& portable_block_kernels() { return kAny; }
+const BlockKernels& get_portable_block_kernels() { return kAny; }
 
-const BlockKernels& block_kernels() {
+const BlockKernels& get_block_kernels() {
 #if defined(__x86_64__)
   static const bool has_avx2 = __builtin_cpu_supports("avx2");
   if (has_avx2) return kAvx2;

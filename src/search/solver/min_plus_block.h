@@ -39,7 +39,7 @@ struct BlockKernels {
 };
 
 // Return the fastest kernels for this processor, and kernels for any processor.
-const BlockKernels& block_kernels();
-const BlockKernels& portable_block_kernels();
+const BlockKernels& get_block_kernels();
+const BlockKernels& get_portable_block_kernels();
 
 }  // namespace tandem::search

@@ -1,4 +1,4 @@
-// Compares min_plus with the sum of all tables, state by state.
+// Compares compute_min_plus with the sum of all tables, state by state.
 #include "search/solver/min_plus.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(MinPlus, IsTheFirstLeastOfAllStates) {
       const auto left = random_table(5, states, random);
       const auto unary = random_table(states, 1, random);
       const auto right = random_table(states, cols, random);
-      const auto made = min_plus(1, left, unary, right);
+      const auto made = compute_min_plus(1, left, unary, right);
       ASSERT_EQ(made->table->rows, 5U);
       ASSERT_EQ(made->table->cols, cols);
       for (std::size_t a = 0; a < 5; ++a) {
@@ -67,7 +67,7 @@ TEST(MinPlus, IsTheFirstLeastOfAllStates) {
 TEST(MinPlus, EveryKernelFindsTheFirstLeastOfABlock) {
   std::mt19937_64 random(9);
   constexpr std::size_t kStates = 24;
-  for (const auto* kernels : {&block_kernels(), &portable_block_kernels()}) {
+  for (const auto* kernels : {&get_block_kernels(), &get_portable_block_kernels()}) {
     const auto a = random_table(kStates, kBlock, random);
     const auto b = random_table(kStates, kBlock, random);
     auto base = random_table(kStates, 1, random).cost;
@@ -112,12 +112,12 @@ TEST(MinPlus, AddsUpTablesOfSeveralVariables) {
     const auto of_a_c = random_table(kA * kStates, kC, random);
     const auto of_d = random_table(kStates, d, random);
     const auto of_b_d = random_table(kB * kStates, d, random);
-    const auto made = min_plus(1, unary,
-                               {{&of_a, kA, {1, 0, 0, 0}},
-                                {&of_a_c, kC, {kStates * kC, 0, 1, 0}},
-                                {&of_d, d, {0, 0, 0, 1}},
-                                {&of_b_d, d, {0, kStates * d, 0, 1}}},
-                               {kA, kB, kC, d});
+    const auto made = compute_min_plus(1, unary,
+                                       {{&of_a, kA, {1, 0, 0, 0}},
+                                        {&of_a_c, kC, {kStates * kC, 0, 1, 0}},
+                                        {&of_d, d, {0, 0, 0, 1}},
+                                        {&of_b_d, d, {0, kStates * d, 0, 1}}},
+                                       {kA, kB, kC, d});
     ASSERT_EQ(made->table->cost.size(), kA * kB * kC * d);
     for (std::size_t i = 0; i < made->best.size(); ++i) {
       const auto at_d = i % d;

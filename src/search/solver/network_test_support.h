@@ -21,7 +21,7 @@ inline TablePtr random_table(std::mt19937_64& random, std::size_t rows, std::siz
   return table;
 }
 
-inline double cost_of(const Network& network, const std::vector<std::size_t>& state) {
+inline double cost_of(const CostNetwork& network, const std::vector<std::size_t>& state) {
   double total = 0;
   for (std::size_t v = 0; v < state.size(); ++v) total += network.unary[v]->at(state[v]);
   for (const auto& e : network.edges) total += e.table->at(state[e.a], state[e.b]);

@@ -14,7 +14,7 @@ struct Stream {
   StreamWeights::Shares compute;
   StreamWeights::Shares outer;
 };
-predict::Prices prices_of(const Stream& stream, double update, double rooted) {
+predict::Prices make_stream_prices(const Stream& stream, double update, double rooted) {
   constexpr double kRootStreams = 2;  // to roots and from roots
   const auto& [compute, rest] = stream;
   const StreamWeights::Shares outer{(1 - rooted) * rest.forward, (1 - rooted) * rest.backward};
@@ -33,11 +33,12 @@ predict::Prices prices_of(const Stream& stream, double update, double rooted) {
                       .rooted = to_roots.forward - to_roots.backward}};
 }
 
-Stream stream_of(const StreamWeights::Shares& compute) {
+Stream make_stream(const StreamWeights::Shares& compute) {
   return {compute, {1 - compute.forward, 1 - compute.backward}};
 }
 
-StreamWeights::Shares least(const StreamWeights::Shares& a, const StreamWeights::Shares& b) {
+StreamWeights::Shares take_lesser_shares(const StreamWeights::Shares& a,
+                                         const StreamWeights::Shares& b) {
   return {std::min(a.forward, b.forward), std::min(a.backward, b.backward)};
 }
 
@@ -65,12 +66,12 @@ constexpr std::array<void (*)(StreamWeights&, double), 8> kWeightMoves = {
 }  // namespace
 
 // Operations that may be in any segment count with the smallest weight.
-SegmentPrices StreamWeights::prices(const LayoutNetwork& network) const {
-  const auto in_chain = stream_of(network.has(Segment::kChain) ? chain : branches);
-  const auto in_branches = stream_of(network.has(Segment::kBranches) ? branches : chain);
-  const Stream anytime{least(in_chain.compute, in_branches.compute),
-                       least(in_chain.outer, in_branches.outer)};
-  const auto at = [&](const Stream& stream) { return prices_of(stream, update, rooted); };
+SegmentPrices StreamWeights::make_prices(const LayoutNetwork& network) const {
+  const auto in_chain = make_stream(network.has(Segment::kChain) ? chain : branches);
+  const auto in_branches = make_stream(network.has(Segment::kBranches) ? branches : chain);
+  const Stream anytime{take_lesser_shares(in_chain.compute, in_branches.compute),
+                       take_lesser_shares(in_chain.outer, in_branches.outer)};
+  const auto at = [&](const Stream& stream) { return make_stream_prices(stream, update, rooted); };
   return SegmentPrices({at(in_chain), at(in_branches), at(anytime)});
 }
 
@@ -80,11 +81,12 @@ SegmentPrices StreamWeights::prices(const LayoutNetwork& network) const {
 // are a lower bound (Lagrangian relaxation). The bound is concave in the weights; each weight is
 // moved as long as that raises it. Example: with 4 ms of compute and 6 ms of overlapped
 // communication, weights of 1/2 give 5 ms, and weights of 0 and 1 give 6 ms.
-LayoutBound raise(LayoutBound bound, const StreamWeights& hint, const LayoutNetwork& network,
-                  const Finder& finder, Seconds enough, const std::function<bool()>& is_over) {
+LayoutBound raise_bound(LayoutBound bound, const StreamWeights& hint, const LayoutNetwork& network,
+                        const Finder& finder, Seconds enough,
+                        const std::function<bool()>& is_over) {
   if (!network.has_two_phases()) return bound;
   const auto try_weights = [&](const StreamWeights& weights) {
-    const auto solution = network.solve(weights.prices(network), finder);
+    const auto solution = network.solve(weights.make_prices(network), finder);
     if (!solution.exact || Seconds{solution.cost} <= bound.time) return false;
     bound = {Seconds{solution.cost}, weights};
     return true;

@@ -31,7 +31,7 @@ struct StreamWeights {
   double rooted = 0;
 
   // Returns the prices at which a layout costs that sum.
-  [[nodiscard]] SegmentPrices prices(const LayoutNetwork& network) const;
+  [[nodiscard]] SegmentPrices make_prices(const LayoutNetwork& network) const;
   bool operator==(const StreamWeights&) const = default;
 };
 
@@ -43,7 +43,7 @@ struct LayoutBound {
 
 // Returns a higher bound at other weights if there is one. Tries `hint` first: good weights of a
 // similar graph. Ends once the bound is `enough` or `is_over`.
-LayoutBound raise(LayoutBound bound, const StreamWeights& hint, const LayoutNetwork& network,
-                  const Finder& finder, Seconds enough, const std::function<bool()>& is_over);
+LayoutBound raise_bound(LayoutBound bound, const StreamWeights& hint, const LayoutNetwork& network,
+                        const Finder& finder, Seconds enough, const std::function<bool()>& is_over);
 
 }  // namespace tandem::search

@@ -8,7 +8,7 @@
 
 #include "search/limits.h"
 #include "search/solver/local_search.h"
-#include "strategies/storage.h"
+#include "strategies/weight_sharding.h"
 
 namespace tandem::search {
 
@@ -29,13 +29,13 @@ void vote(std::map<Layout, double>& votes, const std::vector<Layout>& layouts, s
 
 bool has_partial(const Layout& layout) { return layout.digits(DigitRole::kPartial) != 0; }
 
-Hash hash_of(const Pass& pass) {
+Hash hash_pass(const Pass& pass) {
   const Hash digits = (Hash{pass.redundant} << 32U) | pass.stages;
   return hash_combine(hash_combine(digits, std::bit_cast<Hash>(pass.times)),
-                      std::bit_cast<Hash>(pass.kept));
+                      std::bit_cast<Hash>(pass.in_flight));
 }
 
-Hash hash_of(const std::vector<NodeLayout>& layouts, std::size_t digits) {
+Hash hash_layouts(const std::vector<NodeLayout>& layouts, std::size_t digits) {
   Hash h = layouts.size();
   for (const auto& layout : layouts) {
     for (std::size_t i = 0; i < digits; ++i)
@@ -55,12 +55,12 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       digits_(digits),
       costs_(costs),
       pass_(pass),
-      pass_hash_(hash_of(pass)),
+      pass_hash_(hash_pass(pass)),
       nodes_(strategies::analyze(model)),
       consumers_(model.consumers()),
-      gradient_(graph::needs_gradient(model)),
+      gradient_(graph::mark_gradient_nodes(model)),
       precedence_(model),
-      roles_(predict::kernels_of(model, costs.software())),
+      roles_(predict::find_kernel_roles(model, costs.software())),
       operator_variable_(model.size(), kNoVariable),
       tensor_variable_(model.size(), kNoVariable),
       tables_(std::move(tables)) {
@@ -68,8 +68,8 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
   classes_.resize(model.size());
   for (auto id : model.ids()) {
     if (model.node(id).op.role() != ops::Role::kCompute) continue;
-    classes_[id.index()] = class_of(id);
-    auto& wanted = seeds_[classes_[id.index()]];
+    classes_[id.index()] = compute_class(id);
+    auto& wanted = initial_layouts_[classes_[id.index()]];
     for (const auto& seed : seeds) {
       const auto& layout = seed[id.index()].node;
       if (std::ranges::find(wanted, layout) == wanted.end()) wanted.push_back(layout);
@@ -102,14 +102,14 @@ bool LayoutNetwork::is_absorbed(NodeId id) const {
 }
 
 // Returns the class of an operator. Operators of one class have the same states at the same cost.
-Hash LayoutNetwork::class_of(NodeId id) const {
+Hash LayoutNetwork::compute_class(NodeId id) const {
   const auto& node = model_.node(id);
   Hash h = hash_combine(node.op.hash(), (gradient_[id.index()] ? 1U : 0U) | (places_ ? 2U : 0U));
   h = hash_combine(h, pass_hash_);
-  if (!roles_.empty()) h = hash_combine(h, predict::hash_of(roles_[id.index()]));
+  if (!roles_.empty()) h = hash_combine(h, predict::hash_role(roles_[id.index()]));
   for (auto kind : nodes_[id.index()].kinds) h = hash_combine(h, static_cast<Hash>(kind));
   for (auto i : model_.inputs(id)) {
-    h = hash_combine(h, type_hash(model_.node(i).type));
+    h = hash_combine(h, hash_type(model_.node(i).type));
     h = hash_combine(h, (gradient_[i.index()] ? 1U : 0U) | (is_absorbed(i) ? 2U : 0U) |
                             (is_weight(model_.node(i)) ? 4U : 0U) | (is_source(i) ? 8U : 0U));
   }
@@ -141,12 +141,12 @@ predict::Cost LayoutNetwork::weight_cost(NodeId id, const Layout& layout, const 
                                          bool of_product) {
   const auto& type = model_.node(id).type;
   if (!is_trained(model_.node(id))) {
-    return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
+    return costs_.frozen_weight_cost(type.shape.sizes, type.dtype, layout);
   }
-  auto cost = costs_.weight(type.shape.sizes, type.dtype, layout, looked_up,
-                            of_product && pass_.times == 1 && pass_.stages == 0);
+  auto cost = costs_.weight_cost(type.shape.sizes, type.dtype, layout, looked_up,
+                                 of_product && pass_.times == 1 && pass_.stages == 0);
   if (pass_.stages != 0 && !is_absorbed(id)) {
-    cost += costs_.sent_between_stages(type, layout, pass_.stages);
+    cost += costs_.stage_send_cost(type, layout, pass_.stages);
   }
   return cost;
 }
@@ -156,8 +156,8 @@ predict::Cost LayoutNetwork::shared_weights_cost(NodeId id, const NodeLayout& la
   const auto inputs = model_.inputs(id);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!is_weight(model_.node(inputs[i])) || is_absorbed(inputs[i])) continue;
-    out += weight_cost(inputs[i],
-                       input_layout(nodes_[id.index()].signature, layout, digits_.count(), i));
+    out += weight_cost(
+        inputs[i], compute_input_layout(nodes_[id.index()].signature, layout, digits_.count(), i));
   }
   return out;
 }
@@ -172,9 +172,9 @@ predict::Cost LayoutNetwork::compute_cost(NodeId id, const NodeLayout& layout) c
     if (gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
   }
   return costs_
-      .compute(node.op, nodes_[id.index()].signature, types, node.type, layout, differentiated,
-               role_of(roles_, id))
-      .times(pass_.times, pass_.kept);
+      .operator_cost(node.op, nodes_[id.index()].signature, types, node.type, layout,
+                     differentiated, get_role(roles_, id))
+      .times(pass_.times, pass_.in_flight);
 }
 
 predict::Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout,
@@ -184,26 +184,26 @@ predict::Cost LayoutNetwork::operator_cost(NodeId id, const NodeLayout& layout,
   const auto inputs = model_.inputs(id);
   predict::Cost cost = compute;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto read = input_layout(s, layout, digits_.count(), i);
+    const auto read = compute_input_layout(s, layout, digits_.count(), i);
     const auto& source = model_.node(inputs[i]);
-    cost += costs_.halo(source.type, s, i, read, gradient_[inputs[i].index()])
-                .times(pass_.times, pass_.kept);
+    cost += costs_.halo_cost(source.type, s, i, read, gradient_[inputs[i].index()])
+                .times(pass_.times, pass_.in_flight);
     if (!is_weight(source) || !is_absorbed(inputs[i])) continue;
     std::optional<Shape> looked_up;
     if (node.op.spec().row_sparse_operand == i) {
-      looked_up = parallel_shape(input_layout(s, layout, digits_.count(), 0),
-                                 term::shape_of(s.map.inputs[0]), digits_)
-                      ->shard();
+      looked_up = compute_parallel_shape(compute_input_layout(s, layout, digits_.count(), 0),
+                                         term::to_shape(s.map.inputs[0]), digits_)
+                      ->shard_shape();
     }
     cost += weight_cost(inputs[i], read, looked_up ? &*looked_up : nullptr,
-                        node.op.spec().product_operand == i);
+                        node.op.spec().matmul_operand == i);
   }
   return cost;
 }
 
 // Returns a hash of the degree of each factor. With equal devices, layouts with equal degrees take
 // the same compute time.
-Hash LayoutNetwork::parts_of(const NodeLayout& layout) const {
+Hash LayoutNetwork::hash_degrees(const NodeLayout& layout) const {
   Hash out = 0;
   for (std::size_t i = 0; i < digits_.count(); ++i) {
     const auto use = layout.uses[i];
@@ -220,45 +220,45 @@ Hash LayoutNetwork::parts_of(const NodeLayout& layout) const {
   return out;
 }
 
-void LayoutNetwork::list(NodeId id, const NodeLayout& layout, const predict::Cost& compute,
-                         Listed& to) {
+void LayoutNetwork::append_layout(NodeId id, const NodeLayout& layout, const predict::Cost& compute,
+                                  Listed& to) {
   const auto cost = operator_cost(id, layout, compute);
   to.layouts.push_back(layout);
   to.cost.push_back(cost);
-  to.rank.push_back(predict::Prices{}.of(cost) +
-                    predict::Prices{}.of(shared_weights_cost(id, layout)));
+  to.rank.push_back(predict::Prices{}.price(cost) +
+                    predict::Prices{}.price(shared_weights_cost(id, layout)));
 }
 
-const LayoutNetwork::Listed& LayoutNetwork::listed(NodeId id, const Dims& dims) {
+const LayoutNetwork::Listed& LayoutNetwork::get_listed(NodeId id, const Dims& dims) {
   auto& out = tables_->listed[classes_[id.index()]];
   if (!out.layouts.empty()) return out;
   Freedom freedom{.redundant = pass_.redundant, .partial = 0, .places = places_};
   for (std::size_t i = 0; i < model_.inputs(id).size(); ++i) {
     if (!is_source(model_.inputs(id)[i])) freedom.partial |= ops::InputMask{1} << i;
   }
-  std::unordered_map<Hash, predict::Cost> computed;  // by parts_of
-  for (const auto& layout : node_layouts(nodes_[id.index()], digits_, dims, freedom)) {
+  std::unordered_map<Hash, predict::Cost> computed;  // by hash_degrees
+  for (const auto& layout : list_node_layouts(nodes_[id.index()], digits_, dims, freedom)) {
     if (!costs_.has_equal_devices()) {
-      list(id, layout, compute_cost(id, layout), out);
+      append_layout(id, layout, compute_cost(id, layout), out);
       continue;
     }
-    const auto [at, fresh] = computed.try_emplace(parts_of(layout));
+    const auto [at, fresh] = computed.try_emplace(hash_degrees(layout));
     if (fresh) at->second = compute_cost(id, layout);
-    list(id, layout, at->second, out);
+    append_layout(id, layout, at->second, out);
   }
   return out;
 }
 
 // Returns the layouts that are cheapest on their own, and all that a seed uses.
-std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep, const Dims& dims,
-                                                    std::vector<predict::Cost>& cost) {
-  auto all = listed(id, dims);
-  const auto& seeds = seeds_[classes_[id.index()]];
+std::vector<NodeLayout> LayoutNetwork::choose_layouts(NodeId id, std::size_t keep, const Dims& dims,
+                                                      std::vector<predict::Cost>& cost) {
+  auto all = get_listed(id, dims);
+  const auto& seeds = initial_layouts_[classes_[id.index()]];
   std::vector<std::size_t> wanted;
   for (const auto& seed : seeds) {
     const auto at = std::ranges::find(all.layouts, seed);
     wanted.push_back(static_cast<std::size_t>(at - all.layouts.begin()));
-    if (at == all.layouts.end()) list(id, seed, compute_cost(id, seed), all);
+    if (at == all.layouts.end()) append_layout(id, seed, compute_cost(id, seed), all);
   }
   for (auto i : wanted) all.rank[i] = -1;
   std::vector<std::size_t> order(all.layouts.size());
@@ -273,11 +273,11 @@ std::vector<NodeLayout> LayoutNetwork::kept_layouts(NodeId id, std::size_t keep,
   return layouts;
 }
 
-LayoutNetwork::End LayoutNetwork::end_of(std::vector<Layout> layouts) {
-  End out;
+LayoutNetwork::StateLayouts LayoutNetwork::make_state_layouts(std::vector<Layout> layouts) {
+  StateLayouts out;
   auto& different = out.different;
   for (const auto& layout : layouts) {
-    const auto id = costs_.id_of(layout);
+    const auto id = costs_.intern_layout(layout);
     const auto at = std::ranges::find(different.layouts, id);
     out.of.push_back(static_cast<std::uint32_t>(at - different.layouts.begin()));
     if (at != different.layouts.end()) continue;
@@ -289,28 +289,29 @@ LayoutNetwork::End LayoutNetwork::end_of(std::vector<Layout> layouts) {
 }
 
 void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) {
-  const auto& seeds = seeds_[classes_[id.index()]];
+  const auto& seeds = initial_layouts_[classes_[id.index()]];
   const Hash key =
-      hash_combine(hash_combine(classes_[id.index()], keep), hash_of(seeds, digits_.count()));
+      hash_combine(hash_combine(classes_[id.index()], keep), hash_layouts(seeds, digits_.count()));
   auto& [states, unary] = tables_->classes[key];
   if (!states) {
     auto made = std::make_shared<States>();
-    auto table = std::make_shared<CostTable>();
+    auto table = std::make_shared<UnaryCostTable>();
     const auto& s = nodes_[id.index()].signature;
-    made->nodes = kept_layouts(id, keep, dims, table->cost);
+    made->nodes = choose_layouts(id, keep, dims, table->cost);
     made->id = key;
-    made->seeds = seeds.size();
+    made->initial_states = seeds.size();
     const auto end = [&](const auto& layout_of) {
       std::vector<Layout> layouts;
       for (const auto& node : made->nodes) layouts.push_back(layout_of(node));
-      return end_of(std::move(layouts));
+      return make_state_layouts(std::move(layouts));
     };
     for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
-      made->in.push_back(
-          end([&](const NodeLayout& node) { return input_layout(s, node, digits_.count(), i); }));
+      made->in.push_back(end([&](const NodeLayout& node) {
+        return compute_input_layout(s, node, digits_.count(), i);
+      }));
     }
-    made->out =
-        end([&](const NodeLayout& node) { return output_layout(s, node, digits_.count()); });
+    made->out = end(
+        [&](const NodeLayout& node) { return compute_output_layout(s, node, digits_.count()); });
     table->id = hash_combine(key, hash_text("unary"));
     states = std::move(made);
     unary = std::move(table);
@@ -318,20 +319,20 @@ void LayoutNetwork::add_operator(NodeId id, std::size_t keep, const Dims& dims) 
   operator_variable_[id.index()] = tensor_variable_[id.index()] = states_.size();
   states_.push_back(states);
   unary_.push_back(unary);
-  segments_.push_back(precedence_.segment_of(id));
+  segments_.push_back(precedence_.get_segment(id));
 }
 
 // Returns the layouts that a shared tensor may take, best first.
-std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
+std::vector<Layout> LayoutNetwork::list_shared_layouts(NodeId id) const {
   std::map<Layout, double> votes;
   if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
-    vote(votes, states_[producer]->out.layouts, states_[producer]->seeds);
+    vote(votes, states_[producer]->out.layouts, states_[producer]->initial_states);
   }
   for (auto user : consumers_[id.index()]) {
     const auto& states = *states_[operator_variable_[user.index()]];
     const auto inputs = model_.inputs(user);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == id) vote(votes, states.in[i].layouts, states.seeds);
+      if (inputs[i] == id) vote(votes, states.in[i].layouts, states.initial_states);
     }
   }
   const bool partial = is_small(digits_) && !is_source(id);
@@ -339,7 +340,7 @@ std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
     const auto& sizes = model_.node(id).type.shape.sizes;
     const Freedom freedom{
         .redundant = pass_.redundant, .partial = partial ? 1U : 0U, .places = places_};
-    for (const auto& l : tensor_layouts(sizes, digits_, freedom)) votes[l] += 0;
+    for (const auto& l : list_tensor_layouts(sizes, digits_, freedom)) votes[l] += 0;
   }
   std::vector<Layout> out;
   for (const auto& [layout, count] : votes) {
@@ -351,9 +352,9 @@ std::vector<Layout> LayoutNetwork::shared_layouts(NodeId id) const {
 }
 
 // Returns the class of a shared tensor, which depends on the states of its producer and users.
-Hash LayoutNetwork::class_of_shared(NodeId id) const {
+Hash LayoutNetwork::compute_shared_class(NodeId id) const {
   const auto& node = model_.node(id);
-  Hash key = hash_combine(hash_text("tensor"), type_hash(node.type));
+  Hash key = hash_combine(hash_text("tensor"), hash_type(node.type));
   if (const auto producer = tensor_variable_[id.index()]; producer != kNoVariable) {
     key = hash_combine(key, states_[producer]->id);
   }
@@ -369,17 +370,17 @@ Hash LayoutNetwork::class_of_shared(NodeId id) const {
 
 void LayoutNetwork::add_shared_tensor(NodeId id) {
   const auto producer = tensor_variable_[id.index()];
-  const auto key = class_of_shared(id);
+  const auto key = compute_shared_class(id);
   auto& [states, unary] = tables_->classes[key];
   if (!states) {
     auto made = std::make_shared<States>();
-    auto table = std::make_shared<CostTable>();
-    auto layouts = shared_layouts(id);
+    auto table = std::make_shared<UnaryCostTable>();
+    auto layouts = list_shared_layouts(id);
     for (const auto& layout : layouts) {
       table->cost.push_back(is_weight(model_.node(id)) ? weight_cost(id, layout) : predict::Cost{});
     }
     made->id = key;
-    made->out = end_of(std::move(layouts));
+    made->out = make_state_layouts(std::move(layouts));
     made->in = {made->out};
     table->id = hash_combine(key, hash_text("unary"));
     states = std::move(made);
@@ -400,21 +401,21 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   const auto& type = model_.node(tensor).type;
   std::optional<DType> gradient;
   if (gradient_[tensor.index()]) {
-    gradient = is_weight(model_.node(tensor)) ? costs_.gradient_of_weight(type.dtype) : type.dtype;
+    gradient = is_weight(model_.node(tensor)) ? costs_.gradient_dtype(type.dtype) : type.dtype;
   }
   Hash key = hash_combine(hash_combine(a.id, b.id), operand);
   const auto kind = gradient ? 1U + static_cast<unsigned>(*gradient) : 0U;
-  key = hash_combine(hash_combine(key, type_hash(type)), 2 * kind + (blocks ? 1U : 0U));
+  key = hash_combine(hash_combine(key, hash_type(type)), 2 * kind + (blocks ? 1U : 0U));
   key = hash_combine(key, users);
   auto& table = tables_->edges[key];
   if (!table) {
     auto made = std::make_shared<EdgeTable>(EdgeTable{
         key, states_[from], states_[to], operand, blocks, static_cast<double>(users), {}});
-    made->cost = costs_.reshard(type, a.out.different, b.in[operand].different, gradient);
+    made->cost = costs_.reshard_costs(type, a.out.different, b.in[operand].different, gradient);
     // Weights are resharded once a step.
     if (!is_weight(model_.node(tensor))) {
       for (auto& moved : made->cost) {
-        moved = {pass_.times * moved.time,          pass_.kept * moved.memory,
+        moved = {pass_.times * moved.time,          pass_.in_flight * moved.memory,
                  pass_.times * moved.outer,         pass_.times * moved.rooted,
                  pass_.times * moved.forward,       pass_.times * moved.forward_outer,
                  pass_.times * moved.forward_rooted};
@@ -422,21 +423,21 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
     }
     table = std::move(made);
   }
-  edges_.push_back({from, to, table, precedence_.segment_after(tensor)});
+  edges_.push_back({from, to, table, precedence_.get_segment_after(tensor)});
 }
 
-bool LayoutNetwork::is_stored(NodeId user, std::size_t operand) const {
+bool LayoutNetwork::can_shard(NodeId user, std::size_t operand) const {
   const auto source = model_.inputs(user)[operand];
   return is_absorbed(source) && is_trained(model_.node(source)) &&
          model_.node(user).op.spec().row_sparse_operand != operand;
 }
 
-Layout LayoutNetwork::stored(NodeId weight, const Layout& used) const {
-  return strategies::stored_in_parts(used, model_.node(weight).type.shape.sizes, digits_.all(),
-                                     digits_);
+Layout LayoutNetwork::shard_stored(NodeId weight, const Layout& used) const {
+  return strategies::shard_weight(used, model_.node(weight).type.shape.sizes, digits_.all(),
+                                  digits_);
 }
 
-LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
+LayoutNetwork::Saving LayoutNetwork::compute_saving(NodeId id) {
   Saving out;
   const auto& node = model_.node(id);
   const auto& s = nodes_[id.index()].signature;
@@ -445,13 +446,13 @@ LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
   std::vector<TensorType> types;
   for (auto i : inputs) types.push_back(model_.node(i).type);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!is_stored(id, i)) continue;
+    if (!can_shard(id, i)) continue;
     auto& weight = out.weights.emplace_back();
     weight.operand = i;
     for (const auto& used : states.in[i].layouts) {
-      const auto parts = stored(inputs[i], used);
+      const auto parts = shard_stored(inputs[i], used);
       const auto cost = [&](predict::CostModel::Gathered gathered) {
-        return costs_.stored_in_parts(types[i], used, parts, gathered);
+        return costs_.sharded_storage_cost(types[i], used, parts, gathered);
       };
       weight.gathered_once.push_back(cost(predict::CostModel::Gathered::kOnce));
       weight.gathered_anew.push_back(cost(predict::CostModel::Gathered::kForEachPass));
@@ -459,12 +460,12 @@ LayoutNetwork::Saving LayoutNetwork::saving_of(NodeId id) {
   }
   for (const auto& layout : states.nodes) {
     if (!gradient_[id.index()]) {
-      out.again.emplace_back();
+      out.recomputation.emplace_back();
       continue;
     }
     const auto again =
-        costs_.computed_again(node.op, s, types, node.type, layout, role_of(roles_, id));
-    out.again.push_back(again.times(pass_.times, pass_.kept));
+        costs_.recompute_cost(node.op, s, types, node.type, layout, get_role(roles_, id));
+    out.recomputation.push_back(again.times(pass_.times, pass_.in_flight));
   }
   return out;
 }
@@ -474,11 +475,11 @@ void LayoutNetwork::allow_saving() {
   for (auto id : model_.ids()) {
     const auto v = operator_variable_[id.index()];
     if (v == kNoVariable || tables_->saving.contains(unary_[v].get())) continue;
-    tables_->saving.emplace(unary_[v].get(), saving_of(id));
+    tables_->saving.emplace(unary_[v].get(), compute_saving(id));
   }
 }
 
-const LayoutNetwork::Saving* LayoutNetwork::saving_of(const CostTable& unary) const {
+const LayoutNetwork::Saving* LayoutNetwork::find_saving(const UnaryCostTable& unary) const {
   const auto at = tables_->saving.find(&unary);
   return saves_ && at != tables_->saving.end() ? &at->second : nullptr;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/parallelize.h"
-#include "predict/tables.h"
+#include "predict/cost_model.h"
 #include "search/solver/elimination.h"
 #include "search/space/finder.h"
 #include "search/space/precedence.h"
@@ -23,13 +23,13 @@ struct Pass {
   machine::DigitMask redundant = 0;  // digits that nothing is laid out over
   machine::DigitMask stages = 0;  // of these, those between stages: shared weights are sent there
   double times = 1;               // number of sequential runs
-  double kept = 1;                // number of runs whose saved tensors exist at once
+  double in_flight = 1;           // number of runs whose saved tensors exist at once
 };
 
 class LayoutNetwork {
   // The layouts of one operand or of the result, for all states of a variable. Many states have the
   // same layout.
-  struct End {
+  struct StateLayouts {
     std::vector<machine::Layout> layouts;  // by state
     predict::CostModel::LayoutList different;
     std::vector<std::uint32_t> of;  // by state: index into `different`
@@ -37,16 +37,16 @@ class LayoutNetwork {
   struct States {
     Hash id = 0;
     std::vector<machine::NodeLayout> nodes;  // of an operator; empty for a tensor
-    std::size_t seeds = 0;                   // number of leading states that come from seeds
-    std::vector<End> in;                     // by operand
-    End out;
+    std::size_t initial_states = 0;          // number of leading states that come from seeds
+    std::vector<StateLayouts> in;            // by operand
+    StateLayouts out;
   };
   using StatesPtr = std::shared_ptr<const States>;
-  struct CostTable {
+  struct UnaryCostTable {
     Hash id = 0;
     std::vector<predict::Cost> cost;  // by state
   };
-  using CostTablePtr = std::shared_ptr<const CostTable>;
+  using CostTablePtr = std::shared_ptr<const UnaryCostTable>;
   // Costs of resharding a tensor from one end to the other.
   struct EdgeTable {
     Hash id = 0;
@@ -54,13 +54,13 @@ class LayoutNetwork {
     std::size_t operand = 0;  // operand of b
     bool blocks = false;
     double users = 1;  // users of the tensor; those that want one layout share its resharding
-    std::vector<predict::CostModel::Moved> cost;  // by pair of different layouts
+    std::vector<predict::CostModel::ReshardCost> cost;  // by pair of different layouts
 
-    [[nodiscard]] const End& from() const { return a->out; }
-    [[nodiscard]] const End& to() const { return b->in[operand]; }
+    [[nodiscard]] const StateLayouts& from() const { return a->out; }
+    [[nodiscard]] const StateLayouts& to() const { return b->in[operand]; }
   };
   using EdgeTablePtr = std::shared_ptr<const EdgeTable>;
-  struct Edge {
+  struct LayoutEdge {
     std::size_t a, b;
     EdgeTablePtr table;
     Segment segment;
@@ -75,13 +75,13 @@ class LayoutNetwork {
 
   // Extra costs of an operator's states if weights are sharded or results recomputed, by state.
   struct Saving {
-    struct Weight {
+    struct WeightSaving {
       std::size_t operand;
       std::vector<predict::Cost> gathered_once;  // sharded, gathered once a step
       std::vector<predict::Cost> gathered_anew;  // sharded, regathered for every use
     };
-    std::vector<Weight> weights;
-    std::vector<predict::Cost> again;  // recomputation of its result
+    std::vector<WeightSaving> weights;
+    std::vector<predict::Cost> recomputation;  // recomputation of its result
   };
 
  public:
@@ -91,7 +91,7 @@ class LayoutNetwork {
     std::unordered_map<Hash, Listed> listed;
     std::unordered_map<Hash, std::pair<StatesPtr, CostTablePtr>> classes;
     std::unordered_map<Hash, EdgeTablePtr> edges;
-    std::unordered_map<const CostTable*, Saving> saving;  // by unary table
+    std::unordered_map<const UnaryCostTable*, Saving> saving;  // by unary table
   };
   // Tables at these prices, and what elimination computed from them. Networks that share Tables may
   // share them.
@@ -99,13 +99,13 @@ class LayoutNetwork {
     SegmentPrices prices;
     std::array<std::unordered_map<CostTablePtr, TablePtr>, kSegments> unary = {};
     std::array<std::unordered_map<EdgeTablePtr, TablePtr>, kSegments> edges = {};
-    MadeTables made = {};
+    MadeTables cache = {};
 
     // Returns the number of cached entries.
-    [[nodiscard]] std::size_t size() const { return made.entries; }
+    [[nodiscard]] std::size_t size() const { return cache.entries; }
   };
 
-  // The states of `seeds` are always retained.
+  // The states of `initial_states` are always retained.
   LayoutNetwork(const graph::Graph& model, const machine::Digits& digits, predict::CostModel& costs,
                 const Dims& dims, std::size_t states_per_node,
                 const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass = {},
@@ -120,7 +120,7 @@ class LayoutNetwork {
     std::vector<plan::Choice> choices;
     double cost = 0;
     bool exact = true;
-    std::size_t products = 0;
+    std::size_t computed_tables = 0;
     // Lower bound of the step time in seconds if every operator is on all devices. It is the
     // largest of compute with blocking communication, compute with updates, and all communication
     // over its streams.
@@ -141,10 +141,10 @@ class LayoutNetwork {
  private:
   static constexpr std::size_t kNoVariable = static_cast<std::size_t>(-1);
 
-  Hash class_of(graph::NodeId id) const;
+  Hash compute_class(graph::NodeId id) const;
   void add_operator(graph::NodeId id, std::size_t keep, const Dims& dims);
-  std::vector<machine::Layout> shared_layouts(graph::NodeId id) const;
-  Hash class_of_shared(graph::NodeId id) const;
+  std::vector<machine::Layout> list_shared_layouts(graph::NodeId id) const;
+  Hash compute_shared_class(graph::NodeId id) const;
   void add_shared_tensor(graph::NodeId id);
   void add_edge(std::size_t from, std::size_t to, std::size_t operand, graph::NodeId tensor,
                 bool blocks, std::size_t users = 1);
@@ -157,30 +157,31 @@ class LayoutNetwork {
   // weights.
   predict::Cost operator_cost(graph::NodeId id, const machine::NodeLayout& layout,
                               const predict::Cost& compute);
-  Hash parts_of(const machine::NodeLayout& layout) const;
-  const Listed& listed(graph::NodeId id, const Dims& dims);
-  void list(graph::NodeId id, const machine::NodeLayout& layout, const predict::Cost& compute,
-            Listed& to);
-  std::vector<machine::NodeLayout> kept_layouts(graph::NodeId id, std::size_t keep,
-                                                const Dims& dims, std::vector<predict::Cost>& cost);
-  End end_of(std::vector<machine::Layout> layouts);
+  Hash hash_degrees(const machine::NodeLayout& layout) const;
+  const Listed& get_listed(graph::NodeId id, const Dims& dims);
+  void append_layout(graph::NodeId id, const machine::NodeLayout& layout,
+                     const predict::Cost& compute, Listed& to);
+  std::vector<machine::NodeLayout> choose_layouts(graph::NodeId id, std::size_t keep,
+                                                  const Dims& dims,
+                                                  std::vector<predict::Cost>& cost);
+  StateLayouts make_state_layouts(std::vector<machine::Layout> layouts);
   bool is_source(graph::NodeId id) const;
   bool has_unequal_devices();
-  Saving saving_of(graph::NodeId id);
+  Saving compute_saving(graph::NodeId id);
   // Returns the extra costs for a unary table if saving is allowed for it; else null.
-  const Saving* saving_of(const CostTable& unary) const;
+  const Saving* find_saving(const UnaryCostTable& unary) const;
   // Returns whether this operand can be stored sharded.
-  bool is_stored(graph::NodeId user, std::size_t operand) const;
-  machine::Layout stored(graph::NodeId weight, const machine::Layout& used) const;
+  bool can_shard(graph::NodeId user, std::size_t operand) const;
+  machine::Layout shard_stored(graph::NodeId weight, const machine::Layout& used) const;
   // Returns whether it is a weight or input with one user. Such a tensor has the layout that its
   // user wants, and no variable.
   bool is_absorbed(graph::NodeId id) const;
-  std::vector<float> at_prices(const predict::Prices& prices, const CostTable& unary) const;
-  static std::vector<float> at_prices(const predict::Prices& prices, const EdgeTable& edge);
-  Network priced(Priced& priced) const;
-  [[nodiscard]] double cost_of(const std::vector<std::size_t>& state,
-                               const predict::Prices& prices) const;
-  Minimum find(const Network& network, Priced& priced, const Finder& finder) const;
+  std::vector<float> price_table(const predict::Prices& prices, const UnaryCostTable& unary) const;
+  static std::vector<float> price_table(const predict::Prices& prices, const EdgeTable& edge);
+  CostNetwork make_priced_network(Priced& make_priced_network) const;
+  [[nodiscard]] double sum_costs(const std::vector<std::size_t>& state,
+                                 const predict::Prices& prices) const;
+  Minimum find_minimum(const CostNetwork& network, Priced& priced, const Finder& finder) const;
 
   const graph::Graph& model_;
   const machine::Digits& digits_;
@@ -194,12 +195,12 @@ class LayoutNetwork {
   std::vector<predict::KernelRole> roles_;
   bool places_ = false;        // whether states distinguish the places of idle digits
   std::vector<Hash> classes_;  // by node
-  std::unordered_map<Hash, std::vector<machine::NodeLayout>> seeds_;  // by class
+  std::unordered_map<Hash, std::vector<machine::NodeLayout>> initial_layouts_;  // by class
 
   std::vector<StatesPtr> states_;    // by variable
   std::vector<CostTablePtr> unary_;  // by variable
   std::vector<Segment> segments_;    // by variable
-  std::vector<Edge> edges_;
+  std::vector<LayoutEdge> edges_;
   std::vector<std::size_t> operator_variable_;  // by node
   std::vector<std::size_t> tensor_variable_;  // by node: variable of the tensor that its users read
   std::shared_ptr<Tables> tables_;

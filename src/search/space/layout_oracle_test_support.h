@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "predict/tables.h"
-#include "strategies/storage.h"
+#include "predict/cost_model.h"
+#include "strategies/weight_sharding.h"
 
 namespace tandem::search {
 
@@ -35,8 +35,8 @@ class LayoutOracle {
         costs_(costs),
         saves_(saves),
         users_(uses_of(model)),
-        gradient_(graph::needs_gradient(model)),
-        roles_(predict::kernels_of(model, costs.software())),
+        gradient_(graph::mark_gradient_nodes(model)),
+        roles_(predict::find_kernel_roles(model, costs.software())),
         of_operator_(model.size()),
         of_tensor_(model.size()) {
     find_order();
@@ -99,7 +99,7 @@ class LayoutOracle {
     std::vector<Layout> out;                       // by state
     std::vector<std::vector<predict::Cost>> cost;  // by state: one for each way to save
     std::vector<double> own;                       // by state: price of the cheapest way
-    std::vector<std::size_t> earlier;              // edges to variables before it
+    std::vector<std::size_t> edges_to_earlier;     // edges to variables before it
     std::optional<std::size_t> parent;             // one of these, in the tree
   };
   struct Edge {
@@ -141,7 +141,7 @@ class LayoutOracle {
 
   // Returns whether every operator either has run before this tensor is complete, or waits.
   template <class Waits>
-  [[nodiscard]] bool nothing_beside(NodeId tensor, Waits&& waits) const {
+  [[nodiscard]] bool nothing_overlaps(NodeId tensor, Waits&& waits) const {
     for (auto id : model_.ids()) {
       if (is_source(id) || id == tensor || precedes_[id.index()][tensor.index()]) continue;
       if (!waits(id)) return false;
@@ -151,10 +151,11 @@ class LayoutOracle {
   // Returns whether nothing overlaps a tensor on its way from its operator, or to one of several
   // users.
   [[nodiscard]] bool blocks(NodeId tensor) const {
-    return nothing_beside(tensor, [&](NodeId id) { return precedes_[tensor.index()][id.index()]; });
+    return nothing_overlaps(tensor,
+                            [&](NodeId id) { return precedes_[tensor.index()][id.index()]; });
   }
   [[nodiscard]] bool blocks(NodeId tensor, NodeId user) const {
-    return nothing_beside(
+    return nothing_overlaps(
         tensor, [&](NodeId id) { return id == user || precedes_[user.index()][id.index()]; });
   }
 
@@ -163,7 +164,7 @@ class LayoutOracle {
   void add_operator(NodeId id) {
     Variable v;
     v.node = id;
-    const auto& s = signature_of(model_, id);
+    const auto& s = get_node_signature(model_, id);
     v.in.resize(s.map.inputs.size());
     machine::NodeLayout now;
     std::vector<machine::NodeLayout> all;
@@ -172,10 +173,10 @@ class LayoutOracle {
       if (!can_have_operands(id, s, layout)) continue;
       v.layouts.push_back(layout);
       for (std::size_t i = 0; i < v.in.size(); ++i) {
-        v.in[i].push_back(input_layout(s, layout, digits_.count(), i));
+        v.in[i].push_back(compute_input_layout(s, layout, digits_.count(), i));
       }
-      v.out.push_back(output_layout(s, layout, digits_.count()));
-      v.cost.push_back(ways_to_save(id, s, layout, operator_cost(id, s, layout)));
+      v.out.push_back(compute_output_layout(s, layout, digits_.count()));
+      v.cost.push_back(list_saving_costs(id, s, layout, operator_cost(id, s, layout)));
     }
     all_layouts_.resize(model_.size());
     all_layouts_[id.index()] = v.layouts;
@@ -215,8 +216,9 @@ class LayoutOracle {
                                        const machine::NodeLayout& layout) const {
     for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
       const auto source = model_.inputs(id)[i];
-      const auto wanted = input_layout(s, layout, digits_.count(), i);
-      if (!parallel_shape(wanted, model_.node(source).type.shape.sizes, digits_)) return false;
+      const auto wanted = compute_input_layout(s, layout, digits_.count(), i);
+      if (!compute_parallel_shape(wanted, model_.node(source).type.shape.sizes, digits_))
+        return false;
       if (is_source(source) && wanted.digits(Role::kPartial) != 0) return false;
     }
     return true;
@@ -231,27 +233,27 @@ class LayoutOracle {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (gradient_[inputs[i].index()]) differentiated |= ops::InputMask{1} << i;
     }
-    auto out =
-        costs_.compute(node.op, s, types, node.type, layout, differentiated, role_of(roles_, id));
+    auto out = costs_.operator_cost(node.op, s, types, node.type, layout, differentiated,
+                                    get_role(roles_, id));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto wanted = input_layout(s, layout, digits_.count(), i);
-      out += costs_.halo(types[i], s, i, wanted, gradient_[inputs[i].index()]);
+      const auto wanted = compute_input_layout(s, layout, digits_.count(), i);
+      out += costs_.halo_cost(types[i], s, i, wanted, gradient_[inputs[i].index()]);
       if (!is_weight(model_.node(inputs[i])) || is_shared(inputs[i])) continue;
       std::optional<Shape> looked_up;
       if (node.op.spec().row_sparse_operand == i) {
-        const auto indices = input_layout(s, layout, digits_.count(), 0);
-        looked_up = parallel_shape(indices, types[0].shape.sizes, digits_)->shard();
+        const auto indices = compute_input_layout(s, layout, digits_.count(), 0);
+        looked_up = compute_parallel_shape(indices, types[0].shape.sizes, digits_)->shard_shape();
       }
       out += weight_cost(inputs[i], wanted, looked_up ? &*looked_up : nullptr,
-                         node.op.spec().product_operand == i);
+                         node.op.spec().matmul_operand == i);
     }
     return out;
   }
 
   // Returns the costs of all combinations of ways to save.
-  std::vector<predict::Cost> ways_to_save(NodeId id, const ops::Signature& s,
-                                          const machine::NodeLayout& layout,
-                                          const predict::Cost& as_it_is) {
+  std::vector<predict::Cost> list_saving_costs(NodeId id, const ops::Signature& s,
+                                               const machine::NodeLayout& layout,
+                                               const predict::Cost& as_it_is) {
     std::vector<predict::Cost> out = {as_it_is};
     if (!saves_) return out;
     const auto or_else = [&](const std::vector<predict::Cost>& more) {
@@ -267,16 +269,16 @@ class LayoutOracle {
       if (is_shared(source) || !is_trained(weight) || node.op.spec().row_sparse_operand == i) {
         continue;
       }
-      const auto used = input_layout(s, layout, digits_.count(), i);
+      const auto used = compute_input_layout(s, layout, digits_.count(), i);
       const auto stored =
-          strategies::stored_in_parts(used, weight.type.shape.sizes, digits_.all(), digits_);
+          strategies::shard_weight(used, weight.type.shape.sizes, digits_.all(), digits_);
       using Gathered = predict::CostModel::Gathered;
-      or_else({costs_.stored_in_parts(weight.type, used, stored, Gathered::kOnce),
-               costs_.stored_in_parts(weight.type, used, stored, Gathered::kForEachPass)});
+      or_else({costs_.sharded_storage_cost(weight.type, used, stored, Gathered::kOnce),
+               costs_.sharded_storage_cost(weight.type, used, stored, Gathered::kForEachPass)});
     }
     if (gradient_[id.index()]) {
-      or_else({costs_.computed_again(node.op, s, model_.input_types(id), node.type, layout,
-                                     role_of(roles_, id))});
+      or_else({costs_.recompute_cost(node.op, s, model_.input_types(id), node.type, layout,
+                                     get_role(roles_, id))});
     }
     return out;
   }
@@ -285,9 +287,9 @@ class LayoutOracle {
                             bool of_product = false) {
     const auto& type = model_.node(id).type;
     if (!is_trained(model_.node(id))) {
-      return costs_.frozen_weight(type.shape.sizes, type.dtype, layout);
+      return costs_.frozen_weight_cost(type.shape.sizes, type.dtype, layout);
     }
-    return costs_.weight(type.shape.sizes, type.dtype, layout, looked_up, of_product);
+    return costs_.weight_cost(type.shape.sizes, type.dtype, layout, looked_up, of_product);
   }
 
   // Adds the layout that a tensor's users share. A source has it from the beginning; an operator's
@@ -311,7 +313,7 @@ class LayoutOracle {
   void enumerate(NodeId id, std::size_t digit, Layout& now, std::vector<Layout>& out) const {
     const auto& sizes = model_.node(id).type.shape.sizes;
     if (digit == digits_.count()) {
-      if (parallel_shape(now, sizes, digits_)) out.push_back(now);
+      if (compute_parallel_shape(now, sizes, digits_)) out.push_back(now);
       return;
     }
     std::vector<Role> roles = {Role::kReplica};
@@ -340,8 +342,7 @@ class LayoutOracle {
     const auto& type = model_.node(tensor).type;
     std::optional<DType> gradient;
     if (gradient_[tensor.index()]) {
-      gradient =
-          is_weight(model_.node(tensor)) ? costs_.gradient_of_weight(type.dtype) : type.dtype;
+      gradient = is_weight(model_.node(tensor)) ? costs_.gradient_dtype(type.dtype) : type.dtype;
     }
     Edge edge{from, to, {}, {}};
     std::map<std::pair<Layout, Layout>, std::optional<predict::Cost>> known;
@@ -349,7 +350,8 @@ class LayoutOracle {
       for (const auto& wanted : variables_[to].in[operand]) {
         const auto [at, fresh] = known.try_emplace({has, wanted});
         const auto made = wanted.digits(Role::kPartial) & ~has.digits(Role::kPartial);
-        if (fresh && made == 0) at->second = costs_.reshard(type, has, wanted, gradient, blocks);
+        if (fresh && made == 0)
+          at->second = costs_.reshard_cost(type, has, wanted, gradient, blocks);
         edge.cost.push_back(at->second);
       }
     }
@@ -377,7 +379,7 @@ class LayoutOracle {
       edge.from = place[edge.from];
       edge.to = place[edge.to];
       CHECK(edge.from < edge.to);
-      variables_[edge.to].earlier.push_back(e);
+      variables_[edge.to].edges_to_earlier.push_back(e);
     }
   }
 
@@ -388,13 +390,13 @@ class LayoutOracle {
       v.own.clear();
       for (const auto& ways : v.cost) {
         double least = kNever;
-        for (const auto& c : ways) least = std::min(least, prices.of(c));
+        for (const auto& c : ways) least = std::min(least, prices.price(c));
         v.own.push_back(least);
       }
     }
     for (auto& e : edges_) {
       e.priced.clear();
-      for (const auto& c : e.cost) e.priced.push_back(c ? prices.of(*c) : kNever);
+      for (const auto& c : e.cost) e.priced.push_back(c ? prices.price(*c) : kNever);
     }
     bound();
   }
@@ -410,7 +412,7 @@ class LayoutOracle {
         for (std::size_t s = 0; s < here.size(); ++s) here[s] += pending_[child][s];
       }
       variable.parent.reset();
-      for (auto e : variable.earlier) {
+      for (auto e : variable.edges_to_earlier) {
         variable.parent = std::max(variable.parent.value_or(0), edges_[e].from);
       }
       // Without a parent there is one entry, whatever comes before.
@@ -420,7 +422,7 @@ class LayoutOracle {
       for (std::size_t r = 0; r < rows; ++r) {
         for (std::size_t s = 0; s < here.size(); ++s) {
           double now = here[s];
-          for (auto e : variable.earlier) {
+          for (auto e : variable.edges_to_earlier) {
             const auto& edge = edges_[e];
             if (edge.from == variable.parent) now += edge.priced[r * here.size() + s];
           }
@@ -454,7 +456,7 @@ class LayoutOracle {
     std::vector<double> rests(variable.own.size(), rest);
     for (std::size_t s = 0; s < variable.own.size(); ++s) {
       double now = cost + variable.own[s];
-      for (auto e : variable.earlier) {
+      for (auto e : variable.edges_to_earlier) {
         now += edges_[e].priced[states[edges_[e].from] * variable.own.size() + s];
       }
       for (auto child : children_[v]) rests[s] += pending_[child][s];

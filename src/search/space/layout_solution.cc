@@ -10,26 +10,27 @@ namespace tandem::search {
 using machine::DigitRole;
 using machine::Layout;
 
-std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices,
-                                            const CostTable& unary) const {
-  const auto* saving = saving_of(unary);
+std::vector<float> LayoutNetwork::price_table(const predict::Prices& prices,
+                                              const UnaryCostTable& unary) const {
+  const auto* saving = find_saving(unary);
   std::vector<float> out;
   out.reserve(unary.cost.size());
   for (std::size_t i = 0; i < unary.cost.size(); ++i) {
-    double cost = prices.of(unary.cost[i]);
+    double cost = prices.price(unary.cost[i]);
     if (saving != nullptr) {
       for (const auto& weight : saving->weights) {
-        cost +=
-            std::min({0.0, prices.of(weight.gathered_once[i]), prices.of(weight.gathered_anew[i])});
+        cost += std::min(
+            {0.0, prices.price(weight.gathered_once[i]), prices.price(weight.gathered_anew[i])});
       }
-      cost += std::min(0.0, prices.of(saving->again[i]));
+      cost += std::min(0.0, prices.price(saving->recomputation[i]));
     }
     out.push_back(static_cast<float>(cost));
   }
   return out;
 }
 
-std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices, const EdgeTable& edge) {
+std::vector<float> LayoutNetwork::price_table(const predict::Prices& prices,
+                                              const EdgeTable& edge) {
   const double per_second = edge.blocks ? prices.blocking : prices.async;
   std::vector<float> different;
   different.reserve(edge.cost.size());
@@ -55,12 +56,12 @@ std::vector<float> LayoutNetwork::at_prices(const predict::Prices& prices, const
   return out;
 }
 
-Network LayoutNetwork::priced(Priced& priced) const {
+CostNetwork LayoutNetwork::make_priced_network(Priced& priced) const {
   const auto made = [&](Hash id, std::size_t rows, std::size_t cols, std::vector<float> cost) {
-    priced.made.entries += cost.size();
+    priced.cache.entries += cost.size();
     return std::make_shared<Table>(Table{id, rows, cols, std::move(cost)});
   };
-  Network network;
+  CostNetwork network;
   // Segments with equal prices share tables.
   const auto number = [&](Segment segment) {
     return priced.prices.are_equal ? 0 : static_cast<std::size_t>(segment);
@@ -72,7 +73,7 @@ Network LayoutNetwork::priced(Priced& priced) const {
     auto& slot = priced.unary[s][unary];
     if (!slot) {
       slot = made(id_in(unary->id, s), unary->cost.size(), 1,
-                  at_prices(priced.prices.of_operator(segments_[v]), *unary));
+                  price_table(priced.prices.get_operator_prices(segments_[v]), *unary));
     }
     network.unary.push_back(slot);
   }
@@ -81,15 +82,16 @@ Network LayoutNetwork::priced(Priced& priced) const {
     auto& slot = priced.edges[s][edge];
     if (!slot) {
       slot = made(id_in(edge->id, s), edge->from().of.size(), edge->to().of.size(),
-                  at_prices(priced.prices.at(segment), *edge));
+                  price_table(priced.prices.at(segment), *edge));
     }
     network.edges.push_back({a, b, slot});
   }
   return network;
 }
 
-Minimum LayoutNetwork::find(const Network& network, Priced& priced, const Finder& finder) const {
-  if (finder.by == Finder::By::kElimination) return minimize(network, {}, priced.made);
+Minimum LayoutNetwork::find_minimum(const CostNetwork& network, Priced& priced,
+                                    const Finder& finder) const {
+  if (finder.by == Finder::By::kElimination) return minimize(network, {}, priced.cache);
   Followers shared_tensors;
   for (const auto& states : states_) shared_tensors.push_back(states->nodes.empty());
   return finder.by == Finder::By::kDescent ? descend(network, shared_tensors)
@@ -97,14 +99,14 @@ Minimum LayoutNetwork::find(const Network& network, Priced& priced, const Finder
 }
 
 double LayoutNetwork::cost(Priced& priced, const Finder& finder) const {
-  return find(this->priced(priced), priced, finder).cost;
+  return find_minimum(this->make_priced_network(priced), priced, finder).cost;
 }
 
-// Sums the costs of the states at `prices`, without any saving.
-double LayoutNetwork::cost_of(const std::vector<std::size_t>& state,
-                              const predict::Prices& prices) const {
+// Sums the costs of the states at `make_prices`, without any saving.
+double LayoutNetwork::sum_costs(const std::vector<std::size_t>& state,
+                                const predict::Prices& prices) const {
   double out = 0;
-  for (std::size_t v = 0; v < unary_.size(); ++v) out += prices.of(unary_[v]->cost[state[v]]);
+  for (std::size_t v = 0; v < unary_.size(); ++v) out += prices.price(unary_[v]->cost[state[v]]);
   for (const auto& [a, b, edge, segment] : edges_) {
     const auto row = edge->from().of[state[a]];
     const auto column = edge->to().of[state[b]];
@@ -117,13 +119,13 @@ double LayoutNetwork::cost_of(const std::vector<std::size_t>& state,
 LayoutNetwork::Solution LayoutNetwork::solve(const SegmentPrices& prices,
                                              const Finder& finder) const {
   Priced priced{prices};
-  const auto minimum = find(this->priced(priced), priced, finder);
+  const auto minimum = find_minimum(this->make_priced_network(priced), priced, finder);
 
   Solution out{std::vector<plan::Choice>(model_.size()), minimum.cost, minimum.exact,
-               minimum.products};
+               minimum.computed_tables};
   if (!saves_) {
     const auto at = [&](double update, double blocking, double async) {
-      return cost_of(minimum.state, {.update = update, .blocking = blocking, .async = async});
+      return sum_costs(minimum.state, {.update = update, .blocking = blocking, .async = async});
     };
     constexpr double kStreams = 3;  // per level: collectives, sends and receives
     const auto streams = kStreams * static_cast<double>(costs_.levels());
@@ -141,17 +143,18 @@ LayoutNetwork::Solution LayoutNetwork::solve(const SegmentPrices& prices,
       if (is_absorbed(inputs[i]))
         out.choices[inputs[i].index()].source = states_[v]->in[i].layouts[state];
     }
-    const auto* saving = saving_of(*unary_[v]);
+    const auto* saving = find_saving(*unary_[v]);
     if (saving == nullptr) continue;
-    const auto own = prices.of_operator(segments_[v]);
-    out.choices[n].remake = own.of(saving->again[state]) < 0 && !consumers_[n].empty();
+    const auto own = prices.get_operator_prices(segments_[v]);
+    out.choices[n].recompute =
+        own.price(saving->recomputation[state]) < 0 && !consumers_[n].empty();
     for (const auto& weight : saving->weights) {
-      const double once = own.of(weight.gathered_once[state]);
-      const double anew = own.of(weight.gathered_anew[state]);
+      const double once = own.price(weight.gathered_once[state]);
+      const double anew = own.price(weight.gathered_anew[state]);
       if (std::min(once, anew) >= 0) continue;
       auto& choice = out.choices[inputs[weight.operand].index()];
-      choice.source = stored(inputs[weight.operand], choice.source);
-      choice.remake = anew < once;
+      choice.source = shard_stored(inputs[weight.operand], choice.source);
+      choice.recompute = anew < once;
     }
   }
   for (auto id : model_.ids()) {

@@ -66,13 +66,13 @@ bool Precedence::blocks(NodeId from, NodeId to) const {
          position_[to.index()] == before + 1;
 }
 
-Segment Precedence::segment_of(NodeId id) const {
+Segment Precedence::get_segment(NodeId id) const {
   const auto at = position_[id.index()];
   return at < 0 ? Segment::kAnytime : segments_[static_cast<std::size_t>(at)];
 }
 
-Segment Precedence::segment_after(NodeId from) const {
-  const auto own = segment_of(from);
+Segment Precedence::get_segment_after(NodeId from) const {
+  const auto own = get_segment(from);
   if (own == Segment::kAnytime || !orders_all_[from.index()]) return own;
   const auto next = static_cast<std::size_t>(position_[from.index()]) + 1;
   return next < segments_.size() ? segments_[next] : own;

@@ -29,9 +29,9 @@ class Precedence {
   [[nodiscard]] bool blocks(graph::NodeId from, graph::NodeId to) const;
 
   // Returns the segment that an operator runs in.
-  [[nodiscard]] Segment segment_of(graph::NodeId id) const;
+  [[nodiscard]] Segment get_segment(graph::NodeId id) const;
   // Returns the segment in which its tensor is resharded for its readers.
-  [[nodiscard]] Segment segment_after(graph::NodeId from) const;
+  [[nodiscard]] Segment get_segment_after(graph::NodeId from) const;
   // Returns whether there is a segment of this kind.
   [[nodiscard]] bool has(Segment segment) const;
 

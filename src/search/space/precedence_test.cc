@@ -55,8 +55,8 @@ return %e
   std::vector<Segment> of;
   std::vector<Segment> after;
   for (auto id : graph.ids()) {
-    of.push_back(precedence.segment_of(id));
-    after.push_back(precedence.segment_after(id));
+    of.push_back(precedence.get_segment(id));
+    after.push_back(precedence.get_segment_after(id));
   }
   using enum Segment;
   EXPECT_EQ(of, (std::vector{kAnytime, kChain, kBranches, kBranches, kBranches, kChain}));

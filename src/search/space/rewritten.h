@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "rewrite/step.h"
+#include "rewrite/derivation_step.h"
 
 namespace tandem::search {
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "predict/tables.h"
+#include "predict/cost_model.h"
 #include "search/space/precedence.h"
 
 namespace tandem::search {
@@ -18,7 +18,7 @@ struct SegmentPrices {
     return of[static_cast<std::size_t>(segment)];
   }
   // Returns the prices of an operator in `segment`. Its weights are sent and updated at any time.
-  [[nodiscard]] predict::Prices of_operator(Segment segment) const {
+  [[nodiscard]] predict::Prices get_operator_prices(Segment segment) const {
     auto out = at(segment);
     const auto& anytime = at(Segment::kAnytime);
     out.update = anytime.update;

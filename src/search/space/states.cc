@@ -70,7 +70,7 @@ class AllLayouts {
       now_.uses[i] = DigitUse::kIdle;
     };
     next(DigitUse::kReplica);
-    if (machine::has(freedom_.redundant, i)) return;
+    if (machine::has_digit(freedom_.redundant, i)) return;
     for (std::int64_t p = 0; p < (freedom_.places ? digits_[i].size : 1); ++p) {
       next(DigitUse::idle(p));
     }
@@ -94,7 +94,7 @@ class Enumerator {
              machine::DigitMask redundant)
       : node_(node), digits_(digits) {
     for (std::size_t i = 0; i < digits.count(); ++i) {
-      if (machine::has(redundant, i)) {
+      if (machine::has_digit(redundant, i)) {
         now_.uses[i] = DigitUse::kReplica;
       } else {
         free_.push_back(i);
@@ -109,37 +109,37 @@ class Enumerator {
   }
 
   std::vector<NodeLayout> run() {
-    level(0);
+    assign_level(0);
     return std::move(out_);
   }
 
  private:
   // Assigns the free digits of the level of digit `begin`, then those after it.
-  void level(std::size_t begin) {
+  void assign_level(std::size_t begin) {
     if (begin == free_.size()) {
       out_.push_back(now_);
       return;
     }
     std::size_t end = begin;
     while (end < free_.size() && digits_[free_[end]].level == digits_[free_[begin]].level) ++end;
-    batch_then_other(begin, end, begin);
+    assign_batch_then_other(begin, end, begin);
   }
 
   // Digits before `at` run along the batch. Either the rest of the level has one other use, or the
   // next digit runs along the batch, too.
-  void batch_then_other(std::size_t begin, std::size_t end, std::size_t at) {
+  void assign_batch_then_other(std::size_t begin, std::size_t end, std::size_t at) {
     if (at == end) {
-      level(end);
+      assign_level(end);
       return;
     }
     for (auto use : others_) {
       std::size_t i = at;
       while (i < end && assign(i, use)) ++i;
-      if (i == end) level(end);
+      if (i == end) assign_level(end);
       while (i-- > at) undo(i);
     }
     if (batch_ && assign(at, DigitUse::factor(*batch_))) {
-      batch_then_other(begin, end, at + 1);
+      assign_batch_then_other(begin, end, at + 1);
       undo(at);
     }
   }
@@ -173,8 +173,8 @@ bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dim
   return is_of_allowed_kind(node, f, dims);
 }
 
-std::vector<Dims> with_narrower(const Dims& dims,
-                                const std::vector<strategies::AnalyzedNode>& nodes) {
+std::vector<Dims> list_with_narrower(const Dims& dims,
+                                     const std::vector<strategies::AnalyzedNode>& nodes) {
   auto narrower = dims;
   narrower.sequence = false;
   const bool differs = std::ranges::any_of(nodes, [&](const auto& node) {
@@ -187,18 +187,19 @@ std::vector<Dims> with_narrower(const Dims& dims,
   return {narrower, dims};
 }
 
-std::vector<NodeLayout> node_layouts(const strategies::AnalyzedNode& node, const Digits& digits,
-                                     const Dims& dims, const Freedom& freedom) {
+std::vector<NodeLayout> list_node_layouts(const strategies::AnalyzedNode& node,
+                                          const Digits& digits, const Dims& dims,
+                                          const Freedom& freedom) {
   if (is_small(digits)) return AllLayouts(node, digits, dims, freedom).run();
   return Enumerator(node, digits, dims, freedom.redundant).run();
 }
 
-std::vector<Layout> tensor_layouts(const Shape& sizes, const Digits& digits,
-                                   const Freedom& freedom) {
+std::vector<Layout> list_tensor_layouts(const Shape& sizes, const Digits& digits,
+                                        const Freedom& freedom) {
   std::vector<Layout> out = {Layout(digits.count(), DigitRole::kReplica)};
   for (std::size_t i = 0; i < digits.count(); ++i) {
     std::vector<DigitRole> roles = {DigitRole::kReplica};
-    if (!machine::has(freedom.redundant, i)) {
+    if (!machine::has_digit(freedom.redundant, i)) {
       if (freedom.partial != 0) roles.push_back(DigitRole::kPartial);
       for (std::int64_t p = 0; p < (freedom.places ? digits[i].size : 1); ++p) {
         roles.push_back(DigitRole::idle(p));
@@ -209,7 +210,7 @@ std::vector<Layout> tensor_layouts(const Shape& sizes, const Digits& digits,
     for (auto layout : out) {
       for (auto role : roles) {
         layout.set(i, role);
-        if (parallel_shape(layout, sizes, digits)) longer.push_back(layout);
+        if (compute_parallel_shape(layout, sizes, digits)) longer.push_back(layout);
       }
     }
     out = std::move(longer);

@@ -30,8 +30,8 @@ struct Dims {
 // Returns `dims`, preceded by `dims` without the sequence if nodes have that dimension. An operator
 // retains a limited number of states, and more dimensions mean more candidates for them. A solution
 // for the narrower dimensions is valid for the wider ones.
-std::vector<Dims> with_narrower(const Dims& dims,
-                                const std::vector<strategies::AnalyzedNode>& nodes);
+std::vector<Dims> list_with_narrower(const Dims& dims,
+                                     const std::vector<strategies::AnalyzedNode>& nodes);
 
 // Returns whether `f` may be partitioned under `dims`.
 bool is_allowed(const strategies::AnalyzedNode& node, ops::FactorId f, const Dims& dims);
@@ -50,13 +50,13 @@ struct Freedom {
   bool places = false;         // idle digits may be at any place, since devices are not all equal
 };
 
-std::vector<machine::NodeLayout> node_layouts(const strategies::AnalyzedNode& node,
-                                              const machine::Digits& digits, const Dims& dims,
-                                              const Freedom& freedom = {});
+std::vector<machine::NodeLayout> list_node_layouts(const strategies::AnalyzedNode& node,
+                                                   const machine::Digits& digits, const Dims& dims,
+                                                   const Freedom& freedom = {});
 
 // Returns the layouts of a tensor on a small machine. They include partial sums if any operand may
 // be one.
-std::vector<machine::Layout> tensor_layouts(const Shape& sizes, const machine::Digits& digits,
-                                            const Freedom& freedom = {});
+std::vector<machine::Layout> list_tensor_layouts(const Shape& sizes, const machine::Digits& digits,
+                                                 const Freedom& freedom = {});
 
 }  // namespace tandem::search

@@ -1,0 +1,16 @@
+// Conversion of a program to a graph that differs only in extents, for example in the batch size.
+// The tasks are the same; only the sizes of buffers change. This takes a fraction of the time of a
+// lowering.
+#pragma once
+
+#include "lower/program.h"
+
+namespace tandem::lower {
+
+// Turns `program`, lowered from `before`, into the program of `mapped` on the same devices. Returns
+// false and leaves it unchanged if the graphs differ in more than extents of activations, or if
+// extents determine the tasks, as with windows and buckets.
+bool resize_program(Program& program, const plan::MappedGraph& before,
+                    const plan::MappedGraph& mapped);
+
+}  // namespace tandem::lower

@@ -1,0 +1,39 @@
+// Ways: the paths to the operators of a plan's graph. A way says what an operator reads, from which
+// node, and through which parallelization operators.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/operator_cut.h"
+
+namespace tandem::plan {
+
+// The path of one operand.
+struct OperandPath {
+  graph::NodeId from;  // an operator or a source
+  graph::NodeId to;
+  std::size_t operand = 0;  // operand number of `to`
+  Chain chain;              // parallelization operators between `from` and `to`
+};
+
+// Returns the ways to all compute operators, in the graph's order.
+std::vector<OperandPath> list_operand_paths(const graph::Graph& pcg);
+// Returns a way's name: "linear2:0".
+std::string format_place(const graph::Graph& pcg, const OperandPath& way);
+
+// Operators that rule steps partitioned, with their results and numbers of copies.
+struct CutInCopies {
+  OperatorCut cut;
+  std::int64_t replicas = 1;
+};
+using CutOperators = std::map<graph::NodeId, const CutInCopies*>;
+
+// Returns the chain on a way before any simplification. It makes the tensor whole, as the source
+// operator was partitioned, and then partitions it for the target operator. Returns nullopt if that
+// would require making partial sums of it.
+std::optional<Chain> make_unsimplified_chain(const graph::Graph& pcg, const OperandPath& way,
+                                             const CutOperators& cuts);
+
+}  // namespace tandem::plan
