@@ -1,4 +1,3 @@
-#include "machine/device_fields.h"
 #include "machine/edit.h"
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "machine/device_fields.h"
 #include "machine/number.h"
 
 namespace tandem::machine {

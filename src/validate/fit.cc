@@ -87,7 +87,8 @@ std::vector<FitCandidate> draw_balanced(std::vector<FitCandidate> all, std::size
   return out;
 }
 
-std::vector<FittedRecord> prepare_samples(std::vector<FitCandidate> all, const FitOptions& options) {
+std::vector<FittedRecord> prepare_samples(std::vector<FitCandidate> all,
+                                          const FitOptions& options) {
   auto chosen = draw_balanced(std::move(all), options.most);
   std::vector<std::optional<FittedRecord>> made(chosen.size());
   parallel_for(chosen.size(), options.threads, [&](std::size_t i) {
