@@ -56,7 +56,8 @@ std::vector<strategies::Setting> list_settings(const Sweep& sweep, std::int64_t 
         for (const std::int64_t interleave : {1, 2, 3, 4, 6}) {
           if (interleave > 1 && (pp == 1 || micro % pp != 0 || layers % (pp * interleave) != 0))
             continue;
-          for (const char* recompute : {"none", "selective", "full"}) {
+          using strategies::Recompute;
+          for (const auto recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
             for (const bool sp : {false, true}) {
               if (sp && tp == 1) continue;
               out.push_back({.family = strategies::Family::kMegatron,
@@ -106,7 +107,7 @@ void BM_Sweep(benchmark::State& state) {
   state.counters["strategies"] = static_cast<double>(settings.size());
 }
 
-// The same strategy on the network cut to a layer a stage (two in one stage), and micro-batches
+// A strategy on the network reduced to one layer per stage (two in one stage), with micro-batches
 // that fill its pipeline once.
 struct Cut {
   machine::Digits digits;

@@ -1,4 +1,4 @@
-// Rewriting: finding all matches of many rules, keeping them up to date, and rewriting.
+// Benchmarks of rewrites: find all matches of many rules, keep them up to date, and apply rules.
 #include <benchmark/benchmark.h>
 
 #include <random>
@@ -109,7 +109,7 @@ void rewrite_at_random(benchmark::State& state, const graph::Graph& graph, std::
   std::vector<rewrite::Slot> changed;
   std::int64_t rewrites = 0;
   for (auto _ : state) {
-    // Those of the first graph that are gone are refused, and not counted.
+    // Matches of the first graph that no longer exist are refused, and not counted.
     auto next = rules.apply(draft, places[random() % places.size()], changed);
     if (!next) continue;
     ++rewrites;

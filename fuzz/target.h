@@ -1,4 +1,4 @@
-// What the fuzz targets share: whatever the bytes are, a parser returns or throws a UserError.
+// Shared by the fuzz targets. For any bytes, a parser must return or throw a UserError.
 #pragma once
 
 #include <cstddef>

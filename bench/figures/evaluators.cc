@@ -124,7 +124,7 @@ std::string make_strategy_text(const Sharing& sharing, const strategies::Problem
   add(LayerKind::kTransformer, transformer);
   add(LayerKind::kExperts, sharing.layers);
   add(LayerKind::kWordEmbedding, "ddp");
-  // As DDP and FSDP do: over 256 nodes every collective waits for hundreds of steps' latency.
+  // DDP and FSDP use buckets: over 256 nodes every collective waits for hundreds of steps' latency.
   if (problem.has(LayerKind::kWordEmbedding)) out += ",bucket=1GB";
   return recompute == "none" ? out : out + ",recompute=" + recompute;
 }

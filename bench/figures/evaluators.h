@@ -11,8 +11,9 @@
 
 namespace tandem::figures {
 
-// How one kind of layer is shared, "ddp" or "tp/ddp" (inside a node, across), and where it differs
-// the transformer of a DLRM. Tables are always spread, tables of words copied.
+// Sharding of the layers, "ddp" or "tp/ddp" (inside a node, across nodes), and of a DLRM's
+// transformer if it differs. Embedding tables are always distributed; those of a language model are
+// replicated.
 struct Sharing {
   std::string layers;
   std::string transformer = {};  // empty: as the layers
@@ -42,7 +43,7 @@ struct Question {
   int nodes = 0;  // 0: the paper's
 };
 
-// What an evaluator says of one sharing.
+// The prediction of an evaluator for one sharding.
 struct Answer {
   Sharing sharing;
   double throughput = 0;
@@ -54,11 +55,11 @@ struct Answer {
   Seconds exposed = {};
 };
 
-// Every sharing that MAD-Max can say: fsdp comes first, none stands twice.
+// Returns the shardings that MAD-Max can express, without duplicates, fsdp first.
 std::vector<Sharing> list_sharings(const Network& network);
 
-// By sharing, as memory allows it and as it would be without limit: a language model is asked with
-// and without recomputation, of which the fastest that fits counts, else the fastest.
+// Predictions by sharding, within memory and without a limit. A language model is predicted with
+// and without recomputation; the fastest that fits counts, else the fastest.
 struct Answers {
   std::vector<Answer> within_memory;
   std::vector<Answer> without_limit;

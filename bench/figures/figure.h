@@ -1,5 +1,5 @@
-// A figure of MAD-Max's evaluation (ISCA'24) made again: what the paper says, what its formulas
-// (src/madmax) give, and what Tandem's own model gives. Written as CSV and SVG.
+// A figure of MAD-Max's evaluation (ISCA'24), reproduced: the paper's numbers, those of its
+// formulas (src/madmax), and those of Tandem's own model. Written as CSV and SVG.
 #pragma once
 
 #include <optional>
@@ -34,8 +34,8 @@ struct Breakdown {
   std::vector<Bar> bars;
 };
 
-// The folder that all files go to; set once, by main.
-void set_output_directory(const std::string& folder);
+// Sets the directory of all files. Called once, by main.
+void set_output_directory(const std::string& directory);
 void write(const Figure& figure);        // also prints it
 void write_table(const Figure& figure);  // without a plot: rows of different units
 void write(const Breakdown& breakdown);

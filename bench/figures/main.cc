@@ -1,4 +1,5 @@
-// tandem_figures FOLDER: makes the figures of MAD-Max's evaluation again (docs/guides/explore.md).
+// tandem_figures DIRECTORY: reproduces the figures of MAD-Max's evaluation
+// (docs/guides/explore.md).
 #include <filesystem>
 #include <iostream>
 
@@ -7,7 +8,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::cerr << "usage: tandem_figures FOLDER\n";
+    std::cerr << "usage: tandem_figures DIRECTORY\n";
     return 2;
   }
   try {

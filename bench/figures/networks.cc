@@ -1,4 +1,4 @@
-// What networks are and cost (tables 1 and 2, figures 1, 3 and 7).
+// The networks and their costs (tables 1 and 2, figures 1, 3 and 7).
 #include <fmt/format.h>
 
 #include "evaluators.h"

@@ -1,4 +1,4 @@
-// What other hardware and longer contexts change (figures 12 to 15).
+// The effect of other hardware and longer contexts (figures 12 to 15).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// What the runtime adds to its kernels, on one thread of this computer:
+// Measures the time that the runtime adds to its kernels, on one thread of this computer:
 //
-//   tasks      a step of a deep perceptron of small layers by the executor against the same ATen
-//              calls in a plain loop, in turns: microseconds that a task costs beside its kernel
-//   products   the product, as linear layers call it, against oneDNN's on the same shapes, in
+//   tasks      a step of a deep MLP of small layers by the executor against the same ATen
+//              calls in a plain loop, in turns: microseconds that a task costs in addition to its
+//              kernel
+//   products   the matmul, as linear layers call it, against oneDNN's on the same shapes, in
 //              turns: the faster of weights as they are and in a layout that oneDNN chooses, their
 //              change not counted
 //
@@ -52,7 +53,7 @@ double compute_median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Of some work, made ready each time.
+// Times a piece of work that is prepared anew each time.
 template <class Ready, class Work>
 double measure_seconds(int times, Ready&& ready, Work&& work) {
   double sum = 0;
@@ -86,7 +87,7 @@ std::pair<double, double> measure_alternately(int turns, First&& first, Second&&
 
 constexpr std::int64_t kBatch = 4;
 
-// The step of a perceptron that the executor makes, by hand.
+// The step of the MLP that the executor runs, written by hand.
 class Loop {
  public:
   Loop(std::int64_t layers, std::int64_t width) {

@@ -11,6 +11,7 @@
 #include "check/shrink.h"
 #include "lower/lower.h"
 #include "plan/micro_batches.h"
+#include "plan/parallelization_derivation.h"
 #include "rewrite/derivation.h"
 #include "rewrite/rule_text.h"
 #include "verify/verdict.h"
@@ -178,7 +179,7 @@ Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Gra
   tell("replaying the steps that make it parallel");
   try {
     // Plan files of older versions have no parallelization steps.
-    report.parallel = plan::replay(
+    report.parallel = replay_parallelization(
         plan.mapped.pcg, plan.parallelization ? *plan.parallelization
                                               : plan::find_parallelization(plan.mapped, digits));
   } catch (const UserError& error) {

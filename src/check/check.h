@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "check/replay_parallelization.h"
 #include "machine/machine.h"
-#include "plan/parallelization_derivation.h"
 #include "plan/plan.h"
 
 namespace tandem::check {
@@ -26,8 +26,8 @@ struct Report {
   bool whole = false;        // whether the whole program ran; if not, operator by operator
   std::int64_t devices = 0;  // largest number of virtual devices
   std::int64_t micro_batches = 1;
-  std::size_t programs = 0;      // number of programs that ran
-  plan::Replayed parallel = {};  // rules that shard its operators and bring their results together
+  std::size_t programs = 0;  // number of programs that ran
+  Replayed parallel = {};    // rules that shard its operators and bring their results together
 };
 
 // Checks a plan that plan/json.h has read, so that it is legal. `model` is the model that the plan

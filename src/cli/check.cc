@@ -78,7 +78,7 @@ Json report_json(const check::Report& report, const plan::Plan& plan) {
   out["ok"] = report.ok;
   out["steps"] = report.steps;
   out["unproved_rules"] = report.unproved;
-  const auto part = [](const char* places, const plan::Replayed::ReplayCoverage& of) {
+  const auto part = [](const char* places, const check::Replayed::ReplayCoverage& of) {
     return Json{{places, of.places + of.without.size()},
                 {"steps", of.steps},
                 {"rules", of.rules},
@@ -101,7 +101,7 @@ Json report_json(const check::Report& report, const plan::Plan& plan) {
 
 // Prints how many places of the kind `what` the steps lead to, and by how many rules. Example:
 // "operator", "sharded" -> "  3 operators sharded by 3 steps of 3 proved rules".
-void print(const plan::Replayed::ReplayCoverage& of, const char* what, const char* done) {
+void print(const check::Replayed::ReplayCoverage& of, const char* what, const char* done) {
   if (of.places > 0) {
     std::cout << fmt::format("  {} {} by {} of {}\n",
                              pluralize(static_cast<std::int64_t>(of.places), what), done,

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,16 +12,17 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "cli/ending_signals.h"
 #include "cli/host.h"
+#include "cli/supervise.h"
 
 namespace tandem::cli {
 
 namespace {
-
-constexpr int kSignalled = 128;
 
 std::atomic<int> asked_by = 0;
 
@@ -57,34 +58,55 @@ class StopRequests {
   }
 };
 
-UserError make_start_error() {
-  return {"runtime", "mpirun", fmt::format("cannot be started: {}", std::strerror(errno))};
+UserError make_start_error(const std::string& program, int error) {
+  return {"runtime", program, fmt::format("cannot be started: {}", std::strerror(error))};
 }
 
-// Replaces the new process with the command. mpirun, which runs apart, gets SIGTERM when the parent
-// dies: it ends its processes and cleans up. Others get SIGKILL: the launcher that started them
-// cleans up.
-[[noreturn]] void exec_command(const std::string& command, int output, pid_t parent, bool apart) {
-  if (apart) ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, apart ? SIGTERM : SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
-  for (const int signal : kEndingSignals) {
-    struct sigaction before {};
-    ::sigaction(signal, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+// Returns the command of the supervisor that starts `program`; see cli/supervise.h.
+std::vector<std::string> make_supervisor_command(const ChildProgram& program) {
+  CHECK(program.apart || program.directories.empty());
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  std::vector<std::string> out = {(folder / "tandem").string(), std::string(kSupervise),
+                                  fmt::format("{}", ::getpid()),
+                                  program.apart ? "apart" : "joined"};
+  out.insert(out.end(), program.directories.begin(), program.directories.end());
+  out.emplace_back("--");
+  out.insert(out.end(), program.command.begin(), program.command.end());
+  return out;
+}
+
+// Starts `program` with the descriptor `output` as its standard output. Sets `child` and returns 0,
+// or returns an error number. Signals that this program handles have their defaults in the child,
+// and those that it ignores stay ignored.
+int start_child(const ChildProgram& program, int output, pid_t& child) {
+  auto words = make_supervisor_command(program);
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawnattr_init(&attributes);
+  if (program.apart) {
+    ::posix_spawnattr_setpgroup(&attributes, 0);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   }
-  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::dup2(nothing, STDIN_FILENO);
-  ::dup2(output, STDOUT_FILENO);
-  ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-  ::_exit(kSignalled - 1);
+  const int error = ::posix_spawn(&child, argv[0], &actions, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return error;
 }
 
-// Appends what the child prints to `out`, until the child closes its output. Checks for requests to
-// stop every 100 ms, because a signal may arrive between the check and the wait.
-void read_all(int from, pid_t child, Ended& out) {
+// Appends what the child prints to `out`, until the child closes its output, without the lines that
+// `read_line` takes. Checks for requests to stop every 100 ms, because a signal may arrive between
+// the check and the wait.
+void read_all(int from, pid_t child, const LineReader& read_line, Ended& out) {
   constexpr int kLookEvery = 100;  // milliseconds
   std::array<char, 4096> chunk{};
+  std::size_t line = 0;  // begin of the first line in out.text that is not complete
   while (true) {
     if (const int signal = StopRequests::signal(); signal != 0 && out.stopped_by == 0) {
       out.stopped_by = signal;
@@ -96,6 +118,16 @@ void read_all(int from, pid_t child, Ended& out) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return;
     out.text.append(chunk.data(), static_cast<std::size_t>(n));
+    if (!read_line) continue;
+    for (auto end = out.text.find('\n', line); end != std::string::npos;
+         end = out.text.find('\n', line)) {
+      const bool taken = read_line(std::string_view(out.text).substr(line, end - line));
+      if (taken) {
+        out.text.erase(line, end + 1 - line);
+      } else {
+        line = end + 1;
+      }
+    }
   }
 }
 
@@ -104,23 +136,23 @@ int wait_for(pid_t child) {
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return 1;
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
+  return to_exit_status(status);
 }
 
 }  // namespace
 
-Ended run_child(const std::string& command, bool apart) {
+Ended run_child(const ChildProgram& program, const LineReader& read_line) {
+  const auto name = std::filesystem::path(program.command.at(0)).filename().string();
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw make_start_error();
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw make_start_error(name, errno);
   const StopRequests requests;
-  const auto parent = ::getpid();
-  const auto child = ::fork();
-  if (child == 0) exec_command(command, ends[1], parent, apart);
+  pid_t child = 0;
+  const int error = start_child(program, ends[1], child);
   ::close(ends[1]);
   Ended out;
-  if (child > 0) read_all(ends[0], child, out);
+  if (error == 0) read_all(ends[0], child, read_line, out);
   ::close(ends[0]);
-  if (child < 0) throw make_start_error();
+  if (error != 0) throw make_start_error(name, error);
   out.status = wait_for(child);
   return out;
 }

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/launch.h"
 #include "machine/parse.h"
 #include "ops/registry.h"
 #include "rewrite/collection.h"
@@ -137,6 +136,13 @@ Words list_subcommand_words(const Command& command) {
   Words out;
   for (const auto& [name, doc] : command.subcommands) out.push_back(name);
   return out;
+}
+
+// Returns `text` quoted as one word for the shell: it's -> 'it'\''s'.
+std::string quote_for_shell(const std::string& text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
 }
 
 // Returns the branches of a `case` that set `command` if a word is a command.

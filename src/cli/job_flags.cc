@@ -135,41 +135,42 @@ void Job::add_memory_flags(CLI::App& command) {
       ->check(kFraction);
 }
 
-void Job::add_search_flags(CLI::App& command) {
-  add_memory_flags(command);
+namespace {
+
+// Adds the flags that choose which plans are searched: --dims, --no-pipeline, --pipeline.
+void add_space_flags(CLI::App& command, Job& job) {
   command
-      .add_option("--tolerance", tolerance,
-                  fmt::format("choose the simplest plan that is slower than the fastest by at most "
-                              "this fraction; default: {}",
-                              search::kDefaultTolerance))
-      ->check(kFraction);
-  command
-      .add_option("--dims", dims,
+      .add_option("--dims", job.dims,
                   "dimensions that may be partitioned, some of " + join_names(kDims))
       ->check(make_list_validator(kDims, "dimension"));
-  auto* none = command.add_flag("--no-pipeline", no_pipeline, "exclude pipelines");
+  auto* none = command.add_flag("--no-pipeline", job.no_pipeline, "exclude pipelines");
   command
-      .add_flag("--pipeline", pipelines,
+      .add_flag("--pipeline", job.pipelines,
                 "with --search unity: include pipelines of the whole graph; other searches always "
                 "include them")
       ->excludes(none);
+}
+
+// Adds the flags that choose how plans are searched: --search, --without, --alpha, --k,
+// --max-rewrites.
+void add_method_flags(CLI::App& command, Job& job) {
   command
       .add_option(
-          "--search", search,
+          "--search", job.search,
           "joint: search rewrites and layouts together; sequential: rewrite for one device "
           "first, then search layouts; layouts: no rewrites; mcmc: no rewrites, and layouts "
           "by FlexFlow's random walk; unity: Unity's search, for comparison")
       ->check(CLI::IsMember({"joint", "sequential", "layouts", "mcmc", "unity"}))
       ->capture_default_str();
   command
-      .add_option("--without", without,
+      .add_option("--without", job.without,
                   "switch off speedups of the search, some of " + join_names(kShortcuts) +
                       ": share costs among rewrites (cache), rewrite equal layers together "
                       "(split), find the cheapest layouts exactly (dp); with --search unity: the "
                       "speedups of these names in its paper")
       ->check(make_list_validator(kShortcuts, "speedup"));
   command
-      .add_option("--alpha", alpha,
+      .add_option("--alpha", job.alpha,
                   fmt::format("drop rewrites that cost more than this times the best; default: {}, "
                               "with --search unity {}",
                               search::Options{}.alpha, unity::UnityOptions{}.alpha))
@@ -181,18 +182,24 @@ void Job::add_search_flags(CLI::App& command) {
           },
           "X"));
   command
-      .add_option("--k", least_nodes, "with --search unity: least number of operators in a piece")
+      .add_option("--k", job.least_nodes,
+                  "with --search unity: least number of operators in a piece")
       ->check(kPositive)
       ->default_str(fmt::format("{}", unity::UnityOptions{}.least_nodes));
   command
       .add_option(
-          "--max-rewrites", max_rewrites,
+          "--max-rewrites", job.max_rewrites,
           fmt::format("rank at most this many rewrites; default: {}, with --search unity {} "
                       "for each piece between two borders",
                       search::Options{}.max_rewrites, unity::UnityOptions{}.piece_candidates))
       ->check(kPositive);
+}
+
+// Adds the flags that end a search early: --budget, --max-candidates.
+void add_limit_flags(CLI::App& command, Job& job) {
   command
-      .add_option("--budget", budget, "end the search after this many seconds; default: no limit")
+      .add_option("--budget", job.budget,
+                  "end the search after this many seconds; default: no limit")
       ->check(CLI::Validator(
           [](const std::string& text) {
             const auto value = parse_double(text);
@@ -200,10 +207,25 @@ void Job::add_search_flags(CLI::App& command) {
           },
           "SECONDS"));
   command
-      .add_option("--max-candidates", max_candidates,
+      .add_option("--max-candidates", job.max_candidates,
                   "simulate (with --search unity: map) at most this many candidates; unlike with "
                   "--budget, the plan is reproducible")
       ->check(kPositive);
+}
+
+}  // namespace
+
+void Job::add_search_flags(CLI::App& command) {
+  add_memory_flags(command);
+  command
+      .add_option("--tolerance", tolerance,
+                  fmt::format("choose the simplest plan that is slower than the fastest by at most "
+                              "this fraction; default: {}",
+                              search::kDefaultTolerance))
+      ->check(kFraction);
+  add_space_flags(command, *this);
+  add_method_flags(command, *this);
+  add_limit_flags(command, *this);
   add_threads_flag(command, threads);
   add_quiet_flag(command);
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/child.h"
+#include "cli/host.h"
 #include "cli/progress.h"
 
 namespace tandem::cli {
@@ -55,6 +56,44 @@ std::optional<UserError> find_error(const std::string& text) {
                   if_killed);
 }
 
+// Throws UserError for a path that JSON cannot hold.
+void check_paths_are_text(const runtime::WorkerJob& job) {
+  for (const auto* path : {&job.plan, &job.data, &job.checkpoints}) {
+    if (!is_utf8(*path))
+      throw UserError("file", *path, "has a name that is not UTF-8", "rename it");
+  }
+}
+
+std::vector<std::string> make_mpirun_command(std::int64_t processes,
+                                             const RunDirectory& directory) {
+  // -q suppresses mpirun's own message: this program reports which process failed.
+  std::vector<std::string> out = {"mpirun", "-q", "--oversubscribe", "--bind-to", "none"};
+  if (geteuid() == 0) out.emplace_back("--allow-run-as-root");
+  const auto flags = directory.make_mpirun_flags();
+  out.insert(out.end(), flags.begin(), flags.end());
+  out.insert(out.end(), {"-np", fmt::format("{}", processes)});
+  return out;
+}
+
+// Handles a line that the worker prints before its report: {"note": "..."} or
+// {"loss": 0.5, "step": 3}. Returns false for other lines.
+bool read_streamed_line(std::string_view line, const StepListener& on_step) {
+  if (!line.starts_with("{\"")) return false;  // lines of the report do not begin so
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object()) return false;
+  const auto text = json.find("note");
+  if (text != json.end() && text->is_string()) {
+    note(text->get<std::string>());
+    return true;
+  }
+  const auto step = json.find("step");
+  const auto loss = json.find("loss");
+  if (step == json.end() || loss == json.end()) return false;
+  if (!step->is_number_integer() || !loss->is_number()) return false;
+  if (on_step) on_step(step->get<std::int64_t>(), loss->get<double>());
+  return true;
+}
+
 }  // namespace
 
 void check_worker_is_built(const std::string& command) {
@@ -90,9 +129,7 @@ std::int64_t count_default_processes() {
 }
 
 std::int64_t count_visible_devices(const std::string& kind) {
-  const auto output = run_child(
-      fmt::format("exec {} --visible {}", quote_for_shell(get_worker_path().string()), kind),
-      false);
+  const auto output = run_child({.command = {get_worker_path().string(), "--visible", kind}});
   if (output.status != 0) fail(output, "");
   return nlohmann::json::parse(output.text).at("devices").get<std::int64_t>();
 }
@@ -113,36 +150,41 @@ void check_starts_here(const std::string& what, std::int64_t processes, const st
       fmt::format("needs {} processes, but this computer has {} cores", processes, cores), hint);
 }
 
-std::string run_worker(std::int64_t processes, const std::string& arguments,
-                       const RunDirectory& folder, const std::string& if_killed) {
-  const std::string as_root = geteuid() == 0 ? "--allow-run-as-root" : "";
-  // -q suppresses mpirun's own message: this program reports which process failed.
-  const auto mpirun = fmt::format("mpirun -q {} --oversubscribe --bind-to none {} -np {} ", as_root,
-                                  folder.make_mpirun_flags(), processes);
-  const auto worker = fmt::format("{} {}", quote_for_shell(get_worker_path().string()), arguments);
-  const bool apart = !detect_launcher();
-  auto output =
-      run_child(apart ? folder.wrap_with_cleanup(mpirun + worker) : "exec " + worker, apart);
+runtime::WorkerJob make_worker_job(bool streams) {
+  const bool is_overwritten = streams && isatty(STDOUT_FILENO) != 0;
+  runtime::WorkerJob out;
+  out.stream = streams;
+  out.notes = !is_quiet();
+  out.progress = !is_quiet() && !is_overwritten && isatty(STDERR_FILENO) != 0;
+  return out;
+}
+
+std::string run_worker(std::int64_t processes, const runtime::WorkerJob& job,
+                       const RunDirectory& directory, const std::string& if_killed,
+                       const StepListener& on_step) {
+  check_paths_are_text(job);
+  const auto job_path = directory.add_file("job.json", to_json(job));
+  ChildProgram program;
+  program.apart = !detect_launcher();
+  if (program.apart) {
+    program.command = make_mpirun_command(processes, directory);
+    program.directories = directory.list_paths();
+  }
+  program.command.push_back(get_worker_path().string());
+  program.command.push_back(job_path);
+  LineReader read_line;
+  if (job.stream) {
+    read_line = [&on_step](std::string_view line) { return read_streamed_line(line, on_step); };
+  }
+  auto output = run_child(program, read_line);
   if (output.status != 0 || output.stopped_by != 0) fail(output, if_killed);
   return std::move(output.text);
 }
 
-int join_worker(const std::string& arguments) {
-  const auto output = run_child(
-      fmt::format("exec {} {}", quote_for_shell(get_worker_path().string()), arguments), false);
+int join_worker() {
+  const auto output = run_child({.command = {get_worker_path().string(), "-"}});
   if (auto error = find_error(output.text)) throw UserError(std::move(*error));
   return output.status;
-}
-
-std::string quote_for_shell(const std::string& text) {
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-std::string make_progress_flags() {
-  if (is_quiet()) return "--progress no --notes no";
-  return isatty(STDERR_FILENO) != 0 ? "--progress yes" : "--progress no";
 }
 
 }  // namespace tandem::cli

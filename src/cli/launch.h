@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "cli/run_directory.h"
+#include "runtime/worker_job.h"
 
 namespace tandem::cli {
 
@@ -33,21 +35,23 @@ std::int64_t count_visible_devices(const std::string& kind);
 // started another number of processes. `what` is the flag or plan that needs them.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint);
 
-// Runs the worker and returns what it prints on standard output; its stderr is this program's.
-// `arguments` are quoted for the shell; `folder` holds files of this run only. Throws UserError if
-// the run fails: the error that a process reports, or if a process was killed, an error with the
-// hint `if_killed`.
-std::string run_worker(std::int64_t processes, const std::string& arguments,
-                       const RunDirectory& folder, const std::string& if_killed = "");
+// Receives the number and the loss of a step, when it has ended.
+using StepListener = std::function<void(std::int64_t step, double loss)>;
 
-// Runs the worker in a process of rank 1 or more; it receives its plan from rank 0. Returns the
-// exit code. Throws UserError if this process is the one that reports the error.
-int join_worker(const std::string& arguments);
+// Returns a job that prints progress and notes as the user wants them, and `streams` its steps. A
+// terminal that shows the losses gets no progress line, which they would overwrite.
+runtime::WorkerJob make_worker_job(bool streams);
 
-// Returns `text` quoted as one word for the shell.
-std::string quote_for_shell(const std::string& text);
+// Runs the worker and returns what it prints on standard output; its stderr is this program's. If
+// the job streams, calls `on_step` after each step and prints notes; the result has neither.
+// `directory` is only for this run, and gets the job file. Throws UserError if the run fails: the
+// error that a process reports, or if a process was killed, an error with the hint `if_killed`.
+std::string run_worker(std::int64_t processes, const runtime::WorkerJob& job,
+                       const RunDirectory& directory, const std::string& if_killed = "",
+                       const StepListener& on_step = nullptr);
 
-// Returns the worker's flags for progress and notes on stderr.
-std::string make_progress_flags();
+// Runs the worker in a process of rank 1 or more; it receives its job from rank 0. Returns the exit
+// code. Throws UserError if this process is the one that reports the error.
+int join_worker();
 
 }  // namespace tandem::cli

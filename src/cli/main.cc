@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/emphasis.h"
+#include "cli/supervise.h"
 
 namespace {
 
@@ -167,6 +168,9 @@ int run_checked(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == tandem::cli::kSupervise) {
+    return tandem::cli::supervise({argv, static_cast<std::size_t>(argc)});
+  }
   keep_freed_memory();
   const auto code = run_checked(argc, argv);
 #ifndef TANDEM_SANITIZE

@@ -69,11 +69,10 @@ std::string read_date_and_processor() {
 }
 
 predict::Profile measure(const ProfileFlags& flags, std::int64_t devices) {
-  const auto text =
-      run_worker(devices,
-                 fmt::format("--profile {} --threads {} {}", flags.quick ? "quick" : "full",
-                             flags.threads, make_progress_flags()),
-                 RunDirectory());
+  auto job = make_worker_job(false);
+  job.profile = flags.quick ? "quick" : "full";
+  job.threads = flags.threads;
+  const auto text = run_worker(devices, job, RunDirectory());
   try {
     return predict::parse_profile(text);
   } catch (const std::exception&) {

@@ -72,7 +72,7 @@ Json to_json(const strategies::Parallelism& p) {
           {"zero", value(p.zero)},
           {"micro_batch_size", value(p.micro_batch_size)},
           {"micro_batches", value(p.micro_batches)},
-          {"recompute", value(p.recompute)},
+          {"recompute", p.recompute ? Json(name(*p.recompute)) : Json()},
           {"recompute_layers", value(p.recompute_layers)}};
 }
 

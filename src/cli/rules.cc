@@ -71,7 +71,7 @@ rewrite::ProvedRule find_rule(const ShowRuleFlags& flags) {
   if (flags.file.empty()) return rewrite::find_shipped_rule(flags.name);
   std::vector<std::string> names;
   std::optional<rewrite::ProvedRule> found;
-  visit_rules(flags.file, [&](rewrite::Imported rule) {
+  visit_rules(flags.file, [&](import::Imported rule) {
     if (rule.name == flags.name && !rule.rule) throw UserError("rule", rule.name, rule.lacking);
     if (rule.name == flags.name) found = {std::move(*rule.rule), {}, flags.file};
     if (rule.rule && !found) names.push_back(std::move(rule.name));
@@ -120,10 +120,10 @@ std::string read_rule_text(const std::string& path) {
   return text;
 }
 
-void visit_rules(const std::string& path, const std::function<void(rewrite::Imported)>& visit) {
+void visit_rules(const std::string& path, const std::function<void(import::Imported)>& visit) {
   const auto text = read_rule_text(path);
-  if (rewrite::is_collection_json(text, path))
-    return rewrite::for_each_imported_rule(text, path, visit);
+  if (import::is_collection_json(text, path))
+    return import::for_each_imported_rule(text, path, visit);
   rewrite::for_each_rule(text, path, [&](rewrite::Rule rule) {
     auto name = rule.name;
     visit({.name = std::move(name), .rule = std::move(rule), .lacking = ""});
@@ -134,7 +134,7 @@ void visit_rules(const std::string& path, const std::function<void(rewrite::Impo
 RuleFile read_rules(const std::string& path) {
   constexpr std::size_t kMaxRules = 200'000;
   RuleFile out;
-  visit_rules(path, [&](rewrite::Imported rule) {
+  visit_rules(path, [&](import::Imported rule) {
     if (rule.rule) {
       out.rules.push_back(std::move(*rule.rule));
     } else {

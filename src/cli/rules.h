@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "import/collection_json.h"
 #include "rewrite/collection.h"
-#include "rewrite/collection_json.h"
 
 namespace tandem::cli {
 
@@ -33,12 +33,12 @@ int verify_properties(const PropertyFlags& flags);
 // Calls `visit` for each rule of the file, which has text form or is a JSON collection. Holds one
 // rule at a time, so there may be any number. Also visits a collection's rules that have no
 // equivalent here.
-void visit_rules(const std::string& path, const std::function<void(rewrite::Imported)>& visit);
+void visit_rules(const std::string& path, const std::function<void(import::Imported)>& visit);
 
 // The rules of a file, and a collection's rules that have no equivalent here.
 struct RuleFile {
   std::vector<rewrite::Rule> rules;
-  std::vector<rewrite::Imported> lacking;
+  std::vector<import::Imported> lacking;
 };
 // Reads all rules at once. Throws UserError if there are too many.
 RuleFile read_rules(const std::string& path);
@@ -47,6 +47,6 @@ RuleFile read_rules(const std::string& path);
 std::string read_rule_text(const std::string& path);
 
 // Prints a collection's rules that have no equivalent here to stderr, with the reasons.
-void print_lacking(const std::vector<rewrite::Imported>& lacking);
+void print_lacking(const std::vector<import::Imported>& lacking);
 
 }  // namespace tandem::cli

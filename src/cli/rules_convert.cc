@@ -19,6 +19,10 @@ namespace tandem::cli {
 
 namespace {
 
+using import::CollectionWriter;
+using import::for_each_imported_rule;
+using import::Imported;
+
 constexpr std::size_t kRulesAtOnce = 512;
 
 struct ConvertFlags {
@@ -28,7 +32,7 @@ struct ConvertFlags {
   unsigned threads = 0;  // for export
 };
 
-Json lacking_json(const std::vector<rewrite::Imported>& lacking) {
+Json lacking_json(const std::vector<Imported>& lacking) {
   Json out = Json::array();
   for (const auto& rule : lacking) {
     out.push_back({{"name", rule.name}, {"reason", rule.lacking}});
@@ -37,7 +41,7 @@ Json lacking_json(const std::vector<rewrite::Imported>& lacking) {
 }
 
 void report_conversion(const ConvertFlags& flags, const std::string& what, std::size_t rules,
-                       const std::vector<rewrite::Imported>& lacking) {
+                       const std::vector<Imported>& lacking) {
   if (flags.json) {
     print_json({{what, rules}, {"lacking", lacking_json(lacking)}});
     return;
@@ -76,16 +80,16 @@ class RuleStream {
 
 void import_rules(const ConvertFlags& flags) {
   const auto text = read_rule_text(flags.input);
-  if (!rewrite::is_collection_json(text, flags.input)) {
+  if (!import::is_collection_json(text, flags.input)) {
     throw UserError("rules", flags.input, "is not JSON",
                     "import reads JSON collections; use rules in text form without import");
   }
   RuleStream stream(flags);
   std::string heading = fmt::format("# Imported from {}.\n", flags.input);
   std::size_t rules = 0;
-  std::vector<rewrite::Imported> lacking;
+  std::vector<Imported> lacking;
   auto progress = std::make_optional<Progress>();
-  rewrite::for_each_imported_rule(text, flags.input, [&](rewrite::Imported rule) {
+  for_each_imported_rule(text, flags.input, [&](Imported rule) {
     throw_if_stopped();
     const auto read = rules + lacking.size() + 1;
     if (read % kRulesAtOnce == 0) progress->show(fmt::format("read {} rules", read));
@@ -107,18 +111,18 @@ void import_rules(const ConvertFlags& flags) {
 // Exports the rules in batches, so that only some hundred are in memory.
 void export_rules(const ConvertFlags& flags) {
   const auto text = read_rule_text(flags.input);
-  if (rewrite::is_collection_json(text, flags.input)) {
+  if (import::is_collection_json(text, flags.input)) {
     throw UserError("rules", flags.input, "is JSON",
                     "export reads rules in text form; use `tandem rules import` for JSON");
   }
   RuleStream stream(flags);
-  const bool parallel = rewrite::has_parallel_rule(text, flags.input);
+  const bool parallel = import::has_parallel_rule(text, flags.input);
   // Output to stdout cannot be withdrawn, so all rules are parsed first to find malformed ones.
   if (stream.is_on_terminal()) {
     rewrite::for_each_rule(text, flags.input, [](const rewrite::Rule&) { return true; });
   }
-  std::vector<rewrite::Imported> lacking;
-  rewrite::CollectionWriter writer(parallel, [&](std::string_view part) { stream.write(part); });
+  std::vector<Imported> lacking;
+  CollectionWriter writer(parallel, [&](std::string_view part) { stream.write(part); });
   auto progress = std::make_optional<Progress>();
   std::vector<rewrite::Rule> some;
   const auto write = [&] {
@@ -157,7 +161,7 @@ CLI::App* add_conversion(CLI::App& rules, const std::string& name, const std::st
 
 }  // namespace
 
-void print_lacking(const std::vector<rewrite::Imported>& lacking) {
+void print_lacking(const std::vector<import::Imported>& lacking) {
   for (const auto& rule : lacking) std::cerr << fmt::format("{}: {}\n", rule.name, rule.lacking);
 }
 

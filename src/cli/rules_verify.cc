@@ -64,7 +64,7 @@ struct Verified {
   std::size_t count = 0;
   std::size_t derived = 0;
   std::size_t nowhere = 0;  // proved rules whose source is legal nowhere
-  std::vector<rewrite::Imported> lacking;
+  std::vector<import::Imported> lacking;
   std::vector<RuleResult> verdicts;  // all verdicts, for --json; empty without --json
   double seconds = 0;
   bool derive = false;
@@ -123,7 +123,7 @@ class Verification {
     if (!flags_.json) print_lacking(out_.lacking);
     const auto start = Clock::now();
     for (const auto& path : flags_.files) {
-      visit_rules(path, [&](rewrite::Imported rule) {
+      visit_rules(path, [&](import::Imported rule) {
         if (!rule.rule) return;
         batch_.push_back(std::move(*rule.rule));
         if (batch_.size() == kBatch) judge_batch();
@@ -142,7 +142,7 @@ class Verification {
   void read_all() {
     Progress progress;
     for (const auto& path : flags_.files) {
-      visit_rules(path, [&](rewrite::Imported rule) {
+      visit_rules(path, [&](import::Imported rule) {
         throw_if_stopped();
         if (!rule.rule) {
           out_.lacking.push_back(std::move(rule));

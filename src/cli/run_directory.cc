@@ -9,12 +9,9 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "cli/command.h"
-#include "cli/launch.h"
-#include "cli/new_file.h"
 
 namespace tandem::cli {
 
@@ -87,31 +84,32 @@ RunDirectory::~RunDirectory() {
   }
 }
 
+// A NewFile would be of no use here, and a command that runs the worker may have one.
 std::string RunDirectory::add_file(const std::string& name, const std::string& text) const {
   auto path = directories_[0].path + "/" + name;
-  write_file(path, text);
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw UserError("file", path, "cannot be written", "free space on this disk");
   return path;
 }
 
-std::string RunDirectory::make_mpirun_flags() const {
-  auto out = fmt::format("--mca orte_tmpdir_base {}", quote_for_shell(directories_[0].path));
+std::vector<std::string> RunDirectory::make_mpirun_flags() const {
+  std::vector<std::string> out = {"--mca", "orte_tmpdir_base", directories_[0].path};
   if (directories_.size() > 1) {
-    for (const char* of : {"btl_vader", "osc_sm"}) {
-      out +=
-          fmt::format(" --mca {}_backing_directory {}", of, quote_for_shell(directories_[1].path));
+    for (const char* part : {"btl_vader", "osc_sm"}) {
+      out.insert(out.end(),
+                 {"--mca", fmt::format("{}_backing_directory", part), directories_[1].path});
     }
   }
   return out;
 }
 
-// A trap ends the shell's first `wait` while the command still runs, so the script waits again.
-std::string RunDirectory::wrap_with_cleanup(const std::string& command) const {
-  std::string paths;
-  for (const auto& folder : directories_) paths += " " + quote_for_shell(folder.path);
-  return fmt::format(
-      "trap 'kill -TERM $p 2>/dev/null || asked=1' TERM; {} & p=$!; [ $asked ] && kill -TERM $p; "
-      "wait $p; s=$?; while kill -0 $p 2>/dev/null; do wait $p; s=$?; done; rm -rf{}; exit $s",
-      command, paths);
+std::vector<std::string> RunDirectory::list_paths() const {
+  std::vector<std::string> out;
+  out.reserve(directories_.size());
+  for (const auto& directory : directories_) out.push_back(directory.path);
+  return out;
 }
 
 }  // namespace tandem::cli

@@ -1,5 +1,5 @@
-// Temporary directories of a run: for its plan, mpirun's session, and the files behind shared
-// memory. They are removed at the end, however the processes ended.
+// Temporary directories of a run: for its job and plan, mpirun's session, and the files behind
+// shared memory. They are removed at the end, however the processes ended.
 #pragma once
 
 #include <string>
@@ -16,13 +16,12 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  // Writes a file and returns its path.
+  // Writes a file and returns its path. Throws UserError.
   [[nodiscard]] std::string add_file(const std::string& name, const std::string& text) const;
   // Returns flags of mpirun that make it use these directories.
-  [[nodiscard]] std::string make_mpirun_flags() const;
-  // Returns a shell script that runs `command`, forwards SIGTERM to it, and removes the directories
-  // when it has ended. The script does this because this program may have been killed meanwhile.
-  [[nodiscard]] std::string wrap_with_cleanup(const std::string& command) const;
+  [[nodiscard]] std::vector<std::string> make_mpirun_flags() const;
+  // Returns the paths of the directories.
+  [[nodiscard]] std::vector<std::string> list_paths() const;
 
  private:
   struct Locked {

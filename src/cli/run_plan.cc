@@ -1,9 +1,6 @@
 #include "cli/run_plan.h"
 
-#include <fmt/format.h>
-
 #include "base/error.h"
-#include "cli/launch.h"
 #include "machine/parse.h"
 #include "plan/json.h"
 
@@ -18,43 +15,42 @@ void check_runs_here(const plan::Plan& plan, std::int64_t devices) {
   check_starts_here(plan.machine, devices, "make a plan for --machine local:N with fewer devices");
 }
 
-// Returns the worker's arguments, quoted for the shell.
-std::string make_worker_arguments(const std::string& plan, const TrainingRun& run) {
-  auto out =
-      fmt::format("{} --steps {} {}", quote_for_shell(plan), run.steps, make_progress_flags());
-  const auto add = [&](const char* flag, const auto& value) {
-    if (value) out += fmt::format(" {} {}", flag, *value);
-  };
-  add("--seed", run.seed);
-  add("--lr", run.rate);
-  add("--seconds", run.seconds);
-  add("--timeout", run.timeout);
-  add("--checkpoint-every", run.every);
-  if (!run.checkpoints.empty()) out += " --checkpoint " + quote_for_shell(run.checkpoints);
-  if (run.measure) out += " --measure yes";
-  if (run.resume) out += " --resume yes";
-  if (run.device != "cpu") out += " --device " + run.device;
-  if (!run.data.empty()) out += " --data " + quote_for_shell(run.data);
+// Returns the job of a run under the plan in the file at `plan`.
+runtime::WorkerJob make_training_job(const std::string& plan, const TrainingRun& run,
+                                     bool streams) {
+  auto out = make_worker_job(streams);
+  out.plan = plan;
+  out.steps = run.steps;
+  out.seed = run.seed;
+  out.rate = run.rate;
+  if (run.seconds) out.seconds = *run.seconds;
+  out.timeout = run.timeout;
+  out.checkpoints = run.checkpoints;
+  out.every = run.every;
+  out.resume = run.resume;
+  out.data = run.data;
+  out.device = run.device;
+  out.measure = run.measure;
   return out;
 }
 
 }  // namespace
 
-int join_run(const TrainingRun& run) { return join_worker(make_worker_arguments("-", run)); }
-
 bool is_measured_elsewhere(const std::string& machine) {
   return machine::load_machine_file(machine).source == "machines/local.machine";
 }
 
-Json run_plan(const plan::Plan& plan, const TrainingRun& run) {
+Json run_plan(const plan::Plan& plan, const TrainingRun& run, const StepListener& on_step) {
   const auto devices = machine::load_machine(plan.machine).devices();
   check_runs_here(plan, devices);
-  const RunDirectory folder;
-  const auto file = folder.add_file("plan.json", plan::to_json(plan));
+  const RunDirectory directory;
+  const auto file = directory.add_file("plan.json", plan::to_json(plan));
+  const bool streams = on_step != nullptr;
   const auto text =
-      run_worker(devices, make_worker_arguments(file, run), folder,
+      run_worker(devices, make_training_job(file, run, streams), directory,
                  run.checkpoints.empty() ? "use --checkpoint DIR to make runs resumable"
-                                         : "use --resume to continue from the newest checkpoint");
+                                         : "use --resume to continue from the newest checkpoint",
+                 on_step);
   Json out = Json::parse(text, nullptr, false);
   if (!out.is_object()) {
     throw UserError("runtime", "tandem_worker", "printed no JSON result to stdout");

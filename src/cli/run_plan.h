@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/launch.h"
 
 namespace tandem::cli {
 
@@ -25,16 +26,14 @@ struct TrainingRun {
   bool measure = false;        // adds "task_s" to the result: seconds of each task, by number
 };
 
-// Takes part in a run as one of several processes that a launcher started. The first process has
-// the plan. Returns the exit code.
-int join_run(const TrainingRun& run);
-
 // Returns whether the times of `machine` are from another computer: it is the built-in `local`,
 // which `tandem profile` replaces.
 bool is_measured_elsewhere(const std::string& machine);
 
-// Trains under `plan`. Returns the worker's report, the predicted step time, and what was run.
-// Throws UserError if this computer cannot run the plan.
-Json run_plan(const plan::Plan& plan, const TrainingRun& run);
+// Trains under `plan` and calls `on_step`, if it is given, when a step has ended. Returns the
+// worker's report, the predicted step time, and what was run. Throws UserError if this computer
+// cannot run the plan.
+Json run_plan(const plan::Plan& plan, const TrainingRun& run,
+              const StepListener& on_step = nullptr);
 
 }  // namespace tandem::cli

@@ -51,7 +51,8 @@ void check_task(const SimulateFlags& flags) {
                     "leave it out");
   }
   const bool recomputes =
-      is_setting(flags.strategy) && strategies::parse_setting(flags.strategy).recompute != "none";
+      is_setting(flags.strategy) &&
+      strategies::parse_setting(flags.strategy).recompute != strategies::Recompute::kNone;
   if (!recomputes) return;
   throw UserError("strategy", flags.strategy,
                   "sets recompute, and --task inference has no backward pass",

@@ -54,7 +54,9 @@ std::unique_ptr<Prepared> prepare(const Variant& variant) {
   note_missing_peak(out->setup.machine, out->setup.dtype);
   // Inference saves nothing for backward. Groups of strategies lose the settings that recompute;
   // settings that were given by name or by --vary are refused later.
-  const auto recomputes = [](const auto& setting) { return setting.recompute != "none"; };
+  const auto recomputes = [](const auto& setting) {
+    return setting.recompute != strategies::Recompute::kNone;
+  };
   auto& settings = out->settings.possible;
   const bool has_others = !std::ranges::all_of(settings, recomputes);
   if (out->setup.mode == lower::Mode::kInference && has_others) {

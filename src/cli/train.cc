@@ -2,6 +2,7 @@
 // and losses.
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <iostream>
 
 #include "base/error.h"
@@ -83,16 +84,33 @@ plan::Plan choose_plan(const TrainFlags& flags) {
   return make_plan(setup, costed);
 }
 
-void print(const Json& result) {
-  const auto losses = result["loss"].get<std::vector<double>>();
-  std::cout << fmt::format("{} on {}, batch {}, strategy {}\n", result["model"].get<std::string>(),
-                           result["machine"].get<std::string>(),
-                           result["batch"].get<std::int64_t>(),
-                           result["strategy"].get<std::string>());
-  const auto first = result["first_step"].get<std::size_t>();
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    std::cout << fmt::format("step {:>4}  loss {:.6g}\n", first + i, losses[i]);
+// Prints the losses of a run, each when its step has ended, below a line that says what runs. That
+// line waits for the first step: a run that fails before has only its error message.
+class LossPrinter {
+ public:
+  explicit LossPrinter(const plan::Plan& plan) : plan_(plan) {}
+
+  // Prints the first line unless it was printed before.
+  void print_plan() {
+    if (printed_) return;
+    printed_ = true;
+    std::cout << fmt::format("{} on {}, batch {}, strategy {}\n", plan_.model, plan_.machine,
+                             plan_.batch, plan_.strategy);
   }
+  void print_step(std::int64_t step, double loss) {
+    print_plan();
+    std::cout << fmt::format("step {:>4}  loss {:.6g}\n", step, loss) << std::flush;
+  }
+
+ private:
+  const plan::Plan& plan_;
+  bool printed_ = false;
+};
+
+// Prints data, times and predictions of a run, below its losses.
+void print_summary(const Json& result) {
+  const auto& losses = result["loss"];
+  const auto first = result["first_step"].get<std::size_t>();
   if (losses.empty()) {
     std::cout << fmt::format("nothing to do: the checkpoint is already at step {}\n", first);
     return;
@@ -127,15 +145,82 @@ void train(const TrainFlags& flags, int& exit_code) {
   // Reports missing GPUs before planning.
   if (flags.run.device != "cpu") count_visible_devices(flags.run.device);
   if (const auto world = detect_launcher(); world && world->rank > 0) {
-    exit_code = join_run(flags.run);
+    exit_code = join_worker();
     return;
   }
-  const auto result = run_plan(choose_plan(flags), flags.run);
-  if (flags.json) {
-    print_json(result);
-  } else {
-    print(result);
+  const auto plan = choose_plan(flags);
+  if (flags.json) return print_json(run_plan(plan, flags.run));
+  LossPrinter losses(plan);
+  const auto result = run_plan(plan, flags.run, [&losses](std::int64_t step, double loss) {
+    losses.print_step(step, loss);
+  });
+  losses.print_plan();
+  print_summary(result);
+}
+
+// Adds the flags that choose the processes: --devices, --device.
+void add_device_flags(CLI::App& command, TrainFlags& flags) {
+  command
+      .add_option(
+          "--devices", flags.devices,
+          "number of processes; default: one per core or GPU, or as started by mpirun or srun")
+      ->check(kPositive);
+  command
+      .add_option("--device", flags.run.device,
+                  "device of each process: a CPU core (cpu) or a GPU (cuda)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+}
+
+// Adds the flags that describe the training: --steps, --data, --seed, --lr.
+void add_training_flags(CLI::App& command, TrainingRun& run) {
+  command
+      .add_option("--steps", run.steps, "total number of steps, including those before --resume")
+      ->check(kPositive)
+      ->capture_default_str();
+  command
+      .add_option("--data", run.data,
+                  "training data: a file of tokens (.bin, .u16, .u32) or of Criteo's data set "
+                  "(.tsv, .txt), a directory with a directory of images (JPEG, PNG, PPM, PGM) for "
+                  "each class, or a directory with an .npy file for each input; default: random "
+                  "numbers")
+      ->check(kFile);
+  command
+      .add_option("--seed", run.seed,
+                  "RNG seed of weights and data; default: 0, or the checkpoint's")
+      ->check(kWhole);
+  command
+      .add_option("--lr", run.rate,
+                  "learning rate; default: 0.01 for sgd, else 0.001, or the checkpoint's")
+      ->check(kNotNegative);
+}
+
+// Adds --checkpoint, and the flags that need it: --checkpoint-every, --resume.
+void add_checkpoint_flags(CLI::App& command, TrainingRun& run) {
+  auto* directory = command
+                        .add_option("--checkpoint", run.checkpoints,
+                                    "keep the two newest checkpoints in this directory")
+                        ->check(kFile);
+  command
+      .add_option("--checkpoint-every", run.every,
+                  "steps between checkpoints; default: as many as keep checkpoints below a "
+                  "tenth of the time")
+      ->check(kPositive)
+      ->needs(directory);
+  command
+      .add_flag("--resume", run.resume,
+                "continue from the newest checkpoint, under any plan of the same network")
+      ->needs(directory);
+}
+
+// Returns the flags of `flags` that the command line gives.
+std::vector<std::string> list_given_flags(const CLI::App& command,
+                                          std::initializer_list<const char*> flags) {
+  std::vector<std::string> out;
+  for (const char* flag : flags) {
+    if (command.count(flag) > 0) out.emplace_back(flag);
   }
+  return out;
 }
 
 }  // namespace
@@ -147,55 +232,14 @@ void add_train(CLI::App& app, int& exit_code) {
   flags->job.add_flags(*command);
   command->get_option("model")->description("NAME, NAME:key=value,... or a plan file");
   command->remove_option(command->get_option("--machine"));
-  command
-      ->add_option(
-          "--devices", flags->devices,
-          "number of processes; default: one per core or GPU, or as started by mpirun or srun")
-      ->check(kPositive);
-  command
-      ->add_option("--device", flags->run.device,
-                   "device of each process: a CPU core (cpu) or a GPU (cuda)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  add_device_flags(*command, *flags);
   command->add_option("--strategy", flags->strategy,
                       "train under this strategy instead of searching for a plan: dp, "
                       "megatron:tp=N, ... (docs/reference/strategies.md)");
-  auto& run = flags->run;
+  add_training_flags(*command, flags->run);
+  add_checkpoint_flags(*command, flags->run);
   command
-      ->add_option("--steps", run.steps, "total number of steps, including those before --resume")
-      ->check(kPositive)
-      ->capture_default_str();
-  command
-      ->add_option("--data", run.data,
-                   "training data: a file of tokens (.bin, .u16, .u32) or of Criteo's data set "
-                   "(.tsv, .txt), a directory with a directory of images (JPEG, PNG, PPM, PGM) for "
-                   "each class, or a directory with an .npy file for each input; default: random "
-                   "numbers")
-      ->check(kFile);
-  command
-      ->add_option("--seed", run.seed,
-                   "RNG seed of weights and data; default: 0, or the checkpoint's")
-      ->check(kWhole);
-  command
-      ->add_option("--lr", run.rate,
-                   "learning rate; default: 0.01 for sgd, else 0.001, or the checkpoint's")
-      ->check(kNotNegative);
-  auto* folder = command
-                     ->add_option("--checkpoint", run.checkpoints,
-                                  "keep the two newest checkpoints in this directory")
-                     ->check(kFile);
-  command
-      ->add_option("--checkpoint-every", run.every,
-                   "steps between checkpoints; default: as many as keep checkpoints below a "
-                   "tenth of the time")
-      ->check(kPositive)
-      ->needs(folder);
-  command
-      ->add_flag("--resume", run.resume,
-                 "continue from the newest checkpoint, under any plan of the same network")
-      ->needs(folder);
-  command
-      ->add_option("--timeout", run.timeout,
+      ->add_option("--timeout", flags->run.timeout,
                    "seconds after which a step counts as failed; default: 20 times the longest "
                    "step, at least 60; 600 for the first step")
       ->check(kPositive);
@@ -203,16 +247,14 @@ void add_train(CLI::App& app, int& exit_code) {
   command->get_option("--batch")->description(
       "global batch size; default: a small one that depends on the model");
   command->callback([flags, command, &exit_code] {
-    for (const char* flag :
-         {"--batch",       "--optimizer", "--dtype",          "--master",  "--grad-dtype",
-          "--strategy",    "--memory",    "--margin",         "--dims",    "--stale-weights",
-          "--no-pipeline", "--budget",    "--max-candidates", "--threads", "--pipeline",
-          "--search",      "--without",   "--alpha",          "--k",       "--max-rewrites"}) {
-      if (command->count(flag) > 0) flags->not_with_a_plan.emplace_back(flag);
-    }
-    for (const char* flag : {"--search", "--without", "--alpha", "--k", "--max-rewrites"}) {
-      if (command->count(flag) > 0) flags->not_with_a_strategy.emplace_back(flag);
-    }
+    flags->not_with_a_plan = list_given_flags(
+        *command,
+        {"--batch",       "--optimizer", "--dtype",          "--master",  "--grad-dtype",
+         "--strategy",    "--memory",    "--margin",         "--dims",    "--stale-weights",
+         "--no-pipeline", "--budget",    "--max-candidates", "--threads", "--pipeline",
+         "--search",      "--without",   "--alpha",          "--k",       "--max-rewrites"});
+    flags->not_with_a_strategy =
+        list_given_flags(*command, {"--search", "--without", "--alpha", "--k", "--max-rewrites"});
     train(*flags, exit_code);
   });
 }

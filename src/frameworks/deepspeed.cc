@@ -12,8 +12,8 @@ Flags make_deepspeed_config(const plan::Plan& plan, const Degrees& degrees) {
   refuse.when(degrees.pp > 1, "uses pipeline parallelism" + by_code, "use `--to megatron`");
   refuse.when(degrees.cp > 1, "uses context parallelism" + by_code, "use `--to megatron`");
   refuse.when(degrees.ep > 1, "uses expert parallelism" + by_code, "use `--to megatron`");
-  refuse.when(degrees.setting.recompute != "none", "recomputes activations" + by_code,
-              "plan with recompute=none");
+  refuse.when(degrees.setting.recompute != strategies::Recompute::kNone,
+              "recomputes activations" + by_code, "plan with recompute=none");
   refuse.when(plan.dtype == DType::kFp64, "DeepSpeed does not train in fp64");
 
   Flags out;

@@ -108,11 +108,13 @@ class Megatron {
   }
 
   void add_recompute_flags() {
-    const auto& what = setting_.recompute;
-    refuse_.when(what == "save_matmuls", "Megatron-LM does not support recompute=save_matmuls",
+    using strategies::Recompute;
+    const auto what = setting_.recompute;
+    refuse_.when(what == Recompute::kSaveMatmuls,
+                 "Megatron-LM does not support recompute=save_matmuls",
                  "use recompute=selective or recompute=full");
-    if (what == "selective") add("--recompute-granularity", "selective");
-    if (what != "full") return;
+    if (what == Recompute::kSelective) add("--recompute-granularity", "selective");
+    if (what != Recompute::kFull) return;
     add("--recompute-granularity", "full");
     add("--recompute-method", "uniform");
     add("--recompute-num-layers", 1);

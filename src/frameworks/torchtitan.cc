@@ -94,11 +94,13 @@ class Torchtitan {
   }
 
   void add_recompute_flags() {
-    const auto& what = setting_.recompute;
-    refuse_.when(what == "selective", "torchtitan does not support recompute=selective",
+    using strategies::Recompute;
+    const auto what = setting_.recompute;
+    refuse_.when(what == Recompute::kSelective, "torchtitan does not support recompute=selective",
                  "use recompute=save_matmuls, full or none");
-    add("activation_checkpoint.mode", what == "save_matmuls" ? "selective" : what);
-    if (what == "save_matmuls") add("activation_checkpoint.selective_ac_option", "op");
+    const bool saves_matmuls = what == Recompute::kSaveMatmuls;  // torchtitan's "selective"
+    add("activation_checkpoint.mode", name(saves_matmuls ? Recompute::kSelective : what));
+    if (saves_matmuls) add("activation_checkpoint.selective_ac_option", "op");
   }
 
   void add_training_flags() {

@@ -277,58 +277,62 @@ void convert_one_hot(OnnxCall& call) {
   look_up(call, call.constant(table, dtype), 0);
 }
 
-void convert_gather(OnnxCall& call) {
-  const auto k = call.contents(1);
-  const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
-  const auto from = call.sizes(0);
-  if (!k) {
-    if (call.value(1).fed.empty()) reject("indices computed from inputs are not supported");
-    if (axis != 0) reject("indices that are a graph input require axis 0");
-    look_up(call, call.weight(0), 1);
-    return;
+// Returns the integers of `indices` in the range 0..size-1; -1 stands for the last one.
+Sizes wrap_indices(const Known& indices, std::int64_t size) {
+  Sizes out = indices.ints;
+  if (!indices.has_integers() || out.empty()) reject("the indices must be integers");
+  for (auto& i : out) {
+    if (i < -size || i >= size) reject(fmt::format("index {} is out of range 0..{}", i, size - 1));
+    if (i < 0) i += size;
   }
-  Sizes at = k->ints;
-  if (!k->has_integers() || at.empty()) reject("the indices must be integers");
-  for (auto& i : at) {
-    if (i < -from[axis] || i >= from[axis]) {
-      reject(fmt::format("index {} is out of range 0..{}", i, from[axis] - 1));
-    }
-    if (i < 0) i += from[axis];
-  }
-  Sizes to(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis));
-  to.insert(to.end(), k->sizes.begin(), k->sizes.end());
-  to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(axis) + 1, from.end());
-  // Runs of consecutive indices become slices.
-  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
-  for (auto i : at) {
-    if (!runs.empty() && runs.back().first + runs.back().second == i) {
-      ++runs.back().second;
+  return out;
+}
+
+// Returns `sizes` with the dimensions `instead` in place of dimension `axis`.
+Sizes replace_dim(const Sizes& sizes, std::size_t axis, const Sizes& instead) {
+  const auto at = sizes.begin() + static_cast<std::ptrdiff_t>(axis);
+  Sizes out(sizes.begin(), at);
+  out.insert(out.end(), instead.begin(), instead.end());
+  out.insert(out.end(), at + 1, sizes.end());
+  return out;
+}
+
+// Consecutive indices begin, begin + 1, ..., begin + size - 1.
+struct IndexRun {
+  std::int64_t begin;
+  std::int64_t size;
+};
+
+// Returns the runs of consecutive indices: {3, 4, 5, 0} -> {3, size 3}, {0, size 1}.
+std::vector<IndexRun> find_index_runs(const Sizes& indices) {
+  std::vector<IndexRun> runs;
+  for (auto i : indices) {
+    if (!runs.empty() && runs.back().begin + runs.back().size == i) {
+      ++runs.back().size;
     } else {
-      runs.emplace_back(i, 1);
+      runs.push_back({i, 1});
     }
   }
-  if (runs.size() > 1 && !call.value(0).fed.empty()) {
-    call.set_derived_input(call.value(0).type, to);
-    return;
-  }
-  if (runs.size() > kMostParts) {
-    Known rows{.type = kInt64, .sizes = k->sizes, .ints = at};
-    look_up_fixed(call, rows, axis);
-    return;
-  }
-  if (runs.size() == 1 && !call.value(0).fed.empty()) {
-    auto part = call.move_fed_input(call.value(0), make_slice(axis, runs[0].first, runs[0].second));
-    if (part.sizes != to)
-      part = call.move_fed_input(part, make_op(ops::kReshape, ops::Reshape{to}));
-    call.set_result(std::move(part));
-    return;
-  }
+  return runs;
+}
+
+// Gathers one run of an integer input of the graph. The result has the shape `to`.
+void slice_integer_input(OnnxCall& call, std::size_t axis, const IndexRun& run, const Sizes& to) {
+  auto part = call.move_fed_input(call.value(0), make_slice(axis, run.begin, run.size));
+  if (part.sizes != to) part = call.move_fed_input(part, make_op(ops::kReshape, ops::Reshape{to}));
+  call.set_result(std::move(part));
+}
+
+// Gathers runs of a tensor as one slice each, and concatenates these. The result has the shape
+// `to`.
+void concat_slices(OnnxCall& call, std::size_t axis, const std::vector<IndexRun>& runs,
+                   const Sizes& to) {
+  const auto whole = call.sizes(0)[axis];
   const auto data = call.tensor(0);
   std::vector<NodeId> parts;
   parts.reserve(runs.size());
-  for (const auto& [begin, length] : runs) {
-    parts.push_back(length == from[axis] ? data
-                                         : call.add(make_slice(axis, begin, length), {data}));
+  for (const auto& [begin, size] : runs) {
+    parts.push_back(size == whole ? data : call.add(make_slice(axis, begin, size), {data}));
   }
   const auto joined =
       parts.size() == 1
@@ -338,6 +342,37 @@ void convert_gather(OnnxCall& call) {
   Value v{.type = call.value(0).type, .sizes = to};
   v.node = shaped;
   call.set_result(std::move(v));
+}
+
+// Gathers at known indices along `axis`. Runs of consecutive indices become slices, and many runs
+// become an embedding.
+void gather_fixed(OnnxCall& call, const Known& indices, std::size_t axis) {
+  const auto from = call.sizes(0);
+  const auto at = wrap_indices(indices, from[axis]);
+  const auto to = replace_dim(from, axis, indices.sizes);
+  const auto runs = find_index_runs(at);
+  const bool is_integer_input = !call.value(0).fed.empty();
+  if (runs.size() > 1 && is_integer_input) {
+    call.set_derived_input(call.value(0).type, to);
+  } else if (is_integer_input) {
+    slice_integer_input(call, axis, runs[0], to);
+  } else if (runs.size() > kMostParts) {
+    look_up_fixed(call, {.type = kInt64, .sizes = indices.sizes, .ints = at}, axis);
+  } else {
+    concat_slices(call, axis, runs, to);
+  }
+}
+
+void convert_gather(OnnxCall& call) {
+  const auto indices = call.contents(1);
+  const auto axis = call.axis(call.integer("axis", 0), call.rank(0));
+  if (indices) {
+    gather_fixed(call, *indices, axis);
+    return;
+  }
+  if (call.value(1).fed.empty()) reject("indices computed from inputs are not supported");
+  if (axis != 0) reject("indices that are a graph input require axis 0");
+  look_up(call, call.weight(0), 1);
 }
 
 void convert_trilu(OnnxCall& call) {

@@ -6,6 +6,7 @@
 
 #include "lower/schedule_actions.h"
 #include "lower/shard_boxes.h"
+#include "lower/step_senders.h"
 #include "machine/node_layout.h"
 #include "ops/signature.h"
 #include "term/evaluate.h"
@@ -21,47 +22,6 @@ using machine::Layout;
 using machine::ReshardStep;
 using machine::Step;
 using term::Box;
-
-// The devices of a group that send to one of them.
-enum class Senders : std::uint8_t {
-  kSelf,        // the device keeps its own shard
-  kSelfIfRoot,  // the root keeps its shard; the others become zero
-  kNext,        // the next device, whose shard it receives
-  kRoot,        // the root, which has what all devices receive, whole or a part
-  kSummands,    // all devices; each has a summand
-  kPieces,      // all devices; each has a different piece
-  kWindows,     // all devices; each has summands of some elements
-};
-
-Senders get_senders(Step step) {
-  switch (step) {
-    case Step::kSlice:
-    case Step::kDrop:
-    case Step::kPad:
-      return Senders::kSelf;
-    case Step::kMask:
-    case Step::kZero:
-      return Senders::kSelfIfRoot;
-    case Step::kShift:
-      return Senders::kNext;
-    case Step::kBroadcast:
-    case Step::kScatter:
-    case Step::kSend:
-      return Senders::kRoot;
-    case Step::kAllReduce:
-    case Step::kReduceScatter:
-    case Step::kReduce:
-      return Senders::kSummands;
-    case Step::kAllGather:
-    case Step::kAllToAll:
-    case Step::kGather:
-    case Step::kHalo:
-      return Senders::kPieces;
-    case Step::kHaloReduce:
-      return Senders::kWindows;
-  }
-  CHECK(false);
-}
 
 // Returns values that no result can depend on without being noticed.
 template <class T>

@@ -6,14 +6,11 @@
 #include <map>
 #include <numeric>
 
-#include "base/error.h"
+#include "base/check.h"
 #include "base/text.h"
-#include "graph/graph.h"
-#include "graph/hashes.h"
 #include "ops/attributes.h"
 #include "ops/micro_batches.h"
 #include "ops/registry.h"
-#include "rewrite/derivation.h"
 
 namespace tandem::plan {
 
@@ -216,33 +213,6 @@ class Normalizer {
   RuleSteps backwards_;  // in the order of the forward steps
 };
 
-ops::Op make_link_op(const ChainLink& link) {
-  if (link.kind == &ops::kSend) return ops::make_op(*link.kind, ops::NoAttributes{});
-  if (link.kind == &ops::kPipeline || link.kind == &ops::kBatch) {
-    return ops::make_op(*link.kind, ops::MicroBatches{link.dim, link.degree});
-  }
-  if (link.dim < 0) return ops::make_op(*link.kind, ops::Degree{link.degree});
-  return ops::make_op(*link.kind, ops::DimDegree{link.dim, link.degree});
-}
-
-// Returns the nodes of a chain's graph: the input, then one node for each link.
-std::vector<graph::NodeId> list_nodes(const graph::Graph& graph) {
-  std::vector<graph::NodeId> out = {graph.outputs()[0]};
-  while (graph.node(out.back()).op.role() == ops::Role::kParallel) {
-    out.push_back(graph.inputs(out.back())[0]);
-  }
-  std::ranges::reverse(out);
-  return out;
-}
-
-// Returns a graph that applies `chain` to an input of type `type`.
-graph::Graph make_chain_graph(const TensorType& type, const Chain& chain) {
-  graph::GraphBuilder builder("way");
-  auto now = builder.input("tensor", type.shape, type.dtype, is_integer(type.dtype) ? 2 : 0);
-  for (const auto& link : chain) now = builder.add(make_link_op(link), {now}, "");
-  return builder.finish({now});
-}
-
 }  // namespace
 
 ChainLink to_chain_link(const ops::Op& op) {
@@ -298,25 +268,6 @@ std::optional<RuleSteps> find_chain_steps(const Chain& from, const Chain& to) {
   auto out = a.forwards();
   const auto back = b.backwards();
   out.insert(out.end(), back.begin(), back.end());
-  return out;
-}
-
-Chain replay(const TensorType& type, const Chain& chain, const RuleSteps& steps) {
-  auto graph = make_chain_graph(type, chain);
-  for (const auto& step : steps) {
-    const auto nodes = list_nodes(graph);
-    if (step.at >= nodes.size()) {
-      throw UserError("derivation", step.rule,
-                      fmt::format("expected at least {} operators before this step", step.at));
-    }
-    const auto hashes = graph::hash_nodes(graph, graph::HashKind::kIdentity);
-    graph = rewrite::apply_step(graph, {step.rule, {hashes[nodes[step.at].index()]}, step.choices},
-                                find_usable_rule);
-  }
-  Chain out;
-  const auto nodes = list_nodes(graph);
-  for (std::size_t i = 1; i < nodes.size(); ++i)
-    out.push_back(to_chain_link(graph.node(nodes[i]).op));
   return out;
 }
 

@@ -40,8 +40,4 @@ std::optional<Chain> make_splitting_chain(const ParallelShape& shape);
 // if the rules do not suffice.
 std::optional<RuleSteps> find_chain_steps(const Chain& from, const Chain& to);
 
-// Returns the chain that `steps` make of `chain`, applied to a tensor of type `type`. Throws
-// UserError("derivation") if a step does not apply, or if its rule is not a shipped and proved one.
-Chain replay(const TensorType& type, const Chain& chain, const RuleSteps& steps);
-
 }  // namespace tandem::plan

@@ -30,6 +30,9 @@ constexpr int kLargestVersion = 1'000'000;
 
 std::string to_hex(Hash h) { return fmt::format("{:016x}", h); }
 
+// Key of "recompute" in older files.
+constexpr const char* kOldRecompute = "remake";
+
 // Reads keys of a JSON object and reports errors with the file and the key.
 class PlanReader {
  public:
@@ -237,10 +240,9 @@ void read_stages_and_recomputed(const PlanReader& reader, MappedGraph& mapped) {
     mapped.stage[find("stages", name)] = stage.get<std::uint16_t>();
   }
   check_stages(reader, mapped);
-  // Older files say "remake".
-  const char* recompute = reader.has("remake") ? "remake" : "recompute";
-  if (reader.has("remake") && reader.has("recompute")) {
-    reader.fail("remake", "is the older name of 'recompute', which is there, too");
+  const char* recompute = reader.has(kOldRecompute) ? kOldRecompute : "recompute";
+  if (recompute == kOldRecompute && reader.has("recompute")) {
+    reader.fail(kOldRecompute, "is the older name of 'recompute', which is there, too");
   }
   for (const auto& name : reader.get<std::vector<std::string>>(recompute)) {
     const auto at = find(recompute, name);
@@ -293,8 +295,8 @@ Plan read_origin(const PlanReader& reader, const Json& json) {
 void check_keys(const PlanReader& reader, const Json& json) {
   reader.check_keys(json, "",
                     {"tandem_plan", "model", "machine", "strategy", "batch", "optimizer", "dtype",
-                     "graph", "layouts", "schedule", "stages", "recompute", "remake", "derivation",
-                     "parallelization", "rules", "hashes", "predicted"});
+                     "graph", "layouts", "schedule", "stages", "recompute", kOldRecompute,
+                     "derivation", "parallelization", "rules", "hashes", "predicted"});
   const auto part = [&](const char* key) { return json.value(key, Json()); };
   reader.check_keys(part("schedule"), "schedule.",
                     {"order", "micro_batches", "stages", "ranks", "reduce_each", "whole_gradients",

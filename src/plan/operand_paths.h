@@ -2,11 +2,11 @@
 // node, and through which parallelization operators.
 #pragma once
 
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "plan/operator_cut.h"
+#include "plan/cut_cache.h"
 
 namespace tandem::plan {
 
@@ -22,13 +22,6 @@ struct OperandPath {
 std::vector<OperandPath> list_operand_paths(const graph::Graph& pcg);
 // Returns a way's name: "linear2:0".
 std::string format_place(const graph::Graph& pcg, const OperandPath& way);
-
-// Operators that rule steps partitioned, with their results and numbers of copies.
-struct CutInCopies {
-  OperatorCut cut;
-  std::int64_t replicas = 1;
-};
-using CutOperators = std::map<graph::NodeId, const CutInCopies*>;
 
 // Returns the chain on a way before any simplification. It makes the tensor whole, as the source
 // operator was partitioned, and then partitions it for the target operator. Returns nullopt if that

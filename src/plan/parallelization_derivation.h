@@ -8,9 +8,7 @@
 // values only.
 #pragma once
 
-#include <set>
-#include <string>
-#include <vector>
+#include <cstddef>
 
 #include "machine/digits.h"
 #include "plan/plan.h"
@@ -22,21 +20,5 @@ std::size_t count_steps(const Parallelization& of);
 
 // Returns the steps that lead to `mapped`.
 Parallelization find_parallelization(const MappedGraph& mapped, const machine::Digits& digits);
-
-// The result of replaying a parallelization.
-struct Replayed {
-  struct ReplayCoverage {
-    std::size_t places = 0;  // places that the steps lead to
-    std::size_t steps = 0;   // steps at all of them
-    std::set<std::string> rules = {};
-    std::vector<std::string> without = {};  // places without steps
-  };
-  ReplayCoverage cuts = {};
-  ReplayCoverage paths = {};
-};
-
-// Replays `steps` on the graph and returns what they cover. Throws UserError("derivation", place,
-// ...) if they do not lead to the graph, or if a partitioned place has none.
-Replayed replay(const graph::Graph& pcg, const Parallelization& steps);
 
 }  // namespace tandem::plan

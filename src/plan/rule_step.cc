@@ -26,6 +26,12 @@ std::string to_text(const RuleStep& step) {
   return out;
 }
 
+std::string to_text(const RuleSteps& steps) {
+  std::string out;
+  for (const auto& step : steps) out += to_text(step) + "\n";
+  return out;
+}
+
 RuleStep parse_rule_step(std::string_view text) {
   const auto w = split_words(text);
   if (w.empty()) fail(text);

@@ -44,6 +44,8 @@ struct Parallelization {
 };
 
 std::string to_text(const RuleStep& step);
+// Returns the steps as text, each on a line of its own.
+std::string to_text(const RuleSteps& steps);
 // Returns the step that `text` describes. Throws UserError("derivation") if it is not valid.
 RuleStep parse_rule_step(std::string_view text);
 

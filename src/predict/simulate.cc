@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <span>
 #include <unordered_map>
 
 #include "base/hash.h"
@@ -13,14 +12,13 @@
 #include "predict/breakdown.h"
 #include "predict/class_groups.h"
 #include "predict/collectives.h"
-#include "predict/covered_time.h"
 #include "predict/durations.h"
 #include "predict/equivalent_classes.h"
 #include "predict/few_micro_batches.h"
 #include "predict/gradient_sync.h"
 #include "predict/interference.h"
+#include "predict/iteration_totals.h"
 #include "predict/shard_holders.h"
-#include "predict/task_work.h"
 #include "predict/touched_buffers.h"
 
 namespace tandem::predict {
@@ -91,15 +89,14 @@ class Simulator {
 
   // Returns the results of the simulated micro-batches.
   Simulation take_result() {
-    finish({});
+    add_totals(std::nullopt);
     assemble_timeline();
     return std::move(out_);
   }
-  // Returns the results of a step with more micro-batches than were run. Adds
-  // `extrapolation_factor` times the difference between this simulation and `of_fewer`, one with
-  // fewer micro-batches.
-  Simulation take_extrapolated_result(const Simulator& of_fewer, double times) {
-    finish({&of_fewer, times});
+  // Returns the results of a step with more micro-batches than were run. Adds `factor` times the
+  // difference between this simulation and `of_fewer`, one with fewer micro-batches.
+  Simulation take_extrapolated_result(const Simulator& of_fewer, double factor) {
+    add_totals(Extrapolation{of_fewer.get_spans(), factor});
     out_.is_extrapolated = true;
     return std::move(out_);
   }
@@ -431,7 +428,7 @@ class Simulator {
     return 1 + (sends ? levels_ : 2 * levels_) + level;
   }
 
-  // --- Sums ------------------------------------------------------------------------------------
+  // --- Results ---------------------------------------------------------------------------------
 
   // Sets the iteration time. If steps overlap, it is the time from the end of one step to the end
   // of the next. The spans that start in this time are one step's work, although of different
@@ -452,71 +449,13 @@ class Simulator {
     }
   }
 
-  struct Busy {
-    Seconds compute;
-    Seconds any;
-  };
+  [[nodiscard]] IterationSpans get_spans() const { return {timeline_, out_.iteration}; }
 
-  // Returns the busy times of one class. The spans of each stream are sorted.
-  [[nodiscard]] Busy compute_busy(std::span<const Span> spans) const {
-    Busy out;
-    for (const auto& span : spans) {
-      if (!communicates(program_.tasks[span.task])) out.compute += span.end - span.start;
-    }
-    out.any = covered_time(spans, out_.iteration);
-    return out;
-  }
-  [[nodiscard]] std::map<std::string, Seconds> compute_serialized(std::size_t number) const {
-    std::map<std::string, Seconds> out;
-    for (const auto& span : timeline_[number]) {
-      out[std::string(get_task_kind(program_, program_.tasks[span.task]))] += span.end - span.start;
-    }
-    return out;
-  }
-
-  // Step of fewer micro-batches, from which the time of further ones is extrapolated.
-  struct Further {
-    const Simulator* fewer = nullptr;
-    double times = 0;
-  };
-  static Seconds extrapolate(Further further, Seconds time, Seconds of_fewer) {
-    return time + further.times * (time - of_fewer);
-  }
-
-  void finish(Further further) {
-    Busy most;
-    std::size_t busiest = 0;
-    for (std::size_t c = 0; c < timeline_.size(); ++c) {
-      auto now = compute_busy(timeline_[c]);
-      if (further.fewer != nullptr) {
-        const auto before = further.fewer->compute_busy(further.fewer->timeline_[c]);
-        now = {extrapolate(further, now.compute, before.compute),
-               extrapolate(further, now.any, before.any)};
-      }
-      if (c > 0 && now.any <= most.any) continue;
-      most = now;
-      busiest = c;
-    }
+  void add_totals(const std::optional<Extrapolation>& further) {
+    const auto busiest = sum_times(program_, get_spans(), further, out_);
     out_.busiest = groups_.joined_classes(busiest)[0];
-    out_.serialized = compute_serialized(busiest);
-    if (further.fewer != nullptr) {
-      out_.iteration = extrapolate(further, out_.iteration, further.fewer->out_.iteration);
-      auto before = further.fewer->compute_serialized(busiest);
-      for (auto& [kind, time] : out_.serialized) time = extrapolate(further, time, before[kind]);
-    }
-    out_.compute = most.compute;
-    out_.exposed_comm = most.any - most.compute;
-    out_.bubble = out_.iteration - most.any;
-    out_.group_memory = compute_memory_by_group(program_, machine_, micro_batches_);
-    for (const auto& memory : out_.group_memory) {
-      if (memory.peak < out_.memory) continue;
-      out_.memory = memory.peak;
-      out_.persistent = memory.persistent;
-    }
-    const auto dtype = find_compute_dtype(program_.pcg);
-    out_.model_flops = durations_.model_flops();
-    const Seconds at_peak = out_.model_flops / compute_total_peak(machine_, dtype);
-    out_.mfu = out_.iteration > Seconds{} ? at_peak / out_.iteration : 0;
+    add_memory(program_, machine_, micro_batches_, out_);
+    add_mfu(program_, machine_, durations_.model_flops(), out_);
   }
 
   // Assembles the timeline of all classes, or of one of each set of equivalent classes.

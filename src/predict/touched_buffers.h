@@ -1,4 +1,5 @@
-// Which tasks a device takes part in: those that read or write a buffer of which it holds a shard.
+// Finds the tasks that a device takes part in: those that read or write a buffer of which it holds
+// a shard.
 //
 // Devices hold the same kinds of buffers (predict/shard_holders.h) or not. Tasks that touch the
 // same kinds share a list, so a device is asked once for each list: 1,200 tasks of BERT-Large have

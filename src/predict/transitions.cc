@@ -132,9 +132,14 @@ std::uint32_t Transitions::make_transition(LayoutId from, LayoutId to) {
   }
   const auto [at, fresh] =
       by_steps_.try_emplace(hash, static_cast<std::uint32_t>(transitions_.size()));
-  if (!fresh) return at->second;
-  Transition out;
+  if (fresh) transitions_.push_back(sum_steps(steps, fractions));
+  return at->second;
+}
+
+Transition Transitions::sum_steps(const std::vector<machine::ReshardStep>& steps,
+                                  const std::vector<double>& fractions) const {
   constexpr double kProbe = 1e9;
+  Transition out;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto& step = steps[i];
     // For types that are narrow already this is too small, so it remains a lower bound.
@@ -159,8 +164,7 @@ std::uint32_t Transitions::make_transition(LayoutId from, LayoutId to) {
     if (is_on_outer_stream(step)) add(out.outer);
     if (is_at_root_of_outer_level(step)) add(out.rooted);
   }
-  transitions_.push_back(std::move(out));
-  return at->second;
+  return out;
 }
 
 bool Transitions::is_on_outer_stream(const machine::ReshardStep& step) const {

@@ -105,6 +105,10 @@ class Transitions {
   LayoutId get_dual(LayoutId id);
   Both compute_transitions(LayoutId from, LayoutId to);
   std::uint32_t make_transition(LayoutId from, LayoutId to);
+  // Returns the cost of all steps together. `fractions`: by step, bytes of the larger shard before
+  // or after it / global bytes.
+  [[nodiscard]] Transition sum_steps(const std::vector<machine::ReshardStep>& steps,
+                                     const std::vector<double>& fractions) const;
 
   const machine::Machine& machine_;
   const machine::Digits& digits_;

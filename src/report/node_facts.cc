@@ -60,8 +60,8 @@ class NodeReading {
   void add_levels() {
     if (out_.role == ops::Role::kCompute) {
       out_.index = node_.op.spec().index_text(node_.op.raw(), list_unsharded_inputs());
-      const auto analyzed = strategies::analyze(pcg_);
-      out_.levels = operator_levels(program_, view_.machine, out_.id, analyzed[out_.id.index()]);
+      out_.levels =
+          operator_levels(program_, view_.machine, out_.id, source_.analyzed[out_.id.index()]);
     } else {
       out_.levels =
           storage_levels(program_, view_.machine, view_.plan.mapped.layouts[out_.id.index()]);
@@ -220,7 +220,8 @@ class NodeReading {
   [[nodiscard]] std::string find_moved_operand(const lower::Task& task, std::size_t which) const {
     const auto moved = program_.buffer(get_moved_buffer(task, which)).node;
     if (is_parallel(node_)) {
-      return find_chain_end(out_.id) == find_chain_end(task.node) ? out_.result.name : "";
+      return source_.find_chain_end(out_.id) == source_.find_chain_end(task.node) ? out_.result.name
+                                                                                  : "";
     }
     if (find_origin(pcg_, moved) == out_.id) return "the result";
     for (auto input : pcg_.inputs(out_.id)) {
@@ -238,15 +239,6 @@ class NodeReading {
 
   static std::size_t count_moved(const lower::Task& task) {
     return std::max(task.reads.size(), task.writes.size());
-  }
-
-  // Returns the last node of the chain of parallelization operators that contains `id`.
-  [[nodiscard]] NodeId find_chain_end(NodeId id) const {
-    while (true) {
-      const auto& users = source_.consumers[id.index()];
-      if (users.size() != 1 || !is_parallel(pcg_.node(users[0]))) return id;
-      id = users[0];
-    }
   }
 
   const PlanView& view_;

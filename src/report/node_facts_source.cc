@@ -1,8 +1,8 @@
 #include "report/node_facts_source.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <numeric>
 
 #include "predict/breakdown.h"
 #include "report/plan_text.h"
@@ -20,17 +20,16 @@ NodeFactsSource::NodeFactsSource(const PlanView& of)
       kernels(predict::find_kernel_roles(of.program.pcg, of.machine.device.software)),
       recomputed(of.program.buffers.size()),
       class_of(of.program.pcg.size(), of.simulation.busiest),
-      tasks_(of.program.pcg.size()),
-      all_tasks_(of.program.tasks.size()) {
-  std::iota(all_tasks_.begin(), all_tasks_.end(), 0U);
+      tasks_(of.program.pcg.size()) {
   index_tasks();
+  index_chains();
   index_classes();
   count_equivalent_nodes();
 }
 
 void NodeFactsSource::index_tasks() {
   const auto& program = view.program;
-  for (auto t : all_tasks_) {
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
     const auto& task = program.tasks[t];
     add(task.node, t);
     if (task.recomputed) {
@@ -48,6 +47,32 @@ void NodeFactsSource::index_tasks() {
       add(find_origin(program.pcg, moved), t);
       add_users(moved, t);
     }
+  }
+}
+
+NodeId NodeFactsSource::find_chain_end(NodeId id) const {
+  while (true) {
+    const auto& users = consumers[id.index()];
+    if (users.size() != 1 || !is_parallel(view.program.pcg.node(users[0]))) return id;
+    id = users[0];
+  }
+}
+
+// Adds the transfers of each chain of parallelization operators to all its operators.
+void NodeFactsSource::index_chains() {
+  const auto& program = view.program;
+  std::unordered_map<std::size_t, std::vector<std::size_t>> transfers;  // by the chain's last node
+  for (std::size_t t = 0; t < program.tasks.size(); ++t) {
+    const auto& task = program.tasks[t];
+    if (predict::communicates(task)) transfers[find_chain_end(task.node).index()].push_back(t);
+  }
+  for (auto id : program.pcg.ids()) {
+    if (!is_parallel(program.pcg.node(id))) continue;
+    const auto found = transfers.find(find_chain_end(id).index());
+    if (found == transfers.end()) continue;
+    std::vector<std::size_t> all;
+    std::ranges::set_union(tasks_[id.index()], found->second, std::back_inserter(all));
+    tasks_[id.index()] = std::move(all);
   }
 }
 
@@ -101,7 +126,7 @@ void NodeFactsSource::count_equivalent_nodes() {
 }
 
 const std::vector<std::size_t>& NodeFactsSource::tasks_about(NodeId id) const {
-  return is_parallel(view.program.pcg.node(id)) ? all_tasks_ : tasks_[id.index()];
+  return tasks_[id.index()];
 }
 
 std::size_t NodeFactsSource::equivalent_count(NodeId id) const {

@@ -23,8 +23,10 @@ class NodeFactsSource {
 
   // Returns the tasks that may concern a node, in the program's order: those of the node, those
   // that move an operand or its result, and those that read its result in the backward pass. May
-  // return others. Returns all tasks for a parallelization operator.
+  // return others. For a parallelization operator, returns the transfers of its chain.
   [[nodiscard]] const std::vector<std::size_t>& tasks_about(graph::NodeId id) const;
+  // Returns the last node of the chain of parallelization operators that contains `id`.
+  [[nodiscard]] graph::NodeId find_chain_end(graph::NodeId id) const;
   // Returns the number of nodes with the same operator, type and layout whose names differ only in
   // a number.
   [[nodiscard]] std::size_t equivalent_count(graph::NodeId id) const;
@@ -37,11 +39,12 @@ class NodeFactsSource {
   const std::vector<strategies::AnalyzedNode> analyzed;
   const std::vector<predict::KernelRole> kernels;
   std::vector<bool> recomputed;  // by buffer: whether it is recomputed or regathered
-  // By node: the busiest class if it runs the node, else the first class that does.
+  // Class of devices of each node: the busiest class if it runs the node, else the first that does.
   std::vector<std::uint32_t> class_of;
 
  private:
   void index_tasks();
+  void index_chains();
   void index_classes();
   void count_equivalent_nodes();
   // Adds `task` to the model's nodes that read `id`, through parallelization operators.
@@ -50,7 +53,6 @@ class NodeFactsSource {
 
   using Kind = std::pair<graph::NodeId, std::size_t>;  // first node of a kind, number of nodes
   std::vector<std::vector<std::size_t>> tasks_;        // by node
-  std::vector<std::size_t> all_tasks_;
   std::unordered_map<std::string, std::vector<Kind>> kinds_;  // by folded name
   mutable std::map<std::uint32_t, std::vector<TaskTime>> times_;
 };

@@ -16,7 +16,7 @@
 
 namespace tandem::report {
 
-// Returns the picture with a final line end. The sides are next to each other if they fit into
+// Returns the drawing with a final line end. The sides are next to each other if they fit into
 // `width` columns, else below each other.
 std::string draw_rule(const rewrite::Rule& rule, std::size_t width = 100);
 

@@ -111,7 +111,7 @@ bool Draft::replace(std::span<const Replacement> replacements, std::vector<Slot>
     }
     return slot;
   };
-  // Redirects the operands of `renumber_node`. Returns whether any of them was replaced.
+  // Redirects the operands of `node`. Returns whether any of them was replaced.
   const auto redirect = [&](const DraftNode& node) {
     bool any = false;
     for (auto& input : std::span(inputs_).subspan(node.first_input, node.input_count)) {

@@ -45,7 +45,8 @@ class Trainer {
              const std::string& under = "") {
     std::ofstream(scratch_.file("plan.json")) << plan::to_json(plan);
     const auto processes = static_cast<int>(machine::load_machine(plan.machine).devices());
-    return start(scratch_, processes, fmt::format("{} {}", scratch_.file("plan.json"), flags),
+    return start(scratch_, processes,
+                 fmt::format("--plan {} {}", scratch_.file("plan.json"), flags),
                  environment + kTuned, under);
   }
   std::vector<double> losses(const plan::Plan& plan, const std::string& flags) {

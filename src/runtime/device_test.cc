@@ -178,10 +178,10 @@ std::vector<double> worker_losses(const plan::Plan& plan, int processes, const s
                                   const std::string& under = "") {
   const Scratch scratch("device_test");
   std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
-  const auto run =
-      start(scratch, processes,
-            fmt::format("{} --steps 10 --seed 3 --lr 0.05 {}", scratch.file("plan.json"), more),
-            kTuned, under);
+  const auto run = start(
+      scratch, processes,
+      fmt::format("--plan {} --steps 10 --seed 3 --lr 0.05 {}", scratch.file("plan.json"), more),
+      kTuned, under);
   EXPECT_EQ(run.status, 0) << run.err << run.out;
   const bool by_memory = run.err.find("through the computer's memory") != std::string::npos;
   EXPECT_FALSE(by_memory && !under.empty()) << run.err;

@@ -28,6 +28,8 @@ Gradients add_backward(const Call& call, const BackwardInput& b) {
   return {sum_to_operand(call, 0, b.gradient), sum_to_operand(call, 1, b.gradient)};
 }
 
+constexpr Kernel kAddKernel = {"add", add_forward, add_backward};
+
 at::Tensor mul_forward(const Call&, Operands in) { return at::mul(in[0], in[1]); }
 
 Gradients mul_backward(const Call& call, const BackwardInput& b) {
@@ -37,6 +39,8 @@ Gradients mul_backward(const Call& call, const BackwardInput& b) {
   }
   return out;
 }
+
+constexpr Kernel kMulKernel = {"mul", mul_forward, mul_backward};
 
 // --- Linear and matmul --------------------------------------------------------------------------
 
@@ -94,6 +98,8 @@ Gradients linear_backward(const Call& call, const BackwardInput& b) {
   return out;
 }
 
+constexpr Kernel kLinearKernel = {"linear", linear_forward, linear_backward, linear_saves_result};
+
 // Returns whether the second operand is one matrix for all leading dimensions of the first. Then
 // one matmul does for all of them; otherwise each has its own.
 bool is_one_matmul(const Call& call) { return call.operands[1].local.rank() == 2; }
@@ -124,6 +130,8 @@ Gradients matmul_backward(const Call& call, const BackwardInput& b) {
   return out;
 }
 
+constexpr Kernel kMatmulKernel = {"matmul", matmul_forward, matmul_backward};
+
 // --- Normalizations ------------------------------------------------------------------------------
 
 // With a causal mask, row r sees elements 0 to r. A device may have only some of the rows.
@@ -141,6 +149,17 @@ Gradients softmax_backward(const Call& call, const BackwardInput& b) {
   const auto result = b.result.defined() ? b.result : softmax_forward(call, b.operands);
   return {at::_softmax_backward_data(b.gradient, result, -1, result.scalar_type())};
 }
+
+bool softmax_uses_result(const ops::Op&) { return true; }
+
+bool softmax_covers(const Call& call) {
+  const auto& softmax = call.op.get<ops::Softmax>();
+  const auto last = static_cast<std::int64_t>(call.operands[0].sizes.rank()) - 1;
+  return softmax.axis == -1 || softmax.axis == last;
+}
+
+constexpr Kernel kSoftmaxKernel = {"softmax", softmax_forward, softmax_backward,
+                                   softmax_uses_result, softmax_covers};
 
 auto run_layer_norm(const Call& call, const at::Tensor& x, const at::Tensor& scale,
                     const at::Tensor& shift) {
@@ -175,6 +194,13 @@ Gradients layer_norm_backward(const Call& call, const BackwardInput& b) {
   return {gx, gscale, gshift};
 }
 
+bool layer_norm_covers(const Call& call) { return call.operands.size() == 3; }
+
+constexpr Kernel kLayerNormKernel = {.name = "layer_norm",
+                                     .forward = layer_norm_forward,
+                                     .backward = layer_norm_backward,
+                                     .covers = layer_norm_covers};
+
 // --- Concat and loss ----------------------------------------------------------------------------
 
 at::Tensor concat_forward(const Call& call, Operands in) {
@@ -187,6 +213,8 @@ Gradients concat_backward(const Call& call, const BackwardInput& b) {
   for (const auto& o : call.operands) sizes.push_back(o.local[static_cast<std::size_t>(axis)]);
   return at::split_with_sizes(b.gradient, sizes, axis);
 }
+
+constexpr Kernel kConcatKernel = {"concat", concat_forward, concat_backward};
 
 // Returns 1 / (number of elements on all devices), because the loss is their mean.
 double compute_mse_weight(const Call& call) {
@@ -203,83 +231,37 @@ Gradients mse_backward(const Call& call, const BackwardInput& b) {
   return {b.wants(0) ? g : at::Tensor(), b.wants(1) ? at::neg(g) : at::Tensor()};
 }
 
-bool is_cheaper(const ops::Op&) { return true; }
+constexpr Kernel kMseKernel = {"mse", mse_forward, mse_backward};
 
-// --- Coverage ------------------------------------------------------------------------------------
+// --- Table of kernels ----------------------------------------------------------------------------
 
-bool softmax_covers(const Call& call) {
-  const auto& softmax = call.op.get<ops::Softmax>();
-  const auto last = static_cast<std::int64_t>(call.operands[0].sizes.rank()) - 1;
-  return softmax.axis == -1 || softmax.axis == last;
-}
-
-bool layer_norm_covers(const Call& call) { return call.operands.size() == 3; }
-
-constexpr auto kNoResult = [](const ops::Op&) { return false; };
+constexpr std::array kKernels = {
+    &kAddKernel,           &kAttentionKernel,     &kAvgPool2dKernel,
+    &kBatchMomentsKernel,  &kBatchNormKernel,     &kBatchNormalizeKernel,
+    &kCastKernel,          &kConcatKernel,        &kContractKernel,
+    &kConv2dKernel,        &kCrossEntropyKernel,  &kDivKernel,
+    &kDropoutKernel,       &kEmbeddingKernel,     &kEmbeddingBagKernel,
+    &kEmbeddingBagsKernel, &kExpKernel,           &kGeluKernel,
+    &kGeluTanhKernel,      &kGlobalAvgPoolKernel, &kIdentityKernel,
+    &kInteractionKernel,   &kLayerNormKernel,     &kLinearKernel,
+    &kLogKernel,           &kLogSoftmaxKernel,    &kMatmulKernel,
+    &kMaxPool2dKernel,     &kMoeCombineKernel,    &kMoeDispatchKernel,
+    &kMseKernel,           &kMulKernel,           &kNegKernel,
+    &kPadKernel,           &kPickKernel,          &kReciprocalKernel,
+    &kReduceMeanKernel,    &kReduceSumKernel,     &kReluKernel,
+    &kReshapeKernel,       &kRmsNormKernel,       &kRopeKernel,
+    &kRowMaxKernel,        &kRsqrtKernel,         &kScaleKernel,
+    &kSigmoidKernel,       &kSiluKernel,          &kSliceKernel,
+    &kSoftmaxKernel,       &kSplitKernel,         &kSqrtKernel,
+    &kSquareKernel,        &kSubKernel,           &kTanhKernel,
+    &kTopKGateKernel,      &kTransposeKernel,
+};
 
 }  // namespace
 
 const Kernel& find_kernel(const Call& call) {
-  static const std::array kTable = {
-      Kernel{"add", add_forward, add_backward},
-      kAttentionKernel,
-      kAvgPool2dKernel,
-      kBatchMomentsKernel,
-      kBatchNormKernel,
-      kBatchNormalizeKernel,
-      kCastKernel,
-      Kernel{"concat", concat_forward, concat_backward},
-      kContractKernel,
-      kConv2dKernel,
-      kCrossEntropyKernel,
-      kDivKernel,
-      kDropoutKernel,
-      kEmbeddingKernel,
-      kEmbeddingBagKernel,
-      kEmbeddingBagsKernel,
-      kExpKernel,
-      kGeluKernel,
-      kGeluTanhKernel,
-      kGlobalAvgPoolKernel,
-      kIdentityKernel,
-      kInteractionKernel,
-      Kernel{"layer_norm", layer_norm_forward, layer_norm_backward, kNoResult, layer_norm_covers},
-      Kernel{"linear", linear_forward, linear_backward, linear_saves_result},
-      kLogKernel,
-      kLogSoftmaxKernel,
-      Kernel{"matmul", matmul_forward, matmul_backward},
-      kMaxPool2dKernel,
-      kMoeCombineKernel,
-      kMoeDispatchKernel,
-      Kernel{"mse", mse_forward, mse_backward},
-      Kernel{"mul", mul_forward, mul_backward},
-      kNegKernel,
-      kPadKernel,
-      kPickKernel,
-      kReciprocalKernel,
-      kReduceMeanKernel,
-      kReduceSumKernel,
-      kReluKernel,
-      kReshapeKernel,
-      kRmsNormKernel,
-      kRopeKernel,
-      kRowMaxKernel,
-      kRsqrtKernel,
-      kScaleKernel,
-      kSigmoidKernel,
-      kSiluKernel,
-      kSliceKernel,
-      Kernel{"softmax", softmax_forward, softmax_backward, is_cheaper, softmax_covers},
-      kSplitKernel,
-      kSqrtKernel,
-      kSquareKernel,
-      kSubKernel,
-      kTanhKernel,
-      kTopKGateKernel,
-      kTransposeKernel,
-  };
-  for (const auto& kernel : kTable) {
-    if (kernel.name == call.op.spec().kernel && kernel.covers(call)) return kernel;
+  for (const auto* kernel : kKernels) {
+    if (kernel->name == call.op.spec().kernel && kernel->covers(call)) return *kernel;
   }
   return kMeaningKernel;
 }

@@ -1,10 +1,12 @@
-// tandem_worker: one process of a parallel run. mpirun starts one rank per device:
+// tandem_worker: one process of a parallel run. mpirun starts one rank per device, for a job that
+// rank 0 reads (worker_job.h). The other ranks get the job from rank 0; their path may be "-".
 //
-//   mpirun -np 2 tandem_worker plan.json --steps 10 --seed 0
-//   mpirun -np 2 tandem_worker --profile quick
+//   mpirun -np 2 tandem_worker job.json
 //
 // Rank 0 prints one JSON document: losses, times and memory, or the measured profile. If a run
-// fails, a rank prints one line of JSON instead, {"error": {...}}.
+// fails, a rank prints one line of JSON instead, {"error": {...}}. If the job streams, rank 0 first
+// prints lines such as {"note": "resumed after 2 steps"} and {"loss": 0.5, "step": 3}. They arrive
+// in order, which mpirun does not guarantee for lines of stdout and stderr.
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -24,7 +26,6 @@
 #include "plan/json.h"
 #include "predict/memory.h"
 #include "predict/profile.h"
-#include "runtime/arguments.h"
 #include "runtime/checkpoint.h"
 #include "runtime/device.h"
 #include "runtime/device_network.h"
@@ -35,6 +36,7 @@
 #include "runtime/tensor_memory.h"
 #include "runtime/threads.h"
 #include "runtime/training.h"
+#include "runtime/worker_job.h"
 #include "runtime/world.h"
 
 namespace tandem::runtime {
@@ -51,9 +53,9 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Returns the plan's text. The first process reads it, because the others may be on other
+// Returns the text of a file. The first process reads it, because the others may be on other
 // computers.
-std::string read_plan(const std::string& path, const World& world) {
+std::string read_on_first_rank(const std::string& path, const World& world) {
   std::string text;
   run_on_first_rank(world, [&] { text = read_file(path); });
   auto size = static_cast<std::int64_t>(text.size());
@@ -65,6 +67,18 @@ std::string read_plan(const std::string& path, const World& world) {
               MPI_COMM_WORLD);
   }
   return text;
+}
+
+// Reads the job from flags, or from the job file that is the only argument. Throws UsageError or
+// Failed on all ranks.
+WorkerJob read_job(std::span<char*> argv, const World& world) {
+  const bool is_file = argv.size() == 2 && !std::string_view(argv[1]).starts_with("--");
+  if (!is_file) return parse_flags(argv);
+  const std::string path = argv[1];
+  const auto text = read_on_first_rank(path, world);
+  WorkerJob out;
+  run_together(world, [&] { out = parse_job(text, path); });
+  return out;
 }
 
 lower::Program lower_plan(const plan::Plan& plan, const World& world) {
@@ -103,6 +117,15 @@ struct MemoryUse {
   std::vector<std::int64_t> baseline, arena, predicted, resident;
 };
 
+// Returns the memory of all processes on the first one.
+MemoryUse gather_memory_use(Bytes baseline, at::Device device, const lower::Program& program,
+                            const World& world) {
+  return {.baseline = gather_from_all(baseline, world),
+          .arena = gather_from_all(get_peak_memory(device), world),
+          .predicted = gather_from_all(predict::compute_memory(program, world.rank).peak, world),
+          .resident = gather_from_all(get_peak_resident(), world)};
+}
+
 // Returns, by task, the time on the slowest process. Only the first process gets it.
 std::vector<double> reduce_to_slowest(const std::vector<double>& own) {
   std::vector<double> out(own.size());
@@ -111,7 +134,7 @@ std::vector<double> reduce_to_slowest(const std::vector<double>& own) {
   return out;
 }
 
-// Returns null if `get_values` is empty.
+// Returns null if `values` is empty.
 Json compute_median(std::vector<double> values) {
   if (values.empty()) return nullptr;
   std::ranges::sort(values);
@@ -119,147 +142,179 @@ Json compute_median(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-Json make_report(const plan::Plan& plan, const Arguments& arguments, const World& world,
-                 std::int64_t first, const Measurements& measured, const MemoryUse& memory,
-                 const std::vector<std::string>& slow) {
-  return {{"step_s_median", compute_median(measured.step_s)},
-          {"step_s", measured.step_s},
-          {"data_s", compute_median(measured.data_s)},
-          {"data_s_of_steps", measured.data_s},
-          {"exposed_comm_s", compute_median(measured.exposed_s)},
-          {"exposed_comm_s_of_steps", measured.exposed_s},
-          {"gradient_collectives", measured.overlap.started},
-          {"gradient_collectives_beside_backward", measured.overlap.overlapped_with_backward},
-          {"first_gradient_collective_s_of_steps", measured.first_start_s},
-          {"backward_end_s_of_steps", measured.backward_end_s},
-          {"loss", measured.loss},  // Printed so that it reads back unchanged
-          {"first_step", first},
-          {"checkpoints", measured.checkpoints},
-          {"peak_rss_bytes", memory.resident},
-          {"baseline_rss_bytes", memory.baseline},
-          {"arena_bytes", memory.arena},
-          {"predicted_arena_bytes", memory.predicted},
-          {"without_kernel", slow},
-          {"devices", world.size},
-          {"device", arguments.device},
-          {"threads", get_thread_count()},
-          {"steps", measured.step_s.size()},
-          {"dtype", name(plan.dtype)},
-          {"optimizer", name(plan.optimizer)},
-          {"batch", plan.batch}};
+// A finished training, on the first process.
+struct TrainingResult {
+  std::int64_t first = 0;  // First step
+  Measurements measured;
+  MemoryUse memory;
+  std::vector<std::string> slow;  // Operators without a kernel of their own
+  std::vector<double> task_s;     // Seconds by task; empty: not measured
+};
+
+Json make_report(const plan::Plan& plan, const WorkerJob& job, const World& world,
+                 const TrainingOptions& training, const TrainingResult& result) {
+  const auto& measured = result.measured;
+  Json out = {{"step_s_median", compute_median(measured.step_s)},
+              {"step_s", measured.step_s},
+              {"data_s", compute_median(measured.data_s)},
+              {"data_s_of_steps", measured.data_s},
+              {"exposed_comm_s", compute_median(measured.exposed_s)},
+              {"exposed_comm_s_of_steps", measured.exposed_s},
+              {"gradient_collectives", measured.overlap.started},
+              {"gradient_collectives_beside_backward", measured.overlap.overlapped_with_backward},
+              {"first_gradient_collective_s_of_steps", measured.first_start_s},
+              {"backward_end_s_of_steps", measured.backward_end_s},
+              {"loss", measured.loss},  // Printed so that it reads back unchanged
+              {"first_step", result.first},
+              {"checkpoints", measured.checkpoints},
+              {"peak_rss_bytes", result.memory.resident},
+              {"baseline_rss_bytes", result.memory.baseline},
+              {"arena_bytes", result.memory.arena},
+              {"predicted_arena_bytes", result.memory.predicted},
+              {"without_kernel", result.slow},
+              {"devices", world.size},
+              {"device", job.device},
+              {"threads", get_thread_count()},
+              {"steps", measured.step_s.size()},
+              {"dtype", name(plan.dtype)},
+              {"optimizer", name(plan.optimizer)},
+              {"batch", plan.batch}};
+  if (job.measure) out["task_s"] = result.task_s;
+  if (training.data) out["data"] = {{"path", job.data}, {"samples", training.data->samples()}};
+  return out;
 }
 
-int run_profile(const Arguments& arguments, const World& world, const Deadline& deadline) {
-  if (world.size < 2 && arguments.threads < 2) {
+int run_profile(const WorkerJob& job, const World& world, const Deadline& deadline) {
+  if (world.size < 2 && job.threads < 2) {
     throw UsageError{"--profile requires at least two processes, or --threads"};
   }
-  use_threads(arguments.threads);
-  const auto renew = [&] { deadline.renew(arguments.timeout.value_or(kLoading), "measuring"); };
+  use_threads(job.threads);
+  const auto renew = [&] { deadline.renew(job.timeout.value_or(kLoading), "measuring"); };
   renew();
-  const bool progress = arguments.progress && world.rank == 0;
-  const auto measured =
-      measure_profile(arguments.profile == "quick", arguments.threads, [&](double done) {
-        renew();
-        if (progress) std::cerr << fmt::format("\rmeasuring: {:.0f} % ", 100 * done) << std::flush;
-      });
+  const bool progress = job.progress && world.rank == 0;
+  const auto measured = measure_profile(job.profile == "quick", job.threads, [&](double done) {
+    renew();
+    if (progress) std::cerr << fmt::format("\rmeasuring: {:.0f} % ", 100 * done) << std::flush;
+  });
   if (progress) std::cerr << "\r" << std::flush;
   if (world.rank == 0) std::cout << predict::to_json(measured).dump(1) << std::endl;
   return 0;
 }
 
-void print_note(const Arguments& arguments, const World& world, const std::string& text) {
-  if (world.rank == 0 && arguments.notes) std::cerr << fmt::format("note: {}\n", text);
+void print_note(const WorkerJob& job, const World& world, const std::string& text) {
+  if (world.rank != 0 || !job.notes) return;
+  if (job.stream) {
+    const Json line = {{"note", text}};
+    std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  } else {
+    std::cerr << fmt::format("note: {}\n", text);
+  }
 }
 
-// Returns the seed and the learning rate. Those of a checkpoint continue: the seed must, the rate
-// may be changed.
-TrainingOptions choose_training_options(const plan::Plan& plan, const Arguments& arguments,
-                                        const std::optional<Manifest>& from, const World& world) {
-  run_on_first_rank(world, [&] {
-    if (!from || !arguments.seed || *arguments.seed == from->seed) return;
-    throw UserError(
-        "checkpoint", arguments.checkpoints,
-        fmt::format("is a checkpoint of a run with seed {}, not {}", from->seed, *arguments.seed),
-        "omit --seed to use the seed of the checkpoint");
-  });
-  const double usual = plan.optimizer == plan::Optimizer::kSgd ? 0.01 : 0.001;
-  return {.seed = from ? from->seed : arguments.seed.value_or(0),
-          .rate = arguments.rate.value_or(from ? from->rate : usual)};
-}
-
-int run_plan(const Arguments& arguments, const World& world, const Deadline& deadline) {
-  // --profile does not count: outside of steps each tensor gets new memory, and it would measure
-  // page faults.
-  count_tensor_memory();
-  const auto patience = std::max(kLoading, arguments.timeout.value_or(0));
-  deadline.renew(patience, "loading the plan");
+// A plan and its program.
+struct LoadedPlan {
   plan::Plan plan;
   std::optional<lower::Program> program;
-  const auto text = read_plan(arguments.plan, world);
-  run_together(world, [&] {
-    plan = plan::parse_plan(text, arguments.plan);
-    program = lower_plan(plan, world);
-  });
+};
 
-  std::optional<Checkpoints> checkpoints;
-  std::optional<Manifest> from;
-  if (!arguments.checkpoints.empty()) {
-    checkpoints.emplace(arguments.checkpoints, arguments.resume, world, plan, *program);
-    if (arguments.resume) from = checkpoints->find_newest();
-  }
-  auto training = choose_training_options(plan, arguments, from, world);
-  if (!arguments.data.empty()) {
+LoadedPlan load_plan(const WorkerJob& job, const World& world) {
+  LoadedPlan out;
+  const auto text = read_on_first_rank(job.plan, world);
+  run_together(world, [&] {
+    out.plan = plan::parse_plan(text, job.plan);
+    out.program = lower_plan(out.plan, world);
+  });
+  return out;
+}
+
+// Returns the seed, the learning rate and the data. Seed and rate of a checkpoint continue: the
+// seed must, the rate may be changed.
+TrainingOptions choose_training_options(const LoadedPlan& loaded, const WorkerJob& job,
+                                        const std::optional<Manifest>& from, const World& world) {
+  run_on_first_rank(world, [&] {
+    if (!from || !job.seed || *job.seed == from->seed) return;
+    throw UserError(
+        "checkpoint", job.checkpoints,
+        fmt::format("is a checkpoint of a run with seed {}, not {}", from->seed, *job.seed),
+        "omit --seed to use the seed of the checkpoint");
+  });
+  const double usual = loaded.plan.optimizer == plan::Optimizer::kSgd ? 0.01 : 0.001;
+  TrainingOptions out{.seed = from ? from->seed : job.seed.value_or(0),
+                      .rate = job.rate.value_or(from ? from->rate : usual)};
+  if (!job.data.empty()) {
     run_together(world, [&] {
-      training.data =
-          std::make_shared<const data::Dataset>(arguments.data, program->pcg, training.seed);
+      out.data = std::make_shared<const data::Dataset>(job.data, loaded.program->pcg, out.seed);
     });
   }
-  if (from) checkpoints->check_data(*from, training.data ? training.data->identity() : "");
-  deadline.renew(patience, "setting up the run");
-  const auto baseline = read_resident_memory();
-  ExecutionDevice place;
-  run_together(world, [&] { place.device = choose_device(arguments.device, world); });
-  place.network = make_network(place.device, world);
-  if (!place.device.is_cpu() && place.network == nullptr) {
-    print_note(
-        arguments, world,
-        "several processes share a GPU, which NCCL does not support: messages go through host "
-        "memory");
+  return out;
+}
+
+// Returns where this process computes and how it communicates.
+ExecutionDevice choose_execution_device(const WorkerJob& job, const World& world) {
+  ExecutionDevice out;
+  run_together(world, [&] { out.device = choose_device(job.device, world); });
+  out.network = make_network(out.device, world);
+  if (!out.device.is_cpu() && out.network == nullptr) {
+    print_note(job, world,
+               "several processes share a GPU, which NCCL does not support: messages go through "
+               "host memory");
   }
-  const auto device = place.device;
-  Executor executor(*program, world.rank, training, std::move(place));
-  if (from) checkpoints->load(*from, executor);
-  const auto first = from ? from->step : 0;
-  if (arguments.resume) {
+  return out;
+}
+
+// Prints from which step a resumed run continues, and which operators are slow.
+void print_notes_before_training(const WorkerJob& job, const World& world,
+                                 const std::optional<Manifest>& from,
+                                 const std::vector<std::string>& slow) {
+  if (job.resume) {
     print_note(
-        arguments, world,
-        from ? fmt::format("resumed after {} steps from a checkpoint of {}", first, from->plan)
+        job, world,
+        from ? fmt::format("resumed after {} steps from a checkpoint of {}", from->step, from->plan)
              : fmt::format("{} has no checkpoint yet: training starts from the beginning",
-                           arguments.checkpoints));
+                           job.checkpoints));
   }
-  const auto slow = executor.list_slow_operators();
   if (!slow.empty()) {
-    print_note(arguments, world,
+    print_note(job, world,
                fmt::format("these operators have no kernel of their own and are slow: {}",
                            join(slow, ", ")));
   }
-  const auto measured = train(executor, training, checkpoints ? &*checkpoints : nullptr, first,
-                              arguments, world, deadline);
+}
+
+int run_plan(const WorkerJob& job, const World& world, const Deadline& deadline) {
+  // --profile does not count: outside of steps each tensor gets new memory, and it would measure
+  // page faults.
+  count_tensor_memory();
+  const auto patience = std::max(kLoading, job.timeout.value_or(0));
+  deadline.renew(patience, "loading the plan");
+  const auto loaded = load_plan(job, world);
+  const auto& program = *loaded.program;
+
+  std::optional<Checkpoints> checkpoints;
+  std::optional<Manifest> from;
+  if (!job.checkpoints.empty()) {
+    checkpoints.emplace(job.checkpoints, job.resume, world, loaded.plan, program);
+    if (job.resume) from = checkpoints->find_newest();
+  }
+  const auto training = choose_training_options(loaded, job, from, world);
+  if (from) checkpoints->check_data(*from, training.data ? training.data->identity() : "");
+  deadline.renew(patience, "setting up the run");
+  const auto baseline = read_resident_memory();
+  auto place = choose_execution_device(job, world);
+  const auto device = place.device;
+  Executor executor(program, world.rank, training, std::move(place));
+  if (from) checkpoints->load(*from, executor);
+
+  TrainingResult result;
+  result.first = from ? from->step : 0;
+  result.slow = executor.list_slow_operators();
+  print_notes_before_training(job, world, from, result.slow);
+  result.measured = train(executor, training, checkpoints ? &*checkpoints : nullptr, result.first,
+                          job, world, deadline);
   deadline.renew(patience, "ending");
-  const MemoryUse memory{
-      .baseline = gather_from_all(baseline, world),
-      .arena = gather_from_all(get_peak_memory(device), world),
-      .predicted = gather_from_all(predict::compute_memory(*program, world.rank).peak, world),
-      .resident = gather_from_all(get_peak_resident(), world)};
-  const auto tasks = arguments.measure ? reduce_to_slowest(executor.compute_task_seconds())
-                                       : std::vector<double>();
+  result.memory = gather_memory_use(baseline, device, program, world);
+  if (job.measure) result.task_s = reduce_to_slowest(executor.compute_task_seconds());
   if (world.rank == 0) {
-    auto out = make_report(plan, arguments, world, first, measured, memory, slow);
-    if (arguments.measure) out["task_s"] = tasks;
-    if (training.data) {
-      out["data"] = {{"path", arguments.data}, {"samples", training.data->samples()}};
-    }
-    std::cout << out.dump(1) << std::endl;
+    std::cout << make_report(loaded.plan, job, world, training, result).dump(1) << std::endl;
   }
   return 0;
 }
@@ -282,9 +337,8 @@ int run_worker(std::span<char*> argv, const Deadline& deadline) {
   use_threads(1);
   warm_up_matmuls();
   try {
-    const auto arguments = parse_arguments(argv);
-    return arguments.profile.empty() ? run_plan(arguments, world, deadline)
-                                     : run_profile(arguments, world, deadline);
+    const auto job = read_job(argv, world);
+    return job.profile.empty() ? run_plan(job, world, deadline) : run_profile(job, world, deadline);
   } catch (const UsageError& e) {  // Thrown on all ranks
     if (world.rank == 0) std::cerr << "tandem_worker: " << e.message << "\n" << kUsage << std::endl;
     return 2;

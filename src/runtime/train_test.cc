@@ -51,7 +51,8 @@ TEST(Train, SaysWhatIsWrongWithData) {
       << plan::to_json(make_plan(mlp(), "local:2", kDataParallel, Optimizer::kSgd));
   const auto run =
       start(scratch, 2,
-            fmt::format("{} --data {}", scratch.file("plan.json"), scratch.file("no.bin")), kTuned);
+            fmt::format("--plan {} --data {}", scratch.file("plan.json"), scratch.file("no.bin")),
+            kTuned);
   EXPECT_EQ(run.status, 1);
   EXPECT_NE((run.out + run.err).find("no.bin"), std::string::npos) << run.out << run.err;
 }

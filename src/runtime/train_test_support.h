@@ -24,7 +24,7 @@ inline nlohmann::json trained(const plan::Plan& plan, int processes, std::uint64
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
   const auto run = start(scratch, processes,
-                         fmt::format("{} --steps {} --seed {} --lr {} {}",
+                         fmt::format("--plan {} --steps {} --seed {} --lr {} {}",
                                      scratch.file("plan.json"), steps, kSeed, kRate, more),
                          kTuned);
   EXPECT_EQ(run.status, 0) << run.err;

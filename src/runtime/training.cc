@@ -31,22 +31,22 @@ double reduce_over_ranks(double value, MPI_Op op) {
 class TrainingLoop {
  public:
   TrainingLoop(Executor& executor, const TrainingOptions& training, const Checkpoints* checkpoints,
-               const Arguments& arguments, const World& world, const Deadline& deadline)
+               const WorkerJob& job, const World& world, const Deadline& deadline)
       : executor_(executor),
         training_(training),
         checkpoints_(checkpoints),
-        arguments_(arguments),
+        job_(job),
         world_(world),
         deadline_(deadline) {}
 
   Measurements run_from(std::int64_t first) {
     begin_ = last_saved_ = MPI_Wtime();
-    for (std::int64_t step = first; step < arguments_.steps; ++step) {
+    for (std::int64_t step = first; step < job_.steps; ++step) {
       // The first step is not measured, because it gets its memory from the system.
-      if (arguments_.measure && step == first + 1) executor_.measure_tasks();
+      if (job_.measure && step == first + 1) executor_.measure_tasks();
       run_step(step);
-      const bool late = reduce_over_ranks(MPI_Wtime() - begin_, MPI_MAX) > arguments_.seconds;
-      const bool last = step + 1 == arguments_.steps || (late && step > first);
+      const bool late = reduce_over_ranks(MPI_Wtime() - begin_, MPI_MAX) > job_.seconds;
+      const bool last = step + 1 == job_.steps || (late && step > first);
       if (checkpoints_ != nullptr && (last || is_due(step + 1))) save(step + 1);
       if (last) break;
     }
@@ -55,13 +55,13 @@ class TrainingLoop {
   }
 
  private:
-  [[nodiscard]] bool shows_progress() const { return arguments_.progress && world_.rank == 0; }
+  [[nodiscard]] bool shows_progress() const { return job_.progress && world_.rank == 0; }
 
   void run_step(std::int64_t step) {
     if (shows_progress()) {
-      std::cerr << fmt::format("\rstep {} of {} ", step + 1, arguments_.steps) << std::flush;
+      std::cerr << fmt::format("\rstep {} of {} ", step + 1, job_.steps) << std::flush;
     }
-    deadline_.renew(arguments_.timeout.value_or(choose_timeout()), fmt::format("step {}", step));
+    deadline_.renew(job_.timeout.value_or(choose_timeout()), fmt::format("step {}", step));
     begin_tensor_step();
     const double before = MPI_Wtime();
     executor_.feed(step);
@@ -77,6 +77,12 @@ class TrainingLoop {
     out_.loss.push_back(reduce_over_ranks(executor_.loss(), MPI_SUM));
     longest_ = std::max(longest_, out_.step_s.back());
     check_loss(step);
+    if (job_.stream && world_.rank == 0) print_loss(step);
+  }
+
+  // Prints {"loss": 0.5, "step": 3} in one line. The loss reads back unchanged.
+  void print_loss(std::int64_t step) const {
+    std::cout << fmt::format("{{\"loss\":{},\"step\":{}}}\n", out_.loss.back(), step) << std::flush;
   }
 
   [[nodiscard]] std::int64_t choose_timeout() const {
@@ -99,13 +105,13 @@ class TrainingLoop {
   // Returns whether a checkpoint is due. The first one, after the first step, shows how long one
   // takes.
   [[nodiscard]] bool is_due(std::int64_t step) const {
-    if (arguments_.every) return step % *arguments_.every == 0;
+    if (job_.every) return step % *job_.every == 0;
     const double since = reduce_over_ranks(MPI_Wtime() - last_saved_, MPI_MAX);
     return out_.checkpoints.empty() || since > save_s_ / kShare;
   }
 
   void save(std::int64_t step) {
-    deadline_.renew(arguments_.timeout.value_or(kPatience),
+    deadline_.renew(job_.timeout.value_or(kPatience),
                     fmt::format("saving the checkpoint after step {}", step - 1));
     const double start = MPI_Wtime();
     checkpoints_->save(step, training_, executor_);
@@ -117,7 +123,7 @@ class TrainingLoop {
   Executor& executor_;
   const TrainingOptions& training_;
   const Checkpoints* checkpoints_;
-  const Arguments& arguments_;
+  const WorkerJob& job_;
   const World& world_;
   const Deadline& deadline_;
   Measurements out_;
@@ -130,9 +136,9 @@ class TrainingLoop {
 }  // namespace
 
 Measurements train(Executor& executor, const TrainingOptions& training,
-                   const Checkpoints* checkpoints, std::int64_t first, const Arguments& arguments,
+                   const Checkpoints* checkpoints, std::int64_t first, const WorkerJob& job,
                    const World& world, const Deadline& deadline) {
-  return TrainingLoop(executor, training, checkpoints, arguments, world, deadline).run_from(first);
+  return TrainingLoop(executor, training, checkpoints, job, world, deadline).run_from(first);
 }
 
 }  // namespace tandem::runtime

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "runtime/arguments.h"
 #include "runtime/checkpoint.h"
 #include "runtime/executor.h"
+#include "runtime/worker_job.h"
 #include "runtime/world.h"
 
 namespace tandem::runtime {
@@ -21,10 +21,10 @@ struct Measurements {
   std::vector<double> backward_end_s;
 };
 
-// Trains from step `first` to arguments.steps and returns the measurements. Throws Failed if a rank
+// Trains from step `first` to job.steps and returns the measurements. Throws Failed if a rank
 // fails.
 Measurements train(Executor& executor, const TrainingOptions& training,
-                   const Checkpoints* checkpoints, std::int64_t first, const Arguments& arguments,
+                   const Checkpoints* checkpoints, std::int64_t first, const WorkerJob& job,
                    const World& world, const Deadline& deadline);
 
 }  // namespace tandem::runtime

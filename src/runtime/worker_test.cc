@@ -1,5 +1,8 @@
 // Tests what tandem_worker refuses, and how a run ends if a process fails or hangs.
+#include <sstream>
+
 #include "runtime/train_test_support.h"
+#include "runtime/worker_job.h"
 
 namespace tandem::runtime {
 namespace {
@@ -8,7 +11,7 @@ TEST(Worker, NumberOfProcessesMustFitThePlan) {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json"))
       << plan::to_json(make_plan(mlp(), "local:2", {}, Optimizer::kSgd));
-  const auto run = start(scratch, 1, scratch.file("plan.json") + " --steps 1", kTuned);
+  const auto run = start(scratch, 1, "--steps 1 --plan " + scratch.file("plan.json"), kTuned);
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.out.find(
                 R"("message":"the plan is for 2 devices (local:2), but 1 processes are running")"),
@@ -17,7 +20,7 @@ TEST(Worker, NumberOfProcessesMustFitThePlan) {
 }
 
 TEST(Worker, MissingPlanIsSaidOnce) {
-  const auto run = start(Scratch(), 2, "/nowhere/plan.json", kTuned);
+  const auto run = start(Scratch(), 2, "--plan /nowhere/plan.json", kTuned);
   EXPECT_EQ(run.status, 1);
   const auto first = run.out.find(R"({"error":{"hint":"","kind":"file")");
   ASSERT_NE(first, std::string::npos) << run.out;
@@ -32,7 +35,7 @@ TEST(Worker, Fp16IsRefused) {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json"))
       << plan::to_json(make_plan(model, "local:2", {}, Optimizer::kSgd, DType::kFp16));
-  const auto run = start(scratch, 2, scratch.file("plan.json"));
+  const auto run = start(scratch, 2, "--plan " + scratch.file("plan.json"));
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.out.find("the runtime does not support fp16"), std::string::npos) << run.out;
 }
@@ -46,7 +49,7 @@ TEST(Worker, ATimeOutEndsARunThatHangs) {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json"))
       << plan::to_json(make_plan(model, "local:2", {}, Optimizer::kSgd));
-  const auto run = start(scratch, 2, scratch.file("plan.json") + " --timeout 1", kTuned);
+  const auto run = start(scratch, 2, "--timeout 1 --plan " + scratch.file("plan.json"), kTuned);
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(
       run.out.find(
@@ -72,16 +75,71 @@ TEST(Worker, AnErrorOfOneProcessEndsAll) {
       << plan::to_json(make_plan(model, "local:2", kDataParallel, Optimizer::kSgd));
   const auto run = start(
       scratch, 2,
-      fmt::format("{} --steps 5 --data {}", scratch.file("plan.json"), scratch.file("")), kTuned);
+      fmt::format("--plan {} --steps 5 --data {}", scratch.file("plan.json"), scratch.file("")),
+      kTuned);
   EXPECT_EQ(run.status, 1);  // A time-out would be 110
   EXPECT_NE(run.out.find("has the value 99 for input %x, which takes 0 to 9"), std::string::npos)
       << run.out;
 }
 
+// The second process gets no path of a job.
+TEST(Worker, TheFirstProcessReadsTheJob) {
+  const Scratch scratch("job_test");
+  std::ofstream(scratch.file("plan.json"))
+      << plan::to_json(make_plan(mlp(), "local:2", kDataParallel, Optimizer::kSgd));
+  WorkerJob job;
+  job.plan = scratch.file("plan.json");
+  job.steps = 2;
+  std::ofstream(scratch.file("job.json")) << to_json(job);
+  const auto run =
+      start(scratch, 2, "", kTuned,
+            fmt::format("sh -c 'test $OMPI_COMM_WORLD_RANK = 0 && exec \"$0\" {}; exec "
+                        "\"$0\" -'",
+                        scratch.file("job.json")));
+  ASSERT_EQ(run.status, 0) << run.out << run.err;
+  EXPECT_EQ(nlohmann::json::parse(run.out)["loss"].size(), 2U);
+}
+
+TEST(Worker, BadJobIsSaidOnce) {
+  const Scratch scratch("job_test");
+  std::ofstream(scratch.file("job.json")) << R"({"plan": "plan.json", "step": 3})";
+  const auto run = start(scratch, 2, scratch.file("job.json"), kTuned);
+  EXPECT_EQ(run.status, 1);
+  const auto said =
+      run.out.find(R"_("message":"'step' is not a key of jobs (did you mean steps?)")_");
+  ASSERT_NE(said, std::string::npos) << run.out;
+  EXPECT_EQ(run.out.find(R"({"error")", said), std::string::npos) << run.out;
+}
+
+TEST(Worker, AStreamHasNotesAndLossesBeforeTheReport) {
+  const Scratch scratch("stream_test");
+  std::ofstream(scratch.file("plan.json"))
+      << plan::to_json(make_plan(mlp(), "local:2", kDataParallel, Optimizer::kSgd));
+  const auto flags = fmt::format("--plan {} --checkpoint {} --stream yes ",
+                                 scratch.file("plan.json"), scratch.file("checkpoints"));
+  ASSERT_EQ(start(scratch, 2, flags + "--steps 1", kTuned).status, 0);
+  const auto run = start(scratch, 2, flags + "--steps 3 --resume yes", kTuned);
+  ASSERT_EQ(run.status, 0) << run.out << run.err;
+  EXPECT_EQ(run.err, "");
+  std::istringstream lines(run.out);
+  const auto read_line = [&lines] {
+    std::string line;
+    std::getline(lines, line);
+    return nlohmann::json::parse(line, nullptr, false);
+  };
+  EXPECT_EQ(read_line()["note"], "resumed after 1 steps from a checkpoint of by hand on local:2");
+  const auto first = read_line();
+  const auto second = read_line();
+  const auto report = nlohmann::json::parse(lines);
+  EXPECT_EQ(first["step"], 1);
+  EXPECT_EQ(second["step"], 2);
+  EXPECT_EQ(report["loss"], (nlohmann::json{first["loss"], second["loss"]}));
+}
+
 TEST(Worker, BadFlagsPrintTheUsage) {
-  const auto run = start(Scratch(), 1, "plan.json --momentum 0.9");
+  const auto run = start(Scratch(), 1, "--plan plan.json --steps 0");
   EXPECT_EQ(run.status, 2);
-  EXPECT_NE(run.err.find("--momentum cannot be '0.9': momentum is not supported, expected 'no'"),
+  EXPECT_NE(run.err.find("--steps cannot be '0': expected an integer of at least 1"),
             std::string::npos)
       << run.err;
   EXPECT_NE(run.err.find("usage: mpirun"), std::string::npos);

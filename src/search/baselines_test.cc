@@ -28,7 +28,7 @@ std::vector<Setting> settings_of(Family family, const strategies::Problem& probl
   std::vector<Setting> out;
   for (const auto& base : bases) {
     for (std::int64_t micro = 1; micro <= batch; micro *= 2) {
-      for (const auto* what : {"none", "full"}) {
+      for (const auto what : {strategies::Recompute::kNone, strategies::Recompute::kFull}) {
         auto setting = base;
         if (micro > 1 || setting.pp > 1) setting.micro = micro;
         setting.recompute = what;

@@ -32,7 +32,7 @@ int count_kinds(const Setting& setting) {
 Complexity compute_complexity(const Setting& setting) {
   const bool shards = setting.family == Family::kFsdp || setting.zero.value_or(0) > 0;
   const bool accumulates = setting.pp == 1 && setting.micro.value_or(1) > 1;
-  const bool recomputes = setting.recompute != "none";
+  const bool recomputes = setting.recompute != strategies::Recompute::kNone;
   return {.form = Complexity::CandidateForm::kStrategy,
           .kinds = count_kinds(setting),
           .rewrites = 0,

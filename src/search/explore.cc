@@ -169,7 +169,7 @@ std::string format_reason(const std::string& message, const std::string& hint) {
 }
 
 std::variant<Evaluated, Refused> evaluate(const Case& on, const Setting& setting) {
-  if (on.mode == lower::Mode::kInference && setting.recompute != "none") {
+  if (on.mode == lower::Mode::kInference && setting.recompute != strategies::Recompute::kNone) {
     return Refused{0, to_text(setting),
                    "recomputation requires a backward pass, but inference has none"};
   }

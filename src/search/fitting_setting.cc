@@ -12,6 +12,7 @@ namespace tandem::search {
 namespace {
 
 using strategies::Family;
+using strategies::Recompute;
 using strategies::Setting;
 
 struct Changed {
@@ -46,10 +47,10 @@ std::vector<Changed> list_changed_settings(const Setting& setting, std::int64_t 
   if (is_megatron && std::ranges::any_of(setting.tp, [](auto n) { return n > 1; })) {
     append_variants(out, std::vector{true}, [](Setting& s, bool sp) { s.sp = sp; });
   }
-  std::vector<std::string> again = {"selective", "full"};
-  if (setting.recompute != "none") again.erase(again.begin());
-  if (setting.recompute == "full") again.clear();
-  append_variants(out, again, [](Setting& s, const std::string& what) { s.recompute = what; });
+  std::vector<Recompute> again = {Recompute::kSelective, Recompute::kFull};
+  if (setting.recompute != Recompute::kNone) again.erase(again.begin());
+  if (setting.recompute == Recompute::kFull) again.clear();
+  append_variants(out, again, [](Setting& s, Recompute what) { s.recompute = what; });
   std::vector<std::int64_t> micro_batches;
   for (auto n = 2 * setting.micro.value_or(1); batch % n == 0; n *= 2) micro_batches.push_back(n);
   append_variants(out, micro_batches, [](Setting& s, std::int64_t n) { s.micro = n; });

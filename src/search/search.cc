@@ -162,7 +162,8 @@ class PlanSearch {
     const bool is_one_pass = setting.pp * setting.micro.value_or(1) == 1;
     const bool stores = setting.family == Family::kDp ||
                         (setting.family == Family::kMegatron && setting.zero.value_or(0) == 0);
-    return is_one_pass && stores && setting.cp == 1 && setting.recompute == "none";
+    return is_one_pass && stores && setting.cp == 1 &&
+           setting.recompute == strategies::Recompute::kNone;
   }
 
   // Tries other storage of weights, for the best rewrite and for the rewrite that is best on one

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/fewer_test_support.h"
+#include "check/replay_parallelization.h"
 #include "graph/text.h"
 #include "machine/machine.h"
 #include "models/model.h"
@@ -363,7 +364,7 @@ TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
     const auto best = search(build(c.model, c.batch), machine, options).best;
     ASSERT_TRUE(best.has_value());
     const auto steps = plan::find_parallelization(best->mapped, machine::Digits(machine));
-    const auto shown = plan::replay(best->mapped.pcg, steps);
+    const auto shown = check::replay_parallelization(best->mapped.pcg, steps);
     EXPECT_EQ(shown.cuts.without, std::vector<std::string>{});
     EXPECT_EQ(shown.paths.without, std::vector<std::string>{});
     EXPECT_TRUE(shown.cuts.rules.contains(c.rule));

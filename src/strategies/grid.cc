@@ -138,9 +138,8 @@ void check_levels(const Setting& setting, const Digits& digits) {
        "use tp=N, or tp=N/M/... from the innermost level outwards");
 }
 
-std::vector<Setting> complete_megatron(const Setting& setting, const Problem& problem) {
-  const auto& digits = problem.digits;
-  check_levels(setting, digits);
+// Fails if pipeline settings contradict each other.
+void check_pipeline_settings(const Setting& setting) {
   if (setting.interleave > 1 && setting.pp == 1) {
     fail(setting, "interleave requires pipeline stages", "add pp=N");
   }
@@ -156,64 +155,95 @@ std::vector<Setting> complete_megatron(const Setting& setting, const Problem& pr
     fail(setting, "stale requires a pipeline with one stage per rank",
          setting.pp == 1 ? "add pp=N" : "remove interleave");
   }
+}
+
+// Returns the number of devices that tensor and data parallelism share.
+std::int64_t count_remaining_devices(const Setting& setting, const Digits& digits) {
+  return digits.devices() / setting.pp / setting.cp;
+}
+
+// Returns the possible tensor parallel groups beside the setting's pipeline stages and context
+// parallelism, the smaller groups first. Fails if there are none.
+std::vector<DigitMask> list_possible_groups(const Setting& setting, const Digits& digits) {
   const auto ranks = find_rank_digits(digits, setting.pp);
   if (!ranks) {
     fail(setting, fmt::format("{} devices cannot be divided into such groups", digits.devices()),
          suggest_nearest("pp", static_cast<double>(setting.pp), list_rank_counts(digits)));
   }
-  std::vector<DigitMask> all_masks = list_tensor_masks(digits);
-  std::erase_if(all_masks, [&](DigitMask mask) {
+  auto masks = list_tensor_masks(digits);
+  std::erase_if(masks, [&](DigitMask mask) {
     return (mask & *ranks) != 0 || !find_context_digits(digits, setting.cp, mask | *ranks);
   });
-  if (all_masks.empty()) {
+  if (masks.empty()) {
     fail(setting,
          fmt::format("{} devices cannot be divided into groups of {} for context parallelism",
                      digits.devices(), setting.cp),
          "");
   }
-  const auto devices = digits.devices() / setting.pp / setting.cp;
-  std::vector<DigitMask> masks;
-  std::set<std::int64_t> legal;
-  for (auto mask : all_masks) legal.insert(digits.group_size(mask));
-  if (!setting.tp.empty()) {
-    const auto mask = find_tensor_digits(digits, setting.tp);
-    if (!mask || std::ranges::find(all_masks, *mask) == all_masks.end()) {
-      std::int64_t wanted = 1;
-      for (auto n : setting.tp) wanted *= n;
-      fail(setting,
-           fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
-                       format_other_degrees(setting)),
-           suggest_nearest("tp", static_cast<double>(wanted), legal));
-    }
-    const auto dp = devices / digits.group_size(*mask);
-    if (setting.dp.value_or(dp) != dp) {
-      fail(setting,
-           fmt::format("tp x dp{}{} is {}, but the machine has {} devices",
-                       setting.pp > 1 ? " x pp" : "", setting.cp > 1 ? " x cp" : "",
-                       digits.group_size(*mask) * *setting.dp * setting.pp * setting.cp,
-                       digits.devices()),
-           fmt::format("use dp={}", dp));
-    }
-    masks = {*mask};
-  } else {
-    for (auto mask : all_masks) {
-      const auto dp = devices / digits.group_size(mask);
-      const bool wanted =
-          setting.dp ? *setting.dp == dp : mask != 0 || devices == 1 || setting.pp * setting.cp > 1;
-      if (wanted) masks.push_back(mask);
-    }
-    if (masks.empty()) {
-      std::set<std::int64_t> groups;
-      for (auto tp : legal) groups.insert(devices / tp);
-      fail(setting,
-           fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
-                       format_other_degrees(setting)),
-           suggest_nearest("dp", static_cast<double>(*setting.dp), groups));
-    }
+  return masks;
+}
+
+// Returns the group that the setting's `tp` names. Fails if it is not one of the possible groups,
+// or contradicts `dp`.
+DigitMask find_named_group(const Setting& setting, const Digits& digits,
+                           const std::vector<DigitMask>& possible) {
+  const auto mask = find_tensor_digits(digits, setting.tp);
+  if (!mask || std::ranges::find(possible, *mask) == possible.end()) {
+    std::int64_t wanted = 1;
+    for (auto n : setting.tp) wanted *= n;
+    std::set<std::int64_t> legal;
+    for (auto other : possible) legal.insert(digits.group_size(other));
+    fail(setting,
+         fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
+                     format_other_degrees(setting)),
+         suggest_nearest("tp", static_cast<double>(wanted), legal));
   }
+  const auto dp = count_remaining_devices(setting, digits) / digits.group_size(*mask);
+  if (setting.dp.value_or(dp) != dp) {
+    fail(setting,
+         fmt::format("tp x dp{}{} is {}, but the machine has {} devices",
+                     setting.pp > 1 ? " x pp" : "", setting.cp > 1 ? " x cp" : "",
+                     digits.group_size(*mask) * *setting.dp * setting.pp * setting.cp,
+                     digits.devices()),
+         fmt::format("use dp={}", dp));
+  }
+  return *mask;
+}
+
+// Returns the possible groups of a setting without `tp`: those that fit its `dp`, or all groups if
+// `dp` is not given either. Then omits tp=1 if that is plain data parallelism. Fails if `dp` fits
+// no group.
+std::vector<DigitMask> select_groups(const Setting& setting, const Digits& digits,
+                                     const std::vector<DigitMask>& possible) {
+  const auto devices = count_remaining_devices(setting, digits);
+  std::vector<DigitMask> out;
+  std::set<std::int64_t> legal;
+  for (auto mask : possible) {
+    const auto dp = devices / digits.group_size(mask);
+    legal.insert(dp);
+    const bool is_wanted =
+        setting.dp ? *setting.dp == dp : mask != 0 || devices == 1 || setting.pp * setting.cp > 1;
+    if (is_wanted) out.push_back(mask);
+  }
+  if (out.empty()) {
+    fail(setting,
+         fmt::format("{} devices cannot be divided into such groups{}", digits.devices(),
+                     format_other_degrees(setting)),
+         suggest_nearest("dp", static_cast<double>(*setting.dp), legal));
+  }
+  return out;
+}
+
+std::vector<Setting> complete_megatron(const Setting& setting, const Problem& problem) {
+  const auto& digits = problem.digits;
+  check_levels(setting, digits);
+  check_pipeline_settings(setting);
+  const auto possible = list_possible_groups(setting, digits);
+  const auto groups = setting.tp.empty() ? select_groups(setting, digits, possible)
+                                         : std::vector{find_named_group(setting, digits, possible)};
   std::vector<Setting> out;
-  out.reserve(masks.size());
-  for (auto mask : masks) out.push_back(make_megatron_setting(problem, mask, setting));
+  out.reserve(groups.size());
+  for (auto mask : groups) out.push_back(make_megatron_setting(problem, mask, setting));
   return out;
 }
 
@@ -418,7 +448,8 @@ std::vector<Strategy> make_named_strategies(const std::string& name, const graph
     }
     settings = list_baseline_settings(problem, semantics);
     if (!beside.recompute.empty()) {
-      for (auto& setting : settings) setting.recompute = beside.recompute;
+      const auto recompute = parse_recompute(beside.recompute).value();
+      for (auto& setting : settings) setting.recompute = recompute;
     }
   } else {
     const auto setting = parse_setting(name, beside);

@@ -61,7 +61,7 @@ TEST(Setting, OlderSpellingOfRecomputationIsRead) {
   EXPECT_EQ(parse_setting("dp:recompute=products"), parse_setting("dp:recompute=save_matmuls"));
   EXPECT_EQ(to_text(parse_setting("dp:recompute=products")), "dp:recompute=save_matmuls");
   EXPECT_EQ(parse_setting("dp", {.recompute = "products", .schedule = {}}).recompute,
-            "save_matmuls");
+            Recompute::kSaveMatmuls);
 }
 
 TEST(Setting, Errors) {

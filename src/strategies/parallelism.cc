@@ -187,13 +187,13 @@ class Reading {
     for (const auto how : kRecomputations) {
       if (find_recomputed(how, problem) != recomputed) continue;
       out.recompute = how;
-      if (how == "none") out.recompute_layers = 0;
-      if (how == "full") out.recompute_layers = out.layers;
+      if (how == Recompute::kNone) out.recompute_layers = 0;
+      if (how == Recompute::kFull) out.recompute_layers = out.layers;
       return;
     }
     const auto layers = count_recomputed_layers(problem, recomputed);
     if (!layers) return;
-    out.recompute = "full";
+    out.recompute = Recompute::kFull;
     out.recompute_layers = layers;
   }
 
@@ -201,7 +201,7 @@ class Reading {
   // all.
   static std::optional<std::int64_t> count_recomputed_layers(const Problem& problem,
                                                              const std::vector<bool>& recomputed) {
-    const auto full = find_recomputed("full", problem);
+    const auto full = find_recomputed(Recompute::kFull, problem);
     std::map<std::string_view, Common<bool>> layers;
     for (std::size_t n = 0; n < full.size(); ++n) {
       if (recomputed[n] && !full[n]) return std::nullopt;
@@ -250,8 +250,8 @@ Parallelism compute_parallelism(const Setting& setting, const StepSize& step) {
                   .micro_batches = setting.micro.value_or(1),
                   .recompute = setting.recompute,
                   .layers = step.layers};
-  if (setting.recompute == "none") out.recompute_layers = 0;
-  if (setting.recompute == "full") out.recompute_layers = step.layers;
+  if (setting.recompute == Recompute::kNone) out.recompute_layers = 0;
+  if (setting.recompute == Recompute::kFull) out.recompute_layers = step.layers;
   if (setting.family == Family::kMadmax) set_madmax_degrees(setting, step, out);
   if (setting.family == Family::kExpert || setting.family == Family::kDlrmHybrid) {
     out.dp = out.tp = std::nullopt;
@@ -298,8 +298,8 @@ std::string format_degrees(const Parallelism& p) {
 
 std::string format_recomputation(const Parallelism& p) {
   if (!p.recompute) return "recompute by operator";
-  if (*p.recompute == "none") return "";
-  if (!p.recompute_layers || !p.layers) return "recompute " + *p.recompute;
+  if (*p.recompute == Recompute::kNone) return "";
+  if (!p.recompute_layers || !p.layers) return fmt::format("recompute {}", name(*p.recompute));
   return fmt::format("recompute {}/{} layers", *p.recompute_layers, *p.layers);
 }
 

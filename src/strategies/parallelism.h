@@ -28,7 +28,7 @@ struct Parallelism {
   std::optional<std::int64_t> zero = {};  // 3: weights gathered for every use (FSDP)
   std::optional<std::int64_t> micro_batch_size = {};  // samples of a micro-batch on one device
   std::optional<std::int64_t> micro_batches = {};
-  std::optional<std::string> recompute = {};  // "none", "selective", "save_matmuls" or "full"
+  std::optional<Recompute> recompute = {};
   std::optional<std::int64_t> recompute_layers = {};  // number of layers recomputed in full
   std::optional<std::int64_t> layers = {};            // number of layers in the model
 

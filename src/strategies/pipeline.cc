@@ -28,7 +28,7 @@ bool regathers_weights(const Setting& s) {
 bool reduces_each_micro_batch(const Setting& s) { return regathers_weights(s) || s.zero == 2; }
 
 void mark_recomputed(const Setting& setting, const Problem& problem, Choices& choices) {
-  if (setting.recompute != "none") {
+  if (setting.recompute != Recompute::kNone) {
     const auto again = find_recomputed(setting.recompute, problem);
     for (std::size_t n = 0; n < choices.size(); ++n) choices[n].recompute = again[n];
   }

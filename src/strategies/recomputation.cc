@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "ops/registry.h"
 #include "strategies/stages.h"
 
@@ -29,15 +28,15 @@ bool is_matmul(const ops::Op& op) {
 std::vector<bool> find_all_but_matmuls(const Problem& problem) {
   auto out = find_layer_insides(problem);
   std::string_view layer;
-  std::size_t products = 0;
+  std::size_t matmuls = 0;
   for (std::size_t n = 0; n < out.size(); ++n) {
     const auto& node = problem.model.node(graph::NodeId(n));
     if (const auto now = parse_layer_number(node.name); now != layer) {
       layer = now;
-      products = 0;
+      matmuls = 0;
     }
-    const bool is_kept = node.op.is(ops::kAttention) || (is_matmul(node.op) && ++products % 2 == 1);
-    if (is_kept) out[n] = false;
+    const bool is_saved = node.op.is(ops::kAttention) || (is_matmul(node.op) && ++matmuls % 2 == 1);
+    if (is_saved) out[n] = false;
   }
   return out;
 }
@@ -57,16 +56,17 @@ std::vector<bool> find_sequence_squares(const Problem& problem) {
 
 }  // namespace
 
-std::string_view canonicalize_recomputation(std::string_view what) {
-  return what == "products" ? "save_matmuls" : what;
-}
-
-std::vector<bool> find_recomputed(std::string_view what, const Problem& problem) {
-  what = canonicalize_recomputation(what);
-  if (what == "full") return find_layer_insides(problem);
-  if (what == "save_matmuls") return find_all_but_matmuls(problem);
-  if (what == "selective") return find_sequence_squares(problem);
-  CHECK(what == "none", std::string(what));
+std::vector<bool> find_recomputed(Recompute recompute, const Problem& problem) {
+  switch (recompute) {
+    case Recompute::kNone:
+      break;
+    case Recompute::kSelective:
+      return find_sequence_squares(problem);
+    case Recompute::kSaveMatmuls:
+      return find_all_but_matmuls(problem);
+    case Recompute::kFull:
+      return find_layer_insides(problem);
+  }
   return std::vector<bool>(problem.model.size());
 }
 

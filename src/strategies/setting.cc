@@ -121,12 +121,12 @@ class SettingParser {
     } else if (key == "schedule") {
       out_.order = parse_schedule(value);
     } else if (key == "recompute") {
-      const auto what = canonicalize_recomputation(value);
-      if (std::ranges::find(kRecomputations, what) == kRecomputations.end()) {
+      const auto recompute = parse_recompute(value);
+      if (!recompute) {
         fail(fmt::format("recompute cannot be '{}'", value),
              "expected none, selective, save_matmuls or full");
       }
-      out_.recompute = what;
+      out_.recompute = *recompute;
     } else if (key == "bucket") {
       const auto bytes = parse_bytes(value);
       if (!bytes) fail(fmt::format("bucket cannot be '{}'", value), "expected an amount like 25MB");
@@ -256,7 +256,7 @@ Setting parse_setting(std::string_view text, const FlagSettings& beside) {
   auto out = parse_setting(text);
   if (!beside.recompute.empty()) {
     if (sets_key(text, "recompute")) fail_given_twice("--recompute", text, "recompute");
-    out.recompute = canonicalize_recomputation(beside.recompute);
+    out.recompute = parse_recompute(beside.recompute).value();
   }
   if (!beside.schedule.empty()) set_schedule(out, beside.schedule, text);
   return out;
@@ -289,7 +289,7 @@ std::string to_text(const Setting& s) {
   if (s.order != plan::Order::k1F1B) add("schedule", plan::name(s.order));
   if (s.stale) parts.emplace_back("stale");
   if (s.micro) add("micro", *s.micro);
-  if (s.recompute != "none") add("recompute", canonicalize_recomputation(s.recompute));
+  if (s.recompute != Recompute::kNone) add("recompute", name(s.recompute));
   if (s.ring) parts.emplace_back("ring");
   if (s.bucket > Bytes{}) add("bucket", format_exact_bytes(s.bucket));
   return std::string(name(s.family)) + (parts.empty() ? "" : ":" + join(parts, ","));

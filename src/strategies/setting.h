@@ -12,6 +12,7 @@
 
 #include "base/units.h"
 #include "plan/precision.h"
+#include "strategies/recompute.h"
 #include "strategies/strategies.h"
 
 namespace tandem::strategies {
@@ -57,7 +58,7 @@ struct Setting {
   std::optional<Ends> ends = {};                   // how stages divide the layers
   bool stale = false;                              // updates one step late: plan::Semantics
   plan::Order order = plan::Order::k1F1B;          // order of a pipeline; interleave has its own
-  std::string recompute = "none";                  // one of kRecomputations
+  Recompute recompute = Recompute::kNone;
   std::int64_t cp = 1;  // megatron: number of devices that share a sequence
   bool ring = false;    // gathered operands go round rings: lower/rings.h
   Bytes bucket = {};    // bytes of a gradient bucket; 0: none
@@ -76,7 +77,7 @@ std::string to_text(const Setting& setting);
 
 // Settings given by command line flags besides a strategy's text; empty: not given.
 struct FlagSettings {
-  std::string recompute;  // one of kRecomputations
+  std::string recompute;  // text of a Recompute
   std::string schedule;   // "gpipe", "1f1b", "interleaved"
 };
 

@@ -29,9 +29,11 @@ std::vector<Setting> complete_inside_node(const Setting& setting, const Problem&
   return out;
 }
 
-std::vector<std::string> list_recomputations(const Problem& problem) {
-  if (problem.has_sequence()) return {"none", "selective", "full"};
-  return {"none", "full"};
+std::vector<Recompute> list_recomputations(const Problem& problem) {
+  if (problem.has_sequence()) {
+    return {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  }
+  return {Recompute::kNone, Recompute::kFull};
 }
 
 void append(std::vector<Setting>& out, const std::vector<Setting>& more) {
@@ -61,7 +63,7 @@ std::vector<Setting> list_pipeline_settings(const Problem& problem) {
          complete_inside_node({.family = Family::kMegatron, .pp = pp}, problem)) {
       for (const bool sp : {false, true}) {
         if (sp && (setting.tp[0] == 1 || !problem.has_sequence())) continue;
-        for (const auto& how : recompute) {
+        for (const auto how : recompute) {
           out.push_back(setting);
           out.back().sp = sp;
           out.back().recompute = how;
@@ -84,9 +86,9 @@ std::vector<Setting> list_memory_saving_settings(const Problem& problem) {
   }
   std::vector<Setting> out;
   for (std::size_t i = 0; i < bases.size(); ++i) {
-    for (const auto& how : list_recomputations(problem)) {
+    for (const auto how : list_recomputations(problem)) {
       for (const std::int64_t micro : {1, 4, 16}) {
-        if (micro == 1 ? how == "none" : i >= sharded) continue;
+        if (micro == 1 ? how == Recompute::kNone : i >= sharded) continue;
         out.push_back(bases[i]);
         out.back().recompute = how;
         if (micro > 1) out.back().micro = micro;

@@ -14,6 +14,7 @@ namespace {
 
 using machine::Machine;
 using strategies::Family;
+using strategies::Recompute;
 using strategies::Setting;
 
 bool contains(std::string_view text, std::string_view part) {
@@ -127,14 +128,14 @@ std::variant<DType, Skipped> find_dtype(const Record& record) {
   return contains(record.system.gpu, "V100") ? DType::kFp16 : DType::kBf16;
 }
 
-// Returns "none", "selective", "save_matmuls" or "full".
-std::string find_recompute(const Record& record) {
+// Returns the kind of recomputation that the record's run used.
+Recompute find_recompute(const Record& record) {
   const auto& text = record.options.recompute;
-  if (recomputes_all(record)) return "full";
-  if (text.empty() || text == "none" || text == "false") return "none";
-  if (find_software(record).saves_all) return "none";
-  if (find_software(record).section.starts_with("torchtitan")) return "save_matmuls";
-  return "selective";  // "selective op", "partial (own backward)"
+  if (recomputes_all(record)) return Recompute::kFull;
+  if (text.empty() || text == "none" || text == "false") return Recompute::kNone;
+  if (find_software(record).saves_all) return Recompute::kNone;
+  if (find_software(record).section.starts_with("torchtitan")) return Recompute::kSaveMatmuls;
+  return Recompute::kSelective;  // "selective op", "partial (own backward)"
 }
 
 // Limits on the cost of one network, whatever a file states.

@@ -121,7 +121,7 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
   r.options.attention = "torch";
   EXPECT_TRUE(expect_job(r).model.ends_with("attention=plain,loss=plain"));
   r.options.recompute = "selective op";
-  EXPECT_EQ(expect_job(r).settings.at(0).recompute, "save_matmuls");
+  EXPECT_EQ(expect_job(r).settings.at(0).recompute, strategies::Recompute::kSaveMatmuls);
   r.source = "Aleph-Alpha";
   EXPECT_TRUE(expect_job(r).model.ends_with("attention=wide,loss=plain,norm=plain"));
   EXPECT_TRUE(expect_job(r).settings.at(0).whole_loss);
@@ -165,7 +165,7 @@ TEST(Jobs, OfVTrainsSingleNodes) {
   r.model.vocab = 50257;
   EXPECT_FALSE(recomputes_all(r));
   EXPECT_EQ(expect_job(r).software, "megatron-deepspeed");
-  EXPECT_EQ(expect_job(r).settings.at(0).recompute, "none");
+  EXPECT_EQ(expect_job(r).settings.at(0).recompute, strategies::Recompute::kNone);
   EXPECT_FALSE(expect_job(r).precision.wide_gradients);
   EXPECT_NE(expect_job(r).model.find("vocab=50432,"), std::string::npos);
   r.parallel.tp = 1;

@@ -38,15 +38,15 @@ class Algebra {
   // variables that cross a digit's boundary, everywhere. Throws NotNormal if that is impossible.
   std::vector<Linear> compute_digits(const Linear& e, std::span<const std::int64_t> units);
 
-  // Returns `write_sum` in normal form.
+  // Returns `sum` in normal form.
   Sum normalize(const Sum& sum);
   Sum multiply(const Sum& a, const Sum& b);
-  // Sums `write_sum` over index `v`, which the result no longer mentions.
+  // Sums `sum` over index `v`, which the result no longer mentions.
   Sum sum_over(const Sum& sum, IndexVar v);
-  // Takes the maximum of `write_sum` over those values of the indices `over` at which `guard` is
+  // Takes the maximum of `sum` over those values of the indices `over` at which `guard` is
   // not 0. A null guard admits all.
   Sum take_maximum(const Sum& sum, std::span<const IndexVar> over, const Sum* guard);
-  // Returns `write_sum` with new names for all bound indices.
+  // Returns `sum` with new names for all bound indices.
   Sum rename_bound_indices(const Sum& sum);
 
  private:
@@ -66,8 +66,9 @@ class Algebra {
   // Simplifies one atom. Returns nullopt if the atom stays, or the sum that replaces it.
   std::optional<Sum> simplify_atom(Atom& atom, const ScalarTerm& term);
   std::optional<Sum> simplify_maximum(Atom& atom);
+  std::optional<Sum> simplify_function(const Atom& atom);
   std::optional<Sum> simplify_less(Atom& atom);
-  // algebra_squares.cc: returns whether `write_sum` is c sum_k g(k) f(k)^2, where c and g are not
+  // algebra_squares.cc: returns whether `sum` is c sum_k g(k) f(k)^2, where c and g are not
   // negative and f is a sum.
   bool is_square(const Sum& sum);
   // algebra_order.cc: laws of ordered numbers.
@@ -101,9 +102,9 @@ constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
 }
 
-// Returns the index expression that `write_sum` equals, or nullopt.
+// Returns the index expression that `sum` equals, or nullopt.
 std::optional<Linear> to_linear(const Sum& sum);
-// Returns the number that `write_sum` equals, or nullopt.
+// Returns the number that `sum` equals, or nullopt.
 std::optional<Field> to_number(const Sum& sum);
 bool is_plain(const Domain& domain);  // whether it has no conditions
 Sum negate(Sum sum);

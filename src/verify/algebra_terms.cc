@@ -29,6 +29,58 @@ bool is_exact(term::Function f, std::int64_t n) {
   return f == Function::kLog ? n == 1 : n == 0;
 }
 
+// Returns f(n) for the small integer n that `argument` equals, or nullopt if it is not exact.
+std::optional<Sum> apply_to_number(term::Function f, std::optional<Field> argument) {
+  const auto n = argument ? to_small_integer(*argument) : std::nullopt;
+  if (!n || !is_exact(f, *n)) return std::nullopt;
+  const auto value = term::Numbers<double>::apply(f, static_cast<double>(*n));
+  const bool is_integer = value == std::floor(value) && std::abs(value) < 0x1p40;
+  if (!is_integer && value != 0.5) return std::nullopt;
+  return make_constant_sum(to_field(value));
+}
+
+// Returns an index expression as a sum of indices: 2 i + 1 -> 2 [i] + 1. Returns nullopt for an
+// index alone.
+std::optional<Sum> simplify_index(const Linear& e) {
+  if (e.constant == 0 && e.parts.size() == 1 && e.parts[0].second == 1) return std::nullopt;
+  Sum out = make_constant_sum(integer_to_field(e.constant));
+  for (const auto& [v, n] : e.parts) {
+    out.push_back({.coefficient = integer_to_field(n),
+                   .atoms = {Atom{.kind = Atom::AtomKind::kIndex, .at = {Linear::of(v)}}}});
+  }
+  return out;
+}
+
+// Returns 1 / `argument` for a number or a product: 1 / (2 x y) -> 1/2 (1 / x) (1 / y).
+std::optional<Sum> simplify_inverse(const Sum& argument) {
+  const auto number = to_number(argument);
+  if (number && *number != Field(0)) return make_constant_sum(number->inverse());
+  if (argument.size() != 1 || !is_plain(argument[0].domain)) return std::nullopt;
+  if (argument[0].coefficient == Field(1) && argument[0].atoms.size() == 1) return std::nullopt;
+  ScalarTerm out{.coefficient = argument[0].coefficient.inverse()};
+  for (const auto& factor : argument[0].atoms) {
+    out.atoms.push_back(
+        {.kind = Atom::AtomKind::kInverse, .arguments = {{ScalarTerm{.atoms = {factor}}}}});
+  }
+  return Sum{out};
+}
+
+// Returns the condition `argument` = 0 as a number or as a condition on indices. Otherwise it
+// replaces `argument` by its negative if the negative comes first, so that x = y equals y = x.
+std::optional<Sum> simplify_equal(Sum& argument) {
+  if (const auto number = to_number(argument)) {
+    return make_constant_sum(integer_to_field(*number == Field(0) ? 1 : 0));
+  }
+  if (const auto e = to_linear(argument)) {
+    ScalarTerm out;
+    out.domain.zeros.push_back(*e);
+    return Sum{out};
+  }
+  auto other = negate(argument);
+  if (make_key(other) < make_key(argument)) argument = std::move(other);
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool is_plain(const Domain& d) { return d.ranges.empty() && d.guards.empty() && d.zeros.empty(); }
@@ -129,16 +181,7 @@ std::optional<Sum> Algebra::simplify_maximum(Atom& atom) {
 std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
   using Kind = Atom::AtomKind;
   if (atom.kind == Kind::kRead || atom.kind == Kind::kKeep) return std::nullopt;
-  if (atom.kind == Kind::kIndex) {
-    const auto& e = atom.at[0];
-    if (e.constant == 0 && e.parts.size() == 1 && e.parts[0].second == 1) return std::nullopt;
-    Sum out = make_constant_sum(integer_to_field(e.constant));
-    for (const auto& [v, n] : e.parts) {
-      out.push_back({.coefficient = integer_to_field(n),
-                     .atoms = {Atom{.kind = Kind::kIndex, .at = {Linear::of(v)}}}});
-    }
-    return out;
-  }
+  if (atom.kind == Kind::kIndex) return simplify_index(atom.at[0]);
   scope_.push_back(&term.domain);
   struct Leave {
     Scope& scope;
@@ -146,46 +189,22 @@ std::optional<Sum> Algebra::simplify_atom(Atom& atom, const ScalarTerm& term) {
   } leave{scope_};
   if (atom.kind == Kind::kMax) return simplify_maximum(atom);
   for (auto& argument : atom.arguments) argument = normalize(argument);
-  auto& argument = atom.arguments[0];
-  const auto number = to_number(argument);
-  if (atom.kind == Kind::kFunction) {
-    const auto f = static_cast<term::Function>(atom.id);
-    if (const auto n = number ? to_small_integer(*number) : std::nullopt; n && is_exact(f, *n)) {
-      const auto value = term::Numbers<double>::apply(f, static_cast<double>(*n));
-      const bool whole_value = value == std::floor(value) && std::abs(value) < 0x1p40;
-      if (whole_value || value == 0.5) return make_constant_sum(to_field(value));
-    }
-    if (f == term::Function::kRelu && (is_never_negative(argument) || is_square(argument))) {
-      return argument;
-    }
-    if (laws_ == Laws::kOfOrder) {
-      return f == term::Function::kRelu ? as_step(argument) : split_by_cases(atom);
-    }
-    return std::nullopt;
-  }
-  if (atom.kind == Kind::kInverse) {
-    if (number && *number != Field(0)) return make_constant_sum(number->inverse());
-    if (argument.size() != 1 || !is_plain(argument[0].domain)) return std::nullopt;
-    if (argument[0].coefficient == Field(1) && argument[0].atoms.size() == 1) return std::nullopt;
-    ScalarTerm out{.coefficient = argument[0].coefficient.inverse()};
-    for (const auto& factor : argument[0].atoms) {
-      out.atoms.push_back({.kind = Kind::kInverse, .arguments = {{ScalarTerm{.atoms = {factor}}}}});
-    }
-    return Sum{out};
-  }
-  if (atom.kind == Kind::kEqual) {
-    if (number) return make_constant_sum(integer_to_field(*number == Field(0) ? 1 : 0));
-    if (const auto e = to_linear(argument)) {
-      ScalarTerm out;
-      out.domain.zeros.push_back(*e);
-      return Sum{out};
-    }
-    auto other = negate(argument);
-    if (make_key(other) < make_key(argument)) argument = std::move(other);
-    return std::nullopt;
-  }
+  if (atom.kind == Kind::kFunction) return simplify_function(atom);
+  if (atom.kind == Kind::kInverse) return simplify_inverse(atom.arguments[0]);
+  if (atom.kind == Kind::kEqual) return simplify_equal(atom.arguments[0]);
   CHECK(atom.kind == Kind::kLess);
   return simplify_less(atom);
+}
+
+std::optional<Sum> Algebra::simplify_function(const Atom& atom) {
+  const auto f = static_cast<term::Function>(atom.id);
+  const auto& argument = atom.arguments[0];
+  if (auto value = apply_to_number(f, to_number(argument))) return value;
+  if (f == term::Function::kRelu && (is_never_negative(argument) || is_square(argument))) {
+    return argument;
+  }
+  if (laws_ != Laws::kOfOrder) return std::nullopt;
+  return f == term::Function::kRelu ? as_step(argument) : split_by_cases(atom);
 }
 
 std::optional<Sum> Algebra::simplify_less(Atom& atom) {

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "verify/candidate_types.h"
-#include "verify/node_choices.h"
 #include "verify/rule_typer.h"
+#include "verify/search_steps.h"
 #include "verify/size_moves.h"
 #include "verify/symbol_values.h"
 #include "verify/type_hints.h"
@@ -18,8 +18,6 @@ namespace tandem::verify {
 
 namespace {
 
-using rewrite::Expression;
-using rewrite::Operation;
 using TypeId = TypeTable::TypeId;
 
 constexpr std::array<std::size_t, 4> kRanks = {2, 3, 1, 4};
@@ -39,6 +37,9 @@ class PatternSearch {
         values_(find_symbol_values(rule)),
         degrees_(parallel_ ? find_named_degrees(rule) : std::vector<std::int64_t>{}),
         unusual_(compute_unusual_divisor()),
+        plan_(plan_search(rule, values_)),
+        variables_(static_cast<std::size_t>(
+            std::ranges::count_if(rule.source.nodes, &rewrite::PatternNode::is_variable))),
         types_(rule.source.nodes.size()),
         tensor_ids_(rule.tensors.size()),
         tensors_(rule.tensors.size(), nullptr) {
@@ -46,7 +47,6 @@ class PatternSearch {
     current_.symbols.resize(rule.symbols.size());
     operators_.reserve(rule.source.nodes.size());
     for (const auto& node : rule.source.nodes) operators_.emplace_back(node);
-    plan();
   }
 
   Patterns run() {
@@ -69,84 +69,6 @@ class PatternSearch {
   }
 
  private:
-  struct PatternSearchStep {
-    enum class StepSubject : std::uint8_t { kTensor, kSymbol, kNode, kCondition } kind;
-    std::size_t which = 0;
-    std::vector<std::size_t> symbols = {};  // kNode: symbols that it is the first to need
-    NodeChoices* choices = nullptr;         // kNode: set if all its symbols are new
-  };
-
-  // Orders what the source needs. Each condition comes as soon as all that it mentions is known.
-  void plan() {
-    std::vector<bool> tensors(rule_.tensors.size());
-    std::vector<bool> symbols(rule_.symbols.size());
-    std::vector<bool> asked(rule_.conditions.size());
-    const auto ask = [&] {
-      for (std::size_t c = 0; c < rule_.conditions.size(); ++c) {
-        bool known = !asked[c];
-        rewrite::for_each_part(rule_.conditions[c], [&](const Expression& part) {
-          const bool symbol = part.operation == Operation::kSymbol;
-          for (auto v : part.variables) known = known && (symbol ? symbols[v] : tensors[v]);
-        });
-        if (known) plan_.push_back({PatternSearchStep::StepSubject::kCondition, c});
-        asked[c] = asked[c] || known;
-      }
-    };
-    const auto need_symbol = [&](std::size_t s) {
-      if (!symbols[s]) plan_.push_back({PatternSearchStep::StepSubject::kSymbol, s});
-      symbols[s] = true;
-    };
-    std::vector<bool> planned(rule_.source.nodes.size());
-    const auto plan_node = [&](std::size_t n) {
-      const auto& node = rule_.source.nodes[n];
-      if (planned[n]) return;
-      planned[n] = true;
-      if (node.is_variable()) {
-        if (!tensors[node.variable])
-          plan_.push_back({PatternSearchStep::StepSubject::kTensor, node.variable});
-        tensors[node.variable] = true;
-        ++tensors_left_;
-      }
-      PatternSearchStep step{PatternSearchStep::StepSubject::kNode, n};
-      for (const auto& attribute : node.attributes) {
-        rewrite::for_each_part(attribute, [&](const Expression& part) {
-          if (part.operation != Operation::kSymbol || symbols[part.variables[0]]) return;
-          symbols[part.variables[0]] = true;
-          step.symbols.push_back(part.variables[0]);
-        });
-      }
-      if (!step.symbols.empty()) {
-        step.choices = NodeChoices::get_thread_cache(node, step.symbols, values_);
-      }
-      plan_.push_back(std::move(step));
-      ask();
-    };
-    // Plans a variable just before an operator that reads it or its size, so that misfits end
-    // early.
-    for (std::size_t n = 0; n < rule_.source.nodes.size(); ++n) {
-      const auto& node = rule_.source.nodes[n];
-      if (node.is_variable()) continue;
-      std::vector<bool> needed(rule_.tensors.size());
-      for (const auto& attribute : node.attributes) {
-        rewrite::for_each_part(attribute, [&](const Expression& part) {
-          if (part.operation == Operation::kSymbol) return;
-          for (auto v : part.variables) needed[v] = true;
-        });
-      }
-      for (auto i : node.inputs) {
-        if (rule_.source.nodes[i].is_variable()) needed[rule_.source.nodes[i].variable] = true;
-      }
-      for (std::size_t v = 0; v < rule_.source.nodes.size(); ++v) {
-        const auto& variable = rule_.source.nodes[v];
-        if (variable.is_variable() && needed[variable.variable]) plan_node(v);
-      }
-      plan_node(n);
-    }
-    for (std::size_t n = 0; n < rule_.source.nodes.size(); ++n) plan_node(n);
-    for (std::size_t s = 0; s < rule_.symbols.size(); ++s) need_symbol(s);
-    ask();
-  }
-
   [[nodiscard]] std::vector<std::int64_t> list_base_sizes() const {
     if (unusual_ > 1) return {2 * unusual_, unusual_, 4 * unusual_, 4, 12, 2, 3, 6, 1, 5};
     if (parallel_ || !rule_.symbols.empty()) return {4, 12, 2, 3, 6, 1, 5};
@@ -160,7 +82,7 @@ class PatternSearch {
 
   void try_sizes(CandidateTypes candidates, int deviations) {
     candidates_ = &candidates;
-    visit(0, deviations, tensors_left_);
+    visit(0, deviations, variables_);
     candidates_ = nullptr;
   }
 
@@ -250,18 +172,18 @@ class PatternSearch {
     }
     const auto which = plan_[step].which;
     switch (plan_[step].kind) {
-      case PatternSearchStep::StepSubject::kTensor:
+      case SearchStep::StepSubject::kTensor:
         return visit_tensor(step, left, tensors_left);
-      case PatternSearchStep::StepSubject::kSymbol:
+      case SearchStep::StepSubject::kSymbol:
         for (const auto& value : values_[which]) {
           current_.symbols[which] = value;
           visit(step + 1, left, tensors_left);
         }
         current_.symbols[which].reset();
         return;
-      case PatternSearchStep::StepSubject::kNode:
+      case SearchStep::StepSubject::kNode:
         return visit_node(step, left, tensors_left);
-      case PatternSearchStep::StepSubject::kCondition:
+      case SearchStep::StepSubject::kCondition:
         if (rewrite::holds(rule_.conditions[which], {tensors_, current_.symbols})) {
           visit(step + 1, left, tensors_left);
         }
@@ -377,9 +299,9 @@ class PatternSearch {
     Patterns out{.all = {}, .bases = {}, .cut = cut_};
     if (found_.empty() && farthest_ < plan_.size()) {
       const auto& last = plan_[farthest_];
-      if (last.kind == PatternSearchStep::StepSubject::kNode)
+      if (last.kind == SearchStep::StepSubject::kNode)
         out.node = static_cast<rewrite::PatternId>(last.which);
-      if (last.kind == PatternSearchStep::StepSubject::kCondition) out.condition = last.which;
+      if (last.kind == SearchStep::StepSubject::kCondition) out.condition = last.which;
     }
     for (const auto& [unused, i] : order) {
       if (out.bases.size() < limits_.bases) out.bases.push_back(found_[i].base);
@@ -423,11 +345,11 @@ class PatternSearch {
   std::vector<std::vector<Value>> values_;
   std::vector<std::int64_t> degrees_;  // named by the rule
   std::int64_t unusual_ = 1;
+  std::vector<SearchStep> plan_;
+  std::size_t variables_;                // number of variables among the source's nodes
   std::vector<NodeOperator> operators_;  // by node
-  std::vector<PatternSearchStep> plan_;
-  std::size_t tensors_left_ = 0;    // number of all tensors
-  std::vector<TypeId> types_;       // by node
-  std::vector<TypeId> tensor_ids_;  // by tensor variable
+  std::vector<TypeId> types_;            // by node
+  std::vector<TypeId> tensor_ids_;       // by tensor variable
   std::vector<TypeId> inputs_;
   std::vector<const TensorType*> tensors_;
   Instance current_;

@@ -196,9 +196,9 @@ class Composer {
     return out;
   }
 
-  Sum normalize_atom(Atom normalize_atom) {
+  Sum normalize_atom(Atom atom) {
     ScalarTerm out;
-    out.atoms.push_back(std::move(normalize_atom));
+    out.atoms.push_back(std::move(atom));
     return algebra_.normalize({out});
   }
 
@@ -206,13 +206,8 @@ class Composer {
     switch (node.kind) {
       case Kind::kConstant:
         return make_constant_sum(to_field(node.constant));
-      case Kind::kExtent: {
-        Field size(1);
-        for (auto v : list_reduced_indices(meaning, node)) {
-          size = size * term::Numbers<Field>::from_index(algebra_.extent(v));
-        }
-        return make_constant_sum(size);
-      }
+      case Kind::kExtent:
+        return count_reduced_elements(meaning, node);
       case Kind::kIndex:
         return normalize_atom(
             {.kind = Atom::AtomKind::kIndex,
@@ -228,35 +223,13 @@ class Composer {
       }
       case Kind::kKeep:
         return make_keep(meaning, node);
-      case Kind::kAdd: {
-        auto out = get_value(meaning, node.a);
-        const auto& b = get_value(meaning, node.b);
-        out.insert(out.end(), b.begin(), b.end());
-        return algebra_.normalize(out);
-      }
-      case Kind::kMul: {
-        const auto a = get_value(meaning, node.a);
-        return algebra_.multiply(a, get_value(meaning, node.b));
-      }
-      case Kind::kDiv: {
-        const auto a = get_value(meaning, node.a);
-        const auto b = normalize_atom(
-            {.kind = Atom::AtomKind::kInverse, .arguments = {get_value(meaning, node.b)}});
-        return algebra_.multiply(a, b);
-      }
-      case Kind::kEqual: {
-        auto difference = get_value(meaning, node.a);
-        for (auto t : get_value(meaning, node.b)) {
-          t.coefficient = t.coefficient * term::Numbers<Field>::from_index(-1);
-          difference.push_back(std::move(t));
-        }
-        return normalize_atom(
-            {.kind = Atom::AtomKind::kEqual, .arguments = {std::move(difference)}});
-      }
+      case Kind::kAdd:
+      case Kind::kMul:
+      case Kind::kDiv:
+      case Kind::kEqual:
       case Kind::kLess: {
-        const auto a = get_value(meaning, node.a);
-        return normalize_atom(
-            {.kind = Atom::AtomKind::kLess, .arguments = {a, get_value(meaning, node.b)}});
+        const auto& a = get_value(meaning, node.a);
+        return combine(node.kind, a, get_value(meaning, node.b));
       }
       case Kind::kFunction:
         return normalize_atom({.kind = Atom::AtomKind::kFunction,
@@ -274,6 +247,40 @@ class Composer {
       }
     }
     CHECK(false);
+  }
+
+  // Returns the result of an operation on two values.
+  Sum combine(Kind kind, const Sum& a, const Sum& b) {
+    switch (kind) {
+      case Kind::kAdd:
+        return algebra_.normalize(add_terms(a, b));
+      case Kind::kMul:
+        return algebra_.multiply(a, b);
+      case Kind::kDiv:
+        return algebra_.multiply(
+            a, normalize_atom({.kind = Atom::AtomKind::kInverse, .arguments = {b}}));
+      case Kind::kEqual:
+        return normalize_atom(
+            {.kind = Atom::AtomKind::kEqual, .arguments = {add_terms(a, negate(b))}});
+      case Kind::kLess:
+        return normalize_atom({.kind = Atom::AtomKind::kLess, .arguments = {a, b}});
+      default:
+        CHECK(false);
+    }
+  }
+
+  static Sum add_terms(Sum a, const Sum& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  }
+
+  // Returns the number of elements that a reduction combines into one.
+  Sum count_reduced_elements(const Meaning& meaning, const BoundNode& node) const {
+    Field count(1);
+    for (auto v : list_reduced_indices(meaning, node)) {
+      count = count * term::Numbers<Field>::from_index(algebra_.extent(v));
+    }
+    return make_constant_sum(count);
   }
 
   static std::vector<IndexVar> list_reduced_indices(const Meaning& meaning, const BoundNode& node) {

@@ -90,7 +90,7 @@ bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& s
   const bool in_unequal_parts = setting.ends && setting.interleave > 1;
   const bool waits_for_hosts = machine.device.software.dispatch > Seconds{};
   if ((in_pieces || in_unequal_parts) && waits_for_hosts) return true;
-  if (in_pieces && (setting.recompute != "none" || is_mixed)) return true;
+  if (in_pieces && (setting.recompute != strategies::Recompute::kNone || is_mixed)) return true;
   if (!is_worth_folding(cache.model(), setting)) return true;
   // If two stages of the first rank use a tied weight, its gradient is summed elsewhere. If the
   // tied weight is sharded, it is gathered and reduced in special ways.

@@ -332,7 +332,8 @@ TEST(Estimate, DoesNotDependOnTheOthers) {
   for (const std::int64_t tp : {1, 2, 4}) {
     for (const std::int64_t pp : {1, 2, 4}) {
       for (const std::int64_t micro : {2, 4, 8, 16, 32}) {
-        for (const char* recompute : {"none", "selective", "full"}) {
+        using strategies::Recompute;
+        for (const auto recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
           strategies::Setting setting{.family = strategies::Family::kMegatron,
                                       .tp = {tp},
                                       .dp = 16 / tp / pp,

@@ -69,7 +69,7 @@ std::size_t StageCache::StageKeyHash::operator()(const StageKey& stage) const {
     h = hash_combine(h, static_cast<Hash>(n));
   }
   for (auto n : s.tp) h = hash_combine(h, static_cast<Hash>(n));
-  return hash_combine(h, hash_text(s.recompute));
+  return hash_combine(h, static_cast<Hash>(s.recompute));
 }
 
 const std::vector<DigitMask>& StageCache::get_next_rank_digits(std::int64_t ranks) {

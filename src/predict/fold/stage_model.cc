@@ -91,6 +91,76 @@ bool are_same(const machine::Digits& a, const machine::Digits& b) {
   return true;
 }
 
+// Maps the digits of one part of a machine to those of another part, which has other data-parallel
+// digits. All other digits are the same on both parts, in order.
+class DigitMap {
+ public:
+  // Returns the map from digits `from`, with those of data parallelism in `data`, to digits `to`
+  // with `to_data`. Returns nullopt if other digits differ.
+  static std::optional<DigitMap> match(const machine::Digits& from, machine::DigitMask data,
+                                       const machine::Digits& to, machine::DigitMask to_data) {
+    DigitMap out;
+    out.data_ = data;
+    out.to_data_ = to_data;
+    out.place_.resize(from.count());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < from.count(); ++i) {
+      if (machine::has_digit(data, i)) continue;
+      while (next < to.count() && machine::has_digit(to_data, next)) ++next;
+      if (next == to.count() || to[next].size != from[i].size || to[next].level != from[i].level) {
+        return std::nullopt;
+      }
+      out.place_[i] = next++;
+    }
+    return out;
+  }
+
+  // Returns the mask on the other part. A mask with any digit of data parallelism has all of them
+  // there.
+  [[nodiscard]] machine::DigitMask map(machine::DigitMask digits) const {
+    machine::DigitMask out = (digits & data_) != 0 ? to_data_ : 0;
+    for (std::size_t i = 0; i < place_.size(); ++i) {
+      if (machine::has_digit(digits & ~data_, i)) out |= machine::bit(place_[i]);
+    }
+    return out;
+  }
+
+ private:
+  DigitMap() = default;
+
+  machine::DigitMask data_ = 0;
+  machine::DigitMask to_data_ = 0;
+  std::vector<std::size_t> place_;  // by digit outside data parallelism
+};
+
+// Cache of the times of collectives on a part of a machine. Equal layers have the same collectives.
+class CollectiveTimes {
+ public:
+  CollectiveTimes(const machine::Machine& part, const machine::Digits& digits)
+      : part_(part), digits_(digits) {}
+
+  // Returns the time of `c` over `digits` of the part, which `c.digits` determine. Keeps a pointer
+  // to `c`.
+  double compute_time(const TimedCollective& c, machine::DigitMask digits) {
+    for (const auto& [other, time] : known_) {
+      if (are_equal(*other, c)) return time;
+    }
+    const auto time = c.joined ? bandwidth_time(part_, digits_, c.kind, digits, c.bytes).value
+                               : collective_time(part_, digits_, c.kind, digits, c.bytes).value;
+    known_.emplace_back(&c, time);
+    return time;
+  }
+
+ private:
+  static bool are_equal(const TimedCollective& a, const TimedCollective& b) {
+    return a.kind == b.kind && a.digits == b.digits && a.joined == b.joined && a.bytes == b.bytes;
+  }
+
+  const machine::Machine& part_;
+  const machine::Digits& digits_;
+  std::vector<std::pair<const TimedCollective*, double>> known_;
+};
+
 }  // namespace
 
 const FoldedNetwork::MappedStrategy& FoldedNetwork::find_mapped_strategy(
@@ -109,7 +179,7 @@ const FoldedNetwork::MappedStrategy& FoldedNetwork::find_mapped_strategy(
 std::optional<plan::MappedGraph> FoldedNetwork::map_strategy(const strategies::Setting& setting,
                                                              const machine::Machine& part) {
   auto without = setting;
-  without.recompute = "none";
+  without.recompute = strategies::Recompute::kNone;
   auto out = find_mapped_strategy(without, part).mapped;
   if (out) mark_recomputed(strategies::find_recomputed(setting.recompute, problem_), *out);
   return out;
@@ -176,39 +246,10 @@ std::optional<Sections> retime_collectives(const StageModel& stage, machine::Dig
                                            const machine::Digits& from,
                                            const machine::Machine& part, const machine::Digits& to,
                                            machine::DigitMask to_data) {
-  // All digits except those of data parallelism are the same on both parts, in order.
-  std::vector<std::size_t> place(from.count());
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < from.count(); ++i) {
-    if (((data >> i) & 1U) != 0) continue;
-    while (next < to.count() && ((to_data >> next) & 1U) != 0) ++next;
-    if (next == to.count() || to[next].size != from[i].size || to[next].level != from[i].level) {
-      return std::nullopt;
-    }
-    place[i] = next++;
-  }
-  // Returns a collective's digits on the other part.
-  const auto there = [&](machine::DigitMask digits) {
-    machine::DigitMask out = (digits & data) != 0 ? to_data : 0;
-    for (std::size_t i = 0; i < from.count(); ++i) {
-      if (((digits & ~data) >> i & 1U) != 0) out |= machine::DigitMask{1} << place[i];
-    }
-    return out;
-  };
+  const auto to_other = DigitMap::match(from, data, to, to_data);
+  if (!to_other) return std::nullopt;
   auto out = stage.sections;
-  // Equal layers have the same collectives.
-  std::vector<std::pair<const TimedCollective*, double>> known;
-  const auto time_of = [&](const TimedCollective& c, machine::DigitMask digits) {
-    for (const auto& [other, time] : known) {
-      const bool same =
-          other->kind == c.kind && other->digits == c.digits && other->joined == c.joined;
-      if (same && other->bytes == c.bytes) return time;
-    }
-    const auto time = c.joined ? bandwidth_time(part, to, c.kind, digits, c.bytes).value
-                               : collective_time(part, to, c.kind, digits, c.bytes).value;
-    known.emplace_back(&c, time);
-    return time;
-  };
+  CollectiveTimes times(part, to);
   for (const auto& c : out.collectives) {
     const auto shared = c.digits & data;
     if (shared != 0 && shared != data) return std::nullopt;
@@ -216,9 +257,9 @@ std::optional<Sections> retime_collectives(const StageModel& stage, machine::Dig
       if (shared != 0) return std::nullopt;
       continue;
     }
-    const auto digits = there(c.digits);
+    const auto digits = to_other->map(c.digits);
     auto& task = out.parts[c.part][c.run].tasks[c.task];
-    task.duration = time_of(c, digits);
+    task.duration = times.compute_time(c, digits);
     const auto level = find_outermost_level(to, digits);
     task.stream = part.levels[level].by_device ? 0 : static_cast<std::uint16_t>(1 + level);
   }

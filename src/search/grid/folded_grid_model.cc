@@ -138,7 +138,7 @@ std::optional<PassBound>* KnownPasses::find(const Case& on, const PassKind& kind
 }
 
 std::optional<PassBound> FoldedGridModel::bound_pass(const PassKind& kind,
-                                                     const std::string& recompute) {
+                                                     strategies::Recompute recompute) {
   const bool has_data_parallel = on_.problem->digits.devices() > kind.tp * kind.cp;
   bool is_new = true;
   auto* known = known_ ? known_->find(on_, kind, has_data_parallel, is_new) : nullptr;
@@ -148,7 +148,7 @@ std::optional<PassBound> FoldedGridModel::bound_pass(const PassKind& kind,
 }
 
 std::optional<PassBound> FoldedGridModel::compute_pass_bound(const PassKind& kind,
-                                                             const std::string& recompute) {
+                                                             strategies::Recompute recompute) {
   Setting setting{.family = Family::kMegatron};
   auto groups = on_.problem->digits.devices() / kind.tp / kind.cp;
   if (kind.ep > 1) {

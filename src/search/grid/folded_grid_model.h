@@ -42,12 +42,14 @@ class FoldedGridModel : public GridModel {
 
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
-  std::optional<PassBound> bound_pass(const PassKind& kind, const std::string& recompute) override;
+  std::optional<PassBound> bound_pass(const PassKind& kind,
+                                      strategies::Recompute recompute) override;
   std::vector<std::optional<Evaluated>> evaluate(
       const std::vector<strategies::Setting>& settings) override;
 
  private:
-  std::optional<PassBound> compute_pass_bound(const PassKind& kind, const std::string& recompute);
+  std::optional<PassBound> compute_pass_bound(const PassKind& kind,
+                                              strategies::Recompute recompute);
 
   const Case& on_;
   Estimates& estimates_;

@@ -217,7 +217,7 @@ const GraphGridModel::ParallelGroup* GraphGridModel::get_group(machine::DigitMas
 }
 
 std::optional<PassBound> GraphGridModel::bound_pass(const PassKind& kind,
-                                                    const std::string& recompute) {
+                                                    strategies::Recompute recompute) {
   Setting setting{.family = Family::kMegatron};
   const auto& all = problem_.digits;
   auto devices = std::int64_t{1};

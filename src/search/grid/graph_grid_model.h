@@ -24,7 +24,8 @@ class GraphGridModel : public GridModel {
 
   std::unique_ptr<Pipeline> divide(std::int64_t ranks, std::int64_t stages_of_rank,
                                    std::int64_t micro_batches) override;
-  std::optional<PassBound> bound_pass(const PassKind& kind, const std::string& recompute) override;
+  std::optional<PassBound> bound_pass(const PassKind& kind,
+                                      strategies::Recompute recompute) override;
   std::optional<std::vector<SharedWeight>> list_shared_weights(const PassKind& kind,
                                                                machine::DigitMask ranks,
                                                                bool is_sharded) override;

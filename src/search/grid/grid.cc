@@ -99,11 +99,11 @@ class Grid {
 
   void find_recomputations() {
     std::vector<std::vector<bool>> seen;
-    for (const auto* what : {"none", "selective", "save_matmuls", "full"}) {
-      auto again = strategies::find_recomputed(what, problem_);
+    for (const auto recompute : strategies::kRecomputations) {
+      auto again = strategies::find_recomputed(recompute, problem_);
       if (std::ranges::find(seen, again) != seen.end()) continue;
       seen.push_back(std::move(again));
-      recomputations_.emplace_back(what);
+      recomputations_.push_back(recompute);
     }
   }
 
@@ -437,7 +437,7 @@ class Grid {
   std::int64_t most_stages_;
   std::int64_t most_micro_batches_;
   std::int64_t layers_;
-  std::vector<std::string> recomputations_;
+  std::vector<strategies::Recompute> recomputations_;
   std::vector<Split> splits_;
   StrategyBounds bounds_;
   std::map<Sizeless, std::int64_t> too_large_;  // smallest micro-batch size known to be too large

@@ -97,7 +97,7 @@ class GridModel {
   // Returns the bound of a kind, whose recomputation is `recompute`. Returns nullopt if there is no
   // such strategy.
   virtual std::optional<PassBound> bound_pass(const PassKind& kind,
-                                              const std::string& recompute) = 0;
+                                              strategies::Recompute recompute) = 0;
   // Returns the communication of each weight. The digits `ranks` distinguish the pipeline's ranks.
   // Weights are shared over all digits except these and the kind's. Returns nullopt if unknown.
   virtual std::optional<std::vector<SharedWeight>> list_shared_weights(const PassKind& /*kind*/,

@@ -38,7 +38,9 @@ std::vector<Setting> all_settings(const strategies::Problem& problem, std::int64
           for (const std::int64_t v : {1, 2, 3}) {
             if (v > 1 && (pp == 1 || micro % pp != 0)) continue;
             for (const std::int64_t zero : {0, 1, 2, 3}) {
-              for (const char* recompute : {"none", "save_matmuls", "full"}) {
+              using strategies::Recompute;
+              for (const auto recompute :
+                   {Recompute::kNone, Recompute::kSaveMatmuls, Recompute::kFull}) {
                 for (const bool sp : {false, true}) {
                   if (sp && tp == 1) continue;
                   Setting s{.family = Family::kMegatron, .tp = {tp}, .dp = dp, .sp = sp};

@@ -12,7 +12,7 @@ Family get_family(const Item& item, const Split& split) {
 }
 
 Setting make_setting(const Item& item, const Split& split, const PassKind& kind,
-                     const std::string& recompute) {
+                     strategies::Recompute recompute) {
   Setting out{.family = get_family(item, split)};
   out.recompute = recompute;
   if (item.micro_batches > 1 || split.pp > 1) out.micro = item.micro_batches;

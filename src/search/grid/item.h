@@ -36,6 +36,6 @@ strategies::Family get_family(const Item& item, const Split& split);
 
 // Returns the setting of an item. `split` and `kind` are the item's; `recompute` is the kind's.
 strategies::Setting make_setting(const Item& item, const Split& split, const PassKind& kind,
-                                 const std::string& recompute);
+                                 strategies::Recompute recompute);
 
 }  // namespace tandem::search

@@ -11,7 +11,7 @@ namespace tandem::search {
 
 StrategyBounds::StrategyBounds(const Case& on, GridModel& model, bool is_stale,
                                const std::vector<Split>& splits,
-                               const std::vector<std::string>& recomputations)
+                               const std::vector<strategies::Recompute>& recomputations)
     : machine_(*on.machine),
       digits_(on.problem->digits),
       batch_(on.batch),

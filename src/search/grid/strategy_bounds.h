@@ -27,7 +27,7 @@ class StrategyBounds {
   // Item::split indexes `splits`, PassKind::recompute indexes `recomputations`. `is_stale`: updates
   // come one step late. All arguments outlive the object.
   StrategyBounds(const Case& on, GridModel& model, bool is_stale, const std::vector<Split>& splits,
-                 const std::vector<std::string>& recomputations);
+                 const std::vector<strategies::Recompute>& recomputations);
 
   // Returns the number of a kind of pass, Item::kind. `is_rough`: bounds a new kind at once,
   // without lowering it.
@@ -66,7 +66,7 @@ class StrategyBounds {
   GridModel& model_;
   bool is_stale_;
   const std::vector<Split>& splits_;
-  const std::vector<std::string>& recomputations_;
+  const std::vector<strategies::Recompute>& recomputations_;
   WeightBounds weights_;
   std::map<PassKind, std::size_t> numbers_;
   std::vector<PassKind> kinds_;

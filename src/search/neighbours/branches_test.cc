@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "check/replay_parallelization.h"
 #include "machine/machine.h"
 #include "models/model.h"
 #include "plan/parallelization_derivation.h"
@@ -71,7 +72,7 @@ TEST(Branches, ArePlacedByProvedSteps) {
   const auto& best = pool.result().best;
   ASSERT_EQ(best->name, "search:branches");
   const auto steps = plan::find_parallelization(best->mapped, pool.digits());
-  const auto shown = plan::replay(best->mapped.pcg, steps);
+  const auto shown = check::replay_parallelization(best->mapped.pcg, steps);
   EXPECT_EQ(shown.cuts.without, std::vector<std::string>{});
   EXPECT_EQ(shown.paths.without, std::vector<std::string>{});
 }

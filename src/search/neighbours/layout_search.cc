@@ -266,9 +266,16 @@ std::optional<LayoutSearch::Gap> LayoutSearch::find_price_gap(
     price *= std::numbers::sqrt2;
   }
   if (least_over > limits::kNearlyFits * (least - least_over)) return std::nullopt;
+  return try_prices_near(best, at_price);
+}
+
+// Tries a few prices next to `price`, which nearly fits. Returns the gap below the first one that
+// fits, or nullopt if none does.
+std::optional<LayoutSearch::Gap> LayoutSearch::try_prices_near(
+    double price, const std::function<EvaluatedCandidate(double)>& at_price) {
   for (const int eighths : {-3, -2, -1, 1, 2, 3}) {
-    const auto near = best * std::exp2(eighths / 8.0);
-    if (at_price(near).evaluated.feasible) return Gap{best / std::numbers::sqrt2, near};
+    const auto near = price * std::exp2(eighths / 8.0);
+    if (at_price(near).evaluated.feasible) return Gap{price / std::numbers::sqrt2, near};
     if (pool_.is_over()) return std::nullopt;
   }
   return std::nullopt;

@@ -63,6 +63,8 @@ class LayoutSearch {
   };
   std::optional<Gap> find_price_gap(double first,
                                     const std::function<EvaluatedCandidate(double)>& at_price);
+  std::optional<Gap> try_prices_near(double price,
+                                     const std::function<EvaluatedCandidate(double)>& at_price);
   void raise_memory_price(const LayoutNetwork& network);
 
   CandidatePool& pool_;

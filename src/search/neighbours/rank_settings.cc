@@ -333,7 +333,7 @@ std::vector<Setting> choose_bases(const std::vector<Evaluated>& evaluated, std::
   for (const auto* e : fitting) {
     if (out.size() == most || e->time() > limits::kMixNearBest * fitting[0]->time()) break;
     auto pipeline = *e->setting;
-    pipeline.recompute = "none";
+    pipeline.recompute = strategies::Recompute::kNone;
     if (pipeline.family == Family::kMegatron && pipeline.pp > 1) {
       pipeline.tp = {};
       pipeline.dp = {};

@@ -167,7 +167,7 @@ class SingleChanges {
 
   void change_recomputation() {
     for (const auto how : strategies::kRecomputations) {
-      if (how == "selective" && !problem_.has_sequence()) continue;
+      if (how == strategies::Recompute::kSelective && !problem_.has_sequence()) continue;
       auto s = setting_;
       s.recompute = how;
       add(s);

@@ -1,4 +1,4 @@
-#include "rewrite/collection_schema.h"
+#include "import/collection_schema.h"
 
 #include <fmt/format.h>
 
@@ -12,11 +12,11 @@
 #include "base/error.h"
 #include "base/json.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxOperators = 256;  // limit for one side
 constexpr int kRuleDepth = 2;  // depth of a rule in the document: in the document and in its list
@@ -24,7 +24,7 @@ constexpr int kMaxDocumentDepth = 8;  // limit for a document; the format needs 
 
 constexpr std::array<std::string_view, 2> kDimensions = {"plain", "replicas first"};
 
-Dimensions read_dimensions(const Json& value, const std::string& source) {
+Dimensions read_dimensions(const OrderedJson& value, const std::string& source) {
   const auto* known = std::ranges::find_if(
       kDimensions, [&](std::string_view one) { return value.is_string() && value == one; });
   if (known == kDimensions.end()) {
@@ -38,7 +38,7 @@ Dimensions read_dimensions(const Json& value, const std::string& source) {
 // Reads one rule from JSON.
 class RuleReader {
  public:
-  RuleReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
+  RuleReader(const OrderedJson& json, std::string where) : json_(json), where_(std::move(where)) {}
 
   CollectionRule run() {
     CollectionRule out;
@@ -66,8 +66,8 @@ class RuleReader {
     throw UserError("rules", where_, message, hint);
   }
 
-  [[nodiscard]] const Json& get_list(const Json& json, const char* key,
-                                     const std::string& owner) const {
+  [[nodiscard]] const OrderedJson& get_list(const OrderedJson& json, const char* key,
+                                            const std::string& owner) const {
     if (!json.is_object())
       fail(fmt::format("{}is {}, but must be an object", owner, describe_json(json)));
     const auto at = json.find(key);
@@ -78,7 +78,7 @@ class RuleReader {
     return *at;
   }
 
-  [[nodiscard]] std::int64_t get_integer(const Json& json, const char* key,
+  [[nodiscard]] std::int64_t get_integer(const OrderedJson& json, const char* key,
                                          const std::string& owner) const {
     if (!json.is_object())
       fail(fmt::format("{}is {}, but must be an object", owner, describe_json(json)));
@@ -96,7 +96,7 @@ class RuleReader {
     return value;
   }
 
-  [[nodiscard]] std::string get_text(const Json& json, const char* key,
+  [[nodiscard]] std::string get_text(const OrderedJson& json, const char* key,
                                      const std::string& owner) const {
     if (!json.is_object())
       fail(fmt::format("{}is {}, but must be an object", owner, describe_json(json)));
@@ -108,7 +108,8 @@ class RuleReader {
     return at->get<std::string>();
   }
 
-  [[nodiscard]] CollectionTensor read_tensor(const Json& json, const char* op, const char* output,
+  [[nodiscard]] CollectionTensor read_tensor(const OrderedJson& json, const char* op,
+                                             const char* output,
                                              const std::vector<CollectionOperator>& side,
                                              const char* name) const {
     const auto owner = fmt::format("mappedOutput: ");
@@ -153,7 +154,8 @@ class RuleReader {
     return fmt::format("{} {}: ", key, index);
   }
 
-  [[nodiscard]] CollectionOperator read_operator(const Json& json, const std::string& owner) const {
+  [[nodiscard]] CollectionOperator read_operator(const OrderedJson& json,
+                                                 const std::string& owner) const {
     CollectionOperator out{.type = get_text(json, "type", owner)};
     const auto& inputs = get_list(json, "input", owner);
     if (inputs.size() > kMaxOperators) {
@@ -190,16 +192,16 @@ class RuleReader {
     fail(fmt::format("{}({}) is part of a cycle", format_owner(key, i), side[i].type));
   }
 
-  const Json& json_;
+  const OrderedJson& json_;
   std::string where_;
 };
 
-// Returns `get_text` in quotation marks, with special characters escaped.
+// Returns `text` in quotation marks, with special characters escaped.
 std::string quote(const std::string& text) {
   const bool is_plain = std::ranges::all_of(
       text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
   if (is_plain) return '"' + text + '"';
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 template <class Items, class Write>
@@ -213,7 +215,7 @@ void write_list(std::string& out, const Items& items, Write write) {
   out += ']';
 }
 
-// Appends the operators of `renumber_side` as text. Building a tree of JSON values for each rule
+// Appends the operators of `side` as text. Building a tree of JSON values for each rule
 // would take longer than the rest of the export.
 void write_side(std::string& out, const std::vector<CollectionOperator>& side) {
   const auto end = std::back_inserter(out);
@@ -245,14 +247,14 @@ void for_each_collection_rule(std::string_view text, const std::string& source,
   std::optional<Dimensions> dimensions;
   int deepest = 0;
   std::size_t count = 0;
-  RepeatedKey<Json> repeated;
+  RepeatedKey<OrderedJson> repeated;
   // Each rule is read and discarded as soon as its text ends.
-  const auto step = [&](int depth, Json::parse_event_t event, Json& value) {
+  const auto step = [&](int depth, OrderedJson::parse_event_t event, OrderedJson& value) {
     deepest = std::max(deepest, depth);
     if (depth >= kMaxDocumentDepth) return false;
     repeated.observe(depth, event, value);
     repeated.check("rules", source);
-    using Event = Json::parse_event_t;
+    using Event = OrderedJson::parse_event_t;
     if (event == Event::key && depth == 1) {
       in_list = value == "rule";
       in_dimensions = value == "dimensions";
@@ -272,9 +274,9 @@ void for_each_collection_rule(std::string_view text, const std::string& source,
     visit(reader.run(), dimensions);
     return false;
   };
-  Json json;
+  OrderedJson json;
   try {
-    json = Json::parse(text, step);
+    json = OrderedJson::parse(text, step);
   } catch (const nlohmann::json::exception& error) {
     if (deepest < kMaxDocumentDepth) {
       throw UserError("rules", source,
@@ -303,4 +305,4 @@ std::string to_json(const CollectionRule& rule) {
   return out + "}";
 }
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

@@ -1,4 +1,4 @@
-#include "rewrite/collection_json.h"
+#include "import/collection_json.h"
 
 #include <fmt/format.h>
 
@@ -8,19 +8,26 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "import/collection_conditions.h"
+#include "import/collection_rule.h"
 #include "ops/registry.h"
-#include "rewrite/collection_conditions.h"
-#include "rewrite/collection_rule.h"
 #include "rewrite/renumbering.h"
 #include "rewrite/rule_text.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
+
+using rewrite::Expression;
+using rewrite::for_each_rule;
+using rewrite::parse_rule;
+using rewrite::PatternNode;
+using rewrite::Rule;
+using rewrite::Side;
 
 namespace {
 
 constexpr std::size_t kMaxNodesInText = 1000;  // a shared subpattern is written at each use
 
-// Returns whether `renumber_side`, written as text, is short enough to be read again.
+// Returns whether `side`, written as text, is short enough to be read again.
 bool is_short(const Side& side) {
   std::vector<std::size_t> sizes(side.nodes.size());
   std::size_t total = 0;
@@ -61,7 +68,7 @@ class UniqueRuleNames {
   std::set<std::string> used_;
 };
 
-// Returns how dimensions are counted if `get_text` does not state it: replicas first if it has any
+// Returns how dimensions are counted if `text` does not state it: replicas first if it has any
 // parallelization operator.
 Dimensions detect_dimensions(std::string_view text) {
   for (const auto* word : {"\"PM_PARALLEL_D", "\"OP_PARTITION\"", "\"OP_REPLICATE\"",
@@ -243,4 +250,4 @@ std::string to_canonical_text(const Rule& rule) {
   return to_text(*out);
 }
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

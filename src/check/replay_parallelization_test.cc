@@ -1,25 +1,33 @@
 // Tests that rule steps make a plan parallel, that places without rules are listed, and that
 // changed steps lead to other graphs.
-#include "plan/parallelization_derivation.h"
+#include "check/replay_parallelization.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "graph/text.h"
-#include "models/model.h"
-#include "plan/chain.h"
-#include "plan/operator_cut.h"
+#include "plan/parallelization_derivation.h"
 #include "plan/parallelize.h"
 #include "plan/random_choices_test_support.h"
 
-namespace tandem::plan {
+namespace tandem::check {
 namespace {
 
-graph::Graph two_layers() {
+using plan::Chain;
+using plan::ChainLink;
+using plan::find_chain_steps;
+using plan::find_parallelization;
+using plan::make_digits;
+using plan::MappedGraph;
+using plan::named_choices;
+using plan::Parallelization;
+using plan::parallelize;
+using plan::random_choices;
+using plan::random_model;
+
+graph::Graph two_linear_layers() {
   return graph::parse_graph(
       "graph m\n%x = input() shape=[6, 8]\n%w1 = weight() shape=[4, 8]\n"
       "%linear1 = linear(%x, %w1)\n%relu1 = relu(%linear1)\n%w2 = weight() shape=[2, 4]\n"
@@ -28,7 +36,7 @@ graph::Graph two_layers() {
 }
 
 MappedGraph in_rows_and_columns(const machine::Digits& digits) {
-  const auto model = two_layers();
+  const auto model = two_linear_layers();
   return parallelize(
       model, digits,
       named_choices(model, digits, {{"linear1", "n d0"}, {"relu1", "d1 d0"}, {"linear2", "k d0"}}));
@@ -41,7 +49,7 @@ TEST(Parallelization, ARuleForEveryFactorThatIsCut) {
   const auto mapped = in_rows_and_columns(digits);
   const auto steps = find_parallelization(mapped, digits);
   EXPECT_EQ(steps.without, std::vector<std::string>{});
-  const auto shown = replay(mapped.pcg, steps);
+  const auto shown = replay_parallelization(mapped.pcg, steps);
   for (const auto* rule : {"parallelize-linear-over-n", "parallelize-linear-over-batch",
                            "parallelize-relu", "parallelize-linear-over-k"}) {
     EXPECT_TRUE(shown.cuts.rules.contains(rule)) << rule;
@@ -59,7 +67,7 @@ TEST(Parallelization, ALossIsCutAlongWhatItIsMadeFrom) {
       "%t = input() shape=[6, 4]\n%loss = mse(%y, %t)\nreturn %loss\n");
   const auto mapped =
       parallelize(model, digits, named_choices(model, digits, {{"y", "d0"}, {"loss", "d0"}}));
-  const auto shown = replay(mapped.pcg, find_parallelization(mapped, digits));
+  const auto shown = replay_parallelization(mapped.pcg, find_parallelization(mapped, digits));
   EXPECT_EQ(shown.cuts.places, 2U);
   EXPECT_EQ(shown.cuts.without, std::vector<std::string>{});
   EXPECT_TRUE(shown.cuts.rules.contains("parallelize-mse"));
@@ -76,46 +84,9 @@ TEST(Parallelization, WhatNoRuleCutsIsNamed) {
       parallelize(model, digits, named_choices(model, digits, {{"bent", "d0"}, {"y", "d1"}}));
   const auto steps = find_parallelization(mapped, digits);
   EXPECT_EQ(steps.without, std::vector<std::string>{"bent"});
-  const auto shown = replay(mapped.pcg, steps);
+  const auto shown = replay_parallelization(mapped.pcg, steps);
   EXPECT_EQ(shown.cuts.without, std::vector<std::string>{"bent"});
   EXPECT_TRUE(shown.cuts.rules.contains("parallelize-mul"));
-}
-
-// --- Built-in networks: every operator, partitioned along each of its factors --------------------
-
-std::string shapes_text(const graph::Graph& model, graph::NodeId id) {
-  const auto& op = model.node(id).op;
-  std::string out = op.spec().name + " " + op.attribute_text();
-  for (auto i : model.inputs(id)) out += " " + to_text(model.node(i).type.shape);
-  return out;
-}
-
-// Adds the operators and factors that no rule partitions: "split axis=1 parts=2 [4, 8] over c".
-void add_uncut(const graph::Graph& model, std::set<std::string>& seen, std::set<std::string>& out) {
-  for (auto id : model.ids()) {
-    if (model.node(id).op.role() != ops::Role::kCompute) continue;
-    const auto what = shapes_text(model, id);
-    if (!seen.insert(what).second) continue;
-    const auto& s = get_node_signature(model, id);
-    for (ops::FactorId f = 0; f < s.map.factors.size(); ++f) {
-      const auto digits = make_digits({2});
-      machine::NodeLayout layout;
-      if (!machine::may_cut(s, f) || !may_cut_next(s, f, layout, digits, 0)) continue;
-      layout.uses[0] = machine::DigitUse::factor(f);
-      if (!find_cutting_steps(model, id, layout, digits)) {
-        out.insert(fmt::format("{} over {}", what, s.map.factors[f].name));
-      }
-    }
-  }
-}
-
-TEST(Parallelization, EveryFactorOfABuiltInNetworkHasARule) {
-  std::set<std::string> seen;
-  std::set<std::string> uncut;
-  for (const auto* spec : models::all_models()) {
-    add_uncut(models::parse_model(spec->name).build(8, DType::kFp32), seen, uncut);
-  }
-  EXPECT_EQ(join({uncut.begin(), uncut.end()}, "\n"), "");
 }
 
 // --- Ways ----------------------------------------------------------------------------------------
@@ -151,10 +122,10 @@ TEST(Chain, RulesLeadFromOneListToAnother) {
     SCOPED_TRACE(to_text(from) + " | " + to_text(to));
     const auto steps = find_chain_steps(from, to);
     ASSERT_TRUE(steps.has_value());
-    EXPECT_EQ(to_text(replay(cut, from, *steps)), to_text(to));
+    EXPECT_EQ(to_text(replay_chain(cut, from, *steps)), to_text(to));
     const auto back = find_chain_steps(to, from);
     ASSERT_TRUE(back.has_value());
-    EXPECT_EQ(to_text(replay(cut, to, *back)), to_text(from));
+    EXPECT_EQ(to_text(replay_chain(cut, to, *back)), to_text(from));
   }
   EXPECT_FALSE(find_chain_steps({gather}, {gather_half}).has_value());
   EXPECT_FALSE(find_chain_steps({rows}, {columns}).has_value());
@@ -169,7 +140,7 @@ TEST(Parallelization, RandomPlansAreDerived) {
       SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}", digits.devices(), seed,
                                graph::to_text(mapped.pcg)));
       const auto steps = find_parallelization(mapped, digits);
-      const auto shown = replay(mapped.pcg, steps);
+      const auto shown = replay_parallelization(mapped.pcg, steps);
       EXPECT_EQ(shown.cuts.without.size() + shown.paths.without.size(), steps.without.size());
       // No rule swaps a partition by 3 with a combine by 2. Other paths lack steps only if partial
       // sums pass through an operator.
@@ -188,7 +159,7 @@ TEST(Parallelization, RandomPlansAreDerived) {
 
 std::string refusal(const MappedGraph& mapped, const Parallelization& steps) {
   try {
-    replay(mapped.pcg, steps);
+    replay_parallelization(mapped.pcg, steps);
   } catch (const UserError& error) {
     return error.where + ": " + error.message;
   }
@@ -236,4 +207,4 @@ TEST(Parallelization, StepsThatWereChangedAreRefused) {
 }
 
 }  // namespace
-}  // namespace tandem::plan
+}  // namespace tandem::check

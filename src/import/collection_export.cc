@@ -5,14 +5,25 @@
 #include <optional>
 
 #include "base/text.h"
+#include "import/collection_conditions.h"
+#include "import/collection_operators.h"
+#include "import/collection_rule.h"
 #include "ops/registry.h"
-#include "rewrite/collection_conditions.h"
-#include "rewrite/collection_operators.h"
-#include "rewrite/collection_rule.h"
 #include "rewrite/pattern_sizes.h"
 #include "rewrite/rule_text.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
+
+using rewrite::Expression;
+using rewrite::get_default_attributes;
+using rewrite::make_dim;
+using rewrite::make_literal;
+using rewrite::Operation;
+using rewrite::PatternId;
+using rewrite::PatternSizes;
+using rewrite::Ranks;
+using rewrite::Rule;
+using rewrite::Side;
 
 namespace {
 
@@ -486,4 +497,4 @@ CollectionRule to_collection_rule(const Rule& rule, Dimensions dimensions) {
   return out;
 }
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

@@ -1,9 +1,16 @@
-#include "rewrite/collection_conditions.h"
+#include "import/collection_conditions.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace tandem::rewrite {
+namespace tandem::import {
+
+using rewrite::Expression;
+using rewrite::make_literal;
+using rewrite::Operation;
+using rewrite::PatternSizes;
+using rewrite::Ranks;
+using rewrite::Rule;
 
 std::vector<std::uint16_t> compute_shape_classes(const Rule& rule) {
   std::vector<std::uint16_t> out(rule.tensors.size());
@@ -58,4 +65,4 @@ void add_degree_choice(Rule& rule) {
   }
 }
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

@@ -1,12 +1,17 @@
-#include "rewrite/collection_operators.h"
+#include "import/collection_operators.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/text.h"
+#include "import/collection_rule.h"
 #include "rewrite/rule_text.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
+
+using rewrite::parse_rule;
 
 namespace {
 
@@ -164,6 +169,36 @@ OperatorLine make_operator_line(const Text& text, const std::string& pattern) {
 // The operands' sizes give the groups. A second line takes them from PM_GROUP.
 constexpr std::string_view kGroups = "groups=(dim(?x, 1) / dim(?w, 1))";
 
+// Returns whether `symbol` of a line stands for no parameter of the operator.
+bool has_no_parameter(const std::string& symbol) {
+  return symbol == "size" || symbol == "shape" || symbol.starts_with("dropout_");
+}
+
+// Returns why `line` does not fit `op`, or "" if it fits.
+std::string find_mismatch(const CollectionOperator& op, const OperatorLine& line) {
+  const auto& symbols = line.line.symbols;
+  if (line.line.tensors.size() != op.inputs.size()) {
+    return fmt::format("takes {} inputs, but has {}", line.line.tensors.size(), op.inputs.size());
+  }
+  for (const auto& [key, value] : line.when) {
+    const auto at = op.parameters.find(key);
+    if (at == op.parameters.end()) return fmt::format("{} is missing", key);
+    if (value && at->second != *value) return fmt::format("{} cannot be {}", key, at->second);
+  }
+  for (const auto& symbol : symbols) {
+    if (has_no_parameter(symbol) || op.parameters.contains(to_parameter_name(symbol))) continue;
+    return fmt::format("{} is missing", to_parameter_name(symbol));
+  }
+  for (const auto& parameter : op.parameters) {
+    const auto& key = parameter.first;
+    if (is_ignored_parameter(key) || key == "PM_ACTI" || line.when.contains(key)) continue;
+    const bool mentioned = std::ranges::any_of(
+        symbols, [&](const std::string& symbol) { return to_parameter_name(symbol) == key; });
+    if (!mentioned) return fmt::format("unknown parameter {}", key);
+  }
+  return {};
+}
+
 }  // namespace
 
 const std::vector<OperatorLine>& operator_lines() {
@@ -183,15 +218,25 @@ const std::vector<OperatorLine>& operator_lines() {
   return lines;
 }
 
+const OperatorLine& find_operator_line(const CollectionOperator& op) {
+  std::string why;
+  for (const auto& line : operator_lines()) {
+    if (line.type != op.type) continue;
+    const auto amiss = find_mismatch(op, line);
+    if (amiss.empty()) return line;
+    why = amiss;
+  }
+  if (why.empty()) {
+    const auto* reason = std::ranges::find(kReasons, op.type, &Reason::type);
+    why = reason == kReasons.end() ? "unknown operator" : reason->why;
+  }
+  throw Lacking(fmt::format("{}: {}", op.type, why));
+}
+
 std::string to_parameter_name(const std::string& symbol) {
   std::string out = "PM_";
   for (char c : symbol) out += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return out;
-}
-
-const char* find_lacking_reason(const std::string& type) {
-  const auto* at = std::ranges::find(kReasons, type, &Reason::type);
-  return at == kReasons.end() ? nullptr : at->why;
 }
 
 bool is_ignored_parameter(const std::string& parameter) {
@@ -200,4 +245,4 @@ bool is_ignored_parameter(const std::string& parameter) {
   return std::ranges::find(kIgnored, parameter) != kIgnored.end();
 }
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

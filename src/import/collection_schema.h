@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tandem::rewrite {
+namespace tandem::import {
 
 // The way in which a collection counts dimensions.
 enum class Dimensions : std::uint8_t {
@@ -62,4 +62,4 @@ void for_each_collection_rule(std::string_view text, const std::string& source,
 // Returns `rule` as an element of the list "rule", as JSON in one line.
 std::string to_json(const CollectionRule& rule);
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

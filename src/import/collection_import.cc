@@ -6,13 +6,23 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "import/collection_conditions.h"
+#include "import/collection_operators.h"
+#include "import/collection_rule.h"
 #include "ops/registry.h"
-#include "rewrite/collection_conditions.h"
-#include "rewrite/collection_operators.h"
-#include "rewrite/collection_rule.h"
 #include "rewrite/pattern_sizes.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
+
+using rewrite::Expression;
+using rewrite::make_literal;
+using rewrite::Operation;
+using rewrite::PatternId;
+using rewrite::PatternNode;
+using rewrite::PatternSizes;
+using rewrite::Ranks;
+using rewrite::Rule;
+using rewrite::Side;
 
 namespace {
 
@@ -130,7 +140,7 @@ class SideImport {
     }
     if (op.type == "OP_CONCAT") return import_concat(op);
     if (op.type == "OP_SPLIT") return import_split(op, t.output);
-    const auto& line = find_line(op);
+    const auto& line = find_operator_line(op);
     const auto inputs = convert_inputs(op, size);
     // The line concatenates a tensor with itself or adds its two halves, so the degree must be 2.
     if (line.when.contains("PM_PARALLEL_DEGREE")) context_.fixed_degree = true;
@@ -300,48 +310,6 @@ class SideImport {
   }
 
   // --- Lines ------------------------------------------------------------------------------------
-
-  static bool has_no_parameter(const std::string& symbol) {
-    return symbol == "size" || symbol == "shape" || symbol.starts_with("dropout_");
-  }
-
-  // Returns why `line` does not fit `make_op`, or "" if it fits.
-  static std::string find_mismatch(const CollectionOperator& op, const OperatorLine& line) {
-    const auto& symbols = line.line.symbols;
-    if (line.line.tensors.size() != op.inputs.size()) {
-      return fmt::format("takes {} inputs, but has {}", line.line.tensors.size(), op.inputs.size());
-    }
-    for (const auto& [key, value] : line.when) {
-      const auto at = op.parameters.find(key);
-      if (at == op.parameters.end()) return fmt::format("{} is missing", key);
-      if (value && at->second != *value) return fmt::format("{} cannot be {}", key, at->second);
-    }
-    for (const auto& symbol : symbols) {
-      if (has_no_parameter(symbol) || op.parameters.contains(to_parameter_name(symbol))) continue;
-      return fmt::format("{} is missing", to_parameter_name(symbol));
-    }
-    for (const auto& parameter : op.parameters) {
-      const auto& key = parameter.first;
-      if (is_ignored_parameter(key) || key == "PM_ACTI" || line.when.contains(key)) continue;
-      const bool mentioned = std::ranges::any_of(
-          symbols, [&](const std::string& symbol) { return to_parameter_name(symbol) == key; });
-      if (!mentioned) return fmt::format("unknown parameter {}", key);
-    }
-    return {};
-  }
-
-  static const OperatorLine& find_line(const CollectionOperator& op) {
-    std::string why;
-    for (const auto& line : operator_lines()) {
-      if (line.type != op.type) continue;
-      const auto amiss = find_mismatch(op, line);
-      if (amiss.empty()) return line;
-      why = amiss;
-    }
-    if (!why.empty()) throw_lacking(op, why);
-    const auto* reason = find_lacking_reason(op.type);
-    throw_lacking(op, reason != nullptr ? reason : "unknown operator");
-  }
 
   Expression compute_symbol_value(const CollectionOperator& op, const std::string& symbol,
                                   const ConstantSize& size) {
@@ -610,4 +578,4 @@ Rule to_rule(const CollectionRule& in, Dimensions dimensions, const std::string&
   return rule;
 }
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

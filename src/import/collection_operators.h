@@ -13,29 +13,30 @@
 #include <string>
 #include <vector>
 
+#include "import/collection_schema.h"
 #include "rewrite/rule.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
 
 struct OperatorLine {
   std::string type;  // for example "OP_LINEAR"
   // Parameters that must be present, with their values: {"PM_PAD": 0}. nullopt stands for any
   // value.
   std::map<std::string, std::optional<std::int64_t>> when;
-  Rule line;  // its source is our equivalent
+  rewrite::Rule line;  // its source is our equivalent
 };
 
 // Returns all lines in the order in which they are tried.
 const std::vector<OperatorLine>& operator_lines();
 
+// Returns the first line that fits `op`. Throws Lacking (import/collection_rule.h) with the reason
+// if there is none.
+const OperatorLine& find_operator_line(const CollectionOperator& op);
+
 // Returns the collection's name for the parameter `symbol`. Example: acti -> PM_ACTI.
 std::string to_parameter_name(const std::string& symbol);
 
-// Returns the reason why operator `type` has no line. Returns null if it is no operator of TASO or
-// FlexFlow that we know of.
-const char* find_lacking_reason(const std::string& type);
-
-// Returns whether `get_parameter` carries no information, so that no line needs to mention it.
+// Returns whether `parameter` carries no information, so that no line needs to mention it.
 bool is_ignored_parameter(const std::string& parameter);
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tandem::rewrite {
+namespace tandem::import {
 
 using TestJson = nlohmann::ordered_json;
 
@@ -60,4 +60,4 @@ inline std::string collection(const std::vector<TestJson>& rules) {
   return TestJson{{"_t", "RuleCollection"}, {"rule", rules}}.dump();
 }
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

@@ -1,14 +1,17 @@
-#include "rewrite/collection_json.h"
+#include "import/collection_json.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error_test_support.h"
 #include "base/random.h"
-#include "rewrite/collection_test_support.h"
+#include "import/collection_test_support.h"
 #include "rewrite/rule_text.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
+
+using rewrite::parse_rules;
+
 namespace {
 
 using Parameters = std::map<std::string, int>;
@@ -480,4 +483,4 @@ TEST(CollectionJson, NamesAreUniqueAndPlain) {
 }
 
 }  // namespace
-}  // namespace tandem::rewrite
+}  // namespace tandem::import

@@ -1,4 +1,4 @@
-// Import and export of TASO's and FlexFlow's rule collections (rewrite/collection_schema.h).
+// Import and export of TASO's and FlexFlow's rule collections (import/collection_schema.h).
 //
 // A collection with parallelization operators counts dimensions from the replica dimension:
 // (replica, rows, columns). Any other collection counts from the first dimension of the tensor. A
@@ -14,30 +14,30 @@
 #include <string_view>
 #include <vector>
 
-#include "rewrite/collection_schema.h"
+#include "import/collection_schema.h"
 #include "rewrite/rule.h"
 
-namespace tandem::rewrite {
+namespace tandem::import {
 
-// Returns whether `get_text`, read from file `path`, is a JSON collection and not rules in text
+// Returns whether `text`, read from file `path`, is a JSON collection and not rules in text
 // form. A malformed collection counts as one.
 bool is_collection_json(std::string_view text, std::string_view path = "");
 
 // A rule, or the reason why it has no equivalent here.
 struct Imported {
   std::string name;
-  std::optional<Rule> rule;
+  std::optional<rewrite::Rule> rule;
   std::string lacking;  // for example "OP_PIPELINE: micro-batches are ..."
 };
 
-// Calls `visit` for every rule of `get_text`. Holds one rule at a time, so that there may be any
+// Calls `visit` for every rule of `text`. Holds one rule at a time, so that there may be any
 // number of them. Gives the rules unique names. Throws UserError("rules", "source: rule 3
 // ('name')", ...) if the text does not have the form of a collection.
 void for_each_imported_rule(std::string_view text, const std::string& source,
                             const std::function<void(Imported)>& visit);
 
 struct Collection {
-  std::vector<Rule> rules;
+  std::vector<rewrite::Rule> rules;
   std::vector<Imported> lacking;
 };
 Collection import_collection(std::string_view text, const std::string& source);
@@ -49,12 +49,12 @@ struct Exported {
   std::size_t rules = 0;
   std::vector<Imported> lacking;
 };
-Exported export_collection(std::span<const Rule> rules);
+Exported export_collection(std::span<const rewrite::Rule> rules);
 
 // Returns whether `rule` shards, replicates or joins tensors. A collection with any such rule
 // counts dimensions from the replica dimension.
-bool has_parallel_operator(const Rule& rule);
-// Returns whether any rule of `get_text` has a parallel operator. Stops at the first such rule, and
+bool has_parallel_operator(const rewrite::Rule& rule);
+// Returns whether any rule of `text` has a parallel operator. Stops at the first such rule, and
 // parses nothing if the text contains none of their names. Throws UserError("rule") that names
 // `source`.
 bool has_parallel_rule(std::string_view text, const std::string& source);
@@ -67,7 +67,8 @@ class CollectionWriter {
 
   // Converts the rules with `threads` threads and writes them in this order. Returns for each rule
   // nullopt, or the reason why the collection cannot express it.
-  std::vector<std::optional<std::string>> add(std::span<const Rule> rules, unsigned threads = 1);
+  std::vector<std::optional<std::string>> add(std::span<const rewrite::Rule> rules,
+                                              unsigned threads = 1);
   void end();  // call after the last add()
 
   [[nodiscard]] std::size_t rule_count() const { return rules_; }
@@ -81,6 +82,6 @@ class CollectionWriter {
 // Returns the rule as text, with variables and symbols renamed by their first use and conditions
 // sorted. Rules that differ only in names have equal texts. Returns "" if the text would be too
 // long.
-std::string to_canonical_text(const Rule& rule);
+std::string to_canonical_text(const rewrite::Rule& rule);
 
-}  // namespace tandem::rewrite
+}  // namespace tandem::import
