@@ -117,7 +117,7 @@ RgbImage decode_jpeg(std::string_view bytes, const std::string& path) {
 
 namespace tandem::data {
 
-Picture decode_jpeg(std::string_view /*bytes*/, const std::string& path) {
+RgbImage decode_jpeg(std::string_view /*bytes*/, const std::string& path) {
   throw UserError("data", path, "is a JPEG image, but this program was built without libjpeg",
                   "install libjpeg-dev and rebuild");
 }

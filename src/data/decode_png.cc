@@ -65,7 +65,7 @@ RgbImage decode_png(std::string_view bytes, const std::string& path) {
 
 namespace tandem::data {
 
-Picture decode_png(std::string_view /*bytes*/, const std::string& path) {
+RgbImage decode_png(std::string_view /*bytes*/, const std::string& path) {
   throw UserError("data", path, "is a PNG image, but this program was built without libpng",
                   "install libpng-dev and rebuild");
 }

@@ -21,7 +21,6 @@ namespace tandem::report {
 
 namespace {
 
-using graph::Graph;
 using graph::NodeId;
 
 // One of the two plans, indexed for the comparison node by node.
