@@ -19,6 +19,18 @@ std::string plain_strategy(const plan::Plan& plan, const machine::Machine& machi
   }
 }
 
+// Returns the flags that `simulate` needs in addition to the strategy to train as the plan does.
+std::string make_training_flags(const plan::Plan& plan) {
+  auto out = fmt::format("--batch {} --dtype {} --optimizer {}", plan.batch, name(plan.dtype),
+                         name(plan.optimizer));
+  if (is_half(plan.dtype)) {
+    const auto& precision = plan.mapped.schedule.precision;
+    out += fmt::format(" --master {} --grad-dtype {}", precision.master ? "fp32" : "none",
+                       name(precision.gradient(plan.dtype)));
+  }
+  return out;
+}
+
 }  // namespace
 
 Configuration write_configuration(const plan::Plan& plan, const machine::Machine& machine,
@@ -45,11 +57,10 @@ Configuration write_configuration(const plan::Plan& plan, const machine::Machine
 Json list_configurations(const plan::Plan& plan, const machine::Machine& machine) {
   Json out = Json::array();
   if (const auto strategy = plain_strategy(plan, machine); !strategy.empty()) {
-    out.push_back({{"name", "Tandem"},
-                   {"text", fmt::format("tandem simulate {} --machine {} --batch {} --dtype {} "
-                                        "--optimizer {} --strategy {}\n",
-                                        plan.model, plan.machine, plan.batch, name(plan.dtype),
-                                        name(plan.optimizer), strategy)}});
+    out.push_back(
+        {{"name", "Tandem"},
+         {"text", fmt::format("tandem simulate {} --machine {} {} --strategy {}\n", plan.model,
+                              plan.machine, make_training_flags(plan), strategy)}});
   }
   constexpr std::pair<const char*, const char*> kFrameworks[] = {
       {"Megatron-LM", "megatron"}, {"torchtitan", "torchtitan"}, {"DeepSpeed", "deepspeed"}};

@@ -210,6 +210,16 @@ def check_pipeline(of):
     of.js("selection.set(null, 'find')")
 
 
+def check_configuration(of, tandem):
+    """The command of the first configuration predicts the plan's own step time."""
+    command = of.js("plan.configurations[0].text").split()
+    expect("the first configuration is a command", command[:2], ["tandem", "simulate"])
+    answer = subprocess.run([tandem, *command[1:], "--json"], check=True, capture_output=True, text=True,
+                            env=dict(os.environ, TANDEM_NO_CACHE="1"))
+    own, told = json.loads(answer.stdout)["iteration_s"], of.js("head.iteration_s")
+    expect(f"the configuration takes the plan's time ({own}, {told})", abs(own / told - 1) < 1e-4)
+
+
 def check_find(of, name):
     of.js("document.activeElement.blur()")
     of.key("/")
@@ -308,7 +318,7 @@ def make_pages(tandem, folder):
     run(tandem, "plan", "bert_large:layers=3", "--machine", "dgx_a100:1", "--dtype", "bf16", "-o", "plan.json",
         "--report", "rewritten.html", folder=folder)
     run(tandem, "simulate", "gpt2:layers=8,seq=128,vocab=512", "--machine", "dgx_a100:1", "--batch", "32", "--strategy",
-        "megatron:tp=2,pp=4,micro=8", "-o", "plan.json", folder=folder)
+        "megatron:tp=2,pp=4,micro=8", "--dtype", "bf16", "--grad-dtype", "bf16", "-o", "plan.json", folder=folder)
     run(tandem, "report", "plan.json", "-o", "pipeline.html", folder=folder)
 
 
@@ -341,6 +351,8 @@ def main():
                 check_structure(of, has_search)
                 check(of)
                 check_texts(of, page)
+                if page == "pipeline":
+                    check_configuration(of, tandem)
                 check_clean(of, f"of {page}")
                 of.size(*DESKTOP)
             of.open(folder / "read.html")
