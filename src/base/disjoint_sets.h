@@ -15,7 +15,7 @@ class DisjointSets {
   }
   [[nodiscard]] std::size_t size() const { return parents_.size(); }
 
-  // Returns the number that represents the set of `find_place`.
+  // Returns the number that represents the set of `at`.
   std::size_t root(std::size_t at) {
     while (parents_[at] != at) at = parents_[at] = parents_[parents_[at]];
     return at;

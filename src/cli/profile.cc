@@ -183,7 +183,7 @@ void print(const std::vector<TrainedPlan>& trained) {
   std::cout << table.to_text();
 }
 
-// Returns the job of `make_mpirun_flags` on the machine of the file at `path`.
+// Returns the job of `flags` on the machine of the file at `path`.
 Job make_job(const ProfileFlags& flags, std::int64_t devices, const std::string& path) {
   Job out = flags.job;
   // The text of a machine counts as a path if it contains a '/'.

@@ -33,7 +33,7 @@ struct Mesh {
 // parallelization operators, do not matter.
 std::vector<graph::NodeId> list_tensors(const graph::Graph& pcg);
 
-// Returns the mesh of `apply_strategy`. `digits` are those of its layouts: of the machine, and of
+// Returns the mesh of `mapped`. `digits` are those of its layouts: of the machine, and of
 // time.
 Mesh make_mesh(const plan::MappedGraph& mapped, const machine::Digits& digits);
 

@@ -295,7 +295,7 @@ class SizeClasses {
     return out;
   }
 
-  // Ties the result's sizes to the symbols in an attribute `compute_shape_hash`.
+  // Ties the result's sizes to the symbols in an attribute `shape`.
   void tie_to_symbols(const PatternNode& node, const std::vector<std::size_t>& own) {
     for (std::size_t i = 0; i < node.attributes.size(); ++i) {
       const auto& e = node.attributes[i];
@@ -422,7 +422,7 @@ void substitute(Expression& e, std::uint16_t symbol, const Expression& by) {
   for (auto& o : e.operands) substitute(o, symbol, by);
 }
 
-// Removes the symbols that are not `select_independent`.
+// Removes the symbols that are not `kept`.
 void drop_symbols(MadeRule& made, const std::vector<bool>& kept) {
   std::vector<std::uint16_t> image(kept.size());
   MadeRule out = made;

@@ -45,7 +45,7 @@ struct OperatorSet {
   std::vector<GeneratorOperation> operations;  // constants first
 };
 
-// Returns the operator set of `format_call`. Throws UserError("rule") that names the line.
+// Returns the operator set of `text`. Throws UserError("rule") that names the line.
 OperatorSet parse_operator_set(std::string_view text);
 
 // Returns a built-in set. "taso": the operators of TASO's generator. "all", the default: these and

@@ -38,7 +38,7 @@ struct OperatorUse {
     return {kOperands.begin(), kOperands.begin() + static_cast<std::ptrdiff_t>(operands.size())};
   }
   [[nodiscard]] std::string source() const { return format_call(variables()); }
-  // Returns `format_call` of this operator with attribute values in place of symbols.
+  // Returns `text` of this operator with attribute values in place of symbols.
   [[nodiscard]] std::string to_literal(std::string text) const {
     const auto own = op.attribute_text().empty() ? "" : " " + op.attribute_text();
     std::size_t at = 0;
@@ -135,7 +135,7 @@ class ParallelRules {
 
  private:
   // Adds a rule if it is legal for the operands of `use` with a degree of 2, and not known yet.
-  // `to_literal` has dimensions where `format_call` has symbols, and a name of its own.
+  // `to_literal` has dimensions where `text` has symbols, and a name of its own.
   void add(const std::string& name, const std::string& text, const OperatorUse& use,
            const std::string& literal_name = {}, const std::string& literal = {}) {
     const auto [known, is_new] = numbers_.try_emplace(text, rules_.size());

@@ -111,7 +111,7 @@ class Pruning::Asking {
   Asking(const Pruning& all, const std::vector<Equation>& equations, bool generalise)
       : all_(all), equations_(equations), generalise_(generalise), answers_(equations.size()) {}
 
-  // Tests which equations from `begin_stage` to `end` follow from those given now. Worker 0 and the
+  // Tests which equations from `begin` to `end` follow from those given now. Worker 0 and the
   // workers in help() do so.
   void test_batch(std::size_t begin, std::size_t end) {
     std::unique_lock lock(mutex_);

@@ -31,7 +31,7 @@ SourceValues<T> make_feed_values(const Graph& graph, std::uint64_t seed = 0,
 template <class T>
 Values<T> run_forward(const Graph& graph, const SourceValues<T>& sources);
 
-// Returns every node's gradient, including frozen weights. `output_gradients` are the initial
+// Returns every node's gradient, including frozen weights. `seeds` are the initial
 // gradients of some nodes (an empty Dense means none). Nodes without a gradient, such as integer
 // inputs, get an empty Dense.
 template <class T>

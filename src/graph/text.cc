@@ -20,7 +20,7 @@ std::string_view get_first_word(std::string_view line) {
   return line.substr(0, line.find_first_of(" \t"));
 }
 
-// Returns the end of the attribute=value that `read_text` starts with. Spaces end it only outside
+// Returns the end of the attribute=value that `text` starts with. Spaces end it only outside
 // brackets and quotes.
 std::size_t find_attribute_end(std::string_view text) {
   int depth = 0;

@@ -43,7 +43,7 @@ struct Collection {
 Collection import_collection(std::string_view text, const std::string& source);
 
 // A collection as text, with the rules that it can express. The others are listed in
-// `throw_lacking`. Importing the text gives the same rules again.
+// `lacking`. Importing the text gives the same rules again.
 struct Exported {
   std::string text;
   std::size_t rules = 0;

@@ -80,7 +80,7 @@ class Config {
     return value->get<std::string>();
   }
 
-  // Throws unless `has_integers`, the value of `of`, is a multiple of `value`.
+  // Throws unless `whole`, the value of `of`, is a multiple of `value`.
   void check_divides(std::string_view key, std::int64_t value, std::string_view of,
                      std::int64_t whole) const {
     if (whole % value == 0) return;

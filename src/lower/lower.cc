@@ -356,7 +356,7 @@ class Lowering : ProgramBuilder {
                                                 : program_.tensor[id.index()];
   }
 
-  // Returns the buffer that an operator's backward pass reads for `make_operand`.
+  // Returns the buffer that an operator's backward pass reads for `operand`.
   BufferId prepare_backward_operand(NodeId user, std::size_t operand) {
     const auto id = pcg_.inputs(user)[operand];
     if (is_recomputed_for(id, user)) recompute(id);

@@ -65,7 +65,7 @@ struct Buffer {
   // Windows of each dimension, if devices hold windows of the tensor instead of shards.
   std::vector<machine::Window> windows = {};
   // Digits of the device ring in which this buffer is a block in transit. The block is the shard of
-  // the device `add_block_buffer` positions ahead.
+  // the device `turned` positions ahead.
   machine::DigitMask ring = 0;
   std::int64_t turned = 0;
 

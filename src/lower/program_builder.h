@@ -33,10 +33,10 @@ class ProgramBuilder {
 
   // Returns the cached signature of node `id`.
   const ops::Signature& get_signature(NodeId id);
-  // Returns the windows in which node `id` reads `make_operand`; empty if it reads shards.
+  // Returns the windows in which node `id` reads `operand`; empty if it reads shards.
   std::vector<machine::Window> compute_windows(NodeId id, std::size_t operand);
 
-  // Returns the buffer with the windows that `user` reads of `make_operand`, given its `shards`.
+  // Returns the buffer with the windows that `user` reads of `operand`, given its `shards`.
   // All readers of the same windows share one buffer, in the backward pass too.
   BufferId to_windows(BufferId shards, NodeId user, std::size_t operand, StagePass place);
 
@@ -88,14 +88,14 @@ class ProgramBuilder {
   BufferId add_send(BufferId from, const machine::ReshardStep& step, NodeId node, StagePass place,
                     std::uint16_t to_stage);
 
-  // Returns a task of this kind at `place_source`.
+  // Returns a task of this kind at `place`.
   static Task make_task(TaskKind kind, const machine::ReshardStep& step, NodeId node,
                         StagePass place, std::vector<BufferId> reads, std::vector<BufferId> writes);
 
   // Returns a new buffer for the result of one step.
   BufferId add_moved_buffer(BufferId from, const machine::ReshardStep& step, StagePass place);
 
-  // Returns whether a weight gathered at `place_source` stays for the whole step. It is then
+  // Returns whether a weight gathered at `place` stays for the whole step. It is then
   // gathered around the device's own shard and is allocated like an unsharded weight.
   bool is_gathered_once(StagePass place) const;
 

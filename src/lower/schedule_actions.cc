@@ -64,7 +64,7 @@ class Flow {
     std::int64_t in_group = 0;  // index of the micro-batch in its group
   };
 
-  // Advances `place_source` by one slot. Returns whether it is now at a step's first slot.
+  // Advances `place` by one slot. Returns whether it is now at a step's first slot.
   bool advance(SchedulePosition& place) const {
     const auto group = s_.order == plan::Order::kInterleaved ? ranks_ : s_.micro_batches;
     if (++place.in_group < group) return false;

@@ -58,7 +58,7 @@ struct FeedForwardOptions {
   bool bias = false;
 };
 
-// A mixture of experts: every token goes to `active` of `add_experts` feed-forward blocks.
+// A mixture of experts: every token goes to `active` of `experts` feed-forward blocks.
 struct ExpertOptions {
   std::int64_t experts = 1;
   std::int64_t active = 1;

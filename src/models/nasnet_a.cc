@@ -74,7 +74,7 @@ class Nasnet {
     return c.conv(x, filters, {}, name, false);
   }
 
-  // Brings the earlier result `x` to the image size of `like` and to `scale_filters` channels.
+  // Brings the earlier result `x` to the image size of `like` and to `filters` channels.
   static NodeId adjust(const Convolutions& c, NodeId x, NodeId like, std::int64_t filters) {
     const auto& b = c.block();
     if (c.rows(x) == c.rows(like)) {

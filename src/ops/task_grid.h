@@ -75,7 +75,7 @@ ShardIndex find_input_shard(const Signature& s, const TaskGrid& grid, const Task
 // Returns the coordinates of the output shard that the task at `at` computes.
 ShardIndex find_output_shard(const Signature& s, const TaskGrid& grid, const TaskPosition& at);
 
-// Returns the box that the shard at `compute_coordinates` occupies in its tensor.
+// Returns the box that the shard at `coordinates` occupies in its tensor.
 term::Box compute_shard_box(const ParallelShape& shape, const Shape& coordinates);
 
 }  // namespace tandem::ops

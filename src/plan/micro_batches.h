@@ -31,7 +31,7 @@ MappedGraph add_pipeline_nodes(const MappedGraph& mapped);
 // agree with the schedule or the layouts.
 MappedGraph remove_pipeline_nodes(const MappedGraph& written);
 
-// Returns the steps that insert batch(pipeline(x)) behind all inputs in `find_operator_steps`, by
+// Returns the steps that insert batch(pipeline(x)) behind all inputs in `cut`, by
 // the rule batch-of-pipeline applied in reverse. `model` is the graph that the plan makes parallel.
 rewrite::Derivation make_pipeline_steps(const graph::Graph& model, const MicroBatched& cut);
 // Returns whether `step` is one of those.

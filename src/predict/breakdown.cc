@@ -92,7 +92,7 @@ class Sweep {
     events_.push_back({end, false, share});
   }
 
-  // Adds `reshard_time` to the exposed time of the active shares.
+  // Adds `time` to the exposed time of the active shares.
   void expose(Seconds time) {
     if (time <= Seconds{} || (computing_ > 0) == (communicating_ > 0)) return;
     const int together = computing_ + communicating_;

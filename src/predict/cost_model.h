@@ -54,7 +54,7 @@ struct Cost {
     forward.outer = forward.outer - other.forward.outer;
     return *this;
   }
-  // Returns the cost of `backward_ratio` passes, of which `saved` have results in memory at the
+  // Returns the cost of `passes` passes, of which `kept` have results in memory at the
   // same time.
   [[nodiscard]] Cost times(double passes, double kept) const {
     return {passes * compute,
@@ -106,7 +106,7 @@ class CostModel {
   [[nodiscard]] std::size_t levels() const { return machine_.levels.size(); }
 
   // Returns an operator's compute and the memory of the result that it saves for backward.
-  // `make_differentiated_mask`: operands that get a gradient. `role`: see predict/kernels.h.
+  // `differentiated`: operands that get a gradient. `role`: see predict/kernels.h.
   Cost operator_cost(const ops::Op& op, const ops::Signature& s,
                      std::span<const TensorType> operands, const TensorType& result,
                      const machine::NodeLayout& layout, ops::InputMask differentiated,

@@ -26,7 +26,7 @@ machine::Device counting_device(double launches) {
   return d;
 }
 
-// Returns a machine with a group for each of `units`, whose launches take `count_launches`
+// Returns a machine with a group for each of `units`, whose launches take `launches`
 // microseconds.
 Machine grouped(const std::vector<std::int64_t>& units, const std::vector<double>& launches) {
   std::int64_t all = 0;

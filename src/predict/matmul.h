@@ -29,7 +29,7 @@ inline constexpr std::int64_t kAlignment = 8;
 MatmulShape make_matmul(const ops::Signature& s, const ops::Contraction& c,
                         const ops::TaskGrid& grid);
 
-// Returns the time with the fastest tile size, on a device with units. `find_peak` is of the whole
+// Returns the time with the fastest tile size, on a device with units. `peak` is of the whole
 // device.
 //
 // If some units would have no tile, the depth is split among them (split-K), provided that summing

@@ -26,8 +26,8 @@ class ScheduleTimes {
   ~ScheduleTimes();
 
   // Returns the step time in seconds. Stage s runs on rank s % `ranks`. Between two stages an
-  // activation takes `find_transitions.forward` seconds and its gradient
-  // `find_transitions.backward`. The result is a lower bound for steps with these stages: any
+  // activation takes `between.forward` seconds and its gradient
+  // `between.backward`. The result is a lower bound for steps with these stages: any
   // additional work delays all later passes.
   double step_time(const plan::Schedule& schedule, std::int64_t ranks,
                    const std::vector<PassTime>& stages, PassTime between);

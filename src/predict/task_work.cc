@@ -67,7 +67,7 @@ struct OperatorTask {
   [[nodiscard]] Flops flops() const {
     return compute_task_share(inputs, output) * compute_density(inputs, output) * signature.flops;
   }
-  // Returns the backward flops for the gradients of `make_differentiated_mask`, relative to the
+  // Returns the backward flops for the gradients of `differentiated`, relative to the
   // forward flops.
   [[nodiscard]] double backward_ratio(ops::InputMask differentiated) const {
     if (op.spec().flops(op.raw(), shapes)) return 2;

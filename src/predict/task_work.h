@@ -36,10 +36,10 @@ Work forward_work(const ops::Op& op, std::span<const TensorType> inputs, const T
                   const KernelRole& role = {});
 
 // Returns the work of one backward task of `op`. A contraction has one matmul for each of its
-// multiplied operands in `make_differentiated_mask` (a bias is not multiplied). Other operators
+// multiplied operands in `differentiated` (a bias is not multiplied). Other operators
 // take twice the forward flops. Flops that the operator recomputes are added. The task reads the
 // result's gradient and the operands that the gradients use. It writes the gradients, except those
-// that equal the result's gradient. Returns empty work if `make_differentiated_mask` is 0.
+// that equal the result's gradient. Returns empty work if `differentiated` is 0.
 Work backward_work(const ops::Op& op, std::span<const TensorType> inputs, const TensorType& output,
                    ops::InputMask differentiated, const KernelRole& role = {});
 
@@ -49,15 +49,15 @@ Flops forward_flops(const ops::Op& op, std::span<const TensorType> inputs,
 Flops backward_flops(const ops::Op& op, std::span<const TensorType> inputs,
                      const TensorType& output, ops::InputMask differentiated);
 
-// Returns the work of an optimizer update of `count_elements` elements of a weight; for a
-// row-sparse gradient, `count_elements` is the size of the gradient. The update reads the gradient,
+// Returns the work of an optimizer update of `elements` elements of a weight; for a
+// row-sparse gradient, `elements` is the size of the gradient. The update reads the gradient,
 // and reads and writes weight and state. With fp32 master weights it reads and writes the master
 // weight and only writes the weight. `software` may set the bytes per parameter. If it fuses
 // elementwise kernels, one kernel updates all weights.
 Work update_work(double elements, DType weight, plan::Optimizer optimizer,
                  const plan::Precision& precision = {}, const machine::Software& software = {});
 
-// Returns the work of adding to a tensor of `count_elements` elements. `bytes` counts all reads and
+// Returns the work of adding to a tensor of `elements` elements. `bytes` counts all reads and
 // writes.
 Work addition_work(std::int64_t elements, DType dtype, Bytes bytes);
 

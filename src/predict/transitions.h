@@ -90,10 +90,10 @@ class Transitions {
   [[nodiscard]] double fraction(machine::DigitMask dims) const {
     return 1 / static_cast<double>(digits_.group_size(dims));
   }
-  // Returns whether `step_time` runs on the outer stream: that of collectives over the outermost
+  // Returns whether `step` runs on the outer stream: that of collectives over the outermost
   // level with several units. No step does if the devices themselves copy (`by_device`).
   [[nodiscard]] bool is_on_outer_stream(const machine::ReshardStep& step) const;
-  // Returns whether `step_time` is a scatter or gather over that level.
+  // Returns whether `step` is a scatter or gather over that level.
   [[nodiscard]] bool is_at_root_of_outer_level(const machine::ReshardStep& step) const;
   [[nodiscard]] bool is_on_outer_level(const machine::ReshardStep& step) const;
   // Returns the time of all collectives in `transition.curved` for which `counts` is true.

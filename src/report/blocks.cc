@@ -41,14 +41,14 @@ class BlockSplitter {
     }
   }
 
-  // Returns the line that ends the repeat of line `to_pixel`.
+  // Returns the line that ends the repeat of line `at`.
   [[nodiscard]] std::size_t find_end(std::size_t at) const {
     const auto depth = lines_[at].depth;
     while (lines_[at].kind != Kind::kEnd || lines_[at].depth != depth) ++at;
     return at;
   }
 
-  // Appends the repeat of line `to_pixel`. Each run of equivalent iterations becomes a block; the
+  // Appends the repeat of line `at`. Each run of equivalent iterations becomes a block; the
   // nodes of a single iteration are appended unfolded.
   void append_repeat(std::size_t at, std::size_t close, std::size_t offset,
                      std::vector<FoldedBlock>& out) {

@@ -39,7 +39,7 @@ struct FoldedBlock {
 };
 
 using Alike = std::function<bool(graph::NodeId, graph::NodeId)>;
-// Returns the blocks of `model`. Folds nothing if `equivalent_count` returns false for all pairs.
+// Returns the blocks of `model`. Folds nothing if `alike` returns false for all pairs.
 std::vector<FoldedBlock> split_into_blocks(const graph::Graph& model, const Alike& alike);
 
 }  // namespace tandem::report

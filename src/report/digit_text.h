@@ -18,7 +18,7 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
-// Returns the uses of `describe_layout`, ordered by their first digits.
+// Returns the uses of `layout`, ordered by their first digits.
 std::vector<Use> list_uses(const strategies::AnalyzedNode& node, const machine::NodeLayout& layout,
                            const machine::Digits& digits);
 

@@ -77,7 +77,7 @@ class MappedText {
     return out;
   }
 
-  // Returns the moves of `operand_name`, renumbered as operand 0 so that those of several compare
+  // Returns the moves of `operand`, renumbered as operand 0 so that those of several compare
   // equal.
   static std::vector<TensorMove> list_moves(const MappedNode& node, std::size_t operand) {
     std::vector<TensorMove> out;
@@ -87,7 +87,7 @@ class MappedText {
     return out;
   }
 
-  // Returns the last operand after `operand_name` such that all up to it have the same moves.
+  // Returns the last operand after `operand` such that all up to it have the same moves.
   static std::size_t find_last_with_same_moves(const MappedNode& node, std::size_t operand) {
     const auto moves = list_moves(node, operand);
     while (operand + 1 < node.operands.size() && list_moves(node, operand + 1) == moves) ++operand;

@@ -50,7 +50,7 @@ struct ProofLine {
   Hash hash = 0;
   Proof proof;
 };
-// Returns the lines of `get_text`, a file of proofs. `source` names the file in messages. Throws
+// Returns the lines of `text`, a file of proofs. `source` names the file in messages. Throws
 // UserError("rule").
 std::vector<ProofLine> parse_proofs(std::string_view text, const std::string& source);
 std::string to_text(const ProofLine& line);

@@ -14,13 +14,13 @@
 
 namespace tandem::rewrite {
 
-// Returns the step for the rewrite of `match` that turned `before` into `find_after_rewrite`.
+// Returns the step for the rewrite of `match` that turned `before` into `after`.
 DerivationStep make_derivation_step(const RuleSet& rules, const Match& match, const Draft& before,
                                     const Draft& after);
 
 // Returns the rule of a name, or null if there is none.
 using FindRule = std::function<const Rule*(const std::string&)>;
-// Returns a function that finds rules in `rule_count`, which must outlive it.
+// Returns a function that finds rules in `rules`, which must outlive it.
 FindRule make_rule_finder(const std::vector<Rule>& rules);
 
 // Returns the graph that `derivation` makes of `graph`. Throws UserError("derivation", "step 3

@@ -28,7 +28,7 @@ struct DerivationStep {
 using Derivation = std::vector<DerivationStep>;
 
 std::string to_text(const DerivationStep& step);
-// Returns the step that `get_text` describes. Throws UserError("derivation").
+// Returns the step that `text` describes. Throws UserError("derivation").
 DerivationStep parse_step(std::string_view text);
 
 // Returns the derivation as text, one step on each line.

@@ -157,7 +157,7 @@ class DerivationFrontier {
   bool is_cut_ = false;
 };
 
-// Returns a step of one rule from `before` to `find_after_rewrite`, or nullopt if no rule gives it.
+// Returns a step of one rule from `before` to `after`, or nullopt if no rule gives it.
 std::optional<DerivationStep> find_step(const RuleSet& rules, const Draft& before,
                                         const Draft& after) {
   std::vector<Slot> changed;

@@ -56,7 +56,7 @@ class Deriver {
   std::map<std::vector<std::int64_t>, std::unique_ptr<const RuleSet>> sets_;
 };
 
-// Returns `rule_count` and those of their reversals that are valid rules, named with "-reversed". A
+// Returns `rules` and those of their reversals that are valid rules, named with "-reversed". A
 // proved rule is an equality, so its reversal is equally true.
 std::vector<Rule> add_reversals(const std::vector<Rule>& rules);
 

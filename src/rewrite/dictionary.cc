@@ -12,7 +12,7 @@ namespace {
 
 using NameValue = std::pair<std::string, std::string>;
 
-// Returns the number of `item` among `get_list_items`. Calls `add` first if it is new.
+// Returns the number of `item` among `items`. Calls `add` first if it is new.
 template <class Id, class Items, class Item, class Add>
 Id find_or_add(std::vector<Id>& same_hash, const Items& items, const Item& item, const Add& add) {
   for (auto id : same_hash) {

@@ -21,7 +21,7 @@ using ValueId = Id<struct ValueTag>;
 using TypeId = Id<struct TypeTag>;
 using SpecId = Id<struct SpecTag>;  // an operator without its attributes: its index in all_ops()
 
-// Returns all attributes of `make_op`, in the order of OpSpec::attributes.
+// Returns all attributes of `op`, in the order of OpSpec::attributes.
 std::vector<Value> parse_attribute_values(const ops::Op& op);
 
 class Dictionary {

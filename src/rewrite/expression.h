@@ -23,7 +23,7 @@ namespace tandem::rewrite {
 // The value of an attribute. A truth value is the text "true" or "false", as in attributes.
 using Value = std::variant<std::int64_t, double, std::vector<std::int64_t>, std::string>;
 
-// Returns the value of `get_text`, which is written as in graphs: 3, 0.5, [1, 1], relu.
+// Returns the value of `text`, which is written as in graphs: 3, 0.5, [1, 1], relu.
 Value parse_value(std::string_view text);
 std::string to_text(const Value& value);
 Hash compute_hash(const Value& value);

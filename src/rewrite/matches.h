@@ -11,7 +11,7 @@ namespace tandem::rewrite {
 
 class Matches {
  public:
-  // Returns all matches of `rule_count` in `draft`.
+  // Returns all matches of `rules` in `draft`.
   static Matches find(const RuleSet& rules, const Draft& draft);
   // Returns the matches in `draft`, which a rewrite made from the draft of these matches. `changed`
   // are the slots that the rewrite reported. The result equals find(rules, draft) in another order.

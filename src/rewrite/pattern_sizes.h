@@ -31,7 +31,7 @@ class PatternSizes {
     // Whether all operands of an operator have the same rank, as is the case without broadcasting.
     bool of_one_rank = true;
   };
-  // Also finds ranks of variables and adds them to `variables`. `renumber_side` and `known` must
+  // Also finds ranks of variables and adds them to `variables`. `side` and `known` must
   // outlive the object.
   PatternSizes(const Side& side, Ranks& variables, const KnownPatternSizes& known);
 

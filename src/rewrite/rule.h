@@ -41,7 +41,7 @@ struct Side {
 
   // Returns the number of operators, not counting variables.
   [[nodiscard]] std::size_t operator_count() const;
-  // Adds `renumber_node` unless there is an equal one. Returns the id of `renumber_node` or of its
+  // Adds `node` unless there is an equal one. Returns the id of `node` or of its
   // equal.
   PatternId add(PatternNode node);
   bool operator==(const Side&) const = default;

@@ -24,7 +24,7 @@ constexpr std::int64_t kLargestNumber = 1'000'000;
                       std::to_string(kMostOperands));
 }
 
-// Returns the position of the brace that closes the first character of `get_text`.
+// Returns the position of the brace that closes the first character of `text`.
 std::size_t find_closing_brace(std::string_view text) {
   std::size_t depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

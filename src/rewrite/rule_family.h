@@ -17,7 +17,7 @@
 
 namespace tandem::rewrite {
 
-// Returns the texts of the rules of a family, or `get_text` itself if it is no family. Throws
+// Returns the texts of the rules of a family, or `text` itself if it is no family. Throws
 // UserError.
 std::vector<std::string> expand_family(std::string_view text);
 

@@ -47,7 +47,7 @@ class TypeTable {
   };
   using Key = std::vector<std::uint64_t>;
 
-  // The result of an operator with up to four operands. `make_op` is null in a free entry. The
+  // The result of an operator with up to four operands. `op` is null in a free entry. The
   // alignment keeps an entry within one cache line.
   struct alignas(32) CachedResultType {
     static constexpr std::size_t kMostInputs = 4;

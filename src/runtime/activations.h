@@ -14,7 +14,7 @@ constexpr bool has_gradient_from_result(ops::Activation act) {
   return act != ops::Activation::kGelu && act != ops::Activation::kSilu;
 }
 
-// Returns the argument's gradient, given the result's. `run_from` is the result if
+// Returns the argument's gradient, given the result's. `from` is the result if
 // has_gradient_from_result(act), and the argument otherwise.
 at::Tensor compute_activation_gradient(ops::Activation act, const at::Tensor& gradient,
                                        const at::Tensor& from);

@@ -17,7 +17,7 @@ namespace tandem::runtime {
 // order. If one process fails, all throw Failed, and the files on disk stay as they were.
 class Checkpoints {
  public:
-  // Locks the directory `directory` until destruction. If `resume` is false, it must contain no
+  // Locks the directory `folder` until destruction. If `resume` is false, it must contain no
   // checkpoint; if true, it must exist. `plan` and `program` must outlive this object.
   Checkpoints(std::filesystem::path folder, bool resume, const World& world, const plan::Plan& plan,
               const lower::Program& program);

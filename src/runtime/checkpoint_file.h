@@ -24,7 +24,7 @@
 
 namespace tandem::runtime {
 
-// Checksum over 8-byte words. Only the last call of `measure_add` may pass a number of bytes that
+// Checksum over 8-byte words. Only the last call of `add` may pass a number of bytes that
 // is not a multiple of 8.
 class Checksum {
  public:
@@ -135,10 +135,10 @@ class DirectoryLock {
   int descriptor_;
 };
 
-// Flushes the directory entry to disk: files created or renamed in `directory`.
+// Flushes the directory entry to disk: files created or renamed in `folder`.
 void flush_directory(const std::filesystem::path& folder);
 
-// Copies the elements that `run_from` and `to` share. `run_from` starts at byte `at` of the file;
+// Copies the elements that `from` and `to` share. `from` starts at byte `at` of the file;
 // `elements` holds the elements of `to`. Returns the number of elements copied.
 std::int64_t copy_overlap(const File& file, std::int64_t at, const TensorBox& from,
                           const TensorBox& to, std::int64_t element_bytes, std::byte* elements);

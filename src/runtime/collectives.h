@@ -58,16 +58,16 @@ class Collectives {
   // before the first `move` over these mesh axis factors. `only_sends`: they carry nothing but
   // sends.
   void prepare(machine::DigitMask mask, bool only_sends = false);
-  // Announces the messages that device `run_from` sends to device `to` in one step, in the order of
+  // Announces the messages that device `from` sends to device `to` in one step, in the order of
   // sending. Both devices call it before the first message, and all processes use the same order of
   // pairs.
   void expect(std::int64_t from, std::int64_t to, std::vector<Message> messages);
 
-  // Moves `compute_shard_shape` by `step`. Returns this device's shard in the new layout, with
-  // sizes `local` and type `type`. `compute_shard_shape` is undefined if step.before leaves nothing
+  // Moves `shard` by `step`. Returns this device's shard in the new layout, with
+  // sizes `local` and type `type`. `shard` is undefined if step.before leaves nothing
   // on this device; the result is undefined if step.after does. The result may share memory with
-  // `compute_shard_shape`; a step over micro-batches, for instance, stays in the process.
-  // `compute_shard_shape` may be overwritten if the caller keeps no other reference to it.
+  // `shard`; a step over micro-batches, for instance, stays in the process.
+  // `shard` may be overwritten if the caller keeps no other reference to it.
   at::Tensor move(const machine::ReshardStep& step, at::Tensor shard, const Shape& local,
                   at::ScalarType type, std::int64_t micro_batch = 0);
 
@@ -92,8 +92,8 @@ class Collectives {
   // Waits for `transfer` and returns its results.
   std::vector<at::Tensor> finish(Transfer transfer);
 
-  // Sends `compute_shard_shape` by a send step, or receives it; `tag` identifies the message.
-  // `measure_sends` does not wait; `finish` waits for all that was sent.
+  // Sends `shard` by a send step, or receives it; `tag` identifies the message.
+  // `send` does not wait; `finish` waits for all that was sent.
   void send(const machine::ReshardStep& step, const at::Tensor& shard, int tag);
   at::Tensor receive(const machine::ReshardStep& step, const Shape& local, at::ScalarType type,
                      int tag);

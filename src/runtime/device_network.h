@@ -15,7 +15,7 @@ namespace tandem::runtime {
 using Mark = std::shared_ptr<void>;
 
 // Number of elements that each member of a group sends or receives (`of`), and their offset in the
-// tensor (`get_next_step_version`).
+// tensor (`before`).
 struct Lengths {
   std::vector<std::int64_t> of, before;
 
@@ -32,20 +32,20 @@ class DeviceChannel {
  public:
   virtual ~DeviceChannel() = default;
 
-  // Stores the sum of all members' `run_from` in `to`, which may be the same tensor.
+  // Stores the sum of all members' `from` in `to`, which may be the same tensor.
   virtual Mark sum(const at::Tensor& from, const at::Tensor& to) = 0;
   // Stores the sum in `to` of the root only.
   virtual Mark sum_to(const at::Tensor& from, const at::Tensor& to, int root) = 0;
-  // Stores the sum of this member's rows in `to`. `run_from` is [members, ...].
+  // Stores the sum of this member's rows in `to`. `from` is [members, ...].
   virtual Mark sum_of_row(const at::Tensor& from, const at::Tensor& to) = 0;
-  // Gathers the `run_from` of all members in `to`, which is [members, ...].
+  // Gathers the `from` of all members in `to`, which is [members, ...].
   virtual Mark gather(const at::Tensor& from, const at::Tensor& to) = 0;
   virtual Mark gather_to(const at::Tensor& from, const at::Tensor& to, int root) = 0;
   // Overwrites `tensor` with the root's.
   virtual Mark broadcast(const at::Tensor& tensor, int root) = 0;
-  // Stores this member's row of the root's `run_from`, which is [members, ...], in `to`.
+  // Stores this member's row of the root's `from`, which is [members, ...], in `to`.
   virtual Mark scatter(const at::Tensor& from, const at::Tensor& to, int root) = 0;
-  // Sends to each member its part of `run_from`, and receives each member's part into `to`.
+  // Sends to each member its part of `from`, and receives each member's part into `to`.
   virtual Mark exchange(const at::Tensor& from, const Lengths& gives, const at::Tensor& to,
                         const Lengths& takes) = 0;
 };

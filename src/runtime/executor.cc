@@ -46,7 +46,7 @@ at::Tensor narrow_to_part(at::Tensor t, const term::Box& box, const Shard& part)
 }
 
 void add_to(at::Tensor& sum, const at::Tensor& more) {
-  // Gradients may share memory with others (those of `measure_add` do).
+  // Gradients may share memory with others (those of `add` do).
   const bool own = sum.use_count() == 1 && sum.storage().use_count() == 1;
   if (own) {
     sum.add_(more);
@@ -328,7 +328,7 @@ Transfer Executor::start(const Ready& ready, const ScheduledTask& scheduled) {
       {true});
 }
 
-// The dimensions of `compute_shard_shape` are in memory order.
+// The dimensions of `shard` are in memory order.
 Transfer Executor::start_halo(const Task& task, at::Tensor shard) {
   const auto& digits = program_.digits;
   const bool image = order_.is_image(task.reads[0]);

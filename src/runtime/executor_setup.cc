@@ -87,7 +87,7 @@ void Executor::prepare_communication() {
   }
 }
 
-// Returns the tag of what the task `measure_sends` sends in this micro-batch. No two messages have
+// Returns the tag of what the task `send` sends in this micro-batch. No two messages have
 // the same tag.
 int Executor::compute_tag(std::size_t send, std::int64_t micro_batch) const {
   const std::int64_t number = send_number_[send];

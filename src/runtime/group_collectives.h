@@ -56,7 +56,7 @@ class GroupCollectives {
   // Sends `t` to the previous member and receives the next member's: one ring step.
   [[nodiscard]] Transfer shift(const at::Tensor& t) const;
 
-  // Starts sending elements of `run_from` and receiving elements into `to`. Does not change what
+  // Starts sending elements of `from` and receiving elements into `to`. Does not change what
   // `transfer` returns.
   void exchange(Transfer& transfer, const at::Tensor& from, const Lengths& gives,
                 const at::Tensor& to, const Lengths& takes) const;

@@ -13,7 +13,7 @@ bool is_pointwise(const Call& call);
 // Returns the result before the activation. `in` are conv2d's operands; images are channels last.
 at::Tensor compute_pointwise_preactivation(const Call& call, std::span<const at::Tensor> in);
 
-// Gradients of the image and of the weight, if wanted. `compute_operand_gradient` is that of the
+// Gradients of the image and of the weight, if wanted. `gradient` is that of the
 // result before the activation, channels last.
 struct PointwiseGradients {
   at::Tensor image, weight;

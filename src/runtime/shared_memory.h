@@ -55,17 +55,17 @@ class SharedMemory {
   // The start_ functions return the number of the exchange. All processes start the same exchanges
   // in the same order. Tensors are contiguous and must not change until the exchange is done.
   //
-  // start_sum stores the sum of all processes' `run_from` in `to`, which may be the same tensor. In
+  // start_sum stores the sum of all processes' `from` in `to`, which may be the same tensor. In
   // start_sum and start_gather, a process with an undefined `to` contributes but gets no result.
   std::int64_t start_sum(const at::Tensor& from, const at::Tensor& to);
   // Stores the sum of this process's blocks in `to`.
   std::int64_t start_sum_of_block(Blocks from, const at::Tensor& to);
-  // Stores the `run_from` of process r in block r of `to`.
+  // Stores the `from` of process r in block r of `to`.
   std::int64_t start_gather(const at::Tensor& from, Blocks to);
   // Stores the block of process r that is meant for this process in block r of `to`.
   std::int64_t start_swap(Blocks from, Blocks to);
-  // Stores the `run_from` of process `root` in `to` (start_broadcast), or this process's block of
-  // it (start_scatter). `run_from` need be defined on the root only.
+  // Stores the `from` of process `root` in `to` (start_broadcast), or this process's block of
+  // it (start_scatter). `from` need be defined on the root only.
   std::int64_t start_broadcast(const at::Tensor& from, const at::Tensor& to, std::int64_t root);
   std::int64_t start_scatter(Blocks from, const at::Tensor& to, std::int64_t root);
 

@@ -268,7 +268,7 @@ Graph images() {
   return b.finish({b.add(ops::kMse, {y, target}, "loss")});
 }
 
-// `layout` shards the images over the mesh axis factors. `windows`, `measure_add` and `global` are
+// `layout` shards the images over the mesh axis factors. `windows`, `add` and `global` are
 // the factors that the operators are split by.
 Spread image_spread(const std::string& layout, const std::vector<std::string>& windows,
                     const std::vector<std::string>& add, const std::vector<std::string>& global) {

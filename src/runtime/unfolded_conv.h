@@ -19,7 +19,7 @@ bool is_unfolded(const Call& call);
 at::Tensor compute_unfolded_preactivation(const Call& call, const at::Tensor& image,
                                           const at::Tensor& weight, const at::Tensor& bias);
 
-// Returns the weight's gradient. `compute_operand_gradient` is that of the result before the
+// Returns the weight's gradient. `gradient` is that of the result before the
 // activation, channels last.
 at::Tensor compute_unfolded_weight_gradient(const Call& call, const at::Tensor& image,
                                             const at::Tensor& gradient);

@@ -91,7 +91,7 @@ class Scratch {
   fs::path path_;
 };
 
-// Writes an array to `directory` for --data, like numpy.save.
+// Writes an array to `folder` for --data, like numpy.save.
 template <class T>
 void write_array(const Scratch& folder, const std::string& name, const Shape& sizes,
                  const std::vector<T>& values) {

@@ -34,7 +34,7 @@ std::string_view parse_layer_number(std::string_view name);
 std::vector<std::size_t> balance_ends(const std::vector<double>& until,
                                       const std::vector<double>& speeds);
 
-// Returns the number of layers of each stage. `choose_ends` are counted as layers, too. The first
+// Returns the number of layers of each stage. `ends` are counted as layers, too. The first
 // stages get one more if the layers do not divide. Returns nullopt if a stage would get none.
 //   10 layers, 4 stages, ends 1-1 -> 2, 3, 3, 2
 std::optional<std::vector<std::int64_t>> divide_layers(std::int64_t layers, std::int64_t stages,
@@ -43,7 +43,7 @@ std::optional<std::vector<std::int64_t>> divide_layers(std::int64_t layers, std:
 // Returns the stage of each node, or nullopt if there are too few cuts. On equal devices, stages
 // get equal numbers of equal layers if these divide. Otherwise the longest stage is made as short
 // as possible, by operations or by `load`, which is by node. Stages go round the pipeline's
-// `ranks`. A source is in the stage of its first reader. With `choose_ends`, layers divide as in
+// `ranks`. A source is in the stage of its first reader. With `ends`, layers divide as in
 // divide_layers. `pace`: by rank, the time of an operation relative to other ranks. With it,
 // stages need not have equal numbers of layers, so a stage with a head has fewer.
 std::optional<std::vector<std::uint16_t>> assign_stages(const Problem& problem, std::int64_t stages,

@@ -81,7 +81,7 @@ Term input_at(std::size_t i, std::string at);
 // Returns 1 if input(i), or input_at(i, at), reads an element, and 0 if it reads beyond the edge.
 Term inside(std::size_t i, std::string at = "");
 // Returns 1 with probability `p`, else 0. Equal seed, step, `origin` and global index over
-// `parse_factors` give equal values.
+// `factors` give equal values.
 Term keep(double p, std::int64_t origin, std::string factors);
 
 Term operator+(Term a, Term b);
@@ -101,7 +101,7 @@ Term sum(std::string factors, Term body);
 // whose `guard` is 0.
 Term max_over(std::string factors, Term body, Term guard = nullptr);
 // Takes a maximum whose gradient goes to the first largest element, in the order of
-// `parse_factors`.
+// `factors`.
 Term pick_max(std::string factors, Term body, Term guard = nullptr);
 
 // Returns the term as text: "sum[k](in0 * in1)".

@@ -23,7 +23,7 @@ struct UnityPipeline {
 // Returns the pipelines that the model's operators, the machine and the batch allow.
 std::vector<UnityPipeline> list_pipelines(const search::CandidatePool& pool);
 
-// Returns candidates with the layouts of `make_plan`: with the way's number of micro-batches, and
+// Returns candidates with the layouts of `made`: with the way's number of micro-batches, and
 // with more and fewer.
 std::vector<search::Candidate> make_candidates(const UnityPipeline& way, const UnityPlan& made,
                                                const search::CandidatePool& pool);

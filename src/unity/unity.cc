@@ -54,7 +54,7 @@ class UnitySearch {
     return out;
   }
 
-  // Gives the next way an equal share of the remaining time and candidates. `choose_pipelines` is
+  // Gives the next way an equal share of the remaining time and candidates. `ways` is
   // the number of remaining ways.
   void share_remaining_budget(std::size_t ways) {
     const auto& seconds = pool_.options().until.seconds;

@@ -30,7 +30,7 @@ struct UnityOptions {
 };
 
 // Runs Unity's search. Baselines are costed, and the plan falls back on the best of them. Uses the
-// optimizer, the precision, the memory and the stop conditions of `search_piece`.
+// optimizer, the precision, the memory and the stop conditions of `search`.
 search::Result search(const graph::Graph& model, const machine::Machine& machine,
                       const search::Options& search, const UnityOptions& options);
 

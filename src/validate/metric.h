@@ -30,7 +30,7 @@ std::variant<double, Skipped> from_iteration(const Record& record, std::string_v
 std::variant<Seconds, Skipped> to_iteration(const Record& record, std::string_view metric,
                                             double value);
 
-// Returns a memory metric of `get_prediction` in GiB.
+// Returns a memory metric of `prediction` in GiB.
 std::variant<double, Skipped> from_memory(std::string_view metric, const Prediction& prediction);
 
 // Returns the operations of an iteration on all devices: forward and backward matmuls, full

@@ -14,8 +14,8 @@ namespace tandem::verify {
 
 class CandidateTypes {
  public:
-  // Plain sizes are `draw_size` and others one of `others`. Plain degrees, replicas and partial
-  // sums are 1, and others one of `list_counts`.
+  // Plain sizes are `size` and others one of `others`. Plain degrees, replicas and partial
+  // sums are 1, and others one of `counts`.
   CandidateTypes(std::int64_t size, std::vector<std::int64_t> others,
                  std::vector<std::int64_t> counts)
       : size_(size), others_(std::move(others)), counts_(std::move(counts)) {}
@@ -31,7 +31,7 @@ class CandidateTypes {
                                               const Said& said);
 
  private:
-  // Appends all types that `draw_shape` extends to from `coordinate` on. Coordinates are the
+  // Appends all types that `shape` extends to from `coordinate` on. Coordinates are the
   // dimensions, then replicas, then partial sums.
   void extend(std::vector<CandidateType>& out, const ParallelShape& shape, std::size_t coordinate,
               int left, DType dtype);

@@ -129,7 +129,7 @@ struct Signs {
   Hash zeros = 0;  // number of zeros among four integers
 };
 
-// Draws small integers other than 0 if `to_small_integer`, else numbers in between.
+// Draws small integers other than 0 if `whole`, else numbers in between.
 Operands<double> draw_real_operands(const Instance& instance, Hash seed, Hash indices, bool whole,
                                     Signs signs) {
   return draw_operands<double>(instance, seed, indices, [&](Hash h) {

@@ -24,14 +24,14 @@ class NodeChoices {
     TypeId type = 0;  // type of the result
   };
 
-  // Returns the thread's cached choices of a node. `add_symbol_conditions` are the node's own, and
+  // Returns the thread's cached choices of a node. `symbols` are the node's own, and
   // `values` are those of all symbols of the rule. Returns null if an attribute needs more than
   // these, such as the size of a tensor.
   static NodeChoices* get_thread_cache(const rewrite::PatternNode& node,
                                        const std::vector<std::size_t>& symbols,
                                        const std::vector<std::vector<Value>>& values);
 
-  // Returns the choices that fit `get_inputs`. It tries the first value of each symbol, other
+  // Returns the choices that fit `inputs`. It tries the first value of each symbol, other
   // values of one symbol, and pairs of other values that fit alone. It also pairs one of these with
   // the first value of another symbol that fits only beside it.
   const std::vector<SymbolChoice>& find_fitting(std::span<const TypeId> inputs);

@@ -20,7 +20,7 @@ void set_size(ParallelShape& shape, std::size_t d, std::int64_t to) {
   if (to >= 1 && to <= kMostSize && to % shape.degrees[d] == 0) shape.sizes[d] = to;
 }
 
-// Returns `draw_shape` with one more dimension, in front or behind.
+// Returns `shape` with one more dimension, in front or behind.
 ParallelShape add_dimension(const ParallelShape& shape, std::int64_t size, bool behind) {
   auto out = shape;
   if (!behind) {
@@ -34,7 +34,7 @@ ParallelShape add_dimension(const ParallelShape& shape, std::int64_t size, bool 
   }
   return out;
 }
-// Returns `draw_shape` without its first dimension.
+// Returns `shape` without its first dimension.
 ParallelShape drop_first_dimension(const ParallelShape& shape) {
   auto out = shape;
   out.sizes = {};

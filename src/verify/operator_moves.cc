@@ -61,7 +61,7 @@ class OperatorMoveFinder {
   }
 
  private:
-  // Returns the result's sizes after `multiply` moves, or nullopt if the operands do not fit.
+  // Returns the result's sizes after `times` moves, or nullopt if the operands do not fit.
   std::optional<Vector> compute_result(const Vector& move, std::int64_t times) {
     std::vector<TypeId> inputs;
     inputs.reserve(types_.size());

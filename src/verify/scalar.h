@@ -63,7 +63,7 @@ struct Atom {
   enum class AtomKind : std::uint8_t {
     kRead,      // element `at` of tensor `id`; always inside
     kIndex,     // the index at[0] as a number
-    kKeep,      // 1 or 0, drawn for `id` and `translate_number` at the index `at`
+    kKeep,      // 1 or 0, drawn for `id` and `number` at the index `at`
     kFunction,  // function `id` of the argument
     kInverse,   // inverse of the argument
     kEqual,     // 1 if the argument is 0, else 0

@@ -15,7 +15,7 @@ std::size_t count_sizes(const Instance& instance) {
   return out;
 }
 
-// Returns `base` after `multiply` moves. Returns nullopt if a size would be below 1 or its degree
+// Returns `base` after `times` moves. Returns nullopt if a size would be below 1 or its degree
 // would not divide it.
 std::optional<Instance> shift_instance(const Instance& base, const Move& move, std::int64_t times) {
   Instance out = base;

@@ -28,7 +28,7 @@ class DeviceKinds {
     std::vector<double> speeds;                      // by rank: speed of its slowest device
   };
   // Returns the kinds and speeds of the ranks of a pipeline. The machine must be divisible into
-  // `count_buffer` ranks.
+  // `count` ranks.
   const Ranks& ranks(std::int64_t count, DType dtype);
 
  private:

@@ -340,7 +340,7 @@ class LifetimeCollector {
   bool several_;
 };
 
-// Adds the change of `count_buffer` equal sections in sequence. The maximum is in the first or the
+// Adds the change of `count` equal sections in sequence. The maximum is in the first or the
 // last one. Example: net 1, most 3, count 4 -> net 4, most 3 + 3 * 1 = 6.
 void add_repeated(MemoryChange& to, const MemoryChange& one, std::int64_t count) {
   const auto before = total(one.net) > 0 ? static_cast<double>(count - 1) : 0;

@@ -75,7 +75,7 @@ class StageCache {
   [[nodiscard]] ScheduleCache& schedules() { return schedules_; }
 
   [[nodiscard]] const DeviceKinds& kinds() const { return kinds_; }
-  // Returns the kinds of the ranks of a pipeline of `count_buffer` ranks.
+  // Returns the kinds of the ranks of a pipeline of `count` ranks.
   const DeviceKinds::Ranks& ranks(std::int64_t count) {
     return kinds_.ranks(count, training_.dtype);
   }

@@ -72,7 +72,7 @@ class Passages {
   void add(std::size_t section, const MicroBatchPass& action, double input, const Streams& before,
            const Streams& after, double output, double gradients);
 
-  // Sets `used_streams` to their state after `passage`.
+  // Sets `streams` to their state after `passage`.
   void apply(std::size_t section, const MicroBatchPass& action, const CachedPassage& passage,
              double input, Streams& streams) const;
 

@@ -35,7 +35,7 @@ struct PassKind {
 struct PassBound : predict::MicroBatchBound {
   // Recomputation's part of `units`, by unit. Set if `early` is empty.
   std::vector<double> recomputed = {};
-  // Time that a unit waits for a collective after the compute of unit `comes_after`, beyond what is
+  // Time that a unit waits for a collective after the compute of unit `after`, beyond what is
   // computed in between. It counts if one stage has both units.
   struct Wait {
     std::size_t unit;

@@ -17,7 +17,7 @@ struct Item {
   std::int64_t micro_batches = 1;
   std::uint16_t stages_of_rank = 1;
   std::uint8_t zero = 0;
-  bool is_scheduled = false;  // whether `bound_pass` comes from its schedule
+  bool is_scheduled = false;  // whether `bound` comes from its schedule
   double bound = 0;
 
   // Unique key of a strategy; simpler strategies compare lower.

@@ -16,8 +16,8 @@ inline bool is_for_one_pass(const Candidate& plan) {
   return plan.schedule.stages == 1 && plan.schedule.micro_batches == 1;
 }
 
-// Simulates the candidates that `make_mixed_candidate` returns for the changes `all`, at most
-// `remaining` of them. Decrements `remaining` for each one. Returns the index and the time of the
+// Simulates the candidates that `make` returns for the changes `all`, at most
+// `left` of them. Decrements `left` for each one. Returns the index and the time of the
 // fastest that fits, or nullopt if it is not faster than `than`.
 template <class Change, class Make>
 std::optional<std::pair<std::size_t, Seconds>> find_fastest_change(CandidatePool& pool,

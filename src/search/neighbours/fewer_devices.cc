@@ -140,7 +140,7 @@ bool has_equal_layers(const Options& options) {
   return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
 }
 
-// Measures the seconds of a search that has already run for `elapsed` seconds.
+// Measures the seconds of a search that has already run for `taken` seconds.
 class SearchClock {
  public:
   SearchClock(const Until& until, double taken) : until_(until), taken_(taken) {}

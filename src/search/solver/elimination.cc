@@ -33,7 +33,7 @@ TablePtr add_tables(const Table& a, const Table& b) {
   return out;
 }
 
-// Returns the entries of those states of a variable that are in `retained`. `inner` consecutive
+// Returns the entries of those states of a variable that are in `kept`. `inner` consecutive
 // entries belong to one state. If the states are columns, that is fewer than a row has.
 TablePtr restrict_states(const Table& table, std::size_t inner, std::size_t states,
                          const std::vector<std::size_t>& kept) {

@@ -94,7 +94,7 @@ struct Loops {
   }
 
   // Returns a bit mask of those of the 64 states from `v` on that may give a minimum: their lower
-  // bound is no higher than `compute_upper_bound`.
+  // bound is no higher than `known`.
   [[gnu::always_inline]] static std::uint64_t find_hopeful(const BlockTask& task, std::size_t v,
                                                            const Costs& known) {
     std::uint64_t out = 0;

@@ -105,7 +105,7 @@ class LayoutNetwork {
     [[nodiscard]] std::size_t size() const { return cache.entries; }
   };
 
-  // The states of `initial_states` are always retained.
+  // The states of `seeds` are always retained.
   LayoutNetwork(const graph::Graph& model, const machine::Digits& digits, predict::CostModel& costs,
                 const Dims& dims, std::size_t states_per_node,
                 const std::vector<std::vector<plan::Choice>>& seeds, const Pass& pass = {},

@@ -102,7 +102,7 @@ double LayoutNetwork::cost(Priced& priced, const Finder& finder) const {
   return find_minimum(this->make_priced_network(priced), priced, finder).cost;
 }
 
-// Sums the costs of the states at `make_prices`, without any saving.
+// Sums the costs of the states at `prices`, without any saving.
 double LayoutNetwork::sum_costs(const std::vector<std::size_t>& state,
                                 const predict::Prices& prices) const {
   double out = 0;
