@@ -65,9 +65,8 @@ UserError make_start_error(const std::string& program, int error) {
 // Returns the command of the supervisor that starts `program`; see cli/supervise.h.
 std::vector<std::string> make_supervisor_command(const ChildProgram& program) {
   CHECK(program.apart || program.directories.empty());
-  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  std::vector<std::string> out = {(folder / "tandem").string(), std::string(kSupervise),
-                                  fmt::format("{}", ::getpid()),
+  std::vector<std::string> out = {(get_program_directory() / "tandem").string(),
+                                  std::string(kSupervise), fmt::format("{}", ::getpid()),
                                   program.apart ? "apart" : "joined"};
   out.insert(out.end(), program.directories.begin(), program.directories.end());
   out.emplace_back("--");
@@ -140,6 +139,10 @@ int wait_for(pid_t child) {
 }
 
 }  // namespace
+
+std::filesystem::path get_program_directory() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
 
 Ended run_child(const ChildProgram& program, const LineReader& read_line) {
   const auto name = std::filesystem::path(program.command.at(0)).filename().string();

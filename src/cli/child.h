@@ -1,6 +1,7 @@
 // Runs another program to its end and captures its output. The program never outlives this one.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ struct ChildProgram {
 // Takes a line of output, without its line end, while the program runs. Returns false for a line
 // that belongs to Ended::text.
 using LineReader = std::function<bool(std::string_view line)>;
+
+// Returns the directory of this program, in which its other programs are, too.
+std::filesystem::path get_program_directory();
 
 // Starts the program by posix_spawn, without a shell, and waits for its end. Its standard input is
 // empty. If this program is asked to stop (Ctrl-C, SIGTERM, SIGHUP, or by its host), it ends the

@@ -9,16 +9,6 @@ namespace tandem::cli {
 
 namespace {
 
-// Returns the strategy's name without the search that found it: "search:fsdp" -> "fsdp". Empty if
-// the plan has layouts of its own, or only part of what the name says.
-std::string plain_strategy(const plan::Plan& plan, const machine::Machine& machine) {
-  try {
-    return to_text(frameworks::find_degrees(plan, machine, "strategy").setting);
-  } catch (const UserError&) {
-    return "";
-  }
-}
-
 // Returns the flags that `simulate` needs in addition to the strategy to train as the plan does.
 std::string make_training_flags(const plan::Plan& plan) {
   auto out = fmt::format("--batch {} --dtype {} --optimizer {}", plan.batch, name(plan.dtype),
@@ -33,9 +23,8 @@ std::string make_training_flags(const plan::Plan& plan) {
 
 }  // namespace
 
-Configuration write_configuration(const plan::Plan& plan, const machine::Machine& machine,
+Configuration write_configuration(const plan::Plan& plan, const frameworks::Degrees& degrees,
                                   const std::string& target) {
-  const auto degrees = frameworks::find_degrees(plan, machine, target);
   const auto flags = target == "megatron"     ? frameworks::make_megatron_flags(plan, degrees)
                      : target == "torchtitan" ? frameworks::make_torchtitan_flags(plan, degrees)
                                               : frameworks::make_deepspeed_config(plan, degrees);
@@ -55,23 +44,31 @@ Configuration write_configuration(const plan::Plan& plan, const machine::Machine
 }
 
 Json list_configurations(const plan::Plan& plan, const machine::Machine& machine) {
-  Json out = Json::array();
-  if (const auto strategy = plain_strategy(plan, machine); !strategy.empty()) {
-    out.push_back(
-        {{"name", "Tandem"},
-         {"text", fmt::format("tandem simulate {} --machine {} {} --strategy {}\n", plan.model,
-                              plan.machine, make_training_flags(plan), strategy)}});
-  }
   constexpr std::pair<const char*, const char*> kFrameworks[] = {
       {"Megatron-LM", "megatron"}, {"torchtitan", "torchtitan"}, {"DeepSpeed", "deepspeed"}};
+  Json out = Json::array();
+  const auto add_refusal = [&](const char* title, const UserError& error) {
+    out.push_back(
+        {{"name", title}, {"why_not", fmt::format("{}: {}.", error.where, error.message)}});
+  };
+  std::optional<frameworks::Degrees> degrees;
+  try {
+    degrees = frameworks::find_degrees(plan, machine, "strategy");
+  } catch (const UserError& error) {  // no framework can express the plan
+    for (const auto& [title, target] : kFrameworks) add_refusal(title, error);
+    return out;
+  }
+  out.push_back(
+      {{"name", "Tandem"},
+       {"text", fmt::format("tandem simulate {} --machine {} {} --strategy {}\n", plan.model,
+                            plan.machine, make_training_flags(plan), to_text(degrees->setting))}});
   for (const auto& [title, target] : kFrameworks) {
     try {
-      const auto configuration = write_configuration(plan, machine, target);
+      const auto configuration = write_configuration(plan, *degrees, target);
       out.push_back(
           {{"name", title}, {"text", configuration.text}, {"notes", configuration.notes}});
     } catch (const UserError& error) {
-      out.push_back(
-          {{"name", title}, {"why_not", fmt::format("{}: {}.", error.where, error.message)}});
+      add_refusal(title, error);
     }
   }
   return out;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "frameworks/degrees.h"
 
 namespace tandem::cli {
 
@@ -15,9 +16,9 @@ struct Configuration {
   std::vector<std::string> notes = {};
 };
 
-// Returns the settings of `target` ("megatron", "torchtitan", "deepspeed") for `plan`. Throws
-// UserError with the reason if the framework cannot express the plan.
-Configuration write_configuration(const plan::Plan& plan, const machine::Machine& machine,
+// Returns the settings of `target` ("megatron", "torchtitan", "deepspeed") for `plan`, which has
+// these degrees. Throws UserError with the reason if the framework cannot express them.
+Configuration write_configuration(const plan::Plan& plan, const frameworks::Degrees& degrees,
                                   const std::string& target);
 
 // Returns [{"name", "text", "notes"} | {"name", "why_not"}, ...], one entry per framework: this

@@ -72,8 +72,11 @@ plan::Plan load_plan(const ExportFlags& flags) {
 void run(const ExportFlags& flags) {
   const auto plan = load_plan(flags);
   const auto machine = machine::load_machine(plan.machine);
-  const auto exported = flags.target == "torch" ? export_to_torch(plan, machine)
-                                                : write_configuration(plan, machine, flags.target);
+  const auto exported =
+      flags.target == "torch"
+          ? export_to_torch(plan, machine)
+          : write_configuration(plan, frameworks::find_degrees(plan, machine, flags.target),
+                                flags.target);
   if (!flags.output.empty()) write_file(flags.output, exported.text);
   if (flags.json) {
     Json out = describe_plan(plan);

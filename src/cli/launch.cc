@@ -22,9 +22,7 @@ namespace tandem::cli {
 
 namespace {
 
-std::filesystem::path get_worker_path() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
-}
+std::filesystem::path get_worker_path() { return get_program_directory() / "tandem_worker"; }
 
 // Returns the error that a process has printed as one line of `text`; nullopt if there is none.
 std::optional<UserError> find_error(const std::string& text) {

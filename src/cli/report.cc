@@ -112,8 +112,7 @@ void write_page(const std::string& path, const LoweredPlan& lowered, report::Rep
 void run(const ReportFlags& flags) {
   const auto lowered = read_and_lower(flags.path);
   const auto view = make_plan_view(lowered);
-  report::ReportInput input{
-      .view = view, .title = make_plan_title(lowered), .headline = {}, .configurations = {}};
+  report::ReportInput input{.view = view, .title = make_plan_title(lowered)};
   const auto setup = resolve_setup(lowered.plan, input.no_strategies);
   if (setup) {
     input.model = &setup->graph;
@@ -150,8 +149,6 @@ void write_report(const std::string& path, const Setup& setup, const search::Res
   write_page(path, lowered,
              {.view = view,
               .title = make_plan_title(lowered),
-              .headline = {},
-              .configurations = {},
               .strategies = std::move(compared.strategies),
               .untried = compared.untried,
               .found = &result,

@@ -12,7 +12,7 @@
 namespace tandem::predict {
 
 // Returns the text of machines/local.machine with the fitted numbers. `source` says when and where
-// they were measured. `profile` has linear operators, an `add_task`, and collectives. No two sizes
+// they were measured. `profile` has linear operators, an `add`, and collectives. No two sizes
 // may differ by rounding only.
 std::string format_machine(const Profile& profile, const std::string& source);
 

@@ -2,7 +2,7 @@
 // overlaps tasks of the other kind takes 1 + `interference` times as long during the overlap.
 //
 // Tasks are scheduled one by one, so only the later task knows of the overlap. `compute_end`
-// stretches the later task. `add_task` returns the delay that the later task causes for the earlier
+// stretches the later task. `add` returns the delay that the later task causes for the earlier
 // ones. The caller adds this delay to the time at which their stream is free again.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Splits a model into blocks, with repeated layers as one block. The iterations are those that
-// graph/fold.h finds, as far as their nodes are also `equivalent_count`: a plan may partition the
+// graph/fold.h finds, as far as their nodes are also equivalent: a plan may partition the
 // first layer differently from the others.
 #pragma once
 

@@ -1,6 +1,7 @@
 #include "report/mapped_json.h"
 
 #include "graph/text.h"
+#include "report/integers.h"
 
 namespace tandem::report {
 
@@ -8,8 +9,6 @@ namespace {
 
 using machine::Digits;
 using machine::Machine;
-
-std::int64_t to_integer(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
 
 Json over_json(machine::DigitMask mask, const Machine& machine, const Digits& digits) {
   Json out = Json::object();

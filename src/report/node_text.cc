@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "report/digit_text.h"
+#include "report/integers.h"
 #include "report/node_facts.h"
 
 namespace tandem::report {
@@ -186,8 +187,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::int64_t count_bytes(Bytes bytes) { return static_cast<std::int64_t>(bytes.value); }
-
 Json sizes_json(const Shape& shape) {
   return std::vector<std::int64_t>(shape.begin(), shape.end());
 }
@@ -198,7 +197,7 @@ Json tensor_json(const NodeFacts::TensorFacts& tensor) {
           {"dtype", name(tensor.type.dtype)},
           {"type", to_text(tensor.type.shape)},
           {"shape_per_device", sizes_json(tensor.shard)},
-          {"bytes_per_device", count_bytes(tensor.bytes)},
+          {"bytes_per_device", to_integer(tensor.bytes)},
           {"lies", tensor.how}};
 }
 
@@ -229,7 +228,7 @@ Json transfers_json(const NodeFacts& facts, const PlanView& view) {
                    {"over", levels_text(t.digits, view.machine, view.program.digits)},
                    {"backward", t.backward},
                    {"times", t.time.times},
-                   {"bytes", count_bytes(t.bytes)},
+                   {"bytes", to_integer(t.bytes)},
                    {"time_s", t.time.serialized.value},
                    {"exposed_s", t.time.exposed.value}});
   }
@@ -240,7 +239,7 @@ Json backward_operands_json(const NodeFacts& facts) {
   Json out = Json::array();
   for (const auto& kept : facts.backward_operands) {
     out.push_back(
-        {{"name", kept.name}, {"bytes", count_bytes(kept.bytes)}, {"recomputed", kept.recomputed}});
+        {{"name", kept.name}, {"bytes", to_integer(kept.bytes)}, {"recomputed", kept.recomputed}});
   }
   return out;
 }
@@ -267,7 +266,7 @@ Json node_json(const NodeFacts& facts, const PlanView& view) {
   out["needed_backward"] = backward_operands_json(facts);
   out["result_saved_for"] = facts.reads;
   out["result_recomputed"] = facts.recomputed;
-  out["optimizer_state_bytes"] = count_bytes(facts.state);
+  out["optimizer_state_bytes"] = to_integer(facts.state);
   const auto place = compute_node_timing(facts);
   out["start_s"] = place.runs ? Json(place.first.begin.value) : Json();
   out["end_s"] = place.runs ? Json(place.first.end.value) : Json();

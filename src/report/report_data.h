@@ -31,8 +31,9 @@ struct ComparedStrategy {
 struct ReportInput {
   const PlanView& view;
   std::string title;
-  nlohmann::ordered_json headline;        // the job, its parallelism and its simulation_json
-  nlohmann::ordered_json configurations;  // [{"name", "text", "notes"} | {"name", "why_not"}, ...]
+  nlohmann::ordered_json headline = {};  // the job, its parallelism and its simulation_json
+  // [{"name", "text", "notes"} | {"name", "why_not"}, ...]
+  nlohmann::ordered_json configurations = {};
   // Compared strategies. If there can be none, `no_strategies` says why.
   std::vector<ComparedStrategy> strategies = {};
   std::string no_strategies = {};

@@ -22,9 +22,7 @@ using Json = nlohmann::ordered_json;
 
 Json data_of(const ExplainedPlan& e, std::size_t most_spans = kMostReportedSpans) {
   const auto view = e.view();
-  return report_data(
-      {.view = view, .title = "a plan", .headline = {{"model", "m"}}, .configurations = {}},
-      most_spans);
+  return report_data({.view = view, .title = "a plan", .headline = {{"model", "m"}}}, most_spans);
 }
 
 // Checks that each column has an entry per node, and that numbers refer to existing texts and

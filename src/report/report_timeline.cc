@@ -9,6 +9,7 @@
 #include "predict/breakdown.h"
 #include "report/device_classes.h"
 #include "report/digit_text.h"
+#include "report/integers.h"
 #include "report/memory_curve.h"
 #include "report/task_name.h"
 #include "report/tensor_names.h"
@@ -21,8 +22,6 @@ using Json = nlohmann::ordered_json;
 using predict::Span;
 
 constexpr std::size_t kMostMemoryPoints = 4000;
-
-std::int64_t to_nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
 
 double sum_held_bytes(const MemoryPoint& point) {
   double sum = 0;

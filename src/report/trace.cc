@@ -15,6 +15,7 @@
 #include "lower/schedule_actions.h"
 #include "predict/breakdown.h"
 #include "report/device_classes.h"
+#include "report/integers.h"
 #include "report/memory_curve.h"
 #include "report/task_name.h"
 
@@ -29,7 +30,6 @@ using lower::TaskKind;
 using predict::Span;
 
 // Times are rounded to nanoseconds, so that adjacent spans of a row do not overlap.
-std::int64_t count_nanoseconds(Seconds time) { return std::llround(time.value * 1e9); }
 
 std::string microseconds_text(std::int64_t ns) {
   return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
@@ -110,7 +110,7 @@ class TraceWriter {
 
   void add_span(const Span& span) {
     const auto& task = program_.tasks[span.task];
-    const auto begin = count_nanoseconds(span.start);
+    const auto begin = to_nanoseconds(span.start);
     std::string args =
         fmt::format(R"("kind":"{}","pass":"{}","micro_batch":{})",
                     predict::get_task_kind(program_, task), get_pass_name(task), span.micro_batch);
@@ -123,8 +123,8 @@ class TraceWriter {
     add(R"({{"ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
         names_[get_moved_node(task).index()],
         predict::to_reported_kind(predict::get_task_kind(program_, task)), span.device_class,
-        span.stream, microseconds_text(begin),
-        microseconds_text(count_nanoseconds(span.end) - begin), args);
+        span.stream, microseconds_text(begin), microseconds_text(to_nanoseconds(span.end) - begin),
+        args);
   }
 
   // Returns the task's node or, if the task communicates, the node whose tensor it moves.
@@ -193,12 +193,12 @@ class TraceWriter {
 
   void add_arrow(const Span& from, const Span& to) {
     // If steps overlap, the timeline is wrapped. Arrows from the previous iteration are left out.
-    if (count_nanoseconds(from.start) > count_nanoseconds(to.start)) return;
+    if (to_nanoseconds(from.start) > to_nanoseconds(to.start)) return;
     const auto id = ++arrows_;
     add(R"({{"ph":"s","name":"needs","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})", id,
-        from.device_class, from.stream, microseconds_text(count_nanoseconds(from.start)));
+        from.device_class, from.stream, microseconds_text(to_nanoseconds(from.start)));
     add(R"({{"ph":"f","bp":"e","name":"needs","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})",
-        id, to.device_class, to.stream, microseconds_text(count_nanoseconds(to.start)));
+        id, to.device_class, to.stream, microseconds_text(to_nanoseconds(to.start)));
   }
 
   void add_memory(std::size_t c) {
@@ -213,7 +213,7 @@ class TraceWriter {
       add(R"({{"ph":"C","name":"memory, bytes","pid":{},"ts":{},"args":{{"weights":{:.0f},)"
           R"("optimizer state":{:.0f},"gathered weights":{:.0f},"gradients":{:.0f},)"
           R"("activations":{:.0f},"inputs":{:.0f}}}}})",
-          c, microseconds_text(count_nanoseconds(at)), part(BufferKind::kWeight),
+          c, microseconds_text(to_nanoseconds(at)), part(BufferKind::kWeight),
           part(BufferKind::kState), part(BufferKind::kGathered), part(BufferKind::kGradient),
           part(BufferKind::kActivation), part(BufferKind::kInput));
     }

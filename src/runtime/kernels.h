@@ -27,7 +27,7 @@ struct Call {
   // Shards of the operands. If an operand is read in windows, its shard is the part that they
   // cover, which depends on the result.
   std::vector<Shard> operands;
-  // Shard of the result. If `get_sizes` is empty, it is all that the operands yield.
+  // Shard of the result. If it has no sizes, it is all that the operands yield.
   Shard result = {};
   // Whether embedding_bag may return its table's gradient as an uncoalesced sparse tensor of the
   // rows read.

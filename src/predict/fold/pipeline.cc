@@ -200,9 +200,9 @@ class PipelineSimulation {
     }
   }
 
-  // Fast version of `take` for most slots, where most time is spent: no host, and no work that
-  // occurs once a step. A slot that receives nothing receives in no time, since earlier receives
-  // are long done.
+  // Fast version of `run_action` for most slots, where most time is spent: no host, and no work
+  // that occurs once a step. A slot that receives nothing receives in no time, since earlier
+  // receives are long done.
   void run_plain_actions(std::span<const ActionIndices> actions) {
     const auto* times = times_.data();
     auto* ranks = ranks_.data();
