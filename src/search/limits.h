@@ -68,11 +68,11 @@ inline constexpr std::size_t kSimplerTried = 4;
 // Number of operators simulated without a gain before a simulated grid ends: some seconds on one
 // core.
 inline constexpr double kGridPatience = 4e6;
-// The best setting of another pipeline depth is simulated, too, if it is at most this much slower.
-// Layouts of its own may make up for the difference.
-inline constexpr double kOtherDepthSlower = 1.25;
-// Most other pipeline depths that are simulated so.
-inline constexpr std::size_t kOtherDepths = 3;
+// The best setting of another pipeline depth or tensor parallelism is considered, too, if it is at
+// most this much slower. Layouts of its own may make up for the difference.
+inline constexpr double kOtherShapeSlower = 1.25;
+// Most settings that are considered so.
+inline constexpr std::size_t kOtherShapes = 4;
 
 // The complete grid.
 // Most virtual stages of a rank that need not divide the layers.
@@ -144,7 +144,7 @@ inline constexpr double kShareStep = 0.01;
 
 // Layouts.
 // Strategies whose stages get layouts of their own.
-inline constexpr std::size_t kLaidOut = 3;
+inline constexpr std::size_t kLaidOut = 4;
 // Such strategies for a large network.
 inline constexpr std::size_t kLargeLaidOut = 1;
 // Fraction of a step's cost that other layouts must save to be searched for.
@@ -224,10 +224,9 @@ inline constexpr double kRewritesMayGain = 1.15;
 // Most that layouts may gain on a part, beyond their gain on all of a machine with several kinds of
 // devices.
 inline constexpr double kLayoutsMayGain = 1.05;
-// Parts within this of the fastest, by layouts alone, are searched with rewrites.
+// Parts within this of the fastest, by layouts alone or by plain strategies, are searched with
+// rewrites and layouts.
 inline constexpr double kNearPart = 1.1;
-// Parts within this of the fastest, by plain strategies, are searched with rewrites and layouts.
-inline constexpr double kNearPlainPart = 1.06;
 // Most parts that are searched with rewrites.
 inline constexpr std::size_t kPartsRewritten = 3;
 // Number of units up to which every count of units is a part. Above it, only powers of two are,

@@ -36,6 +36,8 @@ std::vector<const Evaluated*> rank_distinct(const std::vector<Evaluated>& evalua
 
 }  // namespace
 
+bool have_equal_shapes(const Setting& a, const Setting& b) { return a.pp == b.pp && a.tp == b.tp; }
+
 std::vector<Setting> choose_promising(const std::vector<Evaluated>& settings, std::size_t most) {
   std::vector<Setting> out;
   for (const auto* e : rank_distinct(settings)) {
@@ -45,17 +47,17 @@ std::vector<Setting> choose_promising(const std::vector<Evaluated>& settings, st
   return out;
 }
 
-std::vector<Setting> choose_promising_of_each_depth(const std::vector<Evaluated>& settings,
+std::vector<Setting> choose_promising_of_each_shape(const std::vector<Evaluated>& settings,
                                                     std::size_t most) {
   const auto known = rank_distinct(settings);
   auto out = choose_promising(settings, most);
-  for (std::size_t i = out.size(); i < known.size() && out.size() < most + limits::kOtherDepths;
+  for (std::size_t i = out.size(); i < known.size() && out.size() < most + limits::kOtherShapes;
        ++i) {
     const auto& setting = *known[i]->setting;
     if (known[i]->feasible != known[0]->feasible) break;
-    if (known[i]->time() > limits::kOtherDepthSlower * known[0]->time()) continue;
-    const auto is_as_deep = [&](const Setting& other) { return other.pp == setting.pp; };
-    if (std::ranges::none_of(out, is_as_deep)) out.push_back(setting);
+    if (known[i]->time() > limits::kOtherShapeSlower * known[0]->time()) continue;
+    const auto is_alike = [&](const Setting& other) { return have_equal_shapes(other, setting); };
+    if (std::ranges::none_of(out, is_alike)) out.push_back(setting);
   }
   return out;
 }

@@ -19,9 +19,12 @@ std::vector<Evaluated> estimate_all(Estimates& estimates,
 // returned.
 std::vector<strategies::Setting> choose_promising(const std::vector<Evaluated>& settings,
                                                   std::size_t most);
-// Returns the promising settings and the best ones of some other numbers of stages, unless these
-// are much slower. Many similar settings could otherwise crowd them out.
-std::vector<strategies::Setting> choose_promising_of_each_depth(
+// Returns whether the settings have the same number of stages and the same tensor parallelism:
+// layouts inside their stages then gain about the same.
+bool have_equal_shapes(const strategies::Setting& a, const strategies::Setting& b);
+// Returns the promising settings and the best ones of some other shapes, unless these are much
+// slower. Many similar settings could otherwise crowd them out.
+std::vector<strategies::Setting> choose_promising_of_each_shape(
     const std::vector<Evaluated>& settings, std::size_t most);
 
 }  // namespace tandem::search

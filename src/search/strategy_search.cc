@@ -252,7 +252,7 @@ std::vector<Evaluated> StrategySearch::cost_estimated(const std::vector<Evaluate
 // Returns the settings to simulate.
 std::vector<Setting> StrategySearch::choose_settings_to_simulate(
     const std::vector<Evaluated>& estimated) const {
-  return choose_promising_of_each_depth(
+  return choose_promising_of_each_shape(
       estimated, pool_.is_large() ? limits::kLargeSimulated : limits::kSimulated);
 }
 
@@ -434,14 +434,14 @@ std::optional<double> StrategySearch::find_fastest_plain(double beat) {
 }
 
 // Gives the best grid strategies layouts of their own inside their steps. A strategy is skipped if
-// a better one has the same number of stages and fits, or recomputes the same.
+// a better one has the same shape and fits, or recomputes the same.
 void StrategySearch::lay_out_steps() {
   auto tried = found_;
   std::ranges::stable_sort(tried, is_better);
   std::vector<Evaluated> taken;
   for (const auto& t : tried) {
     const auto is_alike = [&](const Evaluated& better) {
-      return better.setting->pp == t.setting->pp &&
+      return have_equal_shapes(*better.setting, *t.setting) &&
              (better.feasible || better.setting->recompute == t.setting->recompute);
     };
     if (std::ranges::any_of(taken, is_alike)) continue;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -173,7 +174,6 @@ class PartSearch {
         all_(all),
         clock_(clock),
         is_plain_(has_equal_layers(options)),
-        near_(is_plain_ ? limits::kNearPlainPart : limits::kNearPart),
         by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
     const machine::Digits digits(machine);
     batch_ = strategies::find_batch_size({model, digits}).value_or(0);
@@ -184,16 +184,28 @@ class PartSearch {
   // Returns the fastest part and those near it, the fastest first.
   std::vector<TimedPart> run() {
     if (is_plain_) {
-      for (std::size_t i = 0; i < parts_.size(); ++i) (void)search_part(i);
+      for (auto i : order_by_common_devices()) (void)search_part(i);
     } else {
       search_some();
     }
     std::ranges::stable_sort(found_, {}, &TimedPart::time);
-    std::erase_if(found_, [&](const auto& part) { return part.time > near_ * best_; });
+    std::erase_if(found_, [&](const auto& part) { return part.time > limits::kNearPart * best_; });
     return std::move(found_);
   }
 
  private:
+  // Orders parts by the devices that the batch divides among: early fast parts spare most of the
+  // search of later ones.
+  //   batch 16: {8, 4} {4, 4} before {14, 4} before {15, 5}
+  [[nodiscard]] std::vector<std::size_t> order_by_common_devices() const {
+    std::vector<std::size_t> out(parts_.size());
+    std::iota(out.begin(), out.end(), std::size_t{0});
+    std::ranges::stable_sort(out, std::greater{}, [&](std::size_t i) {
+      return std::gcd(batch_, count_units(parts_[i]));
+    });
+    return out;
+  }
+
   // Searches about every second part, since searching layouts on all of them takes too long. It
   // does so for each number of innermost units, separately for parts that divide the batch and for
   // others. Then it searches the neighbours of the fastest part until none of them is faster.
@@ -220,7 +232,7 @@ class PartSearch {
   bool search_part(std::size_t i) {
     if (is_searched_[i] || clock_.is_over()) return false;
     is_searched_[i] = true;
-    const auto most = std::min(compute_time_to_beat(), near_ * best_);
+    const auto most = std::min(compute_time_to_beat(), limits::kNearPart * best_);
     if (all_.device_seconds / static_cast<double>(count_units(parts_[i])) > most) return true;
     auto part = machine::make_submachine(machine_, parts_[i]);
     if (!part) return true;
@@ -252,7 +264,6 @@ class PartSearch {
   const Result& all_;
   const SearchClock& clock_;
   bool is_plain_;
-  double near_;
   // Whether to search a part's grid, too: the whole batch may not fit there at once.
   bool by_grid_;
   std::int64_t batch_ = 0;
