@@ -9,6 +9,7 @@
 namespace tandem::data {
 
 // A permutation of 0 ... count - 1.
+//   count 5: 0 ... 15 are permuted; if 3 becomes 12, that is permuted again and becomes 4, say
 class Shuffle {
  public:
   Shuffle(std::int64_t count, Hash key) : count_(static_cast<Hash>(count)), key_(key) {

@@ -27,6 +27,8 @@ struct Sharded {
 
 // Distributes a whole value into shards by cutting, replicating and splitting. The summands of
 // partial sums are random, different for every `salt`.
+//   {5, 7} with degree 2 -> {5}, {7}; with 2 replicas -> {5, 7}, {5, 7}; with 2 partial sums, for
+//   example -> {9, 1}, {-4, 6}
 template <class T>
 Sharded<T> distribute(const Dense<T>& whole, const ParallelShape& shape, Hash salt);
 

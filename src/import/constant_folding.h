@@ -1,5 +1,9 @@
 // Constant folding: computes the nodes whose operands are all known, with integers where ONNX uses
 // integers. It turns the shapes that a network computes from its inputs' shapes into numbers.
+//
+// Example: x is [4, 3, 8].
+//   Shape(x) = {4, 3, 8}, Gather of element 0 = {4}, Concat with {-1} = {4, -1}
+//   Reshape(x, {4, -1}) stays and gives [4, 24]
 #pragma once
 
 #include <string_view>

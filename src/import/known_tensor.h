@@ -41,6 +41,7 @@ struct Written {
   std::int64_t axis = 0;
 };
 // Returns the representation of `k`, or nullopt if it is of no such kind.
+//   {5, 5, 5} -> fill of 5; {0, 2, 4} -> iota of step 2, axis 0; {{1, 0}, {0, 1}} -> eye of 1
 std::optional<Written> match_constant(const Known& k);
 
 // Returns whether `tensor` is floating point, with 1 up to the diagonal and 0 above it. Reads other

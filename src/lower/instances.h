@@ -1,5 +1,8 @@
 // Numbers for all buffer instances on the devices of one pipeline rank. A buffer with `each` has
 // one instance for each micro-batch; other buffers have one for each version.
+//
+// Example: 4 micro-batches, an activation a (`each`) and a weight w with one version, on one rank.
+// The instances of a are 0 to 3, and that of w is 4: get_index(a, 2) is 2, get_index(w, 2) is 4.
 #pragma once
 
 #include "lower/program.h"

@@ -1,6 +1,9 @@
 // Conversion of a program to a graph that differs only in extents, for example in the batch size.
 // The tasks are the same; only the sizes of buffers change. This takes a fraction of the time of a
 // lowering.
+//
+// Example: 4 devices split a batch of 64. With a batch of 32, an activation [64, 512] has shards of
+// [8, 512] instead of [16, 512]. Weights keep their sizes.
 #pragma once
 
 #include "lower/program.h"

@@ -14,6 +14,9 @@
 // The devices send as much as with the collectives, and hold two blocks of an operand at a time.
 // For attention written with contractions, with keys and values gathered for sequence-sharded
 // queries, this is ring attention.
+//
+// Example on 3 devices: device 1 works on the blocks 1, 2, 0 in the forward pass and on 2, 0, 1 in
+// the backward pass. So the gradient of its own block is complete in the last step.
 #pragma once
 
 #include "lower/program.h"

@@ -4,6 +4,9 @@
 // Every chain has a normal form that its types determine: reduce, unreplicate, combine, partition,
 // replicate, without pairs that cancel. Chains between the same types have the same normal form.
 // One chain is turned into another through that form.
+//
+//   partition 1 by 2, combine 0 by 4, partition 0 by 2
+//   combine 0 by 2, partition 1 by 2                      its normal form
 #pragma once
 
 #include <optional>

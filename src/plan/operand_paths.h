@@ -19,6 +19,8 @@ struct OperandPath {
 };
 
 // Returns the ways to all compute operators, in the graph's order.
+//   %a = combine(%x) dim=0 degree=2   %b = partition(%a) dim=1 degree=2   %y = linear(%b, %w)
+//   -> from %x to operand 0 of %y by combine 0 by 2, partition 1 by 2; from %w to operand 1
 std::vector<OperandPath> list_operand_paths(const graph::Graph& pcg);
 // Returns a way's name: "linear2:0".
 std::string format_place(const graph::Graph& pcg, const OperandPath& way);

@@ -1,6 +1,9 @@
 // Partitioning of one operator by rules. The operator alone, on whole operands, is rewritten by
 // rules that choose a factor and a degree. The result has the wanted degrees, replicas and partial
 // sums of its operands.
+//
+// Example: linear of x [64, 512] and w [256, 512] is split along its columns over 2 devices.
+//   x: replicate 2   w: partition 0 by 2   result: combine 1 by 2
 #pragma once
 
 #include <optional>

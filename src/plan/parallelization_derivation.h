@@ -3,6 +3,10 @@
 // whole and partitioned again. Rules about parallelization operators alone turn that chain into the
 // plan's chain.
 //
+// Example on 2 devices: relu and scale are split along the batch.
+//   each alone     partition 0 by 2, relu, combine 0 by 2; partition 0 by 2, scale, combine 0 by 2
+//   between them   combine 0 by 2, partition 0 by 2 becomes nothing
+//
 // Operators with equal steps share one derivation with several places, and so do equal paths
 // between operators. Places that no rules lead to are listed. Their correctness is checked by
 // values only.

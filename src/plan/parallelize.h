@@ -1,5 +1,10 @@
 // Turns choices into a parallel computation graph. Given the use of each digit by every operator,
 // it inserts the parallelization operators that the edges need.
+//
+// Example on 2 devices: linear is column-parallel, and relu is split along the batch.
+//   %h = linear(%x, %w)   %r = relu(%h)
+//   %h = linear(%x, %w)   %a = combine(%h) dim=1 degree=2   %b = partition(%a) dim=0 degree=2
+//   %r = relu(%b)
 #pragma once
 
 #include <vector>

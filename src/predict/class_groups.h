@@ -1,6 +1,9 @@
 // Classes of devices and the groups in which they take part in moves, looked up once per digit
 // mask. At first a class is the set of devices that agree in `class_digits`. Its number is the
 // mixed radix of these coordinates. After `join`, equivalent classes share one number.
+//
+// Example: 2 nodes of 4 GPUs, where class_digits is the node's digit. Class 0 has devices 0 to 3,
+// and class 1 has 4 to 7. The group of class 0 over the nodes is {0, 1}, over the GPUs it is {0}.
 #pragma once
 
 #include <cstdint>

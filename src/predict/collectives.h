@@ -6,6 +6,11 @@
 // bandwidth. The bandwidth is scaled by the utilization at this message size and divided by the
 // load of the fullest link (machine/topology.h). If a level has trees, an all-reduce uses them when
 // they are faster: for small messages and many units. Each collective adds a fixed start-up time.
+//
+// Example: all-reduce of 80 MB on 2 nodes of 4 GPUs. Each GPU has 100 GB/s inside its node and 10
+// GB/s between nodes. A ring inside moves 3/4 x 80 MB in 0.6 ms. The rings between move 1/2 x 20 MB
+// in 1 ms. Both levels work at the same time, for the reduce-scatter and then for the all-gather: 2
+// x 1 ms, plus latencies and the start-up time.
 #pragma once
 
 #include "machine/digits.h"

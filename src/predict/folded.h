@@ -1,6 +1,9 @@
 // A network of many equal layers, folded to three layers: the middle one stands for all layers
 // between the first and the last. The cost of a plan then follows from a graph whose size does not
 // depend on the number of layers.
+//
+// Example: embedding, 24 layers, head. The folded graph has the sections embedding (kBefore), l0
+// (kFirst), l1 (kMiddle), l2 (kLast) and head (kAfter). The middle one stands for 22 layers.
 #pragma once
 
 #include <array>

@@ -4,6 +4,10 @@
 // Tasks are scheduled one by one, so only the later task knows of the overlap. `compute_end`
 // stretches the later task. `add` returns the delay that the later task causes for the earlier
 // ones. The caller adds this delay to the time at which their stream is free again.
+//
+// Example with an interference of 0.5: compute runs from 2 to 4. Communication starts at 1 and
+// takes 2 alone. At 2 it has half of its work done, and the rest takes 1.5: compute_end returns
+// 3.5. It overlaps 1.5 of the compute, so `add` returns a delay of 0.75.
 #pragma once
 
 #include <array>

@@ -29,6 +29,7 @@ struct Extrapolation {
 
 // Stores in `out` the time of the iteration and the times of the busiest class. Extrapolates them
 // if `further` is given. Returns the number of the busiest class.
+//   compute [0, 4), all_reduce [3, 6), iteration 8 -> compute 4, exposed_comm 2, bubble 2
 std::size_t sum_times(const lower::Program& program, const IterationSpans& simulated,
                       const std::optional<Extrapolation>& further, Simulation& out);
 

@@ -1,6 +1,9 @@
 // The memory of a program on one device or on the fullest one: persistent bytes, and the peak.
 // Tasks run in list order, and a buffer lives from its first writer to its last use. If steps
 // overlap, the peak covers several consecutive steps.
+//
+// Example: a, b = f(a), c = g(b) take 4, 6 and 2 bytes, and none is saved for backward. While f
+// runs, a and b are alive: 10 bytes, the peak. While g runs, b and c are alive: 8 bytes.
 #pragma once
 
 #include <array>

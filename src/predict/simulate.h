@@ -7,6 +7,11 @@
 // start it together. Equivalent classes in different places are simulated once
 // (predict/equivalent_classes.h).
 //
+// Example: backward b takes 2 s, all_reduce %b' 3 s, backward a 2 s, update b 1 s.
+//   compute      [0, 2) backward b   [2, 4) backward a   [5, 6) update b
+//   collectives  [2, 5) all_reduce %b'
+// The iteration takes 6 s: compute is busy for 5 s, and 1 s of communication is exposed.
+//
 // If updates are delayed, consecutive steps overlap. The simulator then runs several steps, and the
 // iteration is the time from the end of one step to the end of the next, without fill and drain.
 #pragma once

@@ -84,6 +84,7 @@ std::vector<std::size_t> rank_by_throughput(std::span<const Evaluated> points);
 
 // Returns the Pareto front of the points `among`: those that no other point beats in both memory
 // and throughput. Equal points stay together. Indices ascend.
+//   (10 GB, 5/s), (20 GB, 4/s), (20 GB, 8/s) -> {0, 2}
 std::vector<std::size_t> find_pareto_front(std::span<const Evaluated> points,
                                            std::span<const std::size_t> among);
 

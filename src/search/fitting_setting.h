@@ -12,6 +12,7 @@ namespace tandem::search {
 // parallelism or more sharded states. `setting` is complete. All combinations are estimated. Among
 // those that fit and are nearly as fast as the fastest, the one with the fewest changes is
 // returned. Returns nullopt if none fits or none has an estimate.
+//   zero=1,recompute=full takes 100 ms, and micro=16 alone takes 101 ms -> micro=16
 std::optional<Evaluated> find_fitting_setting(Estimates& estimates,
                                               const strategies::Setting& setting,
                                               std::int64_t batch);

@@ -23,6 +23,7 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 
 // Returns all combinations; the last axis varies fastest. Returns one empty case without axes.
 // Throws UserError if a key is given twice, or for more than 10,000 cases.
+//   seq=1,2 and batch=8,9 -> seq=1, batch=8; seq=1, batch=9; seq=2, batch=8; seq=2, batch=9
 std::vector<Values> list_combinations(const std::vector<Axis>& axes);
 
 // Returns "seq=2048, batch=64"; "" without values.

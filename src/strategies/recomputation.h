@@ -1,4 +1,8 @@
 // Finds the operators that a kind of recomputation recomputes for the backward pass.
+//
+// Example: a layer is norm, linear 1, relu, linear 2, add. The next layer reads the sum.
+//   full           norm, linear 1, relu, linear 2
+//   save_matmuls   norm, relu, linear 2
 #pragma once
 
 #include <vector>

@@ -6,6 +6,10 @@
 // or it may not be split, a layer with weights starts anew. So two successive matmuls are
 // column-parallel, then row-parallel (Megatron), and an activation function between them stays
 // split. Digits that divide nothing compute redundantly, or do what `rest` says.
+//
+// Example: two devices split linear 1 (w1 [4096, 1024]), relu and linear 2 (w2 [1024, 4096]). Each
+// device has [2048, 1024] of w1, computes 2048 columns up to the relu, and has [1024, 2048] of w2.
+// The results of linear 2 are partial sums.
 #pragma once
 
 #include <string>
@@ -56,6 +60,7 @@ std::variant<Choices, Refusal> spread(const Problem& problem,
                                       const std::vector<OperatorDigits>& jobs);
 
 // Returns the innermost digits of `among` whose sizes together divide `size`.
+//   digits of sizes 2, 2 and 3: size 12 -> all, size 6 -> the last two
 machine::DigitMask find_dividing_digits(const machine::Digits& digits, machine::DigitMask among,
                                         std::int64_t size);
 

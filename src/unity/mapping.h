@@ -8,6 +8,9 @@
 // depends on the placements at its two ends. It is cached by the subgraph's structure, so similar
 // graphs share most costs.
 //
+// Example: two branches take 3 and 2 ms on 4 devices, one after the other 5 ms. On 2 devices they
+// take 4 and 3 ms, side by side 4 ms, which is better.
+//
 // A subgraph that neither split divides is not series-parallel. Its operators are placed one after
 // another. Only the cheapest chains are retained, by the placements of operators that are still
 // needed.

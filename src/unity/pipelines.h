@@ -21,6 +21,7 @@ struct UnityPipeline {
 };
 
 // Returns the pipelines that the model's operators, the machine and the batch allow.
+//   2 nodes of 2 GPUs, batch 32 -> 2 stages with 8 micro-batches, 4 stages with 16
 std::vector<UnityPipeline> list_pipelines(const search::CandidatePool& pool);
 
 // Returns candidates with the layouts of `made`: with the way's number of micro-batches, and

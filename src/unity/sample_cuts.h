@@ -5,6 +5,10 @@
 // data parallelism is slower than its start and end, often by more than alpha allows. Searches
 // therefore also start from graphs with all operators split. Others leave out the first or the last
 // operators, since the first ones may read embedding tables that do not fit on one device.
+//
+// Example: the model is linear, relu, loss. The drafts have these operators split:
+//   forward   {linear}, {linear, relu}, {linear, relu, loss}
+//   backward  {loss}, {relu, loss}, {linear, relu, loss}
 #pragma once
 
 #include <functional>

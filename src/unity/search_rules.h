@@ -24,6 +24,7 @@ bool is_parallel(const rewrite::Rule& rule);
 bool is_simplification(const rewrite::Rule& rule);
 
 // Returns the products of subsets of these digits' sizes, without 1, ascending.
+//   digits of sizes 2, 2 and 3 -> 2, 3, 4, 6, 12
 std::vector<std::int64_t> list_degrees(const machine::Digits& digits, machine::DigitMask free);
 
 }  // namespace tandem::unity

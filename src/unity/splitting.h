@@ -28,6 +28,7 @@ std::vector<graph::NodeId> find_cuts(const graph::Graph& model, std::size_t leas
 // Returns at most `most` degrees by dimension that the sizes allow. The undivided tensor comes
 // first. The others are sorted by the number of devices that they leave idle, then by the number of
 // split dimensions.
+//   [8, 6] on 4 devices -> [1, 1], [4, 1], [2, 2], [1, 2], [2, 1]
 std::vector<Shape> list_border_states(const Shape& sizes, std::int64_t devices, std::size_t most);
 
 Solved solve_in_pieces(const graph::Graph& model, std::size_t least_nodes, const Substitution& how,

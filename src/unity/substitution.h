@@ -2,6 +2,9 @@
 // known graph by every rule at every place. Graphs that cost more than alpha times the best are
 // dropped. It ends when none is left or the limit of candidates is reached. A graph's cost is that
 // of its best mapping (mapping.h).
+//
+// Example with alpha = 1.05: the piece costs 10 ms. A graph of 10.4 ms is queued, one of 11 ms is
+// dropped. Once a graph of 8 ms is found, that of 10.4 ms is not expanded any more.
 #pragma once
 
 #include <functional>

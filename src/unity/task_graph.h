@@ -2,6 +2,8 @@
 // Parallelization operators belong to the edges. An edge's cost depends on where its two ends are
 // mapped, so Reduce and Replicate on one edge are an all-reduce. Weights and inputs are laid out as
 // their reader needs them. A weight's gradient is summed over its replicas by the first reader.
+//
+//   linear(x, w) -> combine -> partition -> relu    has the vertices linear and relu, and one edge
 #pragma once
 
 #include <optional>

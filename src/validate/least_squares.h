@@ -27,6 +27,7 @@ struct LeastSquares {
 std::vector<double> minimize(const LeastSquares& problem, std::vector<double> start);
 
 // Solves the symmetric, positive definite system a x = b; `a` is row-major.
+//   a {4, 2, 2, 3}, b {8, 7} -> {1.25, 1.5}
 std::vector<double> solve(std::vector<double> a, std::vector<double> b);
 
 }  // namespace tandem::validate

@@ -23,6 +23,7 @@ double bias(std::span<const Pair> pairs);
 std::optional<double> spearman(std::span<const Pair> pairs);
 
 // Returns the constant that, multiplied by every `predicted`, minimizes the mean absolute error.
+//   measured 10, 12, 10; predicted 5, 6, 20 -> 0.5: error (0.75 + 0.75 + 0) / 3; at 2 it is 1
 double find_best_constant(std::span<const Pair> pairs);
 // Returns the pairs, each prediction multiplied by the constant that is best for the others.
 std::vector<Pair> scale_leave_one_out(std::span<const Pair> pairs);
@@ -37,6 +38,7 @@ Interval bootstrap_mean(std::span<const double> values);
 
 // Returns the cost of following the predictions: the measured time of the pair with the fastest
 // prediction, divided by the fastest measured time, minus 1.
+//   measured 10 and 8, predicted 12 and 13 -> 10 / 8 - 1 = 0.25
 double regret(std::span<const Pair> pairs);
 
 }  // namespace tandem::validate

@@ -27,6 +27,7 @@ class CandidateTypes {
 
   // Returns the types of the given rank with exactly that many deviations. Sizes that `said` fixes
   // do not deviate.
+  //   size 2, others {3}, no counts; rank 2: none [2, 2]; one [2, 3] and [3, 2]; two [3, 3]
   const std::vector<CandidateType>& get_types(std::size_t rank, int deviations, bool index,
                                               const Said& said);
 

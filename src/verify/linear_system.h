@@ -1,5 +1,8 @@
 // Decides whether a system of linear equations has a solution without negative numbers. Exact, for
 // small systems of small integers.
+//
+//   x + y = 4, x = y + 2    has the solution x = 3, y = 1
+//   x + y = 1, x = y + 2    has none: y would be -1/2
 #pragma once
 
 #include <cstdint>

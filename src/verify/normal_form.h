@@ -2,6 +2,9 @@
 // bound indices (scalar.h, algebra.h), made of the operators' meanings at given sizes. Elements are
 // not enumerated, so sizes may be large.
 //
+//   (scale (add ?x ?y) factor=2)   and   (add (scale ?x factor=2) (scale ?y factor=2))
+//   both become 2 x[i, j] + 2 y[i, j]
+//
 // Equal forms prove the sides equal at these sizes, in exact algebra. Coefficients are in the prime
 // field of 2^61 - 1 elements. The identities used are those of a field, of sums, of index ranges
 // and, if these are not enough, of ordered numbers. Large random sizes stand for all sizes. A

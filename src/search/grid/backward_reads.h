@@ -41,6 +41,11 @@ struct StageActivations {
 // Returns the bytes held by each stage. `results` is indexed by node. A recomputed result is held
 // from its first to its last read. Gradients and temporary buffers of a backward pass are not
 // counted.
+//
+// Example: a chain a -> b -> c -> d whose results take 4 bytes each. Backward passes read their
+// operands. Without recomputation a, b and c are saved: 12 bytes, and the peak is 12. If b and c
+// are recomputed, only a is saved: 4 bytes. The backward pass of d needs all three, so the peak is
+// still 12.
 std::vector<StageActivations> compute_stage_activations(
     const BackwardReads& graph, const std::vector<std::uint16_t>& stage_of_node, std::size_t stages,
     const std::vector<PassBound::UnitResult>& results);

@@ -5,6 +5,9 @@
 // The grid has up to millions of strategies, of which few are evaluated. Each strategy has proved
 // lower bounds of its step time and memory, and these bounds alone prune most of them. Evaluation
 // goes by ascending bound and ends when the next bound is above the best step time.
+//
+// Example: strategies A, B and C have bounds of 9, 10 and 12 ms, and `near` is 1.02. A takes 11 ms.
+// B may be faster and takes 10.5 ms. C is above 1.02 x 10.5 ms and is not evaluated.
 #pragma once
 
 #include <functional>

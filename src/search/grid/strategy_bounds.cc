@@ -111,6 +111,9 @@ Bytes StrategyBounds::bound_memory(const Item& item) {
 // weight updates. The last rank begins when all others have passed their first micro-batch forward,
 // and they end after it with that micro-batch's backward pass. No machine level has more
 // communication than there is time. Gradients are synchronized in the last micro-batch.
+//
+// Example: 4 micro-batches on 2 ranks that take 3 ms for each, and 0.1 ms for each send. The bound
+// is 4 x 3 ms of the last rank + 3 ms of the first + 0.2 ms for a send there and back: 15.2 ms.
 double StrategyBounds::bound_time(const Item& item) {
   const auto& split = splits_[item.split];
   const auto& pass = bounds_[item.kind].pass;

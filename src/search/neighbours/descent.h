@@ -19,6 +19,7 @@ inline bool is_for_one_pass(const Candidate& plan) {
 // Simulates the candidates that `make` returns for the changes `all`, at most
 // `left` of them. Decrements `left` for each one. Returns the index and the time of the
 // fastest that fits, or nullopt if it is not faster than `than`.
+//   three changes that fit and take 9, 7 and 8 ms; than 8 ms -> {1, 7 ms}; than 7 ms -> nullopt
 template <class Change, class Make>
 std::optional<std::pair<std::size_t, Seconds>> find_fastest_change(CandidatePool& pool,
                                                                    const std::vector<Change>& all,

@@ -212,6 +212,7 @@ bool LayoutSearch::simulate_all(const std::vector<LayoutNetwork::Solution>& solu
 // price that fits gives up the least time. A rewritten model starts at the model's price. At one
 // price all equal layers make the same choice, so mixtures of two solutions save memory in some
 // layers only.
+//   prices 1 and 1.41 do not fit, 2 fits -> tries 1.71; that fits, too -> tries 1.56
 void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
   std::optional<EvaluatedCandidate> faster;
   std::optional<EvaluatedCandidate> fits;

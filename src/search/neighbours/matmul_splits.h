@@ -2,6 +2,10 @@
 // several matmuls, each on a part of it. While one part is still being sent, the others are
 // computed. The ranking of search/neighbours/rewrite_ranking.h does not see this overlap, so these
 // rewrites are simulated.
+//
+// Example: x is [8, 3], y is [8, 5] and w is [4, 8].
+//   linear(concat(x, y, axis=1), w)
+//   add(linear(x, columns 0-2 of w), linear(y, columns 3-7 of w))
 #pragma once
 
 #include <memory>

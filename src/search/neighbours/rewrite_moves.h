@@ -1,6 +1,9 @@
 // Rewrites by moves. A move applies one rule at all places that look the same, or at every other
 // one. Equal layers are rewritten together, so a network with many layers has no more moves than
 // one with three. A move that was found on the small network can be applied to the large one.
+//
+// Example: a rule fits in each of 24 equal layers, at places 0 to 23. The move kAll selects all 24,
+// kEven selects 0, 2, ..., 22, and kOdd selects 1, 3, ..., 23.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,9 @@
 // Searches rewrites and layouts together. Each rewritten graph is ranked by the cost of its
 // cheapest layouts, not by its time on one device. The graph that is best on one device may forbid
 // the layouts that are best on many.
+//
+// Example with alpha = 1.05: the model costs 10 ms. One rewrite costs 11 ms and is dropped, another
+// one costs 10.4 ms and is retained. A further rewrite of it costs 8 ms and becomes the best.
 #pragma once
 
 #include <memory>

@@ -3,6 +3,9 @@
 // With several embedding tables, each of as many devices may hold a whole one. Only a simulation
 // shows how many to keep whole and how many to shard. This search moves all of them together, then
 // one at a time, while the step gets shorter.
+//
+// Example: tables of 8, 2 and 1 GB on 2 devices. If all are whole, one device holds 8 GB and the
+// other 3 GB. If the first one is sharded over both, they hold 4 + 2 and 4 + 1 GB.
 #pragma once
 
 #include <vector>

@@ -18,6 +18,7 @@ std::vector<machine::Layout> find_used_layouts(const strategies::Problem& proble
 // Enters variants of the plan that shard weights over every set of levels. Weights with several
 // readers and embedding tables stay as they are used. Further variants keep gathered weights for
 // the backward pass. Does nothing for plans with several passes.
+//   2 nodes of 4 GPUs: shards over the 2 nodes, over the 4 GPUs of each node, and over all 8
 void enter_storage_variants(CandidatePool& pool, const Candidate& plan);
 
 }  // namespace tandem::search

@@ -52,6 +52,11 @@ struct Minimum {
   std::size_t computed_tables = 0;  // products computed, not found in the cache
 };
 
+// Returns the least cost of the network and the states that have it. Example, for variables a, b
+// and c without costs of their own:
+//   f(a, b) = {{1, 5}, {4, 1}}, u(b) = {0, 2}, g(b, c) = {{3, 1}, {0, 6}}
+//   eliminate a: u(b) = {1, 3} with a = {0, 1}; eliminate c: u(b) = {2, 3} with c = {1, 0}
+//   eliminate b: the cost is 2 at b = 0, and so a = 0 and c = 1
 Minimum minimize(const CostNetwork& network, const Effort& effort = {});
 Minimum minimize(const CostNetwork& network, const Effort& effort, MadeTables& made);
 

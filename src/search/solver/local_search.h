@@ -15,6 +15,8 @@ using Followers = std::vector<bool>;
 
 // Sets each variable that is no follower to its best state, given the others, until no change
 // gains.
+//   cost(a, b) = {{2, 3}, {3, 1}} stays at a = 0, b = 0, which costs 2: one change makes it 3. If b
+//   follows a, the change to a = 1 also sets b = 1, and the cost is 1.
 Minimum descend(const CostNetwork& network, const Followers& followers);
 
 // FlexFlow's search (Jia et al., MLSys'19). A random variable takes a random state. A change that

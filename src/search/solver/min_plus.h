@@ -48,6 +48,8 @@ MinPlusProductPtr compute_min_plus(Hash id, const Table& unary, const std::vecto
 
 // Returns the minimum over v of left[a][v] + unary[v] + right[v][c]. For a leaf `right` has one
 // column.
+//   left {{1, 5}, {4, 0}}, unary {0, 2}, right {{3, 1}, {0, 6}}
+//   -> table {{4, 2}, {2, 5}}, best {0, 0, 1, 0}: entry (1, 0) is min(4 + 0 + 3, 0 + 2 + 0)
 MinPlusProductPtr compute_min_plus(Hash id, const Table& left, const Table& unary,
                                    const Table& right);
 

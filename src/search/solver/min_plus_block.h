@@ -1,6 +1,10 @@
 // Inner loops of a product of tables (min_plus.h). They process 16 columns at a time and keep the
 // minima so far in registers. Each processor runs the widest instructions that it has, and all give
 // bit-identical results.
+//
+// States whose lower bound is above an upper bound of all minima are skipped:
+//   base {1, 4, 9}, least {2, 1, 3}, most {5, 2, 8}: no minimum is above min(6, 6, 17) = 6. State 2
+//   costs at least 9 + 3, so only the entries of states 0 and 1 are added.
 #pragma once
 
 #include <cstddef>

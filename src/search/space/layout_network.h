@@ -1,6 +1,10 @@
 // The layout problem of a graph as a cost network. It has a variable for every operator (its node
 // layout) and for every tensor with several users (the layout that they share). Unary tables hold
 // compute and weights, edge tables hold resharding. Equal operators share their states and tables.
+//
+// Example: h = linear(x, w), r = relu(h), y = add(h, r). The variables are h, r, y and the tensor H
+// of h, which r and y share. The edges are h - H, H - r, H - y and r - y. The operator h determines
+// the layouts of x and w.
 #pragma once
 
 #include <array>

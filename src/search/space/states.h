@@ -5,6 +5,10 @@
 // idleness. No partial sums pass through. Layouts that differ only by symmetry are listed once, and
 // some others are left out. Idle digits are at place 0, which is as good as any other if all
 // devices are equal.
+//
+// Example: three digits of size 2 on one level, and an operator with the factors b (batch) and n,
+// both of size 64. With R for replication and - for idleness, the layouts are
+//   RRR --- nnn   bRR b-- bnn   bbR bb- bbn   bbb
 #pragma once
 
 #include <vector>
