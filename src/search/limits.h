@@ -72,7 +72,7 @@ inline constexpr double kGridPatience = 4e6;
 // most this much slower. Layouts of its own may make up for the difference.
 inline constexpr double kOtherShapeSlower = 1.25;
 // Most settings that are considered so.
-inline constexpr std::size_t kOtherShapes = 4;
+inline constexpr std::size_t kOtherShapes = 6;
 
 // The complete grid.
 // Most virtual stages of a rank that need not divide the layers.
@@ -144,7 +144,7 @@ inline constexpr double kShareStep = 0.01;
 
 // Layouts.
 // Strategies whose stages get layouts of their own.
-inline constexpr std::size_t kLaidOut = 4;
+inline constexpr std::size_t kLaidOut = 3;
 // Such strategies for a large network.
 inline constexpr std::size_t kLargeLaidOut = 1;
 // Fraction of a step's cost that other layouts must save to be searched for.

@@ -3,6 +3,7 @@
 // simulated. These then get layouts of their own inside their steps.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -56,6 +57,9 @@ class StrategySearch {
   }
 
  private:
+  [[nodiscard]] std::vector<Evaluated> list_best_of_each_shape() const;
+  void for_each_device_kind(const std::function<void(predict::CostModel&)>& use);
+  std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setting);
   void lay_out_step(const strategies::Setting& setting);
   // Returns the settings to simulate as baselines, with the estimates that there are.
   std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> choose_baseline_settings(

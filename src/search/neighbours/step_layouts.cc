@@ -44,51 +44,58 @@ std::optional<graph::Graph> build_micro_batch(const KnownNetwork& known, std::in
   }
 }
 
-// Returns whether the network has cheaper layouts than the strategy's. If its layers are equal,
-// three of them are enough to decide.
-bool may_gain(const strategies::Setting& setting, const Problem& problem, predict::CostModel& costs,
-              const Options& options, const Pass& pass) {
-  const auto& known = *options.network;
-  const auto folded =
-      predict::fold(*known.model, known.batch / setting.micro.value_or(1), known.dtype);
-  if (!folded) return true;
-  const Problem few(folded->graph, problem.digits);
-  const auto made = make_pass(setting, few);
-  const auto* seed = std::get_if<Choices>(&made);
-  if (seed == nullptr) return true;
-  const std::vector<Choices> seeds = {*seed};
-  for (const double async : {0.5, 1.0}) {
-    const auto cost = [&](const Dims& dims, std::size_t states) {
-      LayoutNetwork::Priced priced{predict::Prices{.async = async}};
-      return LayoutNetwork(folded->graph, problem.digits, costs, dims, states, seeds, pass)
-          .cost(priced);
-    };
-    const auto as_it_is = cost(options.dims, 0);
-    for (const auto& dims : list_with_narrower(options.dims, few.nodes)) {
-      if (cost(dims, options.states_per_node) < (1 - limits::kLayoutGain) * as_it_is) return true;
-    }
-  }
-  return false;
+// Returns how the costs of a setting's micro-batch add up to those of its step, or nullopt if the
+// network has no such micro-batch.
+std::optional<Pass> find_pass(const strategies::Setting& setting, const Problem& problem,
+                              const Options& options) {
+  const auto micro = setting.micro.value_or(1);
+  if (!options.network || options.network->batch % micro != 0) return std::nullopt;
+  const auto ranks = strategies::find_rank_digits(problem.digits, setting.pp).value();
+  return Pass{.redundant = ranks,
+              .stages = ranks,
+              .times = static_cast<double>(micro) + static_cast<double>(setting.pp - 1) /
+                                                        static_cast<double>(setting.interleave),
+              .in_flight = static_cast<double>(std::min(micro, setting.pp))};
 }
 
 }  // namespace
 
+std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setting,
+                                                const Problem& problem, predict::CostModel& costs,
+                                                const Options& options) {
+  const auto pass = find_pass(setting, problem, options);
+  if (!pass) return std::nullopt;
+  const auto& known = *options.network;
+  const auto folded =
+      predict::fold(*known.model, known.batch / setting.micro.value_or(1), known.dtype);
+  if (!folded) return std::nullopt;
+  const Problem few(folded->graph, problem.digits);
+  const auto made = make_pass(setting, few);
+  const auto* seed = std::get_if<Choices>(&made);
+  if (seed == nullptr) return std::nullopt;
+  double out = 1;
+  const std::vector<Choices> seeds = {*seed};
+  for (const double async : {0.5, 1.0}) {
+    const auto cost = [&](const Dims& dims, std::size_t states) {
+      LayoutNetwork::Priced priced{predict::Prices{.async = async}};
+      return LayoutNetwork(folded->graph, problem.digits, costs, dims, states, seeds, *pass)
+          .cost(priced);
+    };
+    const auto as_it_is = cost(options.dims, 0);
+    for (const auto& dims : list_with_narrower(options.dims, few.nodes)) {
+      out = std::min(out, cost(dims, options.states_per_node) / as_it_is);
+    }
+  }
+  return out;
+}
+
 std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Problem& problem,
                                     predict::CostModel& costs, const Options& options,
                                     std::size_t& products) {
-  if (!options.network) return {};
-  const auto& known = *options.network;
-  const auto micro = setting.micro.value_or(1);
+  const auto pass = find_pass(setting, problem, options);
   const auto as_it_is = make_pass(setting, problem);
-  if (!std::holds_alternative<Choices>(as_it_is) || known.batch % micro != 0) return {};
-  const auto ranks = strategies::find_rank_digits(problem.digits, setting.pp).value();
-  const Pass pass{.redundant = ranks,
-                  .stages = ranks,
-                  .times = static_cast<double>(micro) + static_cast<double>(setting.pp - 1) /
-                                                            static_cast<double>(setting.interleave),
-                  .in_flight = static_cast<double>(std::min(micro, setting.pp))};
-  if (!may_gain(setting, problem, costs, options, pass)) return {};
-  const auto made = build_micro_batch(known, micro);
+  if (!pass || !std::holds_alternative<Choices>(as_it_is)) return {};
+  const auto made = build_micro_batch(*options.network, setting.micro.value_or(1));
   if (!made || made->size() != problem.model.size()) return {};
   const auto& part = *made;
   const auto& seed = std::get<Choices>(as_it_is);
@@ -98,7 +105,7 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
   const auto enter = [&](Choices choices) {
     if (std::ranges::find(seen, choices) != seen.end()) return;
     seen.push_back(choices);
-    if (in_parts) shard_weights(problem, problem.digits.all() & ~ranks, choices);
+    if (in_parts) shard_weights(problem, problem.digits.all() & ~pass->redundant, choices);
     auto step = make_step(setting, problem, std::move(choices));
     auto* made = std::get_if<strategies::StrategyStep>(&step);
     if (made == nullptr) return;
@@ -107,7 +114,7 @@ std::vector<Candidate> lay_out_step(const strategies::Setting& setting, const Pr
   std::vector<Choices> seeds = {seed};
   for (const auto& dims : list_with_narrower(options.dims, problem.nodes)) {
     const LayoutNetwork network(part, problem.digits, costs, dims, options.states_per_node, seeds,
-                                pass);
+                                *pass);
     for (const double async : {0.5, 1.0}) {
       auto solution = network.solve(predict::Prices{.async = async});
       products += solution.computed_tables;
