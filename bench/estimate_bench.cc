@@ -146,13 +146,15 @@ void simulate_cuts(benchmark::State& state, bool with_lowering) {
   for (std::size_t i = 0; i < kSome; ++i) {
     auto one = make_cut(model, machine, settings[i * settings.size() / kSome], sweep.batch);
     if (!one) continue;
-    programs.push_back(lower::lower(one->mapped, one->digits, kTraining.optimizer));
+    programs.push_back(
+        lower::lower(one->mapped, one->digits, machine.device.software, kTraining.optimizer));
     cuts.push_back(std::move(*one));
   }
   for (auto _ : state) {
     for (std::size_t i = 0; i < cuts.size(); ++i) {
       if (with_lowering) {
-        programs[i] = lower::lower(cuts[i].mapped, cuts[i].digits, kTraining.optimizer);
+        programs[i] = lower::lower(cuts[i].mapped, cuts[i].digits, machine.device.software,
+                                   kTraining.optimizer);
       }
       benchmark::DoNotOptimize(
           predict::simulate(programs[i], machine, predict::Classes::kDifferent).iteration);

@@ -24,7 +24,7 @@ struct Setting {
     return plan::parallelize(model, digits, make_strategy(name).choices);
   }
   [[nodiscard]] lower::Program make_program(const std::string& name) const {
-    return lower::lower(make_mapped(name), digits, plan::Optimizer::kAdam);
+    return lower::lower(make_mapped(name), digits, summit.device.software, plan::Optimizer::kAdam);
   }
 };
 
@@ -54,7 +54,8 @@ void BM_Lower(benchmark::State& state) {
   const auto& s = get_setting();
   const auto mapped = s.make_mapped(get_strategy_name(state));
   for (auto _ : state) {
-    benchmark::DoNotOptimize(lower::lower(mapped, s.digits, plan::Optimizer::kAdam));
+    benchmark::DoNotOptimize(
+        lower::lower(mapped, s.digits, s.summit.device.software, plan::Optimizer::kAdam));
   }
   state.counters["tasks"] =
       static_cast<double>(s.make_program(get_strategy_name(state)).tasks.size());
@@ -79,13 +80,15 @@ struct Gpt3 {
 void BM_LowerGpt3(benchmark::State& state) {
   const Gpt3 gpt3;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(lower::lower(gpt3.mapped, gpt3.digits, plan::Optimizer::kAdam));
+    benchmark::DoNotOptimize(
+        lower::lower(gpt3.mapped, gpt3.digits, gpt3.dgx.device.software, plan::Optimizer::kAdam));
   }
 }
 
 void BM_SimulateGpt3(benchmark::State& state) {
   const Gpt3 gpt3;
-  const auto program = lower::lower(gpt3.mapped, gpt3.digits, plan::Optimizer::kAdam);
+  const auto program =
+      lower::lower(gpt3.mapped, gpt3.digits, gpt3.dgx.device.software, plan::Optimizer::kAdam);
   std::size_t spans = 0;
   for (auto _ : state) spans = predict::simulate(program, gpt3.dgx).timeline.size();
   state.counters["spans"] = static_cast<double>(spans);

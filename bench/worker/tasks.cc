@@ -130,7 +130,7 @@ Json measure_tasks(std::int64_t layers, std::int64_t width) {
   const machine::Digits digits(machine);
   const auto made = strategies::make_named_strategies("dp", model, digits).front();
   const auto mapped = plan::parallelize(model, digits, made.choices, made.schedule);
-  const auto program = lower::lower(mapped, digits, plan::Optimizer::kSgd);
+  const auto program = lower::lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd);
   Executor executor(program, 0, TrainingOptions{});
   Loop loop(layers, width);
   constexpr int kSteps = 20;

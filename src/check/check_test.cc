@@ -46,7 +46,7 @@ void expect_parts_agree(const MappedGraph& mapped, const Digits& digits) {
       const auto small = shrink(part.mapped, kept, true);
       ASSERT_TRUE(small.has_value());
       const auto step =
-          compare_step(lower::lower(small->mapped, small->digits, plan::Optimizer::kSgd));
+          compare_step(lower::lower(small->mapped, small->digits, {}, plan::Optimizer::kSgd));
       EXPECT_TRUE(step.agrees()) << step.where << " " << step.message;
       EXPECT_GT(step.tensors, 0U);
     }
@@ -268,7 +268,7 @@ TEST(Check, NodesThatAreMissingOrTooManyAreNamed) {
 TEST(Check, AProgramWithoutItsReduceIsNotOk) {
   const auto digits = make_digits({2});
   const auto model = two_layers();
-  auto program = lower::lower(megatron(model, digits), digits, plan::Optimizer::kSgd);
+  auto program = lower::lower(megatron(model, digits), digits, {}, plan::Optimizer::kSgd);
   EXPECT_TRUE(compare_step(program).agrees());
   for (auto& task : program.tasks) {
     if (task.kind == lower::TaskKind::kMove && !task.backward) {
@@ -287,7 +287,7 @@ TEST(Check, APartWithoutItsReduceIsNotOk) {
   const auto mapped = megatron(two_layers(), digits);
   int noticed = 0;
   for (const auto& part : split_into_operators(mapped, digits)) {
-    auto program = lower::lower(part.mapped, digits, plan::Optimizer::kSgd);
+    auto program = lower::lower(part.mapped, digits, {}, plan::Optimizer::kSgd);
     for (auto& task : program.tasks) {
       if (task.step.kind == machine::Step::kAllReduce) {
         task.step.kind = machine::Step::kBroadcast;

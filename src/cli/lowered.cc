@@ -24,7 +24,8 @@ LoweredPlan lower_plan(const Job& job, const std::vector<std::string>& others) {
   auto machine = machine::load_machine(plan.machine);
   search::check_simulable(plan.mapped.pcg, plan.mapped.schedule, plan.strategy);
   const BusyProgress progress("simulating the plan");
-  auto program = lower::lower(plan.mapped, make_digits(plan, machine), plan.optimizer);
+  auto program = lower::lower(plan.mapped, make_digits(plan, machine), machine.device.software,
+                              plan.optimizer);
   auto simulation = predict::simulate(program, machine);
   return {std::move(plan),       std::move(machine), std::move(program),
           std::move(simulation), parse_memory(job),  resolve_margin(job)};
@@ -34,8 +35,8 @@ LoweredPlan lower_strategy(const Job& job, const std::string& strategy) {
   const auto setup = resolve(job);
   const auto best = cost_named_strategy(setup, strategy);
   auto plan = make_plan(setup, best);
-  auto program =
-      lower::lower(plan.mapped, make_digits(plan, setup.machine), plan.optimizer, setup.mode);
+  auto program = lower::lower(plan.mapped, make_digits(plan, setup.machine),
+                              setup.machine.device.software, plan.optimizer, setup.mode);
   return {std::move(plan), setup.machine,        std::move(program),
           best.simulation, setup.options.memory, setup.options.margin};
 }

@@ -364,7 +364,8 @@ void print_plan(const Setup& setup, const search::Result& result) {
   const machine::Digits digits(setup.machine, best.mapped.schedule.micro_batches);
   std::cout << make_bold("Layout of each operator:") << "\n"
             << report::layouts_text(best.mapped, setup.machine, digits);
-  const auto program = lower::lower(best.mapped, digits, setup.options.optimizer);
+  const auto program =
+      lower::lower(best.mapped, digits, setup.machine.device.software, setup.options.optimizer);
   const auto fullest = search::find_tightest(s, result.limits);
   std::cout << "\n"
             << make_bold("Communication, per device and step:") << "\n"

@@ -101,7 +101,8 @@ class Tasks {
  public:
   Tasks(const plan::Plan& plan, const machine::Machine& machine)
       : machine_(machine),
-        program_(lower::lower(plan.mapped, make_digits(plan, machine), plan.optimizer)),
+        program_(lower::lower(plan.mapped, make_digits(plan, machine), machine.device.software,
+                              plan.optimizer)),
         durations_(program_, machine) {}
 
   [[nodiscard]] const Program& program() const { return program_; }

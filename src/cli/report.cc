@@ -138,8 +138,8 @@ void run(const ReportFlags& flags) {
 
 void write_report(const std::string& path, const Setup& setup, const search::Result& result) {
   auto plan = make_plan(setup, *result.best);
-  auto program =
-      lower::lower(plan.mapped, make_digits(plan, setup.machine), plan.optimizer, setup.mode);
+  auto program = lower::lower(plan.mapped, make_digits(plan, setup.machine),
+                              setup.machine.device.software, plan.optimizer, setup.mode);
   // Includes the timeline of all devices.
   auto simulation = predict::simulate(program, setup.machine);
   const LoweredPlan lowered{std::move(plan),       setup.machine,        std::move(program),

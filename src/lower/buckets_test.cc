@@ -42,8 +42,8 @@ TEST(Buckets, RandomPlansTrainLikeOneDevice) {
           .semantics = plan::Semantics::kSynchronous,
           .bucket = Bytes{seed % 4 == 0 ? 1e9 : static_cast<double>(50 << (seed % 4))}};
       plan::Chooser chooser(model, digits, seed, schedule);
-      const auto program =
-          lower(parallelize(model, digits, chooser.run(), schedule), digits, plan::Optimizer::kSgd);
+      const auto program = lower(parallelize(model, digits, chooser.run(), schedule), digits, {},
+                                 plan::Optimizer::kSgd);
       SCOPED_TRACE(fmt::format("{} devices, {} micro-batches, seed {}\n{}\n{}", digits.devices(),
                                c.micro_batches, seed, graph::to_text(program.pcg),
                                to_text(program)));
@@ -75,7 +75,7 @@ TEST(Buckets, GoWhenTheyAreFull) {
     schedule.bucket = Bytes{bucket};
     const auto choices = plan::named_choices(model, digits, words);
     const auto text = to_text(
-        lower(parallelize(model, digits, choices, schedule), digits, plan::Optimizer::kSgd));
+        lower(parallelize(model, digits, choices, schedule), digits, {}, plan::Optimizer::kSgd));
     return "\n" + text.substr(text.find("<- seed"));
   };
   // Two gradients of 48 and 144 bytes, then one of 96.

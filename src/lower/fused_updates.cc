@@ -31,8 +31,8 @@ bool can_fuse_update(const Program& program, const Task& update, const Buffer& g
 // Returns the operand whose gradient the software subtracts while it computes it, if any.
 std::optional<std::size_t> find_fused_operand(const Program& program, const Task& task) {
   const auto& spec = program.pcg.node(task.node).op.spec();
-  if (program.digits.updates_in_matmuls() && spec.matmul_operand) return spec.matmul_operand;
-  return program.digits.updates_in_tables() ? spec.row_sparse_operand : std::nullopt;
+  if (program.software.updates_in_matmuls && spec.matmul_operand) return spec.matmul_operand;
+  return program.software.updates_in_tables ? spec.row_sparse_operand : std::nullopt;
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void fuse_updates(Program& program) {
   const auto& schedule = program.schedule;
   const bool one_pass = schedule.micro_batches == 1 && schedule.stages == 1 && !schedule.ring &&
                         !schedule.is_delayed();
-  const bool does_so = program.digits.updates_in_matmuls() || program.digits.updates_in_tables();
+  const bool does_so = program.software.updates_in_matmuls || program.software.updates_in_tables;
   if (!does_so || !one_pass) return;
   const auto readers = find_only_readers(program);
   const auto last = find_last_reads(program);

@@ -28,10 +28,11 @@ graph perceptron
 return %loss
 )";
 
-machine::Digits digits_that_update(std::int64_t devices, std::int64_t micro_batches = 1) {
-  auto machine = plan::machine_of({devices});
+// Returns a machine of two devices whose software updates weights in matmuls.
+machine::Machine make_updating_machine() {
+  auto machine = plan::machine_of({2});
   machine.device.software.updates_in_matmuls = true;
-  return machine::Digits(machine, micro_batches);
+  return machine;
 }
 
 // Returns the names of the weights whose gradients are never stored.
@@ -49,9 +50,10 @@ std::vector<std::string> updated(const Program& program) {
 std::vector<std::string> updated(const std::map<std::string, std::string>& words,
                                  plan::Optimizer optimizer = plan::Optimizer::kSgd) {
   const auto model = graph::parse_graph(kPerceptron, "perceptron");
-  const auto digits = digits_that_update(2);
+  const auto machine = make_updating_machine();
+  const machine::Digits digits(machine);
   const auto mapped = plan::parallelize(model, digits, plan::named_choices(model, digits, words));
-  return updated(lower(mapped, digits, optimizer));
+  return updated(lower(mapped, digits, machine.device.software, optimizer));
 }
 
 using Names = std::vector<std::string>;
@@ -76,15 +78,17 @@ TEST(ProductUpdates, AreWhereTheSoftwareMakesThem) {
   const auto digits = plan::make_digits({2});
   const auto mapped =
       plan::parallelize(model, digits, plan::named_choices(model, digits, {{"h", "n"}}));
-  EXPECT_EQ(updated(lower(mapped, digits, plan::Optimizer::kSgd)), Names{});
+  EXPECT_EQ(updated(lower(mapped, digits, {}, plan::Optimizer::kSgd)), Names{});
 }
 
 TEST(ProductUpdates, AreNotOfMicroBatches) {
   const auto model = graph::parse_graph(kPerceptron, "perceptron");
-  const auto digits = digits_that_update(2, 2);
+  const auto machine = make_updating_machine();
+  const machine::Digits digits(machine, 2);
   plan::Chooser chooser(model, digits, 1, {.micro_batches = 2});
   const auto mapped = plan::parallelize(model, digits, chooser.run(), {.micro_batches = 2});
-  EXPECT_EQ(updated(lower(mapped, digits, plan::Optimizer::kSgd)), Names{});
+  EXPECT_EQ(updated(lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd)),
+            Names{});
 }
 
 // Tests that rows of tables are updated while their gradients are computed, if the software does
@@ -96,7 +100,8 @@ TEST(ProductUpdates, AreOfTablesRows) {
   const auto lowered = [&](plan::Optimizer optimizer) {
     const machine::Digits digits(machine);
     const auto choices = plan::named_choices(model, digits, {});
-    return lower(plan::parallelize(model, digits, choices), digits, optimizer);
+    return lower(plan::parallelize(model, digits, choices), digits, machine.device.software,
+                 optimizer);
   };
   EXPECT_EQ(updated(lowered(plan::Optimizer::kSgd)), Names{});
   machine.device.software.updates_in_tables = true;
@@ -112,12 +117,13 @@ TEST(ProductUpdates, AreOfTablesRows) {
 TEST(ProductUpdates, NothingReadsTheWeightAfterwards) {
   int count = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const auto digits = digits_that_update(2);
+    const auto machine = make_updating_machine();
+    const machine::Digits digits(machine);
     std::mt19937_64 random(seed);
     const auto model = plan::random_mlp(2, random);
     const auto program =
         lower(plan::parallelize(model, digits, plan::random_choices(model, digits, seed)), digits,
-              plan::Optimizer::kSgd);
+              machine.device.software, plan::Optimizer::kSgd);
     SCOPED_TRACE(fmt::format("seed {}\n{}\n{}", seed, graph::to_text(model), to_text(program)));
     for (std::size_t t = 0; t < program.tasks.size(); ++t) {
       for (auto gradient : program.tasks[t].writes) {

@@ -23,7 +23,7 @@ using plan::named_choices;
 
 Program lowered(const Graph& model, const Digits& digits,
                 const std::map<std::string, std::string>& words) {
-  return lower(plan::parallelize(model, digits, named_choices(model, digits, words)), digits,
+  return lower(plan::parallelize(model, digits, named_choices(model, digits, words)), digits, {},
                plan::Optimizer::kSgd);
 }
 
@@ -182,7 +182,7 @@ TEST(Figure11a, ReluCutByRowsIsRelu) {
   }
   EXPECT_EQ(operators, "add unreplicate partition relu combine replicate mse ");
   EXPECT_EQ(erase_parallelism(mapped.pcg).identity_hash(), model.identity_hash());
-  expect_same_step(model, lower(mapped, digits, plan::Optimizer::kSgd), 7);
+  expect_same_step(model, lower(mapped, digits, {}, plan::Optimizer::kSgd), 7);
 }
 
 // --- Random plans --------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ TEST(Halo, RandomImagesTrainLikeOneDevice) {
       const auto model = plan::random_image(digits.devices(), random);
       const auto choices = plan::random_choices(model, digits, seed);
       const auto program =
-          lower(plan::parallelize(model, digits, choices), digits, plan::Optimizer::kSgd);
+          lower(plan::parallelize(model, digits, choices), digits, {}, plan::Optimizer::kSgd);
       SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}\n{}", digits.devices(), seed,
                                graph::to_text(program.pcg), to_text(program)));
       expect_same_step(model, program, seed);
@@ -220,7 +220,7 @@ TEST(Halo, RandomImagesInPipelinesTrainLikeOneDevice) {
     const auto model = plan::random_image(2, random);
     plan::Chooser chooser(model, digits, seed, schedule);
     const auto program = lower(plan::parallelize(model, digits, chooser.run(), schedule), digits,
-                               plan::Optimizer::kSgd);
+                               {}, plan::Optimizer::kSgd);
     SCOPED_TRACE(
         fmt::format("seed {}\n{}\n{}", seed, graph::to_text(program.pcg), to_text(program)));
     expect_same_step(model, program, seed);

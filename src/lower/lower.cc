@@ -27,9 +27,10 @@ using machine::DigitRole;
 class Lowering : ProgramBuilder {
  public:
   Lowering(const plan::MappedGraph& mapped, const machine::Digits& digits,
-           plan::Optimizer optimizer, Mode mode)
+           const machine::Software& software, plan::Optimizer optimizer, Mode mode)
       : ProgramBuilder(mapped, {.pcg = mapped.pcg,
                                 .digits = digits,
+                                .software = software,
                                 .optimizer = optimizer,
                                 .schedule = mapped.schedule,
                                 .mode = mode,
@@ -240,7 +241,7 @@ class Lowering : ProgramBuilder {
   }
 
   void add_saved_reads(NodeId id, Task& task) {
-    if (program_.digits.recomputes_whole() && is_recomputed(id)) recompute(find_chain_end(id));
+    if (program_.software.recomputes_whole && is_recomputed(id)) recompute(find_chain_end(id));
     task.saved = saved_[id.index()];
     const auto& signature = this->get_signature(id);
     if (signature.gradient_from_result) {
@@ -268,7 +269,7 @@ class Lowering : ProgramBuilder {
   void reserve_gradient(BufferId g) {
     auto& buffer = program_.buffers[g.index()];
     if (program_.schedule.reduce_each || is_summand(g) || buffer.shared > Bytes{} ||
-        program_.digits.frees_at_last_use())
+        program_.software.frees_at_last_use)
       return;
     const bool wide = buffer.dtype != pcg_.node(buffer.node).type.dtype;
     buffer.reserved = wide || program_.schedule.whole_gradients;
@@ -399,14 +400,14 @@ class Lowering : ProgramBuilder {
 }  // namespace
 
 Program lower(const plan::MappedGraph& mapped, const machine::Digits& digits,
-              plan::Optimizer optimizer, Mode mode) {
+              const machine::Software& software, plan::Optimizer optimizer, Mode mode) {
   check_mapped(mapped, digits);
-  return lower_unchecked(mapped, digits, optimizer, mode);
+  return lower_unchecked(mapped, digits, software, optimizer, mode);
 }
 
 Program lower_unchecked(const plan::MappedGraph& mapped, const machine::Digits& digits,
-                        plan::Optimizer optimizer, Mode mode) {
-  return Lowering(mapped, digits, optimizer, mode).run();
+                        const machine::Software& software, plan::Optimizer optimizer, Mode mode) {
+  return Lowering(mapped, digits, software, optimizer, mode).run();
 }
 
 }  // namespace tandem::lower

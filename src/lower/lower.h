@@ -8,14 +8,16 @@
 
 namespace tandem::lower {
 
-// Returns the program of `mapped`. In training, the graph's first output must be a scalar loss.
-// Throws UserError if the plan is not legal.
+// Returns the program of `mapped` on the devices `digits`, which run `software`. In training, the
+// graph's first output must be a scalar loss. Throws UserError if the plan is not legal.
 Program lower(const plan::MappedGraph& mapped, const machine::Digits& digits,
-              plan::Optimizer optimizer, Mode mode = Mode::kTraining);
+              const machine::Software& software, plan::Optimizer optimizer,
+              Mode mode = Mode::kTraining);
 
 // Like lower(), but does not check that the plan is legal. plan::parallelize returns only legal
 // ones.
 Program lower_unchecked(const plan::MappedGraph& mapped, const machine::Digits& digits,
-                        plan::Optimizer optimizer, Mode mode = Mode::kTraining);
+                        const machine::Software& software, plan::Optimizer optimizer,
+                        Mode mode = Mode::kTraining);
 
 }  // namespace tandem::lower

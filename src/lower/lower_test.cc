@@ -32,7 +32,7 @@ using term::Field;
 
 Program lowered(const Graph& model, const Digits& digits, const std::vector<Choice>& choices,
                 Optimizer optimizer = Optimizer::kSgd, Mode mode = Mode::kTraining) {
-  return lower(parallelize(model, digits, choices), digits, optimizer, mode);
+  return lower(parallelize(model, digits, choices), digits, {}, optimizer, mode);
 }
 
 // --- Same loss, gradients and weights as one device ----------------------------------------------
@@ -277,7 +277,7 @@ TEST(Lower, MixedPrecisionIsTheSameStep) {
     schedule.precision = {.master = true, .wide_gradients = true};
     const auto choices = named_choices(model, digits, {{"y", "d0"}, {"r", "d0"}, {"loss", "d0"}});
     const auto program =
-        lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+        lower(parallelize(model, digits, choices, schedule), digits, {}, Optimizer::kSgd);
     expect_same_step(model, program, 11);
     for (const auto& b : program.buffers) {
       const bool is_wide = b.kind == BufferKind::kState ||
@@ -396,8 +396,9 @@ TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
                            .build(batch, DType::kFp32);
     const std::map<std::string, std::string> spread = {
         {"bottom1", "d0"}, {"bag0", table}, {"features", "a0"}, {"top1", "d0"}, {"loss", "d0"}};
-    const auto program = lower(
-        plan::parallelize(model, digits, named_choices(model, digits, spread)), digits, optimizer);
+    const auto program =
+        lower(plan::parallelize(model, digits, named_choices(model, digits, spread)), digits, {},
+              optimizer);
     for (const auto& task : program.tasks) {
       if (task.kind == TaskKind::kUpdate && program.pcg.node(task.node).name == "table0") {
         return program.buffer(task.reads[1]).sparse_elements.value_or(-1);
@@ -432,13 +433,13 @@ TEST(LowerErrors, SayWhatIsWrong) {
       "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
       "return %y\n");
   const auto good = parallelize(model, digits, named_choices(model, digits, {{"y", "d0 *"}}));
-  EXPECT_EQ(error_of([&] { lower(good, digits, Optimizer::kSgd); }),
+  EXPECT_EQ(error_of([&] { lower(good, digits, {}, Optimizer::kSgd); }),
             "%y: training requires a scalar loss, but the output has shape [4/2, 6]*2");
 
   const auto error = [&](std::size_t node, std::string_view layout) {
     auto bad = good;
     bad.layouts[node] = machine::parse_layout(layout).value();
-    return error_of([&] { lower(bad, digits, Optimizer::kSgd, Mode::kInference); });
+    return error_of([&] { lower(bad, digits, {}, Optimizer::kSgd, Mode::kInference); });
   };
   EXPECT_EQ(error(0, "0r"), "no error");
   EXPECT_EQ(error(0, "0"), "input %x: layout '0' has 1 digits, but the machine has 2");
@@ -450,7 +451,7 @@ TEST(LowerErrors, SayWhatIsWrong) {
     auto bad = good;
     bad.schedule = schedule;
     bad.schedule.semantics = plan::Semantics::kDelayed1;
-    return error_of([&] { lower(bad, digits, Optimizer::kSgd, Mode::kInference); });
+    return error_of([&] { lower(bad, digits, {}, Optimizer::kSgd, Mode::kInference); });
   };
   EXPECT_EQ(delayed({}), "no error");
   EXPECT_EQ(delayed({.order = plan::Order::kGpipe}),

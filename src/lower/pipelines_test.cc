@@ -14,19 +14,17 @@
 namespace tandem::lower {
 namespace {
 
-using machine::Digits;
 using plan::make_digits;
 using plan::named_choices;
 using plan::Optimizer;
 using plan::parallelize;
 using term::Field;
 
-// Returns the digits of a machine whose software recomputes a layer's whole forward pass.
-Digits make_digits_that_recompute_whole(const std::vector<std::int64_t>& counts,
-                                        std::int64_t micro_batches) {
-  auto machine = plan::machine_of(counts);
-  machine.device.software.recomputes_whole = true;
-  return Digits(machine, micro_batches);
+// Returns software that recomputes a layer's whole forward pass, or only what is read of it.
+machine::Software make_recomputing_software(bool recomputes_whole) {
+  machine::Software out;
+  out.recomputes_whole = recomputes_whole;
+  return out;
 }
 
 // The cases include several stages per rank and recomputed tensors.
@@ -53,10 +51,9 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
   unsigned sends = 0;
   unsigned again = 0;
   for (const auto& c : cases) {
-    const auto lazy = make_digits(c.counts, c.micro_batches);
-    const auto whole = make_digits_that_recompute_whole(c.counts, c.micro_batches);
+    const auto digits = make_digits(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 60; seed += kFewer) {
-      const auto& digits = seed / 2 % 2 == 0 ? lazy : whole;
+      const auto software = make_recomputing_software(seed / 2 % 2 == 1);
       const auto model = plan::random_model(digits.devices() * c.micro_batches, seed);
       const bool small_batch = seed % 3 == 1;  // the attention model has a batch of 2
       if (small_batch && c.micro_batches != 2) continue;
@@ -66,8 +63,8 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
                                     .digits = c.ranks,
                                     .reduce_each = seed % 2 == 1};
       plan::Chooser chooser(model, digits, seed, schedule);
-      const auto program =
-          lower(parallelize(model, digits, chooser.run(), schedule), digits, Optimizer::kSgd);
+      const auto program = lower(parallelize(model, digits, chooser.run(), schedule), digits,
+                                 software, Optimizer::kSgd);
       SCOPED_TRACE(fmt::format("{} devices, {} micro-batches, {} stages, seed {}\n{}\n{}",
                                digits.devices(), c.micro_batches, c.stages, seed,
                                graph::to_text(program.pcg), to_text(program)));
@@ -90,19 +87,20 @@ TEST(LowerPipelines, WhatNothingReadsIsMadeAgainWhereSoftwareRunsToTheEnd) {
       "graph g\n%x = input() shape=[4, 4]\n%w = weight() shape=[8, 4]\n%y = linear(%x, %w)\n"
       "%r = relu(%y)\n%v = weight() shape=[4, 8]\n%z = linear(%r, %v)\n%s = add(%z, %x)\n"
       "%t = input() shape=[4, 4]\n%loss = mse(%s, %t)\nreturn %loss\n");
-  const auto again = [&](const Digits& digits) {
+  const auto digits = make_digits({2});
+  const auto again = [&](bool recomputes_whole) {
+    const auto software = make_recomputing_software(recomputes_whole);
     auto choices = named_choices(model, digits, {{"y", "n"}, {"r", "d1"}, {"z", "k"}});
     for (auto id : model.ids()) {
       const auto& name = model.node(id).name;
       choices[id.index()].recompute = name == "y" || name == "r" || name == "z";
     }
     return std::ranges::count_if(
-        lower(parallelize(model, digits, choices), digits, Optimizer::kSgd).tasks,
+        lower(parallelize(model, digits, choices), digits, software, Optimizer::kSgd).tasks,
         [](const Task& task) { return task.recomputed; });
   };
-  EXPECT_EQ(again(make_digits({2})), 2);  // y and r
-  EXPECT_EQ(again(make_digits_that_recompute_whole({2}, 1)),
-            4);  // also z, and the sum of its partial sums
+  EXPECT_EQ(again(false), 2);  // y and r
+  EXPECT_EQ(again(true), 4);   // also z, and the sum of its partial sums
 }
 
 // A tensor computed from weights alone is the same in all micro-batches. Its gradient is too, once
@@ -116,7 +114,7 @@ TEST(LowerPipelines, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
   const plan::Schedule schedule{.micro_batches = 2};
   const auto choices = named_choices(model, digits, {{"y", "d0 d1"}, {"loss", "d0 d1"}});
   const auto program =
-      lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+      lower(parallelize(model, digits, choices, schedule), digits, {}, Optimizer::kSgd);
   expect_same_step(model, program, 0);
 }
 
@@ -146,7 +144,7 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
                                     .semantics = plan::Semantics::kDelayed1};
       plan::Chooser chooser(model, digits, seed, schedule);
       const auto program =
-          lower(parallelize(model, digits, chooser.run(), schedule), digits, Optimizer::kSgd);
+          lower(parallelize(model, digits, chooser.run(), schedule), digits, {}, Optimizer::kSgd);
       SCOPED_TRACE(fmt::format("{} devices, {} micro-batches, seed {}\n{}\n{}", digits.devices(),
                                c.micro_batches, seed, graph::to_text(program.pcg),
                                to_text(program)));
@@ -172,10 +170,11 @@ TEST(LowerPipelines, TheInterpreterTellsDelayedUpdatesFromPromptOnes) {
   plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b10};
   plan::Chooser chooser(model, digits, 0, schedule);
   const auto choices = chooser.run();
-  const auto prompt = lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+  const auto prompt =
+      lower(parallelize(model, digits, choices, schedule), digits, {}, Optimizer::kSgd);
   schedule.semantics = plan::Semantics::kDelayed1;
   const auto delayed =
-      lower(parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+      lower(parallelize(model, digits, choices, schedule), digits, {}, Optimizer::kSgd);
   const auto loss = [&](const Program& program, std::int64_t steps) {
     const auto feed = [&](graph::NodeId id, std::int64_t step) {
       return graph::make_feed_values<Field>(program.pcg, 0, static_cast<std::uint64_t>(step))(id);

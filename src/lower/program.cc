@@ -167,7 +167,7 @@ Bytes count_moved_bytes(const Program& program, const Task& task, std::size_t wh
            get_element_size(get_windowed_buffer(program, task).dtype);
   }
   const auto& buffer = get_larger_buffer(program, task, which);
-  const bool narrow = program.digits.narrow_exchange() && buffer.dtype == DType::kFp32 &&
+  const bool narrow = program.software.narrow_exchange && buffer.dtype == DType::kFp32 &&
                       task.step.kind == machine::Step::kAllToAll;
   return narrow ? get_element_size(DType::kBf16) / get_element_size(buffer.dtype) * buffer.bytes()
                 : buffer.bytes();

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "machine/machine.h"
 #include "machine/reshard.h"
 #include "machine/window.h"
 #include "ops/signature.h"
@@ -152,6 +153,7 @@ struct ProgramSegment {
 struct Program {
   graph::Graph pcg;
   machine::Digits digits;
+  machine::Software software;  // what the devices' software does; its costs are not read
   plan::Optimizer optimizer = plan::Optimizer::kSgd;
   plan::Schedule schedule;
   Mode mode = Mode::kTraining;

@@ -103,7 +103,7 @@ BufferId ProgramBuilder::add_buffer(BufferKind kind, NodeId node, const Layout& 
        .sizes = type.shape.sizes,
        .shard = shape->shard_shape(),
        .dtype = sums_up ? program_.schedule.precision.gradient(type.dtype) : type.dtype,
-       .density = program_.digits.stores_zeros() ? 1 : type.density,
+       .density = program_.software.stores_zeros ? 1 : type.density,
        .each = has_time() && (differs || each_)});
   return BufferId(program_.buffers.size() - 1);
 }
@@ -230,7 +230,7 @@ BufferId ProgramBuilder::add_moved_buffer(BufferId from, const machine::ReshardS
 
 bool ProgramBuilder::is_gathered_once(StagePass place) const {
   return program_.mode == Mode::kTraining && !program_.schedule.is_delayed() && !each_ &&
-         !place.recomputed && !program_.digits.frees_at_last_use();
+         !place.recomputed && !program_.software.frees_at_last_use;
 }
 
 }  // namespace tandem::lower

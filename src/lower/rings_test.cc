@@ -41,7 +41,7 @@ TEST(Rings, RandomPlansTrainLikeOneDevice) {
         schedule.reduce_each = seed % 2 == 1;
         schedule.ring = true;
         plan::Chooser chooser(model, digits, seed, schedule);
-        const auto program = lower(parallelize(model, digits, chooser.run(), schedule), digits,
+        const auto program = lower(parallelize(model, digits, chooser.run(), schedule), digits, {},
                                    plan::Optimizer::kSgd);
         SCOPED_TRACE(fmt::format("{} devices, {} micro-batches, seed {}\n{}\n{}", digits.devices(),
                                  micro_batches, seed, graph::to_text(program.pcg),
@@ -79,7 +79,7 @@ Program attention(bool ring) {
   schedule.ring = ring;
   const auto choices = plan::named_choices(model, digits, words);
   const auto program =
-      lower(parallelize(model, digits, choices, schedule), digits, plan::Optimizer::kSgd);
+      lower(parallelize(model, digits, choices, schedule), digits, {}, plan::Optimizer::kSgd);
   expect_same_step(model, program, 0);
   return program;
 }
@@ -114,7 +114,7 @@ TEST(Rings, Text) {
   const auto choices =
       plan::named_choices(model, digits, {{"k", "d0"}, {"y", "s"}, {"loss", "d0"}});
   const auto program =
-      lower(parallelize(model, digits, choices, schedule), digits, plan::Optimizer::kSgd);
+      lower(parallelize(model, digits, choices, schedule), digits, {}, plan::Optimizer::kSgd);
   expect_same_step(model, program, 0);
   EXPECT_EQ("\n" + to_text(program), R"(
 -> forward relu %k

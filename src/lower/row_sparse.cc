@@ -36,7 +36,7 @@ class RowSparsePass {
   // Returns whether the task is only an all-reduce of unsharded gradients, whose result only an
   // update reads.
   [[nodiscard]] bool may_send_rows(const Task& task) const {
-    if (!program_.digits.sums_rows() || task.kind != TaskKind::kMove) return false;
+    if (!program_.software.sums_rows || task.kind != TaskKind::kMove) return false;
     if (task.reads.size() != 1 || task.step.kind != machine::Step::kAllReduce) return false;
     const auto& from = program_.buffer(task.reads[0]);
     const auto& to = program_.buffer(task.writes[0]);

@@ -8,15 +8,7 @@
 
 namespace tandem::machine {
 
-Digits::Digits(const Machine& machine, std::int64_t micro_batches)
-    : micro_batches_(micro_batches),
-      stores_zeros_(machine.device.software.stores_zeros),
-      sums_rows_(machine.device.software.sums_rows),
-      updates_in_matmuls_(machine.device.software.updates_in_matmuls),
-      updates_in_tables_(machine.device.software.updates_in_tables),
-      narrow_exchange_(machine.device.software.narrow_exchange),
-      frees_at_last_use_(machine.device.software.frees_at_last_use),
-      recomputes_whole_(machine.device.software.recomputes_whole) {
+Digits::Digits(const Machine& machine, std::int64_t micro_batches) : micro_batches_(micro_batches) {
   CHECK(micro_batches >= 1, micro_batches);
   if (micro_batches > 1) digits_.push_back({kTimeLevel, micro_batches});
   for (std::size_t level = 0; level < machine.levels.size(); ++level) {

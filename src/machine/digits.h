@@ -7,7 +7,6 @@
 // tensor cut along time exists piece by piece. A replica over time is the same in every
 // micro-batch. A partial sum over time is accumulated. A *slot* is a device in one micro-batch; the
 // first `devices()` slots are the devices in the first micro-batch.
-// `devices()` slots are the devices in the first one.
 #pragma once
 
 #include <array>
@@ -67,14 +66,6 @@ class Digits {
     return rank / group_size(inner) % digits_[digit].size;
   }
   [[nodiscard]] bool has_equal_devices() const { return groups_.empty(); }
-  // These return what the devices' software does (machine::Software).
-  [[nodiscard]] bool stores_zeros() const { return stores_zeros_; }
-  [[nodiscard]] bool sums_rows() const { return sums_rows_; }
-  [[nodiscard]] bool updates_in_matmuls() const { return updates_in_matmuls_; }
-  [[nodiscard]] bool updates_in_tables() const { return updates_in_tables_; }
-  [[nodiscard]] bool narrow_exchange() const { return narrow_exchange_; }
-  [[nodiscard]] bool frees_at_last_use() const { return frees_at_last_use_; }
-  [[nodiscard]] bool recomputes_whole() const { return recomputes_whole_; }
   // Returns the operations per second that a device reaches at most, or 1 if all devices are equal.
   [[nodiscard]] double speed(std::int64_t device, DType dtype) const;
   // Returns the slots that share all digits of `slot` outside `mask`, ordered by rank.
@@ -89,13 +80,6 @@ class Digits {
     std::map<DType, double> speed;
   };
   std::vector<Group> groups_;  // empty if all devices are equal
-  bool stores_zeros_ = false;
-  bool sums_rows_ = false;
-  bool updates_in_matmuls_ = false;
-  bool updates_in_tables_ = false;
-  bool narrow_exchange_ = false;
-  bool frees_at_last_use_ = false;
-  bool recomputes_whole_ = false;
 };
 
 // Returns the outermost digits that determine a device's group: devices that agree in them are in

@@ -30,7 +30,7 @@ Program random_program(const std::vector<std::int64_t>& counts, std::uint64_t se
   const auto digits = plan::make_digits(counts);
   const auto model = plan::random_model(digits.devices(), seed);
   const auto choices = plan::random_choices(model, digits, seed);
-  return lower::lower(plan::parallelize(model, digits, choices), digits, plan::Optimizer::kSgd);
+  return lower::lower(plan::parallelize(model, digits, choices), digits, {}, plan::Optimizer::kSgd);
 }
 
 bool has_kind(const Program& program, std::string_view kind) {

@@ -100,8 +100,8 @@ Cost CostModel::weight_cost(const Shape& sizes, DType dtype, const Layout& layou
     const auto table = compute_parallel_shape(layout, sizes, digits_)->shard_shape();
     gradient = static_cast<double>(lower::count_row_sparse_elements(*looked_up, table));
   }
-  const bool rows = gradient < shard && digits_.updates_in_tables();
-  const bool in_product = (rows || (of_product && digits_.updates_in_matmuls())) &&
+  const bool rows = gradient < shard && software().updates_in_tables;
+  const bool in_product = (rows || (of_product && software().updates_in_matmuls)) &&
                           lower::may_subtract(optimizer_, dtype) &&
                           layout.digits(DigitRole::kReplica) == 0;
   const Bytes of_gradient = get_element_size(precision_.gradient(dtype));
@@ -117,7 +117,7 @@ Cost CostModel::weight_cost(const Shape& sizes, DType dtype, const Layout& layou
   out.async = transitions_.time(sum, bytes);
   // If gradients share collectives, or only rows of a table are sent, the outer time may be less.
   const bool sums_rows =
-      looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd && digits_.sums_rows();
+      looked_up != nullptr && optimizer_ == plan::Optimizer::kSgd && software().sums_rows;
   if (!sums_rows && !software().joined_gradients) out.outer = transitions_.outer_time(sum, bytes);
   out.memory = shard * get_element_size(dtype) +
                shard * plan::state_bytes(optimizer_, precision_, dtype) +

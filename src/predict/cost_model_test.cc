@@ -44,8 +44,9 @@ TEST(CostModel, WeightsTakeWhatTheirBuffersDo) {
            {plan::Precision{}, {.master = true}, {.wide_gradients = true}, {true, true}}) {
         auto schedule = strategy.schedule;
         schedule.precision = precision;
-        const auto program = lower::lower(
-            plan::parallelize(model, digits, strategy.choices, schedule), digits, optimizer);
+        const auto program =
+            lower::lower(plan::parallelize(model, digits, strategy.choices, schedule), digits,
+                         machine.device.software, optimizer);
         CostModel costs(machine, digits, optimizer, precision);
         for (const auto& task : program.tasks) {
           const auto& weight = program.buffer(task.writes[0]);

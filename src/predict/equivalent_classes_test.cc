@@ -34,7 +34,8 @@ Machine machine_of(std::int64_t devices, bool told_apart) {
 lower::Program lowered(const graph::Graph& model, const Machine& machine,
                        const std::vector<plan::Choice>& choices) {
   const Digits digits(machine);
-  return lower::lower(plan::parallelize(model, digits, choices), digits, plan::Optimizer::kSgd);
+  return lower::lower(plan::parallelize(model, digits, choices), digits, machine.device.software,
+                      plan::Optimizer::kSgd);
 }
 
 // Tasks of each device, with start and end.

@@ -48,9 +48,9 @@ graph::Graph mlp() {
 Simulation simulated(const Machine& m, const std::vector<plan::Choice>& choices,
                      lower::Mode mode = lower::Mode::kTraining) {
   const Digits digits(m);
-  return simulate(
-      lower::lower(plan::parallelize(mlp(), digits, choices), digits, plan::Optimizer::kSgd, mode),
-      m);
+  return simulate(lower::lower(plan::parallelize(mlp(), digits, choices), digits, m.device.software,
+                               plan::Optimizer::kSgd, mode),
+                  m);
 }
 
 std::vector<plan::Choice> data_parallel(const Digits& digits) {
@@ -136,7 +136,7 @@ TEST(Groups, OfEqualDevicesTakeAsLong) {
     const auto model = plan::random_model(4, seed);
     const auto program =
         lower::lower(plan::parallelize(model, digits, plan::random_choices(model, digits, seed)),
-                     digits, plan::Optimizer::kSgd);
+                     digits, whole.device.software, plan::Optimizer::kSgd);
     const auto a = simulate(program, parted);
     const auto b = simulate(program, whole);
     EXPECT_NEAR(a.iteration.value, b.iteration.value, 1e-12 * b.iteration.value) << seed;

@@ -42,7 +42,7 @@ Machine counting_machine(const std::vector<std::int64_t>& counts) {
 
 Program lowered(const Graph& model, const Digits& digits, const std::vector<plan::Choice>& choices,
                 Mode mode = Mode::kTraining, Optimizer optimizer = Optimizer::kSgd) {
-  return lower::lower(plan::parallelize(model, digits, choices), digits, optimizer, mode);
+  return lower::lower(plan::parallelize(model, digits, choices), digits, {}, optimizer, mode);
 }
 
 Program alone(const Graph& model, Mode mode = Mode::kTraining,
@@ -289,7 +289,8 @@ Program layers_in_buckets(int layers, Bytes bucket, bool stored_in_parts) {
   }
   plan::Schedule schedule;
   schedule.bucket = bucket;
-  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd);
+  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, {},
+                      Optimizer::kSgd);
 }
 
 // Latency dominates: each all-reduce takes two latencies of 5 us, and 16384 ns for its bytes.
@@ -339,8 +340,8 @@ Program scores(bool ring) {
   plan::Schedule schedule;
   schedule.ring = ring;
   const auto choices = named_choices(model, digits, {{"k", "d0 d0"}, {"y", "s s"}});
-  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, Optimizer::kSgd,
-                      Mode::kInference);
+  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, {},
+                      Optimizer::kSgd, Mode::kInference);
 }
 
 // A device computes on one block while it receives the next: the first block, and then for each

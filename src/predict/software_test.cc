@@ -39,7 +39,8 @@ Program layers(int layers, const Machine& m, bool data_parallel) {
     if (data_parallel && node.op.role() == ops::Role::kCompute) words[node.name] = "d0";
   }
   const auto choices = plan::named_choices(model, digits, words);
-  return lower::lower(plan::parallelize(model, digits, choices), digits, plan::Optimizer::kSgd);
+  return lower::lower(plan::parallelize(model, digits, choices), digits, m.device.software,
+                      plan::Optimizer::kSgd);
 }
 
 double micros(const Program& program, const Machine& m) {
@@ -145,7 +146,7 @@ TEST(Software, FusedKernelsAreLaunchedOnce) {
   const machine::Digits digits(m);
   const auto program =
       lower::lower(plan::parallelize(model, digits, plan::named_choices(model, digits, {})), digits,
-                   plan::Optimizer::kSgd);
+                   m.device.software, plan::Optimizer::kSgd);
   EXPECT_NEAR(micros(program, m), 2 * 4 + 1, 1e-9);
   m.device.software.fusion = machine::Fusion::kElementwise;
   EXPECT_NEAR(micros(program, m), 2 * 2, 1e-9);  // one kernel updates all weights

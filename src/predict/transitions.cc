@@ -143,7 +143,8 @@ Transition Transitions::sum_steps(const std::vector<machine::ReshardStep>& steps
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto& step = steps[i];
     // For types that are narrow already this is too small, so it remains a lower bound.
-    const bool narrow = digits_.narrow_exchange() && step.kind == machine::Step::kAllToAll;
+    const bool narrow =
+        machine_.device.software.narrow_exchange && step.kind == machine::Step::kAllToAll;
     const double part = narrow ? 0.5 : 1;
     const auto time = [&](double bytes) {
       return collective_time(machine_, digits_, step.kind, step.digits, Bytes{part * bytes});

@@ -35,7 +35,7 @@ inline ExplainedPlan explained_plan(const std::string& model_text, const std::st
   plan.optimizer = plan::Optimizer::kAdam;
   const machine::Digits in_time(machine, found.schedule.micro_batches);
   plan.mapped = plan::parallelize(model, in_time, found.choices, found.schedule);
-  auto program = lower::lower(plan.mapped, in_time, plan.optimizer);
+  auto program = lower::lower(plan.mapped, in_time, machine.device.software, plan.optimizer);
   auto simulation = predict::simulate(program, machine);
   return {std::move(plan), machine, std::move(program), std::move(simulation)};
 }

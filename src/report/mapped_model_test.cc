@@ -56,7 +56,7 @@ TEST(MappedModel, HasAllThatRandomProgramsDo) {
                                     .stages = c.stages,
                                     .digits = c.ranks};
       const auto choices = plan::Chooser(model, digits, seed, schedule).run();
-      const auto program = lower::lower(parallelize(model, digits, choices, schedule), digits,
+      const auto program = lower::lower(parallelize(model, digits, choices, schedule), digits, {},
                                         plan::Optimizer::kAdam);
       const auto mapped = make_mapped_model(program);
       SCOPED_TRACE(to_text(program));
@@ -102,7 +102,7 @@ TEST(MappedText, SaysStagesAndMicroBatches) {
   const auto loss = add(b.add(ops::kMse, {y, target}, "loss"), 1, 'p');
   mapped.pcg = b.finish({loss});
   check_mapped(mapped, digits);
-  const auto program = lower::lower(mapped, digits, plan::Optimizer::kSgd);
+  const auto program = lower::lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd);
   const auto view = make_mapped_model(program);
   const auto blocks = split_into_blocks(view.model, [](auto, auto) { return false; });
   EXPECT_EQ(mapped_text(view, blocks, machine, program),

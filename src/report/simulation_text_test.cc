@@ -20,7 +20,7 @@ Simulated simulated(const graph::Graph& model, const machine::Machine& machine,
                     const strategies::Strategy& strategy) {
   const machine::Digits digits(machine, strategy.schedule.micro_batches);
   Simulated out{lower::lower(plan::parallelize(model, digits, strategy.choices, strategy.schedule),
-                             digits, plan::Optimizer::kAdam),
+                             digits, machine.device.software, plan::Optimizer::kAdam),
                 {}};
   out.simulation = predict::simulate(out.program, machine);
   return out;

@@ -33,7 +33,7 @@ Traced traced(const std::string& text, const machine::Machine& machine, const st
                                                    plan::Semantics::kDelayed1)[0];
   const machine::Digits digits(machine, s.schedule.micro_batches);
   Traced out{lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
-                          plan::Optimizer::kAdam),
+                          machine.device.software, plan::Optimizer::kAdam),
              {},
              {},
              {}};

@@ -103,7 +103,8 @@ void expect_same(const Result& got, const Result& want, Optimizer optimizer) {
 
 lower::Program lowered(const plan::Plan& plan) {
   const auto machine = machine::load_machine(plan.machine);
-  return lower::lower(plan.mapped, make_digits(plan, machine), plan.optimizer);
+  return lower::lower(plan.mapped, make_digits(plan, machine), machine.device.software,
+                      plan.optimizer);
 }
 
 // These networks have the kernels that loop over elements themselves on CPUs.

@@ -36,7 +36,7 @@ lower::Program program() {
   const auto digits = plan::make_digits({2});
   const std::map<std::string, std::string> words = {{"a", "b"}, {"b", "d0"}, {"c", "b"}};
   return lower::lower(plan::parallelize(model, digits, plan::named_choices(model, digits, words)),
-                      digits, plan::Optimizer::kSgd);
+                      digits, {}, plan::Optimizer::kSgd);
 }
 
 TEST(ImageOrder, IsOfWhatConvolutionsMakeAndRead) {

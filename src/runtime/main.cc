@@ -94,7 +94,8 @@ lower::Program lower_plan(const plan::Plan& plan, const World& world) {
                     fmt::format("start it with mpirun -np {}", machine.devices()));
   }
   use_threads(static_cast<std::int64_t>(machine.device.threads));
-  return lower::lower(plan.mapped, make_digits(plan, machine), plan.optimizer);
+  return lower::lower(plan.mapped, make_digits(plan, machine), machine.device.software,
+                      plan.optimizer);
 }
 
 Bytes get_peak_resident() {

@@ -92,7 +92,8 @@ std::optional<Evaluated> cost_within(Seconds limit, const graph::Graph& model,
   check_simulable(model, schedule, name);
   const machine::Digits digits(machine, schedule.micro_batches);
   auto mapped = plan::parallelize(model, digits, choices, schedule);
-  const auto program = lower::lower_unchecked(mapped, digits, optimizer, mode);
+  const auto program =
+      lower::lower_unchecked(mapped, digits, machine.device.software, optimizer, mode);
   auto simulation = predict::simulate_within(limit, program, machine, classes, known, extent);
   if (!simulation) return std::nullopt;
   plan::check_mapped(mapped, digits);

@@ -42,7 +42,7 @@ TEST_P(FewMicroBatches, TellTheTimesOfAll) {
           const machine::Digits digits(machine, strategy->schedule.micro_batches);
           const auto program =
               lower::lower(plan::parallelize(model, digits, strategy->choices, strategy->schedule),
-                           digits, plan::Optimizer::kAdam);
+                           digits, machine.device.software, plan::Optimizer::kAdam);
           if (!predict::find_few_micro_batches(program)) continue;
           ++told;
           const auto all = predict::simulate(program, machine, predict::Classes::kDifferent);

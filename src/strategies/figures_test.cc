@@ -30,7 +30,7 @@ using Words = std::map<std::string, std::string>;
 Program lowered(const Graph& model, const Digits& digits, const Words& words,
                 const plan::Schedule& schedule = {}) {
   const auto choices = plan::named_choices(model, digits, words);
-  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits,
+  return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, {},
                       plan::Optimizer::kSgd);
 }
 
@@ -279,7 +279,7 @@ return %loss
        {"loss", "r"}});
   expect_legal_and_equal(mapped.pcg);
   EXPECT_EQ(erase_parallelism(mapped.pcg).identity_hash(), model.identity_hash());
-  const auto program = lower::lower(mapped, make_digits({2}), plan::Optimizer::kSgd);
+  const auto program = lower::lower(mapped, make_digits({2}), {}, plan::Optimizer::kSgd);
   lower::expect_same_step(model, program, 1);
   EXPECT_EQ(collectives(program), (std::vector<std::string>{"all_reduce", "all_reduce"}));
 }
@@ -376,7 +376,7 @@ return %loss
   expect_legal_and_equal(mapped.pcg);
   graph::expect_equals(mapped.pcg, one, 5);
   EXPECT_EQ(erase_parallelism(mapped.pcg).identity_hash(), summed.identity_hash());
-  const auto program = lower::lower(mapped, make_digits({2}), plan::Optimizer::kSgd);
+  const auto program = lower::lower(mapped, make_digits({2}), {}, plan::Optimizer::kSgd);
   lower::expect_same_step(summed, program, 5);
   EXPECT_EQ(collectives(program), (std::vector<std::string>{"reduce_scatter", "all_gather"}));
   EXPECT_EQ(count_communicated_elements(program), 2 * 4 * 2);

@@ -29,7 +29,7 @@ lower::Program sharded(const std::string& strategy, const machine::Machine& mach
   const auto made = make_named_strategies(strategy, graph, machine::Digits(machine)).at(0);
   const machine::Digits digits(machine, made.schedule.micro_batches);
   return lower::lower(plan::parallelize(graph, digits, made.choices, made.schedule), digits,
-                      plan::Optimizer::kSgd);
+                      machine.device.software, plan::Optimizer::kSgd);
 }
 
 std::string backward_of(const lower::Program& program) {

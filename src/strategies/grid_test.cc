@@ -344,7 +344,7 @@ TEST(Grid, EveryStrategyTrainsEveryNetworkLikeOneDevice) {
         tried.push_back(std::move(choices));
         if (distinct++ % kFewer != 0) continue;
         if (!expected) expected = run_alone(model);
-        expect_same_step(model, *expected, lower::lower(mapped, digits, plan::Optimizer::kSgd));
+        expect_same_step(model, *expected, lower::lower(mapped, digits, {}, plan::Optimizer::kSgd));
         if (HasFailure()) return;
       }
     }

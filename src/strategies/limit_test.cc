@@ -36,8 +36,8 @@ TEST(Limit, GivesUpWhatTakesAsLongAlone) {
     const auto model = plan::random_mlp(digits.devices(), random);
     const auto mapped = plan::parallelize(model, digits, plan::random_choices(model, digits, seed));
     machine.device.software.interference = seed % 2 == 0 ? 0.3 : 0;
-    check_limits(lower::lower(mapped, digits, plan::Optimizer::kSgd), machine,
-                 fmt::format("seed {}", seed));
+    check_limits(lower::lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd),
+                 machine, fmt::format("seed {}", seed));
   }
 }
 
@@ -54,7 +54,8 @@ TEST(Limit, GivesUpPipelinesThatTakeAsLong) {
       const auto& strategy = std::get<Strategy>(made);
       const machine::Digits digits(machine, strategy.schedule.micro_batches);
       const auto mapped = plan::parallelize(model, digits, strategy.choices, strategy.schedule);
-      check_limits(lower::lower(mapped, digits, plan::Optimizer::kSgd), machine, name);
+      check_limits(lower::lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd),
+                   machine, name);
     }
   }
 }

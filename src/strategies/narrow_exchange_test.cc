@@ -19,7 +19,7 @@ TEST(NarrowExchange, HalvesAllToAllsOfWideNumbers) {
       const machine::Digits digits(machine, made.schedule.micro_batches);
       const auto program =
           lower::lower(plan::parallelize(model, digits, made.choices, made.schedule), digits,
-                       plan::Optimizer::kSgd);
+                       machine.device.software, plan::Optimizer::kSgd);
       Bytes exchanged, others;
       for (const auto& task : program.tasks) {
         if (task.kind != lower::TaskKind::kMove || is_local(task.step.kind)) continue;

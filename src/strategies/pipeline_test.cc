@@ -28,7 +28,7 @@ Graph build(const std::string& text, std::int64_t batch) {
 lower::Program lowered(const Graph& model, const Strategy& s,
                        const std::vector<std::int64_t>& counts) {
   const auto digits = plan::make_digits(counts, s.schedule.micro_batches);
-  return lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
+  return lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits, {},
                       plan::Optimizer::kSgd);
 }
 
@@ -184,7 +184,7 @@ TEST(Pipeline, FillsAndDrains) {
     s.schedule.order = order;
     const Digits digits(m, s.schedule.micro_batches);
     return predict::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
-                                          digits, plan::Optimizer::kSgd),
+                                          digits, m.device.software, plan::Optimizer::kSgd),
                              m);
   };
   const auto one = simulated("megatron:tp=1,pp=4,micro=16", plan::Order::k1F1B);
@@ -210,7 +210,7 @@ TEST(Pipeline, WithDelayedUpdatesTakesAsLongAsItsSlowestRank) {
   const auto simulated = [&](const Graph& model, const Strategy& s) {
     const Digits digits(m, s.schedule.micro_batches);
     return predict::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
-                                          digits, plan::Optimizer::kSgd),
+                                          digits, m.device.software, plan::Optimizer::kSgd),
                              m);
   };
   // Every task takes a microsecond. For each micro-batch these are operators forward and backward
@@ -296,7 +296,7 @@ TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
   const auto s = make_named_strategies("megatron:tp=1,pp=2,micro=4", model, Digits(m))[0];
   const Digits digits(m, 4);
   const auto program = lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits,
-                                    plan::Optimizer::kSgd);
+                                    m.device.software, plan::Optimizer::kSgd);
   const auto simulation = predict::simulate(program, m);
   double fill_and_drain = 0;
   double chain = 0;

@@ -25,7 +25,7 @@ Lowered lowered(const std::string& model, const std::string& strategy, std::int6
       strategies::make_named_strategies(strategy, graph, machine::Digits(machine))[0];
   const machine::Digits digits(machine, named.schedule.micro_batches);
   auto mapped = plan::parallelize(graph, digits, named.choices, named.schedule);
-  auto program = lower::lower(mapped, digits, optimizer);
+  auto program = lower::lower(mapped, digits, machine.device.software, optimizer);
   return {std::move(mapped), std::move(program)};
 }
 

@@ -60,7 +60,7 @@ void expect_layouts(const std::map<std::string, std::string>& actual,
 }
 
 Program lowered(const Graph& model, const Digits& digits, const Strategy& strategy) {
-  return lower::lower(plan::parallelize(model, digits, strategy.choices), digits,
+  return lower::lower(plan::parallelize(model, digits, strategy.choices), digits, {},
                       plan::Optimizer::kSgd);
 }
 

@@ -36,7 +36,7 @@ Program program_of(const std::string& model, std::int64_t batch, const std::stri
   made.schedule.precision = precision;
   const machine::Digits digits(loaded, made.schedule.micro_batches);
   return lower::lower(plan::parallelize(graph, digits, made.choices, made.schedule), digits,
-                      optimizer);
+                      loaded.device.software, optimizer);
 }
 
 // --- ZeRO ----------------------------------------------------------------------------------------

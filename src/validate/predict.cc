@@ -39,7 +39,7 @@ lower::Program lower_whole(const models::ConfiguredModel& model, const Machine& 
   strategy.schedule.precision = training.precision;
   const machine::Digits digits(machine, strategy.schedule.micro_batches);
   return lower::lower(plan::parallelize(graph, digits, strategy.choices, strategy.schedule), digits,
-                      training.optimizer);
+                      machine.device.software, training.optimizer);
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ void compare(const Case& c, Compared compared = Compared::kAll, double time_off 
   SCOPED_TRACE(strategy.name);
   const machine::Digits with_time(machine, strategy.schedule.micro_batches);
   const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
-  const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+  const auto whole = simulate(
+      lower::lower(mapped, with_time, machine.device.software, plan::Optimizer::kAdam), machine);
   Estimator estimator(model, machine, {DType::kBf16, plan::Optimizer::kAdam, c.precision});
   // Cached strategies must not change the result.
   for (const char* before : {"megatron:tp=1,dp=16", "megatron:tp=2,dp=8,micro=4"}) {
@@ -115,7 +116,9 @@ TEST(Estimate, MfuIsOfTheTypeOfTheWeights) {
     const auto graph = models::parse_model(model).build(8, DType::kBf16);
     const auto made = strategies::make_named_strategies("dp", graph, digits)[0];
     const auto mapped = plan::parallelize(graph, digits, made.choices, made.schedule);
-    return simulate(lower::lower(mapped, digits, plan::Optimizer::kAdam), machine).mfu;
+    return simulate(lower::lower(mapped, digits, machine.device.software, plan::Optimizer::kAdam),
+                    machine)
+        .mfu;
   };
   const std::string gpt = "gpt2:layers=2,hidden=1024,heads=16,ffn=4096,seq=512,vocab=1024";
   const auto narrow = mfu(gpt);
@@ -157,7 +160,9 @@ TEST(Estimate, HostsDispatchSends) {
         strategies::make_named_strategies("megatron:tp=1,pp=2,dp=4,micro=8", graph, digits)[0];
     const machine::Digits with_time(machine, made.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, with_time, made.choices, made.schedule);
-    return simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine)
+    return simulate(
+               lower::lower(mapped, with_time, machine.device.software, plan::Optimizer::kAdam),
+               machine)
         .iteration.value;
   };
   constexpr double kSends = 8 * 2 + 2;
@@ -274,7 +279,8 @@ TEST(Estimate, IsRoughWhereItLeavesOutMore) {
     const auto strategy = strategies::make_named_strategies(setting, graph, digits).at(0);
     const machine::Digits with_time(machine, strategy.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
-    const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+    const auto whole = simulate(
+        lower::lower(mapped, with_time, machine.device.software, plan::Optimizer::kAdam), machine);
     EXPECT_NEAR(estimate.step.iteration / whole.iteration, 1, kNearEnough)
         << layers << " " << setting;
     EXPECT_NEAR(estimate.step.memory / whole.memory, 1, kNearEnough) << layers << " " << setting;

@@ -218,7 +218,8 @@ std::optional<Off> off(const Drawn& c) {
     if (!fast) return std::nullopt;
     const machine::Digits with_time(machine, strategy.schedule.micro_batches);
     const auto mapped = plan::parallelize(graph, with_time, strategy.choices, strategy.schedule);
-    const auto whole = simulate(lower::lower(mapped, with_time, plan::Optimizer::kAdam), machine);
+    const auto whole = simulate(
+        lower::lower(mapped, with_time, machine.device.software, plan::Optimizer::kAdam), machine);
     return Off{fast->step.iteration / whole.iteration - 1, fast->step.memory / whole.memory - 1,
                fast->error_bound};
   } catch (const UserError&) {

@@ -193,6 +193,7 @@ const std::optional<Pieces>& FoldedNetwork::pieces() {
 ProgramCache::LoweredProgram& ProgramCache::get_program(const strategies::Setting& setting,
                                                         plan::MappedGraph mapped,
                                                         const machine::Digits& digits,
+                                                        const machine::Software& software,
                                                         plan::Optimizer optimizer) {
   for (auto& known : known_) {
     if (known.setting != setting || !are_same(known.program.digits, digits)) continue;
@@ -202,7 +203,7 @@ ProgramCache::LoweredProgram& ProgramCache::get_program(const strategies::Settin
     return known;
   }
   if (known_.size() == kMost) known_.pop_front();
-  auto program = lower::lower_unchecked(mapped, digits, optimizer);
+  auto program = lower::lower_unchecked(mapped, digits, software, optimizer);
   return known_.emplace_back(LoweredProgram{setting, std::move(mapped), std::move(program), {}});
 }
 
@@ -220,7 +221,8 @@ std::optional<StageModel> make_stage_model(FoldedNetwork& network, const machine
   auto& schedule = mapped->schedule;
   schedule.precision = training.precision;
   const machine::Digits with_time(part, schedule.micro_batches);
-  auto& lowered = programs.get_program(setting, std::move(*mapped), with_time, training.optimizer);
+  auto& lowered = programs.get_program(setting, std::move(*mapped), with_time, part.device.software,
+                                       training.optimizer);
   const auto& program = lowered.program;
   auto& places = lowered.cuts[static_cast<std::size_t>(cut)];
   if (places.of_node.empty()) {

@@ -69,8 +69,10 @@ class ProgramCache {
   };
 
   // Returns the lowered program of `setting`. The reference is valid until the next call.
+  // `software` must be the same in all calls.
   LoweredProgram& get_program(const strategies::Setting& setting, plan::MappedGraph mapped,
-                              const machine::Digits& digits, plan::Optimizer optimizer);
+                              const machine::Digits& digits, const machine::Software& software,
+                              plan::Optimizer optimizer);
 
   // Returns the cached costs of the operators of all programs.
   Operations& operations() { return operations_; }

@@ -286,7 +286,7 @@ class AllStages {
   // Returns whether sums of gradients are reserved for the whole step.
   [[nodiscard]] bool has_reserved_gradients() const {
     const bool wide = schedule_.precision.gradient(stage_.dtype) != stage_.dtype;
-    return (wide || schedule_.whole_gradients) && !digits_.frees_at_last_use();
+    return (wide || schedule_.whole_gradients) && !machine_.device.software.frees_at_last_use;
   }
 
   // Returns whether two stages have, receive and send the same. Neither is the first or the last.

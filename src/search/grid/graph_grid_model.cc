@@ -469,8 +469,9 @@ std::optional<std::vector<SharedWeight>> GraphGridModel::list_shared_weights(
   const auto& precision = pool_.options().precision;
   const auto& machine = pool_.machine();
   const auto shared = digits.all() & ~(kind.tensor | ranks);
-  const bool is_joined = machine.device.software.joined_gradients;
-  const bool sums_rows = digits.sums_rows() && pool_.options().optimizer == plan::Optimizer::kSgd;
+  const auto& software = machine.device.software;
+  const bool is_joined = software.joined_gradients;
+  const bool sums_rows = software.sums_rows && pool_.options().optimizer == plan::Optimizer::kSgd;
   std::vector<SharedWeight> out;
   const auto fraction = [&](const machine::Layout& layout) {
     machine::DigitMask dims = 0;

@@ -71,7 +71,8 @@ WeightBounds::WeightBounds(const Case& on)
 
 void WeightBounds::add_bytes(const Case& on) {
   const auto& model = on.problem->model;
-  const bool sums_rows = digits_.sums_rows() && on.optimizer == plan::Optimizer::kSgd;
+  const bool sums_rows =
+      machine_.device.software.sums_rows && on.optimizer == plan::Optimizer::kSgd;
   const auto is_table = find_tables(*on.problem);
   const auto follows_batch = find_read_along_batch(*on.problem);
   for (auto id : model.ids()) {
@@ -100,7 +101,7 @@ void WeightBounds::add_bytes(const Case& on) {
 }
 
 void WeightBounds::add_updates(const Case& on) {
-  if (digits_.updates_in_matmuls()) return;
+  if (machine_.device.software.updates_in_matmuls) return;
   const auto& model = on.problem->model;
   const auto follows_batch = find_read_along_batch(*on.problem);
   const bool updates_rows = on.optimizer == plan::Optimizer::kSgd;

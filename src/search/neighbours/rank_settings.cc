@@ -303,7 +303,8 @@ class Mixer {
     auto schedule = candidate.schedule;
     schedule.precision = pool_.options().precision;
     const auto mapped = plan::parallelize(problem_.model, digits, candidate.choices, schedule);
-    const auto program = lower::lower_unchecked(mapped, digits, pool_.options().optimizer);
+    const auto program =
+        lower::lower_unchecked(mapped, digits, machine.device.software, pool_.options().optimizer);
     std::vector<double> out;
     for (const auto& memory : predict::compute_memory_by_rank(program, machine)) {
       out.push_back(memory.peak.value);

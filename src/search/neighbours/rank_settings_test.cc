@@ -106,7 +106,8 @@ TEST(RankSettingsSemantics, StagesWithOtherGroupsTrainLikeOneDevice) {
       const auto mapped =
           plan::parallelize(model, digits, mix_by_stage(model, mixes), made[0].schedule);
       plan::check_mapped(mapped, digits);
-      const auto program = lower::lower(mapped, digits, plan::Optimizer::kSgd);
+      const auto program =
+          lower::lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd);
       lower::expect_same_step(model, program, 1);
     }
   }
