@@ -33,7 +33,7 @@ class DoesNotFit(Error):
     """
 
     def __init__(self, limit: str, over: int, smallest_change: str, stop_reason: str = "done") -> None:
-        message = f"the smallest plan found needs {over} bytes more than there are"
+        message = f"the plan with the least memory needs {over} bytes more than there are"
         super().__init__("plan", limit, message, smallest_change)
         self.args = (limit, over, smallest_change, stop_reason)
         self.limit = limit

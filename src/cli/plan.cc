@@ -95,8 +95,8 @@ int print_infeasible(const PlanFlags& flags, const Setup& setup, const search::R
       has_ended_early(setup, result)
           ? fmt::format("tandem: {} before it found a plan that fits", end_text(flags.job, result))
           : "tandem: nothing fits",
-      "  smallest plan found: " + result.smallest.name,
-      fmt::format("  memory: needs {}, {} too much",
+      "  plan with the least memory: " + result.smallest.name,
+      fmt::format("  memory: needs {}, {} over the limit",
                   search::format_shortage(tightest, setup.machine, setup.margin_text()),
                   format_bytes(result.smallest.over.value))};
   for (const auto& [text, factor] : change.changes) {
@@ -122,7 +122,7 @@ Json baseline_json(const Setup& setup, const search::Evaluated& b) {
       b.feasible ? Json(static_cast<std::int64_t>(b.simulation.memory.value)) : Json();
   if (setup.offered) row["devices"] = count_devices(setup, b);
   if (!b.feasible) {
-    row["why"] = fmt::format("needs at least {} a device, {} too much",
+    row["why"] = fmt::format("needs at least {} per device, {} over the limit",
                              format_bytes(b.simulation.memory.value), format_bytes(b.over.value));
   }
   return row;
@@ -343,7 +343,8 @@ std::string training_text(const Setup& setup, Seconds iteration) {
   constexpr double kTokens = 1e12;
   constexpr double kSecondsOfDay = 86400;
   const auto days = kTokens / work.count * iteration.value / kSecondsOfDay;
-  return fmt::format("Training on 1T tokens takes {} days.\n", format_count(days));
+  return fmt::format("Training on 1T tokens takes {} days.\n",
+                     days < 1000 ? format_count(days) : fmt::format("{:.0f}", days));
 }
 
 // Returns "Rewritten by fuse-linear-relu at 12 places, share-linear at 4."
@@ -462,7 +463,7 @@ void add_plan(CLI::App& app, int& exit_code) {
 
 void add_compare(CLI::App& app, int& exit_code) {
   CLI::App* command = nullptr;
-  add_search_command(app, "compare", "the found plan against every baseline",
+  add_search_command(app, "compare", "compare the found plan with every baseline",
                      "compare dlrm --machine summit:8", exit_code, run_compare, &command);
 }
 

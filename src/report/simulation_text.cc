@@ -127,7 +127,7 @@ std::string memory_table(const Peak& peak) {
   }
   if (peak.memory.cache > Bytes{}) {
     table.add({"KV cache", format_bytes(peak.memory.cache.value),
-               "keys and values of all tokens so far, counted above"});
+               "keys and values of all tokens so far, included above"});
   }
   auto out = table.to_text();
   if (peak.largest.empty()) return out;

@@ -437,13 +437,13 @@ std::optional<double> StrategySearch::find_fastest_plain(double beat) {
 // once their time is multiplied by what layouts save of their costs.
 //   tp=2 3.1 s x 0.95, tp=4 3.2 s x 0.82: tp=4 comes first
 void StrategySearch::lay_out_steps() {
-  struct Priced {
+  struct PricedShape {
     bool feasible;
     double time;  // predicted, with layouts of its own
     const Setting* setting;
   };
   const auto shapes = list_best_of_each_shape();
-  std::vector<Priced> priced;
+  std::vector<PricedShape> priced;
   for (const auto& t : shapes) {
     if (pool_.is_over()) return;
     const auto ratio = compute_layout_cost_ratio(*t.setting);
@@ -451,7 +451,7 @@ void StrategySearch::lay_out_steps() {
     priced.push_back({t.feasible, ratio.value_or(1) * t.time().value, &*t.setting});
   }
   std::ranges::stable_sort(priced, {},
-                           [](const Priced& p) { return std::pair(!p.feasible, p.time); });
+                           [](const PricedShape& p) { return std::pair(!p.feasible, p.time); });
   const auto most = pool_.is_large() ? limits::kLargeLaidOut : limits::kLaidOut;
   priced.resize(std::min(priced.size(), most));
   for (const auto& p : priced) {

@@ -101,10 +101,9 @@ class MicroBatchCutter {
     const auto devices = degree / micro_batches_;
     const auto nearest =
         size % devices == 0 ? find_nearest_divisor(size / devices, micro_batches_) : 1;
-    return Refusal{
-        fmt::format("{} micro-batches on {} devices do not divide the batch of {} in %{}",
-                    micro_batches_, devices, size, problem_.model.node(id).name),
-        fmt::format("the nearest possible value is micro={}", nearest)};
+    return Refusal{fmt::format("batch {} is not divisible by {} micro-batches x {} devices (%{})",
+                               size, micro_batches_, devices, problem_.model.node(id).name),
+                   fmt::format("the nearest possible value is micro={}", nearest)};
   }
 
   // Suggests smaller groups for a batch normalization, which can be split between its groups.

@@ -348,7 +348,7 @@ TEST(Pipeline, SaysWhyNot) {
     return std::string("accepted");
   };
   EXPECT_EQ(error("dp:micro=3"),
-            "dp:micro=3: 3 micro-batches on 8 devices do not divide the batch of 8 in %linear1 "
+            "dp:micro=3: batch 8 is not divisible by 3 micro-batches x 8 devices (%linear1) "
             "(the nearest possible value is micro=1)");
   EXPECT_EQ(error("megatron:pp=3"),
             "megatron:pp=3: 8 devices cannot be divided into such groups (the nearest possible "
