@@ -5,7 +5,7 @@
 //
 // The network is folded (predict/folded.h) and the strategy is lowered on one stage's part of the
 // machine (fold/stage_model.h). The sections of that program are timed as often as a stage has them
-// (fold/stage.h). The stages are then combined in the order of the schedule (fold/step.h,
+// (fold/stage_timer.h). The stages are then combined in the order of the schedule (fold/step.h,
 // fold/pipeline.h). docs/internals/decisions/0025-estimates-fold-layers.md lists what this leaves
 // out. Nothing outside of predict/ includes fold/.
 #pragma once

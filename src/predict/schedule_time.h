@@ -14,7 +14,7 @@
 
 namespace tandem::predict {
 
-class ScheduleCache;  // fold/turns.h
+class ScheduleCache;  // fold/schedule_cache.h
 
 // Time of one micro-batch in one stage, in seconds.
 struct PassTime {

@@ -34,7 +34,7 @@ inline std::vector<machine::NodeLayout> get_node_layouts(const std::vector<plan:
   return out;
 }
 
-// Name of plans whose embedding tables were placed one by one (neighbours/side_by_side.h).
+// Name of plans whose embedding tables were placed one by one (neighbours/table_placement.h).
 inline constexpr const char* kSideBySide = "search:side-by-side";
 
 }  // namespace tandem::search
