@@ -102,7 +102,8 @@ std::string exploration_table(const Exploration& exploration, const Case& on,
     const auto& a = exploration.points[*best];
     const auto& b = exploration.points[*unlimited];
     out += fmt::format(
-        "  Fastest that fits: {}. Without the memory limit: {}, {:.2f} x as fast, {} over the limit.\n",
+        "  Fastest that fits: {}. Without the memory limit: {}, {:.2f} x as fast, {} over the "
+        "limit.\n",
         a.name, b.name, b.throughput / a.throughput, format_bytes(b.over.value));
   }
   return out;
