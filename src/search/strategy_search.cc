@@ -484,10 +484,13 @@ void StrategySearch::for_each_device_kind(const std::function<void(predict::Cost
     use(pool_.costs());
     return;
   }
-  for (const auto& machine : machine::split_by_device_kind(pool_.machine())) {
-    predict::CostModel costs(machine, pool_.digits(), options_.optimizer, options_.precision);
-    use(costs);
+  if (kinds_.empty()) {
+    kinds_ = machine::split_by_device_kind(pool_.machine());
+    for (const auto& machine : kinds_) {
+      kind_costs_.emplace_back(machine, pool_.digits(), options_.optimizer, options_.precision);
+    }
   }
+  for (auto& costs : kind_costs_) use(costs);
 }
 
 // Returns the smallest ratio of all kinds of devices; nullopt if it is unknown.

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -109,7 +110,9 @@ class StrategySearch {
   const Options& options_;
   const strategies::Problem problem_;
   bool may_win_;
-  std::optional<Estimates> estimates_;  // kept: settings share lowered stages
+  std::optional<Estimates> estimates_;        // kept: settings share lowered stages
+  std::vector<machine::Machine> kinds_;       // of a machine with several kinds of devices
+  std::list<predict::CostModel> kind_costs_;  // of kinds_
   std::optional<std::vector<Evaluated>> grid_;
   std::vector<Evaluated> simulated_grid_;
   std::vector<Evaluated> found_;  // best of the grid, simulated
