@@ -95,7 +95,7 @@ inline constexpr double kNearlyAsFast = 1.02;
 
 // Leaders: the candidates that neighbourhoods start from.
 // Most leaders of each graph.
-inline constexpr std::size_t kLeaders = 8;
+inline constexpr std::size_t kLeaders = 16;
 // Strategies that a rewritten graph is laid out under.
 inline constexpr std::size_t kRewrittenStrategies = 4;
 // Strategies that a large rewritten graph is laid out under.
@@ -195,7 +195,7 @@ inline constexpr int kMostRuleUses = 100;
 
 // Placement of embedding tables and branches.
 // Placements that are simulated with all tables placed the same way.
-inline constexpr std::size_t kMostTablesAlike = 80;
+inline constexpr std::size_t kMostTablesAlike = 120;
 // Placements that are simulated with tables placed one by one.
 inline constexpr std::size_t kMostTablesPlaced = 160;
 // Placements that are simulated beside operators on fewer devices.
