@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "strategies/families.h"
 #include "strategies/grid.h"
 
 namespace tandem::cli {
@@ -12,8 +13,8 @@ namespace tandem::cli {
 namespace {
 
 using strategies::Family;
-using strategies::LayerKind;
 using strategies::Problem;
+using strategies::StrategyFamily;
 
 // Returns why no setting of the family can be used; nullopt if one can.
 std::optional<std::string> find_refusal(Family family, const Problem& problem) {
@@ -31,19 +32,14 @@ std::optional<std::string> find_refusal(Family family, const Problem& problem) {
   return first;
 }
 
-bool is_for_other_networks(Family family, const Problem& problem) {
-  return (family == Family::kDlrmHybrid && !problem.has(LayerKind::kEmbedding)) ||
-         (family == Family::kEp && !problem.has(LayerKind::kExperts));
-}
-
-Unusable make_unusable(Family family, const Problem& problem, const Setup& setup,
+Unusable make_unusable(const StrategyFamily& family, const Problem& problem, const Setup& setup,
                        const search::Result& result) {
-  const std::string name(strategies::name(family));
+  const std::string name(family.name);
   if (setup.options.semantics != plan::Semantics::kSynchronous) {
     return {name, "does not delay updates", false};
   }
-  const auto refusal = find_refusal(family, problem);
-  if (refusal) return {name, *refusal, !is_for_other_networks(family, problem)};
+  const auto refusal = find_refusal(family.family, problem);
+  if (refusal) return {name, *refusal, family.suits(problem)};
   if (setup.machine.devices() == 1) return {name, "is the same as dp on one device", false};
   return {name, fmt::format("was not evaluated ({})", search::name(result.stop_reason)), false};
 }
@@ -53,13 +49,12 @@ Unusable make_unusable(Family family, const Problem& problem, const Setup& setup
 std::vector<Unusable> list_unusable_baselines(const Setup& setup, const search::Result& result) {
   const Problem problem(setup.graph, setup.digits);
   std::vector<Unusable> out;
-  const auto& families = strategies::family_names();
-  for (std::size_t f = 0; f < families.size(); ++f) {
-    if (std::ranges::find(result.baselines, families[f], &search::Evaluated::family) !=
+  for (const auto& family : strategies::get_families()) {
+    if (std::ranges::find(result.baselines, family.name, &search::Evaluated::family) !=
         result.baselines.end()) {
       continue;
     }
-    out.push_back(make_unusable(static_cast<Family>(f), problem, setup, result));
+    out.push_back(make_unusable(family, problem, setup, result));
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "predict/breakdown.h"
+#include "strategies/families.h"
 
 namespace tandem::cli {
 
@@ -36,12 +37,9 @@ std::optional<std::int64_t> count_plan_layers(const plan::Plan& plan) {
 // Returns the setting of a strategy whose operators all have the setting's degrees; nullopt for
 // other strategies.
 std::optional<strategies::Setting> parse_uniform_setting(const std::string& strategy) {
-  using strategies::Family;
   try {
     auto out = strategies::parse_setting(strategy);
-    const bool is_uniform = out.family != Family::kExpert && out.family != Family::kDlrmHybrid &&
-                            out.family != Family::kMadmax;
-    if (is_uniform) return out;
+    if (get_family(out.family).has_uniform_degrees()) return out;
   } catch (const UserError&) {
     // The plan was searched.
   }

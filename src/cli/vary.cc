@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/families.h"
 #include "strategies/setting_groups.h"
 #include "strategies/setting_key.h"
 
@@ -113,19 +114,12 @@ std::string with_software(const std::string& machine, const std::string& softwar
 }
 
 bool is_group(const std::string& strategy) {
-  const auto& families = strategies::family_names();
-  return std::ranges::find(families, strategy.substr(0, strategy.find(':'))) == families.end();
+  return !strategies::parse_family(std::string_view(strategy).substr(0, strategy.find(':')));
 }
 
 std::string with_settings(std::string strategy, const search::Values& settings) {
   for (const auto& [key, value] : settings) strategy = strategies::set_key(strategy, key, value);
   return strategy;
-}
-
-bool has_key(const strategies::Setting& setting, const std::string& key) {
-  const auto* known = strategies::find_setting_key(key);
-  return known == nullptr ? setting.family == strategies::Family::kMadmax
-                          : known->belongs_to(setting.family);
 }
 
 // Removes the strategies from a group that lack one of the varied settings: only megatron remains
@@ -134,13 +128,13 @@ void drop_settings_without(const search::Values& settings, const std::string& gr
                            std::vector<strategies::Setting>& from) {
   for (const auto& value : settings) {
     const auto& key = value.first;
-    std::erase_if(from, [&](const auto& setting) { return !has_key(setting, key); });
+    std::erase_if(from, [&](const auto& setting) { return !has_key(setting.family, key); });
     if (!from.empty()) continue;
-    const auto* known = strategies::find_setting_key(key);
+    const auto has = [&](const auto& family) { return has_key(family.family, key); };
     throw UserError("flag", "--vary",
                     fmt::format("no strategy of '{}' has the setting '{}'", group, key),
                     fmt::format("use a strategy that has it: --strategy {}",
-                                known == nullptr ? "madmax" : name(known->of[0])));
+                                std::ranges::find_if(strategies::get_families(), has)->name));
   }
 }
 

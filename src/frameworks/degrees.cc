@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "report/digit_text.h"
+#include "strategies/families.h"
 #include "strategies/grid.h"
 #include "strategies/recomputation.h"
 #include "strategies/stages.h"
@@ -94,19 +95,13 @@ class MappingComparison {
   std::unordered_map<std::string_view, NodeId> by_name_;
 };
 
-bool has_degrees(const Setting& setting) {
-  return setting.family == Family::kDp || setting.family == Family::kFsdp ||
-         setting.family == Family::kMegatron || setting.family == Family::kDeepspeed ||
-         setting.family == Family::kEp;
-}
-
 // Returns the settings to compare. The plan's own strategy is first if it has degrees: of several
 // equal settings it is the intended one.
 std::vector<Setting> list_candidate_settings(const plan::Plan& plan, const Problem& problem) {
   std::vector<Setting> out;
   try {
     out = complete(strategies::parse_setting(plan.strategy), problem);
-    if (!out.empty() && !has_degrees(out[0])) out.clear();
+    if (!out.empty() && !get_family(out[0].family).has_uniform_degrees()) out.clear();
   } catch (const UserError&) {
     // The plan was searched.
   }

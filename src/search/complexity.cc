@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "search/pool.h"
+#include "strategies/families.h"
 
 namespace tandem::search {
 
@@ -12,12 +13,11 @@ using strategies::Setting;
 namespace {
 
 int count_kinds(const Setting& setting) {
-  switch (setting.family) {
-    case Family::kDp:
-    case Family::kFsdp:
-    case Family::kDeepspeed:
+  using strategies::FamilySplit;
+  switch (strategies::get_family(setting.family).split) {
+    case FamilySplit::kBatch:
       return 1;
-    case Family::kMegatron: {
+    case FamilySplit::kDegrees: {
       const bool is_tensor = std::ranges::any_of(setting.tp, [](auto n) { return n > 1; });
       const bool is_data = setting.dp.value_or(1) > 1;
       return int{is_data} + int{is_tensor} + int{setting.pp > 1} + int{setting.cp > 1};

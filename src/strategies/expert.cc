@@ -43,9 +43,6 @@ Made make_expert(const Problem& problem) {
 }
 
 Made make_dlrm_hybrid(const Problem& problem) {
-  if (!problem.has(LayerKind::kEmbedding)) {
-    return Refusal{"requires embedding tables, but " + problem.model.name() + " has none", ""};
-  }
   std::vector<bool> is_split(problem.model.size());
   for (auto id : problem.model.ids()) is_split[id.index()] = problem.is_table(id);
   return split_layers(problem, is_split);

@@ -2,11 +2,11 @@
 // machine. The search's baselines, sweeps, and strategies that a user names all use it.
 #pragma once
 
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "strategies/completions.h"
 #include "strategies/setting.h"
 
 namespace tandem::strategies {
@@ -35,24 +35,6 @@ std::vector<Setting> list_madmax_settings(const Problem& problem);
 // Returns the completions of a setting that leaves something open. Throws UserError if the
 // machine's devices cannot be grouped that way, and names the nearest possible number.
 std::vector<Setting> complete(const Setting& setting, const Problem& problem);
-
-// Returns every size that a tensor parallel group may have, with the innermost digits of that size.
-std::vector<std::pair<std::int64_t, machine::DigitMask>> list_tensor_groups(
-    const machine::Digits& digits);
-
-// Returns the numbers of devices that may share a model's experts; only 1 if it has none.
-std::set<std::int64_t> list_expert_degrees(const Problem& problem);
-
-// Returns the digits of a context parallel group of `cp` devices: the innermost ones not in
-// `taken`.
-std::optional<machine::DigitMask> find_context_digits(const machine::Digits& digits,
-                                                      std::int64_t cp, machine::DigitMask taken);
-
-// Returns the tensor parallel digits of a complete Megatron setting.
-machine::DigitMask find_tensor_digits(const Setting& setting, const machine::Digits& digits);
-
-// Returns the data parallel digits of a complete Megatron setting.
-machine::DigitMask find_data_digits(const Setting& setting, const machine::Digits& digits);
 
 // Returns the layouts of one pass over the batch by a complete setting, before stages and
 // micro-batches.

@@ -160,7 +160,7 @@ TEST(Setting, KeysBelongToFamilies) {
     for (const auto& family : family_names()) {
       const auto text = set_key(family, key.name, value);
       const auto parsed = error_of([&] { (void)parse_setting(text); });
-      const bool has = key.belongs_to(parse_setting(family).family);
+      const bool has = has_key(parse_setting(family).family, key.name);
       EXPECT_EQ(parsed.find("is not a setting of") == std::string::npos, has) << text;
       if (!has) continue;
       EXPECT_EQ(to_text(parse_setting(text)), text);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "machine/node_layout.h"
 #include "ops/registry.h"
+#include "strategies/families.h"
 #include "strategies/problem.h"
 #include "strategies/recomputation.h"
 #include "strategies/stages.h"
@@ -252,10 +253,9 @@ Parallelism compute_parallelism(const Setting& setting, const StepSize& step) {
                   .layers = step.layers};
   if (setting.recompute == Recompute::kNone) out.recompute_layers = 0;
   if (setting.recompute == Recompute::kFull) out.recompute_layers = step.layers;
-  if (setting.family == Family::kMadmax) set_madmax_degrees(setting, step, out);
-  if (setting.family == Family::kExpert || setting.family == Family::kDlrmHybrid) {
-    out.dp = out.tp = std::nullopt;
-  }
+  const auto split = get_family(setting.family).split;
+  if (split == FamilySplit::kLayerKinds) set_madmax_degrees(setting, step, out);
+  if (split == FamilySplit::kOperators) out.dp = out.tp = std::nullopt;
   out.micro_batch_size = count_micro_batch_samples(out, step.batch);
   return out;
 }

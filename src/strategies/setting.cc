@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/families.h"
 #include "strategies/recomputation.h"
 #include "strategies/setting_key.h"
 
@@ -20,7 +21,7 @@ class SettingParser {
 
   Setting run() {
     const auto colon = text_.find(':');
-    out_.family = parse_family(trim(std::string_view(text_).substr(0, colon)));
+    out_.family = find_family(trim(std::string_view(text_).substr(0, colon)));
     if (colon != std::string::npos) {
       for (auto part : split(std::string_view(text_).substr(colon + 1), ',')) parse_part(part);
     }
@@ -33,16 +34,14 @@ class SettingParser {
     throw UserError("strategy", text_, message, hint);
   }
 
-  [[nodiscard]] Family parse_family(std::string_view word) const {
-    const auto& names = family_names();
-    const auto at = std::ranges::find(names, word);
-    if (at != names.end()) return static_cast<Family>(at - names.begin());
+  [[nodiscard]] Family find_family(std::string_view word) const {
+    if (const auto family = parse_family(word)) return *family;
     if (word == "taso+flexflow") {
       fail("is found by a search of its own and has no settings",
            "use the name alone with `tandem simulate` or `tandem train`");
     }
     fail("unknown strategy",
-         "expected one of: " + join(names, ", ") + ", taso+flexflow, best_baseline");
+         "expected one of: " + join(family_names(), ", ") + ", taso+flexflow, best_baseline");
   }
 
   void parse_part(std::string_view part) {
@@ -61,22 +60,19 @@ class SettingParser {
   }
 
   [[nodiscard]] std::string join_keys() const {
-    std::vector<std::string> own;
-    std::vector<std::string> common;
+    std::vector<std::string> keys;
     for (const auto& key : get_setting_keys()) {
-      if (!key.belongs_to(out_.family)) continue;
-      (key.of.empty() ? common : own).push_back(fmt::format("{}{}", key.name, key.form));
+      if (has_key(out_.family, key.name)) keys.push_back(fmt::format("{}{}", key.name, key.form));
     }
-    own.insert(own.end(), common.begin(), common.end());
-    if (out_.family != Family::kMadmax) return join(own, ", ");
+    if (get_family(out_.family).split != FamilySplit::kLayerKinds) return join(keys, ", ");
     return "embedding, dense, transformer, experts, word_embedding =S or =S/S (inside a node / "
            "across nodes), where S is ddp, fsdp, tp or mp; " +
-           join(own, ", ");
+           join(keys, ", ");
   }
 
   bool parse_key(std::string_view key, std::string_view value) {
     const auto* known = find_setting_key(key);
-    if (known == nullptr || !known->belongs_to(out_.family)) return false;
+    if (known == nullptr || !has_key(out_.family, key)) return false;
     if (known->form.empty()) return value.empty() && set_flag(key);
     return set_number(key, value) || set_other(key, value);
   }
@@ -160,9 +156,8 @@ class SettingParser {
   // Parses the sharding of a kind of layer. Defaults are not stored, so that a strategy has one
   // text.
   bool parse_layer(std::string_view key, std::string_view value) {
-    if (out_.family != Family::kMadmax) return false;
     const auto kind = parse_layer_kind(key);
-    if (!kind) return false;
+    if (!kind || !has_key(out_.family, key)) return false;
     const auto levels = split(value, '/');
     if (levels.empty() || levels.size() > 2) {
       fail(fmt::format("{} cannot be '{}'", key, value),
@@ -217,8 +212,11 @@ std::string to_text(const LevelSharding& sharding) {
 }  // namespace
 
 const std::vector<std::string>& family_names() {
-  static const std::vector<std::string> kNames = {"dp",     "fsdp",        "megatron", "deepspeed",
-                                                  "expert", "dlrm_hybrid", "ep",       "madmax"};
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> out;
+    for (const auto& family : get_families()) out.emplace_back(family.name);
+    return out;
+  }();
   return kNames;
 }
 
@@ -262,10 +260,10 @@ Setting parse_setting(std::string_view text, const FlagSettings& beside) {
   return out;
 }
 
-std::string_view name(Family family) { return family_names()[static_cast<std::size_t>(family)]; }
+std::string_view name(Family family) { return get_family(family).name; }
 
 plan::Precision get_usual_precision(Family family) {
-  return {.master = true, .wide_gradients = family == Family::kMegatron};
+  return {.master = true, .wide_gradients = get_family(family).wide_gradients};
 }
 
 Setting parse_setting(std::string_view text) { return SettingParser(text).run(); }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/families.h"
 #include "strategies/pipeline.h"
 
 namespace tandem::strategies {
@@ -44,12 +45,10 @@ void append(std::vector<Setting>& out, const std::vector<Setting>& more) {
 
 // Fails for an unknown family. Unlike the message of parse_setting, this one lists the groups, too.
 void check_family(const std::string& text) {
-  const auto family = text.substr(0, text.find(':'));
-  const auto& families = family_names();
-  if (std::ranges::find(families, family) != families.end()) return;
+  if (parse_family(std::string_view(text).substr(0, text.find(':')))) return;
   throw UserError("strategy", text, "unknown strategy",
                   "expected all, baselines, memory_saving, pipelines, madmax_grid, or one of: " +
-                      join(families, ", "));
+                      join(family_names(), ", "));
 }
 
 }  // namespace

@@ -6,32 +6,21 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "strategies/families.h"
 
 namespace tandem::strategies {
 
 namespace {
 
-constexpr Family kMegatron[] = {Family::kMegatron};
-constexpr Family kStaged[] = {Family::kMegatron, Family::kDeepspeed};
-constexpr Family kEp[] = {Family::kEp};
-
 constexpr SettingKey kKeys[] = {
-    {"tp", "=N", kMegatron},
-    {"dp", "=N", kMegatron},
-    {"cp", "=N", kMegatron},
-    {"sp", "", kMegatron},
-    {"zero", "=0|1|2|3", kStaged},
-    {"whole_loss", "", kMegatron},
-    {"pp", "=N", kMegatron},
-    {"interleave", "=N", kMegatron},
-    {"ends", "=N-N", kMegatron},
-    {"schedule", "=gpipe|1f1b", kMegatron},
-    {"stale", "", kMegatron},
-    {"ep", "=N", kEp},
-    {"micro", "=N", {}},
-    {"recompute", "=R", {}},
-    {"ring", "", {}},
-    {"bucket", "=BYTES", {}},
+    {"tp", "=N"},          {"dp", "=N"},
+    {"cp", "=N"},          {"sp", ""},
+    {"zero", "=0|1|2|3"},  {"whole_loss", ""},
+    {"pp", "=N"},          {"interleave", "=N"},
+    {"ends", "=N-N"},      {"schedule", "=gpipe|1f1b"},
+    {"stale", ""},         {"ep", "=N"},
+    {"micro", "=N", true}, {"recompute", "=R", true},
+    {"ring", "", true},    {"bucket", "=BYTES", true},
 };
 
 // A strategy's text in parts, such as "megatron" and {"tp=2", "sp"}.
@@ -100,15 +89,19 @@ void put_schedule(StrategyText& parts, std::string_view value) {
 
 }  // namespace
 
-bool SettingKey::belongs_to(Family family) const {
-  return of.empty() || std::ranges::find(of, family) != of.end();
-}
-
 std::span<const SettingKey> get_setting_keys() { return kKeys; }
 
 const SettingKey* find_setting_key(std::string_view name) {
   const auto* at = std::ranges::find(kKeys, name, &SettingKey::name);
   return at == std::end(kKeys) ? nullptr : at;
+}
+
+bool has_key(Family family, std::string_view key) {
+  const auto& row = get_family(family);
+  if (parse_layer_kind(key)) return row.split == FamilySplit::kLayerKinds;
+  const auto* known = find_setting_key(key);
+  return (known != nullptr && known->is_common) ||
+         std::ranges::find(row.keys, key) != row.keys.end();
 }
 
 bool sets_key(std::string_view strategy, std::string_view key) {

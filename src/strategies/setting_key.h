@@ -1,5 +1,6 @@
-// The keys of a strategy's settings: their names, the families that have them, and a function that
-// changes one of them in a text. strategies/setting.h defines what the values mean.
+// The keys of a strategy's settings: their names, and a function that changes one of them in a
+// text. strategies/setting.h defines what the values mean, strategies/families.h which family has
+// them.
 #pragma once
 
 #include <span>
@@ -12,10 +13,8 @@ namespace tandem::strategies {
 
 struct SettingKey {
   std::string_view name;
-  std::string_view form;       // form of its value: "=N"; empty: a flag
-  std::span<const Family> of;  // families that have it; empty: all
-
-  [[nodiscard]] bool belongs_to(Family family) const;
+  std::string_view form;   // form of its value: "=N"; empty: a flag
+  bool is_common = false;  // all families have it
 };
 
 // Returns the keys in the order in which messages list them. madmax also has the kinds of layers as
@@ -23,6 +22,8 @@ struct SettingKey {
 std::span<const SettingKey> get_setting_keys();
 // Returns null if there is no key of that name.
 const SettingKey* find_setting_key(std::string_view name);
+// Returns whether the family has the key: one of get_setting_keys or a kind of layer.
+bool has_key(Family family, std::string_view key);
 
 // Returns whether the text of a strategy contains the key.
 bool sets_key(std::string_view strategy, std::string_view key);
