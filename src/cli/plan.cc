@@ -393,7 +393,7 @@ void print_plan(const Setup& setup, const search::Result& result) {
           ? fmt::format("{}, ", pluralize(static_cast<std::int64_t>(result.rewrites), "rewrite"))
           : std::string();
   std::cout << fmt::format("Searched {:.2f} s: {}{} candidates simulated{}; {}.\n", result.search_s,
-                           ranked, result.candidates, estimated, name(result.stop_reason));
+                           ranked, result.candidates, estimated, describe(result.stop_reason));
   if (is_measured_elsewhere(setup.machine_text)) {
     std::cout << "The times are for another computer: `tandem profile` measures this one.\n";
   }

@@ -33,7 +33,9 @@ std::string pipeline_sentence(const PlanView& view) {
   const auto& digits = view.program.digits;
   const auto samples = [&] {
     const bool divides = view.plan.batch % s.micro_batches == 0;
-    return divides ? fmt::format(" of {} samples", view.plan.batch / s.micro_batches) : "";
+    return divides
+               ? fmt::format(" of {} samples over all replicas", view.plan.batch / s.micro_batches)
+               : "";
   };
   if (s.stages == 1) {
     return s.micro_batches == 1 ? "No pipeline and no micro-batches."

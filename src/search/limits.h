@@ -98,6 +98,8 @@ inline constexpr double kNearlyAsFast = 1.02;
 inline constexpr std::size_t kLeaders = 16;
 // Strategies that a rewritten graph is laid out under.
 inline constexpr std::size_t kRewrittenStrategies = 4;
+// Most rounds of changes of a rewritten graph's best strategy.
+inline constexpr int kChangeRounds = 4;
 // Strategies that a large rewritten graph is laid out under.
 inline constexpr std::size_t kLargeRewrittenStrategies = 1;
 // Strategies whose layouts seed the ranking of rewrites.
@@ -147,6 +149,8 @@ inline constexpr double kShareStep = 0.01;
 inline constexpr std::size_t kLaidOut = 3;
 // Such strategies for a large network.
 inline constexpr std::size_t kLargeLaidOut = 1;
+// Most operators of a network whose layers differ, for which is priced what such layouts save.
+inline constexpr std::size_t kPricedNodes = 100;
 // Fraction of a step's cost that other layouts must save to be searched for.
 inline constexpr double kLayoutGain = 1e-4;
 // For a large network the price of memory is raised only if the best plan takes more than this

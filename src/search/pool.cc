@@ -160,11 +160,14 @@ Complexity CandidatePool::find_least_complexity() const {
   return compute_complexity(best_candidate_.value());
 }
 
-// Lists the fastest of several entries with the same name, without those that are baseline rows.
+// Lists the candidates that are faster than all simpler ones. Of several with the same name only the
+// fastest is listed, and none that is a baseline row.
 void CandidatePool::find_faster(Seconds than) {
   auto& out = result_.faster;
-  for (const auto& [complexity, entry] : by_complexity_) {
-    if (entry.evaluated.time() < than) out.push_back(entry.evaluated);
+  for (const auto& [complexity, entry] : by_complexity_) {  // the simplest first
+    if (entry.evaluated.time() >= than) continue;
+    out.push_back(entry.evaluated);
+    than = entry.evaluated.time();
   }
   std::ranges::stable_sort(out, is_better);
   std::set<std::string> names;

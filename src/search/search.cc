@@ -80,6 +80,7 @@ class PlanSearch {
                      }
                      before_ = get_best_rewrite();
                    }});
+    out.push_back({"settings of rewrites", [&] { strategies.change_rewritten_setting(); }, true});
     if (is_joint) {
       out.push_back({"matmuls that begin earlier",
                      [&] { split_matmuls(strategies.list_best_settings(true)); }});

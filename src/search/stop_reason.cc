@@ -10,4 +10,23 @@ std::string_view name(StopReason reason) {
   return kNames.at(static_cast<std::size_t>(reason));
 }
 
+std::string_view describe(StopReason reason) {
+  switch (reason) {
+    case StopReason::kBeam:
+      return "done except for layouts that the beam dropped";
+    case StopReason::kRewrites:
+      return "done up to the limit of ranked graphs";
+    case StopReason::kBudget:
+      return "ended by --budget";
+    case StopReason::kCandidates:
+      return "ended by --max-candidates";
+    case StopReason::kInterrupted:
+      return "interrupted";
+    case StopReason::kDone:
+    case StopReason::kFits:
+      return name(reason);
+  }
+  return name(reason);
+}
+
 }  // namespace tandem::search

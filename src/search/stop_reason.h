@@ -17,6 +17,8 @@ enum class StopReason : std::uint8_t {
 };
 
 std::string_view name(StopReason reason);  // "done"
+// Returns the end of a sentence about the search: "done except for layouts that the beam dropped".
+std::string_view describe(StopReason reason);
 
 // Returns whether a limit or the user ended the search before it was done.
 constexpr bool is_early(StopReason reason) {

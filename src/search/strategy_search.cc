@@ -11,6 +11,7 @@
 #include "search/grid/grid.h"
 #include "search/limits.h"
 #include "search/neighbours/rank_settings.h"
+#include "search/neighbours/setting_changes.h"
 #include "search/neighbours/sharding_search.h"
 #include "search/neighbours/step_layouts.h"
 #include "strategies/setting_groups.h"
@@ -458,6 +459,41 @@ void StrategySearch::lay_out_steps() {
     if (pool_.is_over()) return;
     lay_out_step(*p.setting);
   }
+}
+
+void StrategySearch::change_rewritten_setting() {
+  if (pool_.is_large() || !can_estimate()) return;
+  for (int round = 0; round < limits::kChangeRounds && !pool_.is_over(); ++round) {
+    const auto best = pool_.best_candidate();
+    if (!best || !best->setting || !best->rewritten || best->is_in_part) return;
+    const strategies::Problem rewritten(best->rewritten->graph, pool_.digits());
+    std::vector<Candidate> candidates;
+    for (const auto& changed : list_changes(*best->setting, pool_.result().best->time())) {
+      auto made = make_strategy(changed, rewritten);
+      auto* strategy = std::get_if<Strategy>(&made);
+      if (strategy == nullptr) continue;
+      candidates.push_back(make_candidate(std::move(*strategy)));
+      candidates.back().name.insert(0, "search:");
+      candidates.back().rewritten = best->rewritten;
+    }
+    pool_.enter_without_records(candidates);
+    if (pool_.best_candidate()->setting == best->setting) return;
+  }
+}
+
+// Returns the settings that differ from `setting` in one choice. Leaves out those that by their
+// estimate do not fit or take more than kOtherShapeSlower times `time`.
+std::vector<Setting> StrategySearch::list_changes(const Setting& setting, Seconds time) {
+  auto out = list_single_changes(setting, problem_, options_.network->batch);
+  std::erase_if(out, [&](const Setting& changed) {
+    const auto made = make_pass(changed, problem_);
+    const auto* choices = std::get_if<strategies::Choices>(&made);
+    return !is_allowed(changed) || choices == nullptr || !may_win(*choices);
+  });
+  for (const auto& e : estimate(out)) {
+    if (!e.feasible || e.time() > limits::kOtherShapeSlower * time) std::erase(out, *e.setting);
+  }
+  return out;
 }
 
 // Returns the best grid strategies without those of which a better one has the same shape and fits,

@@ -28,6 +28,9 @@ class StrategySearch {
   void mix_by_rank();
   // Lays out the operators inside the steps of the best grid strategies.
   void lay_out_steps();
+  // Descends from the best plan, if it is a strategy of a rewritten graph, to strategies that
+  // differ in one choice. Those of the unchanged model rank otherwise.
+  void change_rewritten_setting();
   // Evaluates the estimated strategies that need the least memory. Returns whether that settles if
   // any strategy fits; for a large model, if these do.
   bool cost_smallest();
@@ -58,6 +61,7 @@ class StrategySearch {
   }
 
  private:
+  std::vector<strategies::Setting> list_changes(const strategies::Setting& setting, Seconds time);
   [[nodiscard]] std::vector<Evaluated> list_best_of_each_shape() const;
   void for_each_device_kind(const std::function<void(predict::CostModel&)>& use);
   std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setting);

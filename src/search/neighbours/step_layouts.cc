@@ -44,6 +44,15 @@ std::optional<graph::Graph> build_micro_batch(const KnownNetwork& known, std::in
   }
 }
 
+// Returns three layers of the network for one micro-batch, if its layers are equal, or the whole
+// network if it is small. Else returns nullopt.
+std::optional<graph::Graph> build_few_layers(const KnownNetwork& known, std::int64_t micro) {
+  auto folded = predict::fold(*known.model, known.batch / micro, known.dtype);
+  if (folded) return std::move(folded->graph);
+  auto whole = build_micro_batch(known, micro);
+  return whole && whole->size() <= limits::kPricedNodes ? std::move(whole) : std::nullopt;
+}
+
 // Returns how the costs of a setting's micro-batch add up to those of its step, or nullopt if the
 // network has no such micro-batch.
 std::optional<Pass> find_pass(const strategies::Setting& setting, const Problem& problem,
@@ -65,11 +74,9 @@ std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setti
                                                 const Options& options) {
   const auto pass = find_pass(setting, problem, options);
   if (!pass) return std::nullopt;
-  const auto& known = *options.network;
-  const auto folded =
-      predict::fold(*known.model, known.batch / setting.micro.value_or(1), known.dtype);
-  if (!folded) return std::nullopt;
-  const Problem few(folded->graph, problem.digits);
+  const auto graph = build_few_layers(*options.network, setting.micro.value_or(1));
+  if (!graph) return std::nullopt;
+  const Problem few(*graph, problem.digits);
   const auto made = make_pass(setting, few);
   const auto* seed = std::get_if<Choices>(&made);
   if (seed == nullptr) return std::nullopt;
@@ -78,8 +85,7 @@ std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setti
   for (const double async : {0.5, 1.0}) {
     const auto cost = [&](const Dims& dims, std::size_t states) {
       LayoutNetwork::Priced priced{predict::Prices{.async = async}};
-      return LayoutNetwork(folded->graph, problem.digits, costs, dims, states, seeds, *pass)
-          .cost(priced);
+      return LayoutNetwork(*graph, problem.digits, costs, dims, states, seeds, *pass).cost(priced);
     };
     const auto as_it_is = cost(options.dims, 0);
     for (const auto& dims : list_with_narrower(options.dims, few.nodes)) {

@@ -15,7 +15,7 @@ namespace tandem::search {
 
 // Returns the cost of the cheapest layouts of the step divided by that of the strategy's own, at
 // most 1. If the layers are equal, three of them are enough to decide. Returns nullopt if they are
-// not, or if the network has no such micro-batch.
+// not and the network is not small, or if it has no such micro-batch.
 std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setting,
                                                 const strategies::Problem& problem,
                                                 predict::CostModel& costs, const Options& options);

@@ -48,6 +48,27 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
   }
 }
 
+// Networks of few layers, and small ones of unequal layers, are priced whole.
+TEST(StepLayouts, AreWorthMoreForExpertsHoweverFewTheLayers) {
+  const std::int64_t batch = 32;
+  const auto machine = machine::load_machine("dgx_a100:4");
+  const machine::Digits digits(machine);
+  for (const std::string layers : {"1", "2", "3", "4", "8"}) {
+    SCOPED_TRACE(layers);
+    const auto model = models::parse_model("mixtral_8x7b:experts=8,seq=2048,layers=" + layers);
+    const auto graph = model.build(batch, DType::kBf16);
+    const strategies::Problem problem(graph, digits);
+    predict::CostModel costs(machine, digits, plan::Optimizer::kAdam);
+    Options options;
+    options.network = {&model, batch, DType::kBf16};
+    const auto setting =
+        complete(strategies::parse_setting("megatron:tp=8,dp=4,zero=1"), problem)[0];
+    const auto ratio = compute_layout_cost_ratio(setting, problem, costs, options);
+    ASSERT_TRUE(ratio.has_value());
+    EXPECT_LT(*ratio, 0.8);
+  }
+}
+
 // The first and the last stage share the embedding table, which also computes the logits, and send
 // each other the table and its gradient. If it is sharded, there is less to send.
 TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
