@@ -231,6 +231,8 @@ inline constexpr double kLayoutsMayGain = 1.05;
 // Parts within this of the fastest, by layouts alone or by plain strategies, are searched with
 // rewrites and layouts.
 inline constexpr double kNearPart = 1.1;
+// Most of them whose gain by layouts is priced.
+inline constexpr std::size_t kPartsPriced = 8;
 // Most parts that are searched with rewrites.
 inline constexpr std::size_t kPartsRewritten = 3;
 // Number of units up to which every count of units is a part. Above it, only powers of two are,

@@ -414,23 +414,19 @@ GridResult StrategySearch::simulate_grid(GridOptions grid) {
   return out;
 }
 
-std::optional<double> StrategySearch::find_fastest_plain(double beat) {
-  std::optional<double> best;
-  const auto note = [&](const std::vector<Evaluated>& evaluated) {
-    for (const auto& e : evaluated) {
-      if (!e.feasible) continue;
-      const auto time = e.time().value;
-      if (time < best.value_or(beat)) best = time;
-    }
-  };
+std::optional<StrategySearch::FastestPlain> StrategySearch::find_fastest_plain(double beat) {
+  std::optional<FastestPlain> best;
   const auto estimated = estimate_grid(beat);
-  note(estimated);
+  for (const auto& e : estimated) {
+    const auto time = e.time().value;
+    if (e.feasible && time < (best ? best->time : beat)) best = {time, e.setting};
+  }
   if (!estimated.empty() || can_estimate()) return best;
   cost_baselines();
   cost_shardings();
   simulate_grid(beat);
   const auto& found = pool_.result().best;
-  if (found && found->simulation.iteration.value < beat) best = found->simulation.iteration.value;
+  if (found && found->time().value < beat) best = {found->time().value, std::nullopt};
   return best;
 }
 
@@ -529,7 +525,6 @@ void StrategySearch::for_each_device_kind(const std::function<void(predict::Cost
   for (auto& costs : kind_costs_) use(costs);
 }
 
-// Returns the smallest ratio of all kinds of devices; nullopt if it is unknown.
 std::optional<double> StrategySearch::compute_layout_cost_ratio(const Setting& setting) {
   std::optional<double> out;
   for_each_device_kind([&](auto& costs) {

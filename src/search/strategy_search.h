@@ -38,9 +38,16 @@ class StrategySearch {
   // its own save some of it, but not that much.
   [[nodiscard]] bool are_far_too_large();
 
-  // Returns the step time of the fastest plain strategy that fits, if it is less than `beat`. The
-  // search does nothing else then.
-  std::optional<double> find_fastest_plain(double beat);
+  // Returns the fastest plain strategy that fits, if it takes less than `beat`. The search does
+  // nothing else then. Layouts found without a strategy have no setting.
+  struct FastestPlain {
+    double time;
+    std::optional<strategies::Setting> setting;
+  };
+  std::optional<FastestPlain> find_fastest_plain(double beat);
+  // Returns the cost of a step with layouts of its own divided by that of the plain strategy: the
+  // smallest ratio of all kinds of devices; nullopt if it is unknown.
+  std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setting);
 
   // Simulates strategies that are simpler than the best candidates and may be nearly as fast.
   void try_simpler();
@@ -64,7 +71,6 @@ class StrategySearch {
   std::vector<strategies::Setting> list_changes(const strategies::Setting& setting, Seconds time);
   [[nodiscard]] std::vector<Evaluated> list_best_of_each_shape() const;
   void for_each_device_kind(const std::function<void(predict::CostModel&)>& use);
-  std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setting);
   void lay_out_step(const strategies::Setting& setting);
   // Returns the settings to simulate as baselines, with the estimates that there are.
   std::pair<std::vector<strategies::Setting>, std::vector<Evaluated>> choose_baseline_settings(

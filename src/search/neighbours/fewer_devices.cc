@@ -25,6 +25,7 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 struct TimedPart {
   machine::Machine machine;
   double time;  // step time that a quick search finds, in seconds
+  std::optional<strategies::Setting> setting = {};  // its strategy, if it is a plain one
 };
 
 std::int64_t count_units(const Units& units) {
@@ -86,9 +87,11 @@ std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batc
   return sorted;
 }
 
-// Returns the step time of the fastest plain strategy, or nullopt if it is not less than `beat`.
-std::optional<double> find_fastest_plain(const graph::Graph& model, const machine::Machine& machine,
-                                         const Options& options, double beat) {
+// Returns the fastest plain strategy, or nullopt if it does not take less than `beat`.
+std::optional<StrategySearch::FastestPlain> find_fastest_plain(const graph::Graph& model,
+                                                               const machine::Machine& machine,
+                                                               const Options& options,
+                                                               double beat) {
   try {
     CandidatePool pool(model, machine, options);
     if (!pool.may_fit()) return std::nullopt;
@@ -98,11 +101,22 @@ std::optional<double> find_fastest_plain(const graph::Graph& model, const machin
   }
 }
 
-// Returns the step time of the fastest layouts without rewrites, or nullopt if it is not less than
+// Returns the part's step time by its plain strategy, times what layouts of its own save of that
+// strategy's costs.
+double predict_with_layouts(const graph::Graph& model, const TimedPart& part,
+                            const Options& options) {
+  if (!part.setting) return part.time;
+  CandidatePool pool(model, part.machine, options);
+  return part.time *
+         StrategySearch(pool, true).compute_layout_cost_ratio(*part.setting).value_or(1);
+}
+
+// Returns the time of the fastest layouts without rewrites, or nullopt if it is not less than
 // `beat`. `by_grid`: also searches the whole grid of strategies.
-std::optional<double> find_fastest_layouts(const graph::Graph& model,
-                                           const machine::Machine& machine, Options options,
-                                           double beat, bool by_grid) {
+std::optional<StrategySearch::FastestPlain> find_fastest_layouts(const graph::Graph& model,
+                                                                 const machine::Machine& machine,
+                                                                 Options options, double beat,
+                                                                 bool by_grid) {
   options.algebra = RewriteSearch::kNone;
   options.grid = by_grid;
   options.beat = Seconds{beat};
@@ -111,7 +125,8 @@ std::optional<double> find_fastest_layouts(const graph::Graph& model,
     const auto found = search(model, machine, options);
     if (!found.best) return std::nullopt;
     const auto time = found.best->simulation.iteration.value;
-    return time < beat ? std::optional(time) : std::nullopt;
+    if (time >= beat) return std::nullopt;
+    return StrategySearch::FastestPlain{time, std::nullopt};
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -181,7 +196,7 @@ class PartSearch {
     is_searched_.resize(parts_.size());
   }
 
-  // Returns the fastest part and those near it, the fastest first.
+  // Returns the fastest part and those near it, those first that layouts make the fastest.
   std::vector<TimedPart> run() {
     if (is_plain_) {
       for (auto i : order_by_common_devices()) (void)search_part(i);
@@ -190,6 +205,11 @@ class PartSearch {
     }
     std::ranges::stable_sort(found_, {}, &TimedPart::time);
     std::erase_if(found_, [&](const auto& part) { return part.time > limits::kNearPart * best_; });
+    found_.resize(std::min(found_.size(), limits::kPartsPriced));
+    if (is_plain_) {
+      for (auto& part : found_) part.time = predict_with_layouts(model_, part, options_);
+      std::ranges::stable_sort(found_, {}, &TimedPart::time);
+    }
     return std::move(found_);
   }
 
@@ -237,12 +257,12 @@ class PartSearch {
     auto part = machine::make_submachine(machine_, parts_[i]);
     if (!part) return true;
     options_.until.seconds = clock_.remaining();
-    const auto takes = is_plain_ ? find_fastest_plain(model_, *part, options_, most)
-                                 : find_fastest_layouts(model_, *part, options_, most, by_grid_);
+    auto takes = is_plain_ ? find_fastest_plain(model_, *part, options_, most)
+                           : find_fastest_layouts(model_, *part, options_, most, by_grid_);
     if (!takes) return true;
-    found_.push_back({std::move(*part), *takes});
-    if (*takes >= best_) return true;
-    best_ = *takes;
+    found_.push_back({std::move(*part), takes->time, std::move(takes->setting)});
+    if (takes->time >= best_) return true;
+    best_ = takes->time;
     fastest_ = i;
     return true;
   }
