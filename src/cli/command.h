@@ -35,6 +35,7 @@ void add_export(CLI::App& app, int& exit_code);
 void add_machines(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);
+void add_strategies(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);

@@ -77,6 +77,7 @@ Expected infer_values(const std::string& command, const std::string& name,
     return {words, true};
   }
   if (name == "name" && command == "ops") return {list_names(ops::all_ops())};
+  if (name == "name" && command == "strategies") return {strategies::family_names()};
   if (name == "name") return {list_rule_words()};
   const auto type = option.get_type_name();
   if (const auto open = type.find('{'); open != std::string::npos) {

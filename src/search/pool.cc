@@ -160,8 +160,8 @@ Complexity CandidatePool::find_least_complexity() const {
   return compute_complexity(best_candidate_.value());
 }
 
-// Lists the candidates that are faster than all simpler ones. Of several with the same name only the
-// fastest is listed, and none that is a baseline row.
+// Lists the candidates that are faster than all simpler ones. Of several with the same name only
+// the fastest is listed, and none that is a baseline row.
 void CandidatePool::find_faster(Seconds than) {
   auto& out = result_.faster;
   for (const auto& [complexity, entry] : by_complexity_) {  // the simplest first

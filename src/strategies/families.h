@@ -31,6 +31,7 @@ struct RequiredLayers {
 struct StrategyFamily {
   Family family = Family::kDp;
   std::string_view name;
+  std::string_view doc;  // one line for `tandem strategies`
   FamilySplit split = FamilySplit::kBatch;
 
   // Makes the layouts of one pass by a complete setting, for a model that the family suits.

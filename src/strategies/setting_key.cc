@@ -13,14 +13,32 @@ namespace tandem::strategies {
 namespace {
 
 constexpr SettingKey kKeys[] = {
-    {"tp", "=N"},          {"dp", "=N"},
-    {"cp", "=N"},          {"sp", ""},
-    {"zero", "=0|1|2|3"},  {"whole_loss", ""},
-    {"pp", "=N"},          {"interleave", "=N"},
-    {"ends", "=N-N"},      {"schedule", "=gpipe|1f1b"},
-    {"stale", ""},         {"ep", "=N"},
-    {"micro", "=N", true}, {"recompute", "=R", true},
-    {"ring", "", true},    {"bucket", "=BYTES", true},
+    {"tp", "=N",
+     "tensor parallel groups of N devices, on the innermost levels. `tp=1/2` names them by level, "
+     "innermost first: pairs of devices of different nodes",
+     "all sizes are tried"},
+    {"dp", "=N", "degree of data parallelism: the batch is divided into N parts",
+     "follows from the others"},
+    {"cp", "=N", "context parallel groups of N devices", "1"},
+    {"sp", "", "sequence parallelism", "off"},
+    {"zero", "=0|1|2|3", "ZeRO stage, over the devices that have equal weights",
+     "0 for `megatron`"},
+    {"whole_loss", "", "each device of a tensor parallel group computes the whole loss", "off"},
+    {"pp", "=N", "pipeline ranks, on the outermost levels", "1"},
+    {"interleave", "=N", "N virtual stages on each rank (interleaved 1F1B)", "1"},
+    {"ends", "=N-N",
+     "layers for which the embedding and the head count, when stages divide the layers",
+     "not counted"},
+    {"schedule", "=gpipe|1f1b", "order of micro-batches", "`1f1b`"},
+    {"stale", "", "delayed updates; needs `--stale-weights`", "off"},
+    {"ep", "=N", "N devices share the experts", "all sizes are tried"},
+    {"micro", "=N", "N micro-batches per step, with gradient accumulation",
+     "1; about 8 per stage in a pipeline", true},
+    {"recompute", "=R", "recomputation: `none`, `selective`, `save_matmuls` or `full`", "`none`",
+     true},
+    {"ring", "", "ring attention, and rings for other gathered operands", "off", true},
+    {"bucket", "=BYTES", "gradient buckets, such as `bucket=25MB`", "one collective per weight",
+     true},
 };
 
 // A strategy's text in parts, such as "megatron" and {"tp=2", "sp"}.

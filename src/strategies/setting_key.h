@@ -13,8 +13,10 @@ namespace tandem::strategies {
 
 struct SettingKey {
   std::string_view name;
-  std::string_view form;   // form of its value: "=N"; empty: a flag
-  bool is_common = false;  // all families have it
+  std::string_view form;       // form of its value: "=N"; empty: a flag
+  std::string_view doc;        // one line for `tandem strategies`
+  std::string_view otherwise;  // default
+  bool is_common = false;      // all families have it
 };
 
 // Returns the keys in the order in which messages list them. madmax also has the kinds of layers as

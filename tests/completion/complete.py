@@ -22,6 +22,7 @@ CASES = [
     ("tandem rules ", ["show", "verify"], "plan"),
     ("tandem rules show fuse-linear-r", ["fuse-linear-relu"], "relu"),
     ("tandem ops conv", ["conv2d"], "relu"),
+    ("tandem strategies meg", ["megatron"], "dp"),
     ("tandem completion ", ["bash", "zsh", "fish"], "plan"),
     ("tandem check pl", ["plan.json"], "plan"),
     ("tandem plan mlp -o pl", ["plan.json"], "plan"),
