@@ -4,11 +4,17 @@
 #include <iterator>
 #include <string>
 
+#include "predict/folded.h"
 #include "search/limits.h"
 
 namespace tandem::search {
 
 using strategies::Setting;
+
+bool has_equal_layers(const Options& options) {
+  const auto& network = options.network;
+  return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
+}
 
 std::vector<Evaluated> estimate_all(Estimates& estimates, const std::vector<Setting>& settings) {
   std::vector<Evaluated> out;

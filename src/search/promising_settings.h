@@ -10,6 +10,10 @@
 
 namespace tandem::search {
 
+// Returns whether the network has equal layers, so that steps of its strategies are estimated.
+// Numbered layers are not always equal.
+bool has_equal_layers(const Options& options);
+
 // Returns the estimates of those settings that have one.
 std::vector<Evaluated> estimate_all(Estimates& estimates,
                                     const std::vector<strategies::Setting>& settings);

@@ -421,7 +421,7 @@ std::optional<StrategySearch::FastestPlain> StrategySearch::find_fastest_plain(d
     const auto time = e.time().value;
     if (e.feasible && time < (best ? best->time : beat)) best = {time, e.setting};
   }
-  if (!estimated.empty() || can_estimate()) return best;
+  if (!estimated.empty() || (can_estimate() && has_equal_layers(options_))) return best;
   cost_baselines();
   cost_shardings();
   simulate_grid(beat);

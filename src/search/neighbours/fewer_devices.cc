@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "machine/submachine.h"
-#include "predict/folded.h"
 #include "search/limits.h"
 #include "search/pool.h"
 #include "search/strategy_search.h"
@@ -149,13 +148,6 @@ std::vector<Evaluated> choose_better_rows(const std::vector<Evaluated>& on_all,
   return out;
 }
 
-// Returns whether the network has equal layers. If so, plain strategies are estimated; for other
-// networks layouts are searched. Numbered layers are not always equal.
-bool has_equal_layers(const Options& options) {
-  const auto& network = options.network;
-  return network && predict::fold(*network->model, network->batch, network->dtype).has_value();
-}
-
 // Measures the seconds of a search that has already run for `taken` seconds.
 class SearchClock {
  public:
@@ -214,6 +206,12 @@ class PartSearch {
   }
 
  private:
+  // Returns whether pipelines may be the fastest on a part: they are on all devices, or the batch
+  // does not divide among all devices.
+  [[nodiscard]] bool may_gain_by_pipelines() const {
+    return batch_ % machine_.devices() != 0 || all_.best->mapped.schedule.stages > 1;
+  }
+
   // Orders parts by the devices that the batch divides among: early fast parts spare most of the
   // search of later ones.
   //   batch 16: {8, 4} {4, 4} before {14, 4} before {15, 5}
@@ -259,6 +257,10 @@ class PartSearch {
     options_.until.seconds = clock_.remaining();
     auto takes = is_plain_ ? find_fastest_plain(model_, *part, options_, most)
                            : find_fastest_layouts(model_, *part, options_, most, by_grid_);
+    if (!is_plain_ && !by_grid_ && may_gain_by_pipelines()) {
+      const auto plain = find_fastest_plain(model_, *part, options_, takes ? takes->time : most);
+      if (plain) takes = plain;
+    }
     if (!takes) return true;
     found_.push_back({std::move(*part), takes->time, std::move(takes->setting)});
     if (takes->time >= best_) return true;
