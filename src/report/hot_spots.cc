@@ -132,12 +132,12 @@ std::vector<TransferGroup> sum_transfers_by_tensor(const Program& program,
         known.try_emplace({fold_name(name), task.step.digits, task.recomputed}, out.size());
     if (fresh) {
       out.emplace_back();
-      out.back().what = name + (task.recomputed ? ", recomputed" : "");
+      out.back().what = name + (task.recomputed ? ", repeated for backward" : "");
       out.back().kind = predict::get_task_kind(program, task);
       out.back().digits = task.step.digits;
     }
     auto& sum = out[at->second];
-    if (!fresh) sum.what = fold_name(name) + (task.recomputed ? ", recomputed" : "");
+    if (!fresh) sum.what = fold_name(name) + (task.recomputed ? ", repeated for backward" : "");
     sum.times += times[t].times;
     sum.bytes += static_cast<double>(times[t].times) * count_moved_bytes(program, task);
     sum.serialized += times[t].serialized;

@@ -112,7 +112,7 @@ class MappedText {
 namespace {
 
 std::string pass_text(const TensorMove& move) {
-  return move.recomputed ? "recomputation" : move.backward ? "backward" : "forward";
+  return move.recomputed ? "repeated for backward" : move.backward ? "backward" : "forward";
 }
 
 // Returns "8 times all_reduce 2.05 kB".

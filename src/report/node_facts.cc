@@ -204,7 +204,7 @@ class NodeReading {
       if (task.kind == TaskKind::kReceive) what = "receive of " + buffer_name(program_, buffer);
       if (task.kind == TaskKind::kSend) what = "send of " + buffer_name(program_, buffer);
       if (of_bucket) what += " (with " + std::to_string(count - 1) + " more)";
-      if (task.recomputed) what += ", recomputed";
+      if (task.recomputed) what += ", repeated for backward";
       out_.transfers.push_back({.what = what,
                                 .of = of,
                                 .kind = std::string(predict::get_task_kind(program_, task)),
