@@ -41,7 +41,7 @@ Unusable make_unusable(const StrategyFamily& family, const Problem& problem, con
   const auto refusal = find_refusal(family.family, problem);
   if (refusal) return {name, *refusal, family.suits(problem)};
   if (setup.machine.devices() == 1) return {name, "is the same as dp on one device", false};
-  return {name, fmt::format("was not evaluated ({})", search::name(result.stop_reason)), false};
+  return {name, fmt::format("was not evaluated ({})", describe(result.stop_reason)), false};
 }
 
 }  // namespace

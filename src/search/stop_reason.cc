@@ -20,13 +20,9 @@ std::string_view describe(StopReason reason) {
       return "ended by --budget";
     case StopReason::kCandidates:
       return "ended by --max-candidates";
-    case StopReason::kInterrupted:
-      return "interrupted";
-    case StopReason::kDone:
-    case StopReason::kFits:
+    default:
       return name(reason);
   }
-  return name(reason);
 }
 
 }  // namespace tandem::search
