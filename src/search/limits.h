@@ -98,10 +98,10 @@ inline constexpr double kNearlyAsFast = 1.02;
 inline constexpr std::size_t kLeaders = 16;
 // Strategies that a rewritten graph is laid out under.
 inline constexpr std::size_t kRewrittenStrategies = 4;
-// Most rounds of changes of a rewritten graph's best strategy.
-inline constexpr int kChangeRounds = 4;
 // Strategies that a large rewritten graph is laid out under.
 inline constexpr std::size_t kLargeRewrittenStrategies = 1;
+// Most rounds of changes of a rewritten graph's best strategy.
+inline constexpr int kChangeRounds = 4;
 // Strategies whose layouts seed the ranking of rewrites.
 inline constexpr std::size_t kRankedUnder = 6;
 // Leaders whose weights get another storage.

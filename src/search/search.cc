@@ -16,6 +16,7 @@
 #include "search/neighbours/taso_flexflow.h"
 #include "search/neighbours/weight_storage.h"
 #include "search/pool.h"
+#include "search/rewritten_strategies.h"
 #include "search/strategy_search.h"
 
 namespace tandem::search {
@@ -281,7 +282,7 @@ class PlanSearch {
     rewrites.resize(std::min(rewrites.size(), limits::kNearest));
     for (const auto& made : rewrites) {
       const strategies::Problem problem(made->graph, pool_.digits());
-      enter_strategies(problem, made, settings, limits::kOfNearest);
+      enter_rewritten_strategies(pool_, problem, made, settings, limits::kOfNearest);
       const auto plans = pool_.list_leaders(made);
       place_tables_like(pool_, plans, plans[0]);
     }
@@ -312,30 +313,12 @@ class PlanSearch {
     if (pool_.is_over()) return;
     const strategies::Problem problem(rewritten->graph, pool_.digits());
     std::vector<std::vector<plan::Choice>> seeds;
-    for (auto& candidate : enter_strategies(problem, rewritten, settings, most)) {
+    for (auto& candidate : enter_rewritten_strategies(pool_, problem, rewritten, settings, most)) {
       if (candidate.schedule.micro_batches == 1 && candidate.schedule.stages == 1) {
         seeds.push_back(std::move(candidate.choices));
       }
     }
     layouts_.search(problem, rewritten, seeds);
-  }
-
-  std::vector<Candidate> enter_strategies(const strategies::Problem& problem,
-                                          const std::shared_ptr<const Rewritten>& rewritten,
-                                          const std::vector<strategies::Setting>& settings,
-                                          std::size_t most) {
-    std::vector<Candidate> candidates;
-    for (const auto& setting : settings) {
-      if (candidates.size() == most) break;
-      auto made = make_strategy(setting, problem);
-      auto* strategy = std::get_if<strategies::Strategy>(&made);
-      if (strategy == nullptr || !pool_.is_within_dims(problem, strategy->choices)) continue;
-      candidates.push_back(make_candidate(std::move(*strategy)));
-      candidates.back().name.insert(0, "search:");
-      candidates.back().rewritten = rewritten;
-    }
-    pool_.enter_without_records(candidates);
-    return candidates;
   }
 
   const Options& options_;

@@ -14,6 +14,7 @@
 #include "search/neighbours/setting_changes.h"
 #include "search/neighbours/sharding_search.h"
 #include "search/neighbours/step_layouts.h"
+#include "search/rewritten_strategies.h"
 #include "strategies/setting_groups.h"
 
 namespace tandem::search {
@@ -414,8 +415,8 @@ GridResult StrategySearch::simulate_grid(GridOptions grid) {
   return out;
 }
 
-std::optional<StrategySearch::FastestPlain> StrategySearch::find_fastest_plain(double beat) {
-  std::optional<FastestPlain> best;
+std::optional<StrategySearch::QuickResult> StrategySearch::find_fastest_plain(double beat) {
+  std::optional<QuickResult> best;
   const auto estimated = estimate_grid(beat);
   for (const auto& e : estimated) {
     const auto time = e.time().value;
@@ -426,7 +427,7 @@ std::optional<StrategySearch::FastestPlain> StrategySearch::find_fastest_plain(d
   cost_shardings();
   simulate_grid(beat);
   const auto& found = pool_.result().best;
-  if (found && found->time().value < beat) best = {found->time().value, std::nullopt};
+  if (found && found->time().value < beat) best = {found->time().value};
   return best;
 }
 
@@ -462,17 +463,9 @@ void StrategySearch::change_rewritten_setting() {
   for (int round = 0; round < limits::kChangeRounds && !pool_.is_over(); ++round) {
     const auto best = pool_.best_candidate();
     if (!best || !best->setting || !best->rewritten || best->is_in_part) return;
-    const strategies::Problem rewritten(best->rewritten->graph, pool_.digits());
-    std::vector<Candidate> candidates;
-    for (const auto& changed : list_changes(*best->setting, pool_.result().best->time())) {
-      auto made = make_strategy(changed, rewritten);
-      auto* strategy = std::get_if<Strategy>(&made);
-      if (strategy == nullptr) continue;
-      candidates.push_back(make_candidate(std::move(*strategy)));
-      candidates.back().name.insert(0, "search:");
-      candidates.back().rewritten = best->rewritten;
-    }
-    pool_.enter_without_records(candidates);
+    const auto changes = list_changes(*best->setting, pool_.result().best->time());
+    enter_rewritten_strategies(pool_, {best->rewritten->graph, pool_.digits()}, best->rewritten,
+                               changes, changes.size());
     if (pool_.best_candidate()->setting == best->setting) return;
   }
 }
@@ -481,11 +474,7 @@ void StrategySearch::change_rewritten_setting() {
 // estimate do not fit or take more than kOtherShapeSlower times `time`.
 std::vector<Setting> StrategySearch::list_changes(const Setting& setting, Seconds time) {
   auto out = list_single_changes(setting, problem_, options_.network->batch);
-  std::erase_if(out, [&](const Setting& changed) {
-    const auto made = make_pass(changed, problem_);
-    const auto* choices = std::get_if<strategies::Choices>(&made);
-    return !is_allowed(changed) || choices == nullptr || !may_win(*choices);
-  });
+  std::erase_if(out, [&](const Setting& changed) { return !is_allowed(changed); });
   for (const auto& e : estimate(out)) {
     if (!e.feasible || e.time() > limits::kOtherShapeSlower * time) std::erase(out, *e.setting);
   }

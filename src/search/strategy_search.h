@@ -38,13 +38,14 @@ class StrategySearch {
   // its own save some of it, but not that much.
   [[nodiscard]] bool are_far_too_large();
 
-  // Returns the fastest plain strategy that fits, if it takes less than `beat`. The search does
-  // nothing else then. Layouts found without a strategy have no setting.
-  struct FastestPlain {
-    double time;
-    std::optional<strategies::Setting> setting;
+  // The result of a search for a step time alone.
+  struct QuickResult {
+    double time;                                      // in seconds
+    std::optional<strategies::Setting> setting = {};  // of a plain strategy that was estimated
   };
-  std::optional<FastestPlain> find_fastest_plain(double beat);
+  // Returns the fastest plain strategy that fits, if it takes less than `beat`. The search does
+  // nothing else then.
+  std::optional<QuickResult> find_fastest_plain(double beat);
   // Returns the cost of a step with layouts of its own divided by that of the plain strategy: the
   // smallest ratio of all kinds of devices; nullopt if it is unknown.
   std::optional<double> compute_layout_cost_ratio(const strategies::Setting& setting);

@@ -87,10 +87,9 @@ std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batc
 }
 
 // Returns the fastest plain strategy, or nullopt if it does not take less than `beat`.
-std::optional<StrategySearch::FastestPlain> find_fastest_plain(const graph::Graph& model,
-                                                               const machine::Machine& machine,
-                                                               const Options& options,
-                                                               double beat) {
+std::optional<StrategySearch::QuickResult> find_fastest_plain(const graph::Graph& model,
+                                                              const machine::Machine& machine,
+                                                              const Options& options, double beat) {
   try {
     CandidatePool pool(model, machine, options);
     if (!pool.may_fit()) return std::nullopt;
@@ -112,10 +111,10 @@ double predict_with_layouts(const graph::Graph& model, const TimedPart& part,
 
 // Returns the time of the fastest layouts without rewrites, or nullopt if it is not less than
 // `beat`. `by_grid`: also searches the whole grid of strategies.
-std::optional<StrategySearch::FastestPlain> find_fastest_layouts(const graph::Graph& model,
-                                                                 const machine::Machine& machine,
-                                                                 Options options, double beat,
-                                                                 bool by_grid) {
+std::optional<StrategySearch::QuickResult> find_fastest_layouts(const graph::Graph& model,
+                                                                const machine::Machine& machine,
+                                                                Options options, double beat,
+                                                                bool by_grid) {
   options.algebra = RewriteSearch::kNone;
   options.grid = by_grid;
   options.beat = Seconds{beat};
@@ -125,7 +124,7 @@ std::optional<StrategySearch::FastestPlain> find_fastest_layouts(const graph::Gr
     if (!found.best) return std::nullopt;
     const auto time = found.best->simulation.iteration.value;
     if (time >= beat) return std::nullopt;
-    return StrategySearch::FastestPlain{time, std::nullopt};
+    return StrategySearch::QuickResult{time};
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -197,8 +196,8 @@ class PartSearch {
     }
     std::ranges::stable_sort(found_, {}, &TimedPart::time);
     std::erase_if(found_, [&](const auto& part) { return part.time > limits::kNearPart * best_; });
-    found_.resize(std::min(found_.size(), limits::kPartsPriced));
     if (is_plain_) {
+      found_.resize(std::min(found_.size(), limits::kPartsPriced));
       for (auto& part : found_) part.time = predict_with_layouts(model_, part, options_);
       std::ranges::stable_sort(found_, {}, &TimedPart::time);
     }
