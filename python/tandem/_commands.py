@@ -30,7 +30,7 @@ def words_of(flags: Mapping[str, Flag]) -> list[str]:
 
 
 def command(*words: str, progress: Progress | None = None, **flags: Flag) -> Any:
-    """What a command prints with `--json`: ``command("explain", "plan.json")``.
+    """Run a command and return what it prints with `--json`: ``command("explain", "plan.json")``.
 
     All commands of `tandem --help` can be run. Keywords are flags: ``batch=8`` is ``--batch=8``.
     `progress` is called now and then with a line that says how far the command is.

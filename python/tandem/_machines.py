@@ -59,14 +59,14 @@ AnyMachine = Union[str, "os.PathLike[str]", Machine]
 
 
 def machines() -> list[dict[str, Any]]:
-    """The built-in machines: "name", "usage", "devices_per_size", "doc", "source"."""
+    """List the built-in machines: "name", "usage", "devices_per_size", "doc", "source"."""
     result: list[dict[str, Any]] = command("machines")
     return result
 
 
 def machine(name: str | os.PathLike[str], *, software: str | None = None) -> Machine:
-    """A built-in machine with its size, ``machine("summit:8")``, or a machine file. `software` names a section of
-    it."""
+    """Return a built-in machine with its size, ``machine("summit:8")``, or the machine of a file.
+    `software` names a section of it."""
     text = os.fspath(name) + (f",software={software}" if software else "")
     return Machine(text, command("machines", text)[0])
 

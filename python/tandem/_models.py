@@ -45,24 +45,24 @@ AnyModel = Union[str, "os.PathLike[str]", Model, Graph]
 
 
 def models() -> list[dict[str, Any]]:
-    """The built-in networks: "name", "doc", "parameters", "nodes", "hyperparameters"."""
+    """List the built-in models: "name", "doc", "parameters", "nodes", "hyperparameters"."""
     result: list[dict[str, Any]] = command("models")
     return result
 
 
 def model(name: str, **hyperparameters: int | float | str) -> Model:
-    """A built-in network, with hyperparameters of your own: ``model("gpt2", layers=4)``."""
+    """Return a built-in model, with hyperparameters of your own: ``model("gpt2", layers=4)``."""
     return _checked(name, hyperparameters)
 
 
 def load(path: str | os.PathLike[str], **sizes: int) -> Model:
-    """A network in a file: ONNX, graph text or JSON, or a config.json of a language model. `sizes` are of what
+    """Read a model from a file: ONNX, graph text or JSON, or a config.json. `sizes` are of what
     it leaves open, or, of a config.json, hyperparameters."""
     return _checked(os.fspath(path), sizes)
 
 
 def from_onnx(path: str | os.PathLike[str], **dims: int) -> Model:
-    """A network in an ONNX file. `dims` are sizes that the file leaves open, but for the batch. Gets a loss, the
+    """Read a model from an ONNX file. `dims` are sizes that the file leaves open, but for the batch. Gets a loss, the
     squared error of its first output. docs/guides/onnx.md says what is read."""
     return _checked(os.fspath(path), dims)
 
@@ -74,7 +74,7 @@ def from_torch(
     path: str | os.PathLike[str] | None = None,
     opset: int = 14,
 ) -> Model:
-    """The network of a `torch.nn.Module`, exported as ONNX for inputs like `example_inputs`: a tensor, an array of
+    """Export a `torch.nn.Module` as a model, by ONNX, for inputs like `example_inputs`: a tensor, an array of
     NumPy, or a tuple of these. Their first dimension is the batch.
 
     `path` keeps the ONNX file, so that plans can be checked after Python ends. Needs torch, which nothing

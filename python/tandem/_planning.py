@@ -41,7 +41,7 @@ def plan(
     stale_weights: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
-    """The simplest of the fastest ways found to train a network on a machine. Raises `DoesNotFit` where none fits.
+    """Find the simplest of the fastest plans for training a model on a machine. Raises `DoesNotFit` where none fits.
 
     - `batch`: of all devices; by default the published one.
     - `optimizer`: "sgd", "momentum" or "adam"; by default the published one.
@@ -95,7 +95,7 @@ def plan(
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
-    """A plan that was saved, with a new prediction of it."""
+    """Read a plan from a file, and predict it anew."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -129,7 +129,7 @@ def simulate(
     exact: bool = False,
     trace: str | os.PathLike[str] | None = None,
 ) -> Prediction:
-    """The time and memory of a step: of a network under a known strategy, or of a plan, which needs no machine.
+    """Predict time and memory of a step: of a model with a strategy, or of a plan, which needs no machine.
 
     - `strategy`: "dp" (the default), "fsdp", "megatron:tp=8,pp=2", ... (docs/reference/strategies.md)
     - `task`: "pretrain" (the default), "finetune" with the layers of `freeze`, or "inference".
@@ -183,7 +183,7 @@ def explore(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
-    """Every strategy of a network, on one machine or several, in time and memory.
+    """Compare every strategy of a model, on one machine or several, in time and memory.
 
     - `strategies`: "all" (the default), "baselines", "memory_saving", "pipelines", "madmax_grid", or
       single ones.
@@ -224,8 +224,8 @@ def explore(
 def check(
     plan: Plan | str | os.PathLike[str], *, allow_unproved: bool = False, progress: Progress | None = None
 ) -> Check:
-    """Does a plan compute what its network does? Its rewrites are replayed and proved, its layouts run in small and
-    compared with one device. `allow_unproved` accepts rules without a proof."""
+    """Check that a plan computes what its model computes. Its rewrites are replayed and proved, its layouts run
+    in small and compared with one device. `allow_unproved` accepts rules without a proof."""
     with PlanFile(plan) as path:
         return Check(command("check", path, progress=progress, allow_unproved=allow_unproved))
 

@@ -31,7 +31,7 @@ struct WordField {
   void (*set)(Device&, std::size_t);
 };
 
-// Returns today's name of a field: "fused_qkv" for "fused_qkv", which older files have.
+// Returns the present name of a field: "fused_qkv" for "join_products", which older files have.
 std::string_view get_current_field_name(std::string_view name);
 
 // Return the field tables, in the order of docs/reference/machine-format.md.

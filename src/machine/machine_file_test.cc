@@ -1,15 +1,18 @@
 // Tests of machine files beyond equal devices on switches: topologies, half duplex, groups of
 // devices.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "machine/device_fields.h"
 #include "machine/machine.h"
 #include "machine/parse.h"
 #include "machine/parse_test_support.h"
@@ -340,6 +343,20 @@ TEST(LocalMachine, IsReadFromTheCacheFolderUnlessTold) {
     unsetenv("TANDEM_NO_CACHE");
   else
     setenv("TANDEM_NO_CACHE", kept.c_str(), 1);
+}
+
+// The reference has a row for each field that the parser reads.
+TEST(MachineFile, EveryFieldIsInTheReference) {
+  std::ifstream file(TANDEM_SOURCE_DIR "/docs/reference/machine-format.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  const auto expect_row = [&](std::string_view name) {
+    EXPECT_NE(page.find(fmt::format("| `{}", name)), std::string::npos) << name;
+  };
+  for (const auto& field : device_numbers()) expect_row(field.name);
+  for (const auto& field : device_words()) expect_row(field.name);
+  for (const auto* field : {"bandwidth", "latency", "trees", "utilization", "topology", "group"}) {
+    expect_row(field);
+  }
 }
 
 }  // namespace
