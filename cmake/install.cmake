@@ -1,4 +1,4 @@
-# What `cmake --install` puts where, and the Debian packages (`cpack -G DEB` in the build folder):
+# What `cmake --install` puts where, and the Debian packages (`cpack -G DEB` in the build directory):
 # tandem, and tandem-worker, which needs libtorch and Open MPI. Machines and rules are in the program.
 include(GNUInstallDirs)
 

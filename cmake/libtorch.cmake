@@ -4,7 +4,7 @@
 # Python package) would have that look for a whole CUDA toolkit, with a compiler, which nothing here
 # needs: its headers and libraries are taken as they lie. CUDA's and NCCL's are looked for in a
 # toolkit and in the Python packages beside it.
-set(TANDEM_TORCH "" CACHE PATH "libtorch, or the folder of a Python package `torch`; default: what CMake finds")
+set(TANDEM_TORCH "" CACHE PATH "libtorch, or the directory of a Python package `torch`; default: what CMake finds")
 set(TANDEM_CUDA OFF)
 
 # Which libtorch find_package(Torch) would take.

@@ -43,7 +43,7 @@ install() {
 # configure: configures build/. What an earlier run looked for in vain is looked for again.
 configure() {
   local fresh=(-U '*_DIR' -U 'MPI*' -U 'Z3_*' -U PYTHON_TORCH)
-  # A build folder that was copied from another place refers to the sources there.
+  # A build directory that was copied from another place refers to the sources there.
   grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || fresh=(--fresh)
   cmake "${fresh[@]}" -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >&2
 }

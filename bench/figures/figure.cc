@@ -12,7 +12,7 @@ namespace tandem::figures {
 
 namespace {
 
-std::string folder;
+std::string directory;
 
 std::string format_cell(const std::optional<double>& value) {
   return value ? fmt::format("{:.4g}", *value) : "";
@@ -23,10 +23,10 @@ std::string quote(const std::string& text) {
 
 }  // namespace
 
-void set_output_directory(const std::string& path) { folder = path; }
+void set_output_directory(const std::string& path) { directory = path; }
 
 void write_file(const std::string& name, const std::string& text) {
-  const auto path = folder + "/" + name;
+  const auto path = directory + "/" + name;
   std::ofstream out(path);
   out << text;
   out.close();

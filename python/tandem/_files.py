@@ -6,18 +6,18 @@ import itertools
 import pathlib
 import tempfile
 
-_folder: tempfile.TemporaryDirectory[str] | None = None
+_directory: tempfile.TemporaryDirectory[str] | None = None
 _numbers = itertools.count(1)
 
 
 def new_path(name: str) -> str:
-    """A path for a file of this name, in a folder of its own."""
-    global _folder
-    if _folder is None:
-        _folder = tempfile.TemporaryDirectory(prefix="tandem-")
-    folder = pathlib.Path(_folder.name, str(next(_numbers)))
-    folder.mkdir()
-    return str(folder / name)
+    """A path for a file of this name, in a directory of its own."""
+    global _directory
+    if _directory is None:
+        _directory = tempfile.TemporaryDirectory(prefix="tandem-")
+    directory = pathlib.Path(_directory.name, str(next(_numbers)))
+    directory.mkdir()
+    return str(directory / name)
 
 
 def keep(name: str, text: str) -> str:

@@ -56,8 +56,8 @@ bool sync_file(int descriptor) { return ::fsync(descriptor) == 0 || errno == EIN
 // Syncs the directory of `place`, so that a new name in it survives a crash. Does nothing if the
 // directory cannot be opened.
 void sync_directory(const fs::path& place) {
-  const auto folder = place.has_parent_path() ? place.parent_path() : fs::path(".");
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const auto directory = place.has_parent_path() ? place.parent_path() : fs::path(".");
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   (void)sync_file(descriptor);
   ::close(descriptor);
@@ -66,10 +66,10 @@ void sync_directory(const fs::path& place) {
 }  // namespace
 
 NewFile::NewFile(const std::string& path) : path_(path) {
-  const auto folder = fs::path(path).parent_path();
+  const auto directory = fs::path(path).parent_path();
   std::error_code ignored;
-  if (!folder.empty() && !fs::is_directory(folder, ignored)) {
-    throw UserError("file", path, fmt::format("directory '{}' does not exist", folder.string()),
+  if (!directory.empty() && !fs::is_directory(directory, ignored)) {
+    throw UserError("file", path, fmt::format("directory '{}' does not exist", directory.string()),
                     "create it first, or choose another path");
   }
   if (fs::is_directory(path, ignored)) throw UserError("file", path, "is a directory");

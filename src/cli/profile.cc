@@ -40,11 +40,11 @@ std::string prepare_output_path(const ProfileFlags& flags) {
                     "is required: there is no cache directory for the machine file of `local`",
                     "give -o FILE, or set XDG_CACHE_HOME or HOME and unset TANDEM_NO_CACHE");
   }
-  const auto folder = fs::path(path).parent_path();
+  const auto directory = fs::path(path).parent_path();
   std::error_code failed;
-  fs::create_directories(folder, failed);
+  fs::create_directories(directory, failed);
   if (failed) {
-    throw UserError("file", folder.string(),
+    throw UserError("file", directory.string(),
                     fmt::format("directory cannot be created: {}", failed.message()),
                     "give another path with -o FILE");
   }

@@ -24,11 +24,11 @@ constexpr const char* kPrefix = "tandem-run-";
 // A new directory has no lock for a moment, so young ones are not removed.
 constexpr auto kYoung = std::chrono::seconds(60);
 
-// Locks `folder` and returns the descriptor of the lock, or -1 if another process holds it. The
+// Locks `directory` and returns the descriptor of the lock, or -1 if another process holds it. The
 // lock ends with its process, however that ends, and works across containers.
-int lock_directory(const fs::path& folder) {
+int lock_directory(const fs::path& directory) {
   const int descriptor =
-      ::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+      ::open((directory / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     ::close(descriptor);
     return -1;
@@ -36,9 +36,9 @@ int lock_directory(const fs::path& folder) {
   return descriptor;
 }
 
-bool is_old(const fs::path& folder) {
+bool is_old(const fs::path& directory) {
   std::error_code failed;
-  const auto changed = fs::last_write_time(folder, failed);
+  const auto changed = fs::last_write_time(directory, failed);
   return !failed && fs::file_time_type::clock::now() - changed > kYoung;
 }
 
@@ -77,10 +77,10 @@ RunDirectory::RunDirectory() {
 }
 
 RunDirectory::~RunDirectory() {
-  for (const auto& folder : directories_) {
+  for (const auto& directory : directories_) {
     std::error_code ignored;
-    fs::remove_all(folder.path, ignored);
-    if (folder.lock >= 0) ::close(folder.lock);
+    fs::remove_all(directory.path, ignored);
+    if (directory.lock >= 0) ::close(directory.lock);
   }
 }
 

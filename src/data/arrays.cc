@@ -147,14 +147,14 @@ std::string list_needed_files(const graph::Graph& model) {
 
 class Arrays : public Samples {
  public:
-  Arrays(const std::string& folder, const graph::Graph& model) {
+  Arrays(const std::string& directory, const graph::Graph& model) {
     std::optional<std::string> first;
     for (auto id : list_inputs(model)) {
       const auto& input = model.node(id);
-      const auto path = fmt::format("{}/{}.npy", folder, input.name);
+      const auto path = fmt::format("{}/{}.npy", directory, input.name);
       std::error_code ignored;
       if (!std::filesystem::exists(path, ignored)) {
-        throw UserError("data", folder, fmt::format("has no file {}.npy", input.name),
+        throw UserError("data", directory, fmt::format("has no file {}.npy", input.name),
                         fmt::format("write one file per input with numpy.save: {}; or use a "
                                     "directory of images with one subdirectory per class",
                                     list_needed_files(model)));
@@ -185,8 +185,9 @@ class Arrays : public Samples {
 
 }  // namespace
 
-std::unique_ptr<const Samples> open_arrays(const std::string& folder, const graph::Graph& model) {
-  return std::make_unique<Arrays>(folder, model);
+std::unique_ptr<const Samples> open_arrays(const std::string& directory,
+                                           const graph::Graph& model) {
+  return std::make_unique<Arrays>(directory, model);
 }
 
 }  // namespace tandem::data

@@ -40,18 +40,18 @@ FileKind get_file_kind(const fs::path& path) {
   return kOther.contains(ending) ? FileKind::kUnsupportedImage : FileKind::kNotImage;
 }
 
-std::vector<std::string> list_class_names(const std::string& folder) {
+std::vector<std::string> list_class_names(const std::string& directory) {
   std::vector<std::string> out;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
     if (entry.is_directory()) out.push_back(entry.path().filename().string());
   }
   std::ranges::sort(out);
   return out;
 }
 
-std::vector<std::string> list_images(const std::string& folder) {
+std::vector<std::string> list_images(const std::string& directory) {
   std::vector<std::string> out;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     const auto kind = get_file_kind(entry.path());
     if (kind == FileKind::kUnsupportedImage) {
       throw UserError("data", entry.path().string(), "is an image in an unsupported format",
@@ -80,7 +80,7 @@ struct ImageInputs {
   std::int64_t classes = 0;
 };
 
-ImageInputs find_image_inputs(const std::string& folder, const graph::Graph& model) {
+ImageInputs find_image_inputs(const std::string& directory, const graph::Graph& model) {
   ImageInputs out;
   for (auto id : list_inputs(model)) {
     const auto& input = model.node(id);
@@ -90,7 +90,7 @@ ImageInputs find_image_inputs(const std::string& folder, const graph::Graph& mod
     const bool is_target = input.name == "target" && shape.rank() == 0 && below > 0;
     if ((is_image && !out.image.empty()) || (!is_image && !is_target)) {
       throw UserError(
-          "data", folder,
+          "data", directory,
           fmt::format("holds images in class directories, which do not fit input %{} of {}",
                       input.name, model.name()),
           "use a directory with one .npy file per input");
@@ -108,18 +108,18 @@ ImageInputs find_image_inputs(const std::string& folder, const graph::Graph& mod
 
 class ImageDirectory : public Samples {
  public:
-  ImageDirectory(const std::string& folder, const graph::Graph& model)
-      : inputs_(find_image_inputs(folder, model)),
+  ImageDirectory(const std::string& directory, const graph::Graph& model)
+      : inputs_(find_image_inputs(directory, model)),
         decoded_([this](auto s) { return decode_sample(s); }) {
-    const auto classes = list_class_names(folder);
+    const auto classes = list_class_names(directory);
     if (inputs_.classes > 0 && static_cast<std::int64_t>(classes.size()) > inputs_.classes) {
-      throw UserError("data", folder,
+      throw UserError("data", directory,
                       fmt::format("has {} classes, but {} distinguishes only {}", classes.size(),
                                   model.name(), inputs_.classes),
                       "use a network with more classes");
     }
     for (const auto& name : classes) {
-      const auto path = fmt::format("{}/{}", folder, name);
+      const auto path = fmt::format("{}/{}", directory, name);
       auto own = list_images(path);
       if (own.empty()) {
         throw UserError("data", path, "has no images, but each subdirectory must be a class",
@@ -169,17 +169,18 @@ class ImageDirectory : public Samples {
 
 }  // namespace
 
-bool has_subdirectories(const std::string& folder) {
+bool has_subdirectories(const std::string& directory) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
     if (entry.is_directory(ignored)) return true;
   }
   return false;
 }
 
-std::unique_ptr<const Samples> open_images(const std::string& folder, const graph::Graph& model) {
+std::unique_ptr<const Samples> open_images(const std::string& directory,
+                                           const graph::Graph& model) {
   try {
-    return std::make_unique<ImageDirectory>(folder, model);
+    return std::make_unique<ImageDirectory>(directory, model);
   } catch (const fs::filesystem_error& e) {
     throw UserError("file", e.path1().string(),
                     fmt::format("cannot be read: {}", e.code().message()));

@@ -38,12 +38,12 @@ std::unique_ptr<const Samples> open_samples(const std::string& path, const graph
 // Each of the four kinds has its own source file.
 std::unique_ptr<const Samples> open_tokens(const std::string& path, int bytes,
                                            const graph::Graph& model);
-std::unique_ptr<const Samples> open_arrays(const std::string& folder, const graph::Graph& model);
-std::unique_ptr<const Samples> open_images(const std::string& folder, const graph::Graph& model);
+std::unique_ptr<const Samples> open_arrays(const std::string& directory, const graph::Graph& model);
+std::unique_ptr<const Samples> open_images(const std::string& directory, const graph::Graph& model);
 std::unique_ptr<const Samples> open_criteo(const std::string& path, const graph::Graph& model);
 
 // Returns whether the directory has subdirectories. They are classes of images; arrays have none.
-bool has_subdirectories(const std::string& folder);
+bool has_subdirectories(const std::string& directory);
 
 // Returns the shape of one sample's part of an input: all dimensions but the first, which counts
 // samples.

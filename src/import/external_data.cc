@@ -22,7 +22,7 @@ bool is_inside(const std::filesystem::path& path) {
 
 }  // namespace
 
-Contents read_external(const Tensor& tensor, const std::string& folder) {
+Contents read_external(const Tensor& tensor, const std::string& directory) {
   const auto place = read_location(tensor);
   const auto fail = [&](std::string_view why) {
     throw UserError("onnx", "",
@@ -33,7 +33,7 @@ Contents read_external(const Tensor& tensor, const std::string& folder) {
   if (!is_utf8(place.file) || place.file.find('\0') != std::string_view::npos || !is_inside(name)) {
     fail("is not in the directory of the model");
   }
-  const auto path = std::filesystem::path(folder) / name;
+  const auto path = std::filesystem::path(directory) / name;
   const auto bytes = count_bytes(tensor);
   std::error_code problem;
   if (!std::filesystem::is_regular_file(path, problem)) fail("does not exist");

@@ -7,8 +7,8 @@
 
 namespace tandem::import {
 
-// Returns the contents of `tensor` from its file in directory `folder`. Throws UserError if the
-// file is not in `folder`, cannot be read or is too short.
-Contents read_external(const Tensor& tensor, const std::string& folder);
+// Returns the contents of `tensor` from its file in `directory`. Throws UserError if the
+// file is not in `directory`, cannot be read or is too short.
+Contents read_external(const Tensor& tensor, const std::string& directory);
 
 }  // namespace tandem::import

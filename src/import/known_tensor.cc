@@ -33,9 +33,9 @@ bool is_eye(const Known& k) {
 
 }  // namespace
 
-Known read_known(const Tensor& tensor, const std::string& folder) {
-  auto contents =
-      tensor.external && !folder.empty() ? read_external(tensor, folder) : read_contents(tensor);
+Known read_known(const Tensor& tensor, const std::string& directory) {
+  auto contents = tensor.external && !directory.empty() ? read_external(tensor, directory)
+                                                        : read_contents(tensor);
   return {.type = tensor.type,
           .sizes = tensor.sizes,
           .ints = std::move(contents.ints),

@@ -28,9 +28,9 @@ struct Known {
 };
 using KnownPtr = std::shared_ptr<const Known>;
 
-// Returns the contents of `tensor`. `folder` is the directory of external data; empty: none is
+// Returns the contents of `tensor`. `directory` is the directory of external data; empty: none is
 // read.
-Known read_known(const Tensor& tensor, const std::string& folder = "");
+Known read_known(const Tensor& tensor, const std::string& directory = "");
 Known make_integers(Sizes values);  // a vector of int64
 
 // Representation of contents by the attributes of the operator constant, whose kinds are "fill",

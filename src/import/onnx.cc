@@ -76,11 +76,11 @@ const Attribute* find_attribute(const NodeProto& node, std::string_view name) {
 }  // namespace
 
 Dense<double> read_weight(std::string_view file, const std::string& name,
-                          const std::string& folder) {
+                          const std::string& directory) {
   const auto model = read_model(file);
   for (auto message : model.initializers) {
     const auto tensor = read_tensor(message);
-    if (tensor.name == name) return to_dense(read_known(tensor, folder));
+    if (tensor.name == name) return to_dense(read_known(tensor, directory));
   }
   for (auto message : model.nodes) {
     const auto node = read_node(message);
@@ -90,7 +90,7 @@ Dense<double> read_weight(std::string_view file, const std::string& name,
       return to_dense(read_known(read_tensor(value->tensor)));
     }
     if (node.op == "ConstantOfShape") {
-      const auto sizes = read_weight(file, std::string(node.inputs.at(0)), folder);
+      const auto sizes = read_weight(file, std::string(node.inputs.at(0)), directory);
       Shape shape;
       for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
       Dense<double> out(shape);
@@ -103,7 +103,7 @@ Dense<double> read_weight(std::string_view file, const std::string& name,
       Shape shape;
       for (auto size : written != nullptr ? written->ints : Sizes{}) shape.push_back(size);
       if (written == nullptr) {
-        const auto sizes = read_weight(file, std::string(node.inputs.at(0)), folder);
+        const auto sizes = read_weight(file, std::string(node.inputs.at(0)), directory);
         for (auto size : sizes.data) shape.push_back(static_cast<std::int64_t>(size));
       }
       Dense<double> out(shape);

@@ -45,9 +45,9 @@ OnnxModel import_onnx(std::string_view file, const std::string& source,
                       const OnnxOptions& options = {});
 OnnxModel import_onnx_file(const std::string& path, const OnnxOptions& options = {});
 
-// Returns the contents of a weight by its name in the file; `folder` is as in OnnxOptions.
+// Returns the contents of a weight by its name in the file; `directory` is as in OnnxOptions.
 Dense<double> read_weight(std::string_view file, const std::string& name,
-                          const std::string& folder = "");
+                          const std::string& directory = "");
 
 // Returns whether `path` or the first bytes of the file, `beginning`, are those of an ONNX file.
 bool is_onnx(const std::string& path, std::string_view beginning);

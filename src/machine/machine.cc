@@ -31,9 +31,9 @@ std::string read_file(const std::string& path) {
   constexpr std::size_t kMost = 1 << 20;  // also stops the reading of /dev/zero
   std::error_code ignored;
   std::ifstream in(path, std::ios::binary);
-  const bool is_folder = std::filesystem::is_directory(path, ignored);
-  if (!in || is_folder) {
-    throw UserError("machine", path, is_folder ? "is a directory" : "cannot read this file",
+  const bool is_directory = std::filesystem::is_directory(path, ignored);
+  if (!in || is_directory) {
+    throw UserError("machine", path, is_directory ? "is a directory" : "cannot read this file",
                     "expected NAME:SIZE of a built-in machine, or the path of a machine file");
   }
   std::string text(kMost + 1, '\0');
@@ -205,9 +205,9 @@ std::string measured_local_path() {
     return std::string(value == nullptr ? "" : value);
   };
   if (!variable("TANDEM_NO_CACHE").empty()) return "";
-  auto folder = variable("XDG_CACHE_HOME");
-  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
-  return folder.empty() ? "" : folder + "/tandem/local.machine";
+  auto directory = variable("XDG_CACHE_HOME");
+  if (directory.empty() && !variable("HOME").empty()) directory = variable("HOME") + "/.cache";
+  return directory.empty() ? "" : directory + "/tandem/local.machine";
 }
 
 Machine load_machine(const std::string& name) {

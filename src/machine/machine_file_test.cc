@@ -324,18 +324,18 @@ TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
 }
 
 // Tests `local` as measured on this computer, if a measured file exists.
-TEST(LocalMachine, IsReadFromTheCacheFolderUnlessTold) {
-  const auto folder = testing::TempDir() + "tandem_cache";
-  std::filesystem::create_directories(folder + "/tandem");
+TEST(LocalMachine, IsReadFromTheCacheDirectoryUnlessTold) {
+  const auto directory = testing::TempDir() + "tandem_cache";
+  std::filesystem::create_directories(directory + "/tandem");
   auto text = with("");
   text.replace(text.find("node 8"), 6, "node ?");
-  std::ofstream(folder + "/tandem/local.machine") << text;
+  std::ofstream(directory + "/tandem/local.machine") << text;
   const auto* before = std::getenv("TANDEM_NO_CACHE");
   const std::string kept = before == nullptr ? "" : before;
-  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  setenv("XDG_CACHE_HOME", directory.c_str(), 1);
   unsetenv("TANDEM_NO_CACHE");
   EXPECT_EQ(load_machine("local:3").name, "toy:3");
-  EXPECT_EQ(load_machine_file("local:3").source, folder + "/tandem/local.machine");
+  EXPECT_EQ(load_machine_file("local:3").source, directory + "/tandem/local.machine");
   setenv("TANDEM_NO_CACHE", "1", 1);
   EXPECT_EQ(load_machine("local:3").name, "local:3");
   unsetenv("XDG_CACHE_HOME");

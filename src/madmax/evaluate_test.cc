@@ -160,10 +160,10 @@ std::map<std::string, double> as_recorded(const IterationResult& r) {
 // with Tandem. They are read from $TANDEM_SHARED/madmax, by default beside the repository.
 TEST(MadMax, EveryRecord) {
   const char* shared = std::getenv("TANDEM_SHARED");
-  const auto folder =
+  const auto directory =
       std::filesystem::path(shared != nullptr ? shared : TANDEM_SOURCE_DIR "/../shared");
-  std::ifstream file(folder / "madmax" / "recorded.json");
-  if (!file) GTEST_SKIP() << "no records in " << folder / "madmax";
+  std::ifstream file(directory / "madmax" / "recorded.json");
+  if (!file) GTEST_SKIP() << "no records in " << directory / "madmax";
   const auto records = nlohmann::json::parse(file);
   for (std::size_t i = 0; i < records.size(); ++i) {
     const auto& record = records[i];

@@ -20,14 +20,14 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"proved", "proved_if", "refuted", "unproved"};
 
-std::vector<ProvedRule> load(const std::string& folder, std::span<const EmbeddedFile> rules,
+std::vector<ProvedRule> load(const std::string& directory, std::span<const EmbeddedFile> rules,
                              std::span<const EmbeddedFile> proof_files) {
   std::vector<ProofLine> proofs;
-  for (const auto& file : proof_files) proofs = parse_proofs(file.text, folder + "proofs");
+  for (const auto& file : proof_files) proofs = parse_proofs(file.text, directory + "proofs");
   std::vector<ProvedRule> out;
   std::map<std::string, std::string> places;
   for (const auto& file : rules) {
-    const auto origin = fmt::format("{}{}.rules", folder, file.name);
+    const auto origin = fmt::format("{}{}.rules", directory, file.name);
     for (auto& rule : attach_proofs(parse_rules(file.text, origin), origin, proofs)) {
       const auto [known, fresh] = places.emplace(rule.rule.name, origin);
       if (!fresh) {

@@ -86,15 +86,15 @@ Hash compute_model_hash(const plan::Plan& plan) {
   return graph::erase_parallelism(plan.mapped.pcg).identity_hash();
 }
 
-fs::path get_rank_file(const fs::path& folder, std::int64_t rank) {
-  return folder / fmt::format("rank-{}", rank);
+fs::path get_rank_file(const fs::path& directory, std::int64_t rank) {
+  return directory / fmt::format("rank-{}", rank);
 }
 
 }  // namespace
 
-Checkpoints::Checkpoints(fs::path folder, bool resume, const World& world, const plan::Plan& plan,
-                         const lower::Program& program)
-    : directory_(std::move(folder)),
+Checkpoints::Checkpoints(fs::path directory, bool resume, const World& world,
+                         const plan::Plan& plan, const lower::Program& program)
+    : directory_(std::move(directory)),
       world_(world),
       plan_(plan),
       program_(program),
@@ -196,17 +196,17 @@ void Checkpoints::check_data(const Manifest& manifest, const std::string& data) 
 
 // Checks every piece, each in one of the processes. Also checks that no file is longer than its
 // pieces.
-void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& folder) const {
+void Checkpoints::check_pieces(const Manifest& manifest, const fs::path& directory) const {
   const auto damaged = [&](const fs::path& path, const std::string& how) {
     return UserError(
         "checkpoint", path.string(), how,
         fmt::format("remove the directory '{}' to use an older checkpoint, if there is one",
-                    folder.string()));
+                    directory.string()));
   };
   std::map<fs::path, std::uint64_t> ends;  // End of each file's last piece
   for (std::size_t p = 0; p < manifest.pieces.size(); ++p) {
     const auto& piece = manifest.pieces[p];
-    const auto path = get_rank_file(folder, piece.file);
+    const auto path = get_rank_file(directory, piece.file);
     const auto* tensor = find_tensor(manifest, piece.tensor);
     if (tensor == nullptr || !is_inside(piece.box, tensor->sizes) || piece.at < 0 ||
         piece.bytes != piece.box.shape.count() * get_element_bytes(tensor->dtype)) {
@@ -239,14 +239,14 @@ std::optional<Manifest> Checkpoints::find_newest() {
   run_together(world_, [&] {
     const auto steps = list_complete_steps(directory_);
     if (steps.empty()) return;
-    const auto folder = get_step_directory(directory_, steps.back());
-    out = read_manifest(folder);
+    const auto directory = get_step_directory(directory_, steps.back());
+    out = read_manifest(directory);
     if (out->step != steps.back()) {
       throw UserError(
-          "checkpoint", folder.string(),
+          "checkpoint", directory.string(),
           fmt::format("is a checkpoint of step {}, so the directory was renamed", out->step));
     }
-    check_model(*out, folder.string());
+    check_model(*out, directory.string());
   });
   if (out)
     run_together(world_, [&] { check_pieces(*out, get_step_directory(directory_, out->step)); });

@@ -17,10 +17,10 @@ namespace tandem::runtime {
 // order. If one process fails, all throw Failed, and the files on disk stay as they were.
 class Checkpoints {
  public:
-  // Locks the directory `folder` until destruction. If `resume` is false, it must contain no
+  // Locks `directory` until destruction. If `resume` is false, it must contain no
   // checkpoint; if true, it must exist. `plan` and `program` must outlive this object.
-  Checkpoints(std::filesystem::path folder, bool resume, const World& world, const plan::Plan& plan,
-              const lower::Program& program);
+  Checkpoints(std::filesystem::path directory, bool resume, const World& world,
+              const plan::Plan& plan, const lower::Program& program);
 
   // Returns the manifest of the newest checkpoint, or nullopt if there is none. Throws Failed if it
   // is of another model or damaged.
@@ -49,7 +49,7 @@ class Checkpoints {
   [[nodiscard]] TensorBox compute_shard_box(const lower::Buffer& buffer) const;
   [[nodiscard]] bool writes(std::size_t which) const;
   void check_model(const Manifest& manifest, const std::string& path) const;
-  void check_pieces(const Manifest& manifest, const std::filesystem::path& folder) const;
+  void check_pieces(const Manifest& manifest, const std::filesystem::path& directory) const;
   void fill_tensor(const Lasting& lasting, const Manifest& manifest, Executor& executor) const;
   std::vector<CheckpointPiece> write_pieces(const std::filesystem::path& path,
                                             Executor& executor) const;

@@ -29,7 +29,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kHeader = "tandem checkpoint 1 ";
-constexpr std::string_view kFolder = "step-";
+constexpr std::string_view kDirectory = "step-";
 
 std::string to_hex(Hash h) { return fmt::format("{:016x}", h); }
 
@@ -161,7 +161,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
 }
 
 fs::path get_step_directory(const fs::path& checkpoints, std::int64_t step) {
-  return checkpoints / fmt::format("{}{}", kFolder, step);
+  return checkpoints / fmt::format("{}{}", kDirectory, step);
 }
 
 std::vector<std::int64_t> list_complete_steps(const fs::path& checkpoints) {
@@ -169,8 +169,8 @@ std::vector<std::int64_t> list_complete_steps(const fs::path& checkpoints) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(checkpoints, failed)) {
     const auto name = entry.path().filename().string();
-    if (!name.starts_with(kFolder)) continue;
-    if (const auto step = parse_int(std::string_view(name).substr(kFolder.size()))) {
+    if (!name.starts_with(kDirectory)) continue;
+    if (const auto step = parse_int(std::string_view(name).substr(kDirectory.size()))) {
       out.push_back(*step);
     }
   }
@@ -191,14 +191,14 @@ void remove_leftovers(const fs::path& checkpoints) {
     if (ending != get_unfinished_directory("").native() && ending != get_old_directory("").native())
       continue;
     const auto name = entry.path().stem().string();
-    if (!name.starts_with(kFolder)) continue;
-    if (parse_int(std::string_view(name).substr(kFolder.size()))) left.push_back(entry.path());
+    if (!name.starts_with(kDirectory)) continue;
+    if (parse_int(std::string_view(name).substr(kDirectory.size()))) left.push_back(entry.path());
   }
   for (const auto& path : left) fs::remove_all(path, failed);
 }
 
-Manifest read_manifest(const fs::path& folder) {
-  const auto path = folder / "manifest";
+Manifest read_manifest(const fs::path& directory) {
+  const auto path = directory / "manifest";
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError("checkpoint", path.string(), "cannot be read");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -259,11 +259,11 @@ void File::read(std::int64_t at, std::span<std::byte> into) const {
 }
 
 // The lock file is never deleted: that could take it away from a run that has just opened it.
-DirectoryLock::DirectoryLock(const fs::path& folder)
-    : descriptor_(::open((folder / "lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) {
+DirectoryLock::DirectoryLock(const fs::path& directory)
+    : descriptor_(::open((directory / "lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) {
   const auto fail = [&](const std::string& what, const std::string& hint) {
     if (descriptor_ >= 0) ::close(descriptor_);
-    throw UserError("checkpoint", folder.string(), what, hint);
+    throw UserError("checkpoint", directory.string(), what, hint);
   };
   if (descriptor_ < 0) fail(fmt::format("cannot be locked: {}", std::strerror(errno)), "");
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
@@ -278,14 +278,14 @@ DirectoryLock::DirectoryLock(const fs::path& folder)
 
 DirectoryLock::~DirectoryLock() { ::close(descriptor_); }
 
-void flush_directory(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void flush_directory(const fs::path& directory) {
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   errno = 0;
   // Some network file systems cannot flush a directory, and return EINVAL.
   const bool done = descriptor >= 0 && (::fsync(descriptor) == 0 || errno == EINVAL);
   const int error = errno;
   if (descriptor >= 0) ::close(descriptor);
-  if (!done) throw UserError("checkpoint", folder.string(), std::strerror(error));
+  if (!done) throw UserError("checkpoint", directory.string(), std::strerror(error));
 }
 
 std::int64_t copy_overlap(const File& file, std::int64_t at, const TensorBox& from,

@@ -94,7 +94,7 @@ void remove_leftovers(const std::filesystem::path& checkpoints);
 // Returns the steps of all complete checkpoints in ascending order.
 std::vector<std::int64_t> list_complete_steps(const std::filesystem::path& checkpoints);
 // Throws UserError if the manifest cannot be read or is damaged.
-Manifest read_manifest(const std::filesystem::path& folder);
+Manifest read_manifest(const std::filesystem::path& directory);
 
 // A file of a checkpoint. Every failure throws a UserError with the reason, such as "no space left
 // on device".
@@ -126,7 +126,7 @@ class File {
 // process ends, however it ends. The constructor throws UserError if another run has the lock.
 class DirectoryLock {
  public:
-  explicit DirectoryLock(const std::filesystem::path& folder);
+  explicit DirectoryLock(const std::filesystem::path& directory);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
@@ -135,8 +135,8 @@ class DirectoryLock {
   int descriptor_;
 };
 
-// Flushes the directory entry to disk: files created or renamed in `folder`.
-void flush_directory(const std::filesystem::path& folder);
+// Flushes the directory entry to disk: files created or renamed in `directory`.
+void flush_directory(const std::filesystem::path& directory);
 
 // Copies the elements that `from` and `to` share. `from` starts at byte `at` of the file;
 // `elements` holds the elements of `to`. Returns the number of elements copied.

@@ -122,13 +122,13 @@ TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
     for (std::size_t d = 0; d < 3; ++d) at[d] += box.offset[d];
     return static_cast<float>(compute_flat_index(sizes, at));
   };
-  const TemporaryDirectory folder;
+  const TemporaryDirectory directory;
   for (std::size_t i = 0; i < boxes.size(); i += 7) {
     const auto& from = boxes[i];
     std::vector<float> elements(5, -1);  // Bytes before the piece
     for_each_index(from.shape,
                    [&](const Shape& index) { elements.push_back(number(from, index)); });
-    const auto path = folder.path() / fmt::format("{}", i);
+    const auto path = directory.path() / fmt::format("{}", i);
     auto out = File::create(path);
     out.write(std::as_bytes(std::span(elements)));
     out.finish();
@@ -157,21 +157,21 @@ TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
   }
 }
 
-TEST(CheckpointFile, OnlyFoldersWithANumberAreComplete) {
-  const TemporaryDirectory folder;
+TEST(CheckpointFile, OnlyDirectoriesWithANumberAreComplete) {
+  const TemporaryDirectory directory;
   for (const auto* name : {"step-10", "step-2", "step-30.new", "step-5.old", "other"}) {
-    fs::create_directories(folder.path() / name);
+    fs::create_directories(directory.path() / name);
   }
-  EXPECT_EQ(list_complete_steps(folder.path()), (std::vector<std::int64_t>{2, 10}));
-  EXPECT_TRUE(list_complete_steps(folder.path() / "nowhere").empty());
+  EXPECT_EQ(list_complete_steps(directory.path()), (std::vector<std::int64_t>{2, 10}));
+  EXPECT_TRUE(list_complete_steps(directory.path() / "nowhere").empty());
 }
 
 TEST(CheckpointFile, WhatCannotBeReadOrWrittenIsSaid) {
-  const TemporaryDirectory folder;
-  EXPECT_EQ(message_of([&] { File::open(folder.path() / "nothing"); }),
+  const TemporaryDirectory directory;
+  EXPECT_EQ(message_of([&] { File::open(directory.path() / "nothing"); }),
             "No such file or directory");
-  EXPECT_EQ(message_of([&] { read_manifest(folder.path()); }), "cannot be read");
-  const auto path = folder.path() / "short";
+  EXPECT_EQ(message_of([&] { read_manifest(directory.path()); }), "cannot be read");
+  const auto path = directory.path() / "short";
   std::ofstream(path) << "abc";
   EXPECT_EQ(message_of([&] { File::create(path); }), "File exists");
   std::vector<std::byte> four(4);
@@ -185,12 +185,13 @@ TEST(CheckpointFile, AnOlderManifestDoesNotKnowItsData) {
   EXPECT_EQ(parse_manifest(to_text(example()), "manifest").data, example().data);
 }
 
-TEST(CheckpointFile, AFolderIsLockedUntilTheLockGoes) {
-  const TemporaryDirectory folder;
-  auto lock = std::make_unique<DirectoryLock>(folder.path());
-  EXPECT_EQ(message_of([&] { DirectoryLock second(folder.path()); }), "is in use by another run");
+TEST(CheckpointFile, ADirectoryIsLockedUntilTheLockGoes) {
+  const TemporaryDirectory directory;
+  auto lock = std::make_unique<DirectoryLock>(directory.path());
+  EXPECT_EQ(message_of([&] { DirectoryLock second(directory.path()); }),
+            "is in use by another run");
   lock.reset();
-  EXPECT_EQ(message_of([&] { DirectoryLock second(folder.path()); }), "nothing is wrong");
+  EXPECT_EQ(message_of([&] { DirectoryLock second(directory.path()); }), "nothing is wrong");
 }
 
 }  // namespace

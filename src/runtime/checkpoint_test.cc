@@ -141,16 +141,16 @@ void expect_error(const Output& run, const std::string& message) {
 TEST(Checkpoint, LeftoversAreRemoved) {
   Trainer trainer;
   trainer.losses(plan_of(kDataParallel), trainer.flags(2, "--checkpoint-every 1"));
-  const fs::path folder = trainer.directory();
+  const fs::path directory = trainer.directory();
   for (const auto* name : {"step-1.old", "step-7.new", "step-2.mine"}) {
-    fs::create_directories(folder / name);
-    std::ofstream(folder / name / "rank-0") << "half";
+    fs::create_directories(directory / name);
+    std::ofstream(directory / name / "rank-0") << "half";
   }
   trainer.losses(plan_of(kDataParallel), trainer.flags(4, "--checkpoint-every 1 --resume yes"));
-  EXPECT_FALSE(fs::exists(folder / "step-1.old"));
-  EXPECT_FALSE(fs::exists(folder / "step-7.new"));
-  EXPECT_TRUE(fs::exists(folder / "step-2.mine"));
-  EXPECT_EQ(list_complete_steps(folder), (std::vector<std::int64_t>{3, 4}));
+  EXPECT_FALSE(fs::exists(directory / "step-1.old"));
+  EXPECT_FALSE(fs::exists(directory / "step-7.new"));
+  EXPECT_TRUE(fs::exists(directory / "step-2.mine"));
+  EXPECT_EQ(list_complete_steps(directory), (std::vector<std::int64_t>{3, 4}));
 }
 
 TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
@@ -184,7 +184,7 @@ TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
                "is a checkpoint of a run with seed 0, not 5");
 }
 
-TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
+TEST(Checkpoint, ADirectoryThatAnotherRunWritesToIsRefused) {
   Trainer trainer;
   fs::create_directories(trainer.directory());
   const DirectoryLock other(trainer.directory());
@@ -199,20 +199,20 @@ TEST(Checkpoint, AFolderThatAnotherRunWritesToIsRefused) {
 TEST(Checkpoint, OtherDataAreRefused) {
   Trainer trainer;
   const auto save = [&](const std::string& name, double first) {
-    const auto folder = fs::path(trainer.directory() + name);
-    fs::create_directories(folder);
+    const auto directory = fs::path(trainer.directory() + name);
+    fs::create_directories(directory);
     for (const auto& [input, size] : {std::pair("x", 12), std::pair("target", 4)}) {
       auto header =
           fmt::format("{{'descr': '<f8', 'fortran_order': False, 'shape': (8, {}), }}", size);
       header.resize(117, ' ');
       std::vector<double> elements(static_cast<std::size_t>(8 * size), 0.25);
       elements[0] = first;
-      std::ofstream out(folder / fmt::format("{}.npy", input), std::ios::binary);
+      std::ofstream out(directory / fmt::format("{}.npy", input), std::ios::binary);
       out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n';
       out.write(reinterpret_cast<const char*>(elements.data()),
                 static_cast<std::streamsize>(elements.size() * sizeof(double)));
     }
-    return fmt::format("--data {}", folder.string());
+    return fmt::format("--data {}", directory.string());
   };
   const auto plan = plan_of(kDataParallel);
   const auto data = save("data", 1);
@@ -226,7 +226,7 @@ TEST(Checkpoint, OtherDataAreRefused) {
   EXPECT_EQ(trainer.losses(plan, trainer.flags(4, "--resume yes " + save("moved", 1))).size(), 2);
 }
 
-TEST(Checkpoint, ThereMustBeAFolderToResumeFrom) {
+TEST(Checkpoint, ThereMustBeADirectoryToResumeFrom) {
   Trainer trainer;
   expect_error(trainer.run(plan_of({}), trainer.flags(2, "--resume yes")),
                "does not exist, so training cannot resume from it");

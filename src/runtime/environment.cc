@@ -44,12 +44,12 @@ const char* find_fastest_kernels() {
 // Prefers the OpenBLAS that Debian builds for OpenMP to the one that programs are linked to. The
 // threads of the latter wait for work next to those of ATen, and take their cores.
 void prefer_blas_with_openmp() {
-  const std::string folder = "/usr/lib/x86_64-linux-gnu/openblas-openmp";
+  const std::string directory = "/usr/lib/x86_64-linux-gnu/openblas-openmp";
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) return;
+  if (!std::filesystem::is_directory(directory, ignored)) return;
   const char* paths = std::getenv("LD_LIBRARY_PATH");
   const bool given = paths != nullptr && *paths != 0;
-  setenv("LD_LIBRARY_PATH", (given ? folder + ":" + paths : folder).c_str(), 1);
+  setenv("LD_LIBRARY_PATH", (given ? directory + ":" + paths : directory).c_str(), 1);
 }
 }  // namespace
 

@@ -158,7 +158,7 @@ TEST(TrainNightly, RandomImages) {
 // --- fp32 ---------------------------------------------------------------------------------------
 
 // Writes a directory with an array for each input, with samples in the order of `order`.
-void write_samples(const Scratch& folder, const Graph& model,
+void write_samples(const Scratch& directory, const Graph& model,
                    const std::vector<std::size_t>& order) {
   for (auto id : model.ids()) {
     const auto& node = model.node(id);
@@ -173,10 +173,10 @@ void write_samples(const Scratch& folder, const Graph& model,
     }
     const bool whole = node.type.dtype == DType::kInt64 || node.type.dtype == DType::kInt32;
     if (whole) {
-      write_array(folder, node.name, sizes,
+      write_array(directory, node.name, sizes,
                   std::vector<std::int64_t>(ordered.begin(), ordered.end()));
     } else {
-      write_array(folder, node.name, sizes, ordered);
+      write_array(directory, node.name, sizes, ordered);
     }
   }
 }

@@ -91,9 +91,9 @@ class Scratch {
   fs::path path_;
 };
 
-// Writes an array to `folder` for --data, like numpy.save.
+// Writes an array to `directory` for --data, like numpy.save.
 template <class T>
-void write_array(const Scratch& folder, const std::string& name, const Shape& sizes,
+void write_array(const Scratch& directory, const std::string& name, const Shape& sizes,
                  const std::vector<T>& values) {
   CHECK(static_cast<std::int64_t>(values.size()) == sizes.count(), name);
   std::string dims;
@@ -102,7 +102,7 @@ void write_array(const Scratch& folder, const std::string& name, const Shape& si
                             std::is_integral_v<T> ? "<i8" : "<f8", dims);
   static_assert(sizeof(T) == 8);
   header.resize(117, ' ');
-  std::ofstream out(folder.file(name + ".npy"), std::ios::binary);
+  std::ofstream out(directory.file(name + ".npy"), std::ios::binary);
   out << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n';
   out.write(reinterpret_cast<const char*>(values.data()),
             static_cast<std::streamsize>(values.size() * sizeof(T)));

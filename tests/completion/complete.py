@@ -72,9 +72,9 @@ def offered(shell, script, tandem, line):
 
 def main():
     tandem = os.path.abspath(sys.argv[1])
-    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"tandem-completion-{os.getpid()}")
-    os.mkdir(folder)
-    os.chdir(folder)
+    directory = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"tandem-completion-{os.getpid()}")
+    os.mkdir(directory)
+    os.chdir(directory)
     for name in ("plan.json", "my plan.json"):
         open(name, "w").close()
     failed = 0
@@ -89,7 +89,7 @@ def main():
                     failed += 1
                     print(f"{shell}: '{line}' offers {words}, not {wanted} without {other}")
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
     print("failed" if failed else "ok")
     return 1 if failed else 0
 

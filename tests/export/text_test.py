@@ -109,8 +109,8 @@ class Module(unittest.TestCase):
         self.assertEqual(plan._name_of("w_logits", str.upper), "W_LOGITS")
 
     def test_a_file_is_written(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "plan.py"
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "plan.py"
             done = export(LLAMA, "fsdp", "torch", "-o", str(path))
             self.assertEqual(done["output"], str(path))
             self.assertNotIn("text", done)

@@ -80,12 +80,12 @@ def run(tandem, wanted):
             case = f"{name} {strategy}"
             if not re.search(wanted, case):
                 continue
-            with tempfile.TemporaryDirectory() as folder:
-                path = f"{folder}/plan.py"
+            with tempfile.TemporaryDirectory() as directory:
+                path = f"{directory}/plan.py"
                 subprocess.run([tandem, "export", module.MODEL, "--machine", f"local:{PROCESSES}", "--batch", "8",
                                 "--strategy", strategy, "--to", "torch", "-o", path], check=True)
                 try:
-                    processes.spawn(work, (path, name, f"{folder}/store"), nprocs=PROCESSES)
+                    processes.spawn(work, (path, name, f"{directory}/store"), nprocs=PROCESSES)
                     passed += 1
                     print(f"{case}: ok", flush=True)
                 except Exception as error:  # of any process

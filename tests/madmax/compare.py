@@ -111,10 +111,10 @@ def differences(ours, theirs, keys):
     return out
 
 
-def simulate(tandem, folder, inputs):
+def simulate(tandem, directory, inputs):
     command = [tandem, "simulate", "--json"]
     for name, value in inputs.items():
-        path = folder / f"{name}.json"
+        path = directory / f"{name}.json"
         path.write_text(json.dumps(value))
         command += [f"--madmax-{name}", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

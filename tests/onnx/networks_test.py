@@ -78,10 +78,10 @@ def parameters(module):
     return sum(p.numel() for p in module.parameters())
 
 
-def check_published(runner, folder):
+def check_published(runner, directory):
     bad = 0
     for name, module, inputs, count in published():
-        file = folder / "published.onnx"
+        file = directory / "published.onnx"
         if parameters(module) != (count or parameters(module)):
             raise SystemExit(f"{name}: the test's own network has {parameters(module)} parameters")
         # Without their numbers the weights are inputs of the graph: small files of large networks.
@@ -96,7 +96,7 @@ def check_published(runner, folder):
     return bad
 
 
-def check_values(runner, folder):
+def check_values(runner, directory):
     bad, worst, count = 0, 0.0, 0
     for name, module, inputs in small():
         module = module.double().train()
@@ -106,7 +106,7 @@ def check_values(runner, folder):
         expected = module(*inputs)
         expected = expected if isinstance(expected, tuple) else (expected,)
         for opset in (9, 11, 12, 13, 14, 16):
-            file = folder / "small.onnx"
+            file = directory / "small.onnx"
             try:
                 names = [f"in{i}" for i in range(len(inputs))]
                 open_batch = {"dynamic_axes": {n: {0: "batch"} for n in names}} if opset in (12, 14) else {}
@@ -137,8 +137,8 @@ def main():
     torch.manual_seed(0)
     runner = Runner(sys.argv[1])
     with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        bad = check_values(runner, folder) + check_published(runner, folder)
+        directory = pathlib.Path(scratch)
+        bad = check_values(runner, directory) + check_published(runner, directory)
     print("all right" if bad == 0 else f"{bad} wrong")
     return 1 if bad else 0
 

@@ -46,8 +46,8 @@ def load(path):
     return None
 
 
-def stored(folder, model):
-    data = folder / "test_data_set_0"
+def stored(directory, model):
+    data = directory / "test_data_set_0"
     names = [i.name for i in model.graph.input if i.name not in {t.name for t in model.graph.initializer}]
     inputs = {n: load(data / f"input_{i}.pb") for i, n in enumerate(names) if (data / f"input_{i}.pb").exists()}
     outputs = [load(data / f"output_{i}.pb") for i in range(len(model.graph.output))
@@ -78,10 +78,10 @@ def attempts(model, inputs):
     yield list(inputs)
 
 
-def run_one(runner, folder, scratch):
+def run_one(runner, directory, scratch):
     """(the worst error, None) or (None, why it does not import)."""
-    model = onnx.load(folder / "model.onnx")
-    inputs, outputs = stored(folder, model)
+    model = onnx.load(directory / "model.onnx")
+    inputs, outputs = stored(directory, model)
     if not all(numpy.isfinite(v).all() for v in inputs.values() if v is not None and v.dtype.kind == "f"):
         return None, "infinite or undefined operands"
     if any(v is None or v.dtype.kind not in "fiub" for v in list(inputs.values()) + outputs) or not outputs:
@@ -95,7 +95,7 @@ def run_one(runner, folder, scratch):
         if "error" in answer:
             why = answer["error"]
             if why.startswith("not a user error"):
-                raise SystemExit(f"{folder}: {why}")
+                raise SystemExit(f"{directory}: {why}")
             continue
         return max(error(ours, theirs) for ours, theirs in zip(answer["outputs"], outputs)), None
     return None, why

@@ -1,5 +1,5 @@
 // Imports ONNX files and runs their graphs with the sequential interpreter, for the tests in this
-// folder: one JSON request a line on standard input, one answer a line on standard output.
+// directory: one JSON request a line on standard input, one answer a line on standard output.
 //
 //   {"file": "m.onnx", "inputs": {"x": [1, 2]}, "dims": {"sequence": 7}, "batch": 2}
 //   {"parameters": 3, "nodes": 5, "folded": {"Shape": 2}, "batch": 2,
@@ -26,8 +26,8 @@ namespace {
 using Json = nlohmann::json;
 using tandem::Dense;
 
-Json run(const tandem::import::OnnxModel& model, const std::string& file, const std::string& folder,
-         const Json& inputs) {
+Json run(const tandem::import::OnnxModel& model, const std::string& file,
+         const std::string& directory, const Json& inputs) {
   const auto& graph = model.graph;
   const auto feed = tandem::graph::make_feed_values<double>(graph);
   const auto values = tandem::graph::run_forward<double>(graph, [&](tandem::graph::NodeId id) {
@@ -36,7 +36,7 @@ Json run(const tandem::import::OnnxModel& model, const std::string& file, const 
     if (node.op.is(tandem::ops::kConstant)) return feed(id);
     const auto& name = model.names.at(node.name);
     if (is_weight(node) && !inputs.contains(name)) {
-      return tandem::import::read_weight(file, name, folder);
+      return tandem::import::read_weight(file, name, directory);
     }
     auto numbers = inputs.at(name).get<std::vector<double>>();
     if (static_cast<std::int64_t>(numbers.size()) != node.type.shape.sizes.count()) {

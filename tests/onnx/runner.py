@@ -1,4 +1,4 @@
-"""What the tests in this folder share: the program that imports and runs ONNX files."""
+"""What the tests in this directory share: the program that imports and runs ONNX files."""
 
 import json
 import subprocess

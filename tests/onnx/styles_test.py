@@ -20,9 +20,9 @@ from runner import Runner, error
 torch.set_num_threads(1)
 
 
-def check(runner, case, folder):
+def check(runner, case, directory):
     """None, or what is wrong."""
-    file = folder / "style.onnx"
+    file = directory / "style.onnx"
     if case.external:
         onnx.save_model(case.model, str(file), save_as_external_data=True, location="style.bin", size_threshold=0)
     else:

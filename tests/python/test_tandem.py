@@ -44,9 +44,9 @@ class Graphs(unittest.TestCase):
 
     def test_saved_and_loaded(self):
         graph = small_graph()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             for name in ("a.graph", "a.json"):
-                path = pathlib.Path(folder, name)
+                path = pathlib.Path(directory, name)
                 graph.save(path)
                 self.assertEqual(tandem.Graph.load(path), graph)
                 self.assertEqual(tandem.load(path).graph(32), graph)
@@ -179,8 +179,8 @@ class Plans(unittest.TestCase):
         self.assertRegex(repr(self.plan), r"^<Plan \S+: [\d.]+ (us|ms), [\d.]+k? samples/s, [\d.]+ (MB|GB)>$")
 
     def test_saved_and_loaded(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "plan.json")
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "plan.json")
             self.plan.save(path)
             loaded = tandem.load_plan(path)
             self.assertEqual(loaded.time, self.plan.time)
@@ -202,8 +202,8 @@ class Plans(unittest.TestCase):
 
     def test_explained_and_reported(self):
         self.assertIn("model", self.plan.explain())
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "plan.html")
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "plan.html")
             self.plan.report(path)
             self.assertIn("<html", path.read_text())
 
@@ -410,8 +410,8 @@ class Examples(unittest.TestCase):
         for script in sorted((MACHINE_FILES.parent / "examples" / "python").glob("*.py")):
             if "matplotlib" in script.read_text() and importlib.util.find_spec("matplotlib") is None:
                 continue
-            with self.subTest(script.name), tempfile.TemporaryDirectory() as folder:
-                done = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True)
+            with self.subTest(script.name), tempfile.TemporaryDirectory() as directory:
+                done = subprocess.run([sys.executable, script], cwd=directory, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stderr)
 
 
@@ -430,8 +430,8 @@ class FromTorch(unittest.TestCase):
         self.assertTrue(tandem.check(plan))
 
     def test_arrays_do_as_examples_and_files_stay(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "net.onnx")
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "net.onnx")
             tandem.from_torch(self.module(), np.zeros((4, 64), np.float32), path=path)
             self.assertEqual(tandem.from_onnx(path).graph(3).batch, 3)
 

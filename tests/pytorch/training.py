@@ -29,21 +29,21 @@ ELEMENTS = {"fp64": numpy.float64, "fp32": numpy.float32}
 
 
 class Case:
-    """A network with its data, in a folder."""
+    """A network with its data, in a directory."""
 
-    def __init__(self, tandem, folder, name, network, dtype, optimizer):
-        self.tandem, self.folder, self.network, self.dtype, self.optimizer = tandem, folder, network, dtype, optimizer
+    def __init__(self, tandem, directory, name, network, dtype, optimizer):
+        self.tandem, self.directory, self.network, self.dtype, self.optimizer = tandem, directory, network, dtype, optimizer
         self.name = f"{name} {dtype} {optimizer}"
         self.rate = network.rates[optimizer]
-        self.data = folder / "data"
+        self.data = directory / "data"
         self.data.mkdir()
         self.inputs = network.inputs()
         for of, tensor in self.inputs.items():
             numpy.save(self.data / f"{of}.npy", tensor.numpy())
         self.model = [network.model, "--batch", BATCH]
         if network.is_text:
-            (folder / "graph").write_text(network.model)
-            self.model = [folder / "graph"]
+            (directory / "graph").write_text(network.model)
+            self.model = [directory / "graph"]
         self.model += ["--dtype", dtype]
 
     def train(self, devices, steps, rate, more=()):
@@ -57,7 +57,7 @@ class Case:
 
     def first_weights(self):
         """Of a checkpoint after a step that changes nothing: in fp64 the weights, in bf16 their masters."""
-        kept = self.folder / "kept"
+        kept = self.directory / "kept"
         self.train(1, 1, 0, ["--checkpoint", kept])
         manifest = json.loads((kept / "step-1" / "manifest").read_text().split("\n", 1)[1])
         types = {t["name"]: t["dtype"] for t in manifest["tensors"]}
@@ -116,8 +116,8 @@ def main():
         for dtype in ("fp64", "bf16") if name == "perceptron" else ("fp64",):
             for optimizer in ("sgd", "adam"):
                 torch.manual_seed(1)
-                with tempfile.TemporaryDirectory() as folder:
-                    case = Case(arguments.tandem, pathlib.Path(folder), name, networks[name], dtype, optimizer)
+                with tempfile.TemporaryDirectory() as directory:
+                    case = Case(arguments.tandem, pathlib.Path(directory), name, networks[name], dtype, optimizer)
                     right = case.compare(arguments.steps) and right
     return 0 if right else 1
 

@@ -23,7 +23,7 @@ def find():
 class Browser:
     def __init__(self, path, limit=300):
         self.limit = limit
-        self.folder = tempfile.TemporaryDirectory(prefix="tandem-report-", ignore_cleanup_errors=True)
+        self.directory = tempfile.TemporaryDirectory(prefix="tandem-report-", ignore_cleanup_errors=True)
         to_read, self.out = os.pipe()
         self.into, to_write = os.pipe()
         # Out of the way of 3 and 4, which the browser wants.
@@ -36,7 +36,7 @@ class Browser:
         self.process = subprocess.Popen(
             [path, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-             f"--user-data-dir={self.folder.name}", "--remote-debugging-pipe", "about:blank"],
+             f"--user-data-dir={self.directory.name}", "--remote-debugging-pipe", "about:blank"],
             preexec_fn=place, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
@@ -53,7 +53,7 @@ class Browser:
     def close(self):
         self.process.terminate()
         self.process.wait(timeout=30)
-        self.folder.cleanup()
+        self.directory.cleanup()
 
     # --- The protocol ---------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 searching, keys and the theme do, that nothing is fetched and nothing complained about, and how long
 a frame takes of 10,000 nodes and 100,000 tasks (told, not judged).
 
-    tests/report/page_test.py TANDEM [--pictures FOLDER]
+    tests/report/page_test.py TANDEM [--pictures DIRECTORY]
 
 Ends with status 77 where there is no Chromium.
 """
@@ -271,19 +271,19 @@ def check_theme(of):
     of.js("document.getElementById('theme').click()")
 
 
-def take_pictures(of, page, folder, name):
+def take_pictures(of, page, directory, name):
     for size, (width, height), phone in (("desktop", DESKTOP, False), ("phone", PHONE, True)):
         for scheme in ("light", "dark"):
             of.size(width, height, phone, 2 if phone else 1)
             of.scheme(scheme)
             of.js("localStorage.clear()")
             of.open(page)
-            of.picture(folder / f"{name}-{size}-{scheme}.png", whole=True)
+            of.picture(directory / f"{name}-{size}-{scheme}.png", whole=True)
 
 
-def measure(of, folder):
+def measure(of, directory):
     """Of a large document: until it stands, and a frame while it is moved and zoomed."""
-    page = folder / "large.html"
+    page = directory / "large.html"
     page.write_text(assemble(large.document()))
     of.size(*DESKTOP)
     of.open(page)
@@ -305,21 +305,21 @@ def measure(of, folder):
     expect("all tasks are there", times["tasks"], 100_000)
 
 
-def run(tandem, *arguments, folder):
+def run(tandem, *arguments, directory):
     environment = dict(os.environ, TANDEM_NO_CACHE="1", TANDEM_CHECK_BOUNDS="1")
-    subprocess.run([tandem, *arguments], check=True, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    subprocess.run([tandem, *arguments], check=True, cwd=directory, env=environment, stdout=subprocess.DEVNULL)
 
 
-def make_pages(tandem, folder):
+def make_pages(tandem, directory):
     """Pages of a network with layers, found just now and read; of one that is rewritten; of a pipeline."""
     model = ["gpt2:layers=6,hidden=64,heads=4,ffn=128,vocab=128,seq=32", "--machine", "dgx_a100:2", "--batch", "64"]
-    run(tandem, "plan", *model, "-o", "plan.json", "--report", "found.html", folder=folder)
-    run(tandem, "report", "plan.json", "-o", "read.html", "--compare", "2", folder=folder)
+    run(tandem, "plan", *model, "-o", "plan.json", "--report", "found.html", directory=directory)
+    run(tandem, "report", "plan.json", "-o", "read.html", "--compare", "2", directory=directory)
     run(tandem, "plan", "bert_large:layers=3", "--machine", "dgx_a100:1", "--dtype", "bf16", "-o", "plan.json",
-        "--report", "rewritten.html", folder=folder)
+        "--report", "rewritten.html", directory=directory)
     run(tandem, "simulate", "gpt2:layers=8,seq=128,vocab=512", "--machine", "dgx_a100:1", "--batch", "32", "--strategy",
-        "megatron:tp=2,pp=4,micro=8", "--dtype", "bf16", "--grad-dtype", "bf16", "-o", "plan.json", folder=folder)
-    run(tandem, "report", "plan.json", "-o", "pipeline.html", folder=folder)
+        "megatron:tp=2,pp=4,micro=8", "--dtype", "bf16", "--grad-dtype", "bf16", "-o", "plan.json", directory=directory)
+    run(tandem, "report", "plan.json", "-o", "pipeline.html", directory=directory)
 
 
 def main():
@@ -333,21 +333,21 @@ def main():
         return 77
     tandem = os.path.abspath(flags.tandem)
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        make_pages(tandem, folder)
+        directory = pathlib.Path(name)
+        make_pages(tandem, directory)
         of = browser.Browser(path)
         try:
             for page, has_search in (("found", True), ("read", False)):
                 of.size(*DESKTOP)
                 of.scheme("light")
-                of.open(folder / f"{page}.html")
+                of.open(directory / f"{page}.html")
                 check_structure(of, has_search)
                 expect(f"parallelism of {page}", of.js("document.getElementById('parallelism').innerText.length > 3"))
                 expect(f"configurations of {page}", of.js("document.querySelectorAll('#configuration .segments button').length >= 3"))
                 check_texts(of, page)
                 check_clean(of, f"on opening {page}")
             for page, has_search, check in (("rewritten", True, check_rules), ("pipeline", False, check_pipeline)):
-                of.open(folder / f"{page}.html")
+                of.open(directory / f"{page}.html")
                 check_structure(of, has_search)
                 check(of)
                 check_texts(of, page)
@@ -355,7 +355,7 @@ def main():
                     check_configuration(of, tandem)
                 check_clean(of, f"of {page}")
                 of.size(*DESKTOP)
-            of.open(folder / "read.html")
+            of.open(directory / "read.html")
             check_graph(of)
             check_find(of, "l3.scores")
             check_timeline(of)
@@ -363,17 +363,17 @@ def main():
             check_clean(of, "after all of it")
             of.size(*PHONE, phone=True)
             of.scheme("dark")
-            of.open(folder / "found.html")
+            of.open(directory / "found.html")
             expect("a chosen theme is kept", of.js("document.documentElement.dataset.theme"), "light")
             of.js("localStorage.removeItem('tandem-theme')")
-            of.open(folder / "found.html")
+            of.open(directory / "found.html")
             expect("the system's theme is taken up", of.js("document.documentElement.dataset.theme"), "dark")
             check_structure(of, True)
             check_clean(of, "on a phone")
             if flags.pictures:
                 flags.pictures.mkdir(parents=True, exist_ok=True)
-                take_pictures(of, folder / "found.html", flags.pictures, "found")
-            measure(of, folder)
+                take_pictures(of, directory / "found.html", flags.pictures, "found")
+            measure(of, directory)
         finally:
             of.close()
     print(f"{len(failures)} failures")

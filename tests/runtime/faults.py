@@ -38,8 +38,8 @@ def own(_, run):
 
 
 class Walk:
-    def __init__(self, args, folder):
-        self.args, self.folder = args, folder
+    def __init__(self, args, directory):
+        self.args, self.directory = args, directory
         self.random = random.Random(args.seed)
         self.wrong, self.passed = [], 0
         self.curve, self.begun = None, []
@@ -52,9 +52,9 @@ class Walk:
 
     def words(self, steps, kept, plan, *more):
         devices, strategy = plan
-        folder = ["--checkpoint", kept, "--checkpoint-every", 3] if kept else []
+        directory = ["--checkpoint", kept, "--checkpoint-every", 3] if kept else []
         words = ["train", *MODEL, "--devices", devices, "--strategy", strategy if devices > 1 else "dp", "--steps", steps]
-        return [str(word) for word in [*words, *folder, *more, "--json", "--quiet"]]
+        return [str(word) for word in [*words, *directory, *more, "--json", "--quiet"]]
 
     def train(self, *args, traces=None):
         return tandem(self.args.tandem, *self.words(*args), environment=traces and traces.environment)
@@ -119,7 +119,7 @@ class Walk:
     def hit(self, name, whom, number, plan, other, after, *more, kept_first=True):
         """Sends a signal to one of the run's processes (`whom` picks it) a while after the first checkpoint, or after
         the processes have begun."""
-        traces, kept = Traces(), self.folder / name.replace(" ", "_").replace(":", "_")
+        traces, kept = Traces(), self.directory / name.replace(" ", "_").replace(":", "_")
         run = self.begin(self.words(10**6, kept, plan, *more), traces)
         self.wait_for(lambda: len(traces.named("tandem_worker")) == plan[0] and (not kept_first or self.newest(kept) > 0))
         time.sleep(after)
@@ -155,7 +155,7 @@ class Walk:
 
     def control_c(self):
         """As a terminal does it: to all processes of the group."""
-        traces, kept = Traces(), self.folder / "control_c"
+        traces, kept = Traces(), self.directory / "control_c"
         run = self.begin(self.words(10**6, kept, PLANS[0]), traces)
         self.wait_for(lambda: self.newest(kept) > 0)
         os.killpg(run.pid, signal.SIGINT)
@@ -168,7 +168,7 @@ class Walk:
     # --- checkpoints ---
 
     def kept(self, name, plan=(4, "fsdp"), steps=4):
-        kept = self.folder / name
+        kept = self.directory / name
         if not kept.exists():
             answer = self.train(steps, kept, plan)
             if answer.code != 0:
@@ -178,7 +178,7 @@ class Walk:
     def sharded(self):
         kept = self.kept("sharded")
         for i, plan in enumerate(PLANS):
-            copy = self.folder / f"sharded{i}"
+            copy = self.directory / f"sharded{i}"
             shutil.copytree(kept, copy)
             self.expect_goes_on(f"sharded, under {plan[1]} x{plan[0]}", copy, plan)
 
@@ -210,7 +210,7 @@ class Walk:
         self.fails(name, answer, traces, "step-4")
         after = {p: p.read_bytes() for p in kept.rglob("*") if p.is_file()}
         if before != after:
-            self.note(f"{name}: the folder", False, f"{sorted(before)} became {sorted(after)}")
+            self.note(f"{name}: the directory", False, f"{sorted(before)} became {sorted(after)}")
 
     def others(self):
         traces, kept = Traces(), self.kept("others", (2, "fsdp"))
@@ -222,14 +222,14 @@ class Walk:
         self.fails("not overwritten", self.train(8, kept, (2, "dp"), traces=traces), traces, "not overwritten")
         steep = ["1e300" if w == "0.002" else w for w in self.words(50, None, (2, "dp"))]
         self.fails("no number", tandem(self.args.tandem, *steep, environment=traces.environment), traces, "the loss is")
-        plan = self.folder / "four.json"
+        plan = self.directory / "four.json"
         tandem(self.args.tandem, "plan", MODEL[0], "--batch", 8, "--machine", "local:4", "-o", plan)
         self.fails("a plan for more devices", tandem(self.args.tandem, "train", plan, "--devices", 2, "--json",
                                                      environment=traces.environment), traces, "is for 4 devices")
 
     def full_disk(self):
         """A file system with room for two checkpoints."""
-        disk = self.folder / "disk"
+        disk = self.directory / "disk"
         disk.mkdir()
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", disk], check=False).returncode != 0:
             print("full disk: skipped, nothing can be mounted")
@@ -243,7 +243,7 @@ class Walk:
             self.fails("full disk", answer, traces, "No space left")
             self.note("full disk: nothing half done", not list(kept.glob("*.new")) and self.newest(kept) >= 2,
                       list(kept.iterdir()))
-            copy = self.folder / "from_full_disk"
+            copy = self.directory / "from_full_disk"
             shutil.copytree(kept, copy)
             self.expect_goes_on("full disk", copy, PLANS[2])
         finally:
@@ -254,14 +254,14 @@ class Walk:
     def data(self):
         """Cut off while they are read."""
         for devices in (1, 2):
-            traces, folder = Traces(), self.folder / f"numbers{devices}"
-            folder.mkdir()
-            numpy.save(folder / "x.npy", numpy.zeros((20_000, 256)))
-            numpy.save(folder / "target.npy", numpy.ones((20_000, 256)))
-            run = self.begin(self.words(10**6, None, (devices, "dp"), "--data", folder), traces)
+            traces, directory = Traces(), self.directory / f"numbers{devices}"
+            directory.mkdir()
+            numpy.save(directory / "x.npy", numpy.zeros((20_000, 256)))
+            numpy.save(directory / "target.npy", numpy.ones((20_000, 256)))
+            run = self.begin(self.words(10**6, None, (devices, "dp"), "--data", directory), traces)
             self.wait_for(lambda: len(traces.named("tandem_worker")) == devices)
             time.sleep(3)
-            os.truncate(folder / "x.npy", 4096)
+            os.truncate(directory / "x.npy", 4096)
             out, err = run.communicate(timeout=120)
             self.fails(f"data cut off, {devices} devices", Answer([], run.returncode, out, err), traces, "x.npy", "while it was read")
 

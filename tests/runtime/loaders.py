@@ -3,7 +3,7 @@
 
 tests/runtime/loaders.py TANDEM
 
-Tokens of every width, Criteo's table, arrays of images and of anything else, and folders of pictures: a run on one
+Tokens of every width, Criteo's table, arrays of images and of anything else, and directories of pictures: a run on one
 device; the same in three parts, on two devices, then four, then one, under other strategies, with the borders in the
 middle of a pass over the data. Their losses are those of the run that never stopped, in float64. Pictures train like
 the arrays that PyTorch makes of them, JPEGs of every kind like what Pillow (python3-pil) decodes of them; without it
@@ -36,36 +36,36 @@ IMAGES, _ = NETWORKS["resnext50"]
 MLP, _ = NETWORKS["mlp"]
 
 
-def tokens(folder, name, kind):
+def tokens(directory, name, kind):
     words = numpy.random.default_rng(1).integers(0, 12, SAMPLES * 8 + 1)
-    path = folder / name
+    path = directory / name
     path.write_bytes(words.astype(kind).tobytes())
     return path
 
 
-def criteo(folder):
+def criteo(directory):
     random = numpy.random.default_rng(2)
     lines = []
     for _ in range(SAMPLES):
         counts = [str(n) if random.random() < 0.8 else "" for n in random.integers(0, 1000, 13)]
         categories = [f"{n:08x}" if random.random() < 0.9 else "" for n in random.integers(0, 2**32, 26)]
         lines.append("\t".join([str(random.integers(0, 2)), *counts, *categories]))
-    path = folder / "clicks.tsv"
+    path = directory / "clicks.tsv"
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
-def arrays(folder, name, **parts):
-    path = folder / name
+def arrays(directory, name, **parts):
+    path = directory / name
     path.mkdir()
     for of, values in parts.items():
         numpy.save(path / f"{of}.npy", values)
     return path
 
 
-def images(folder):
+def images(directory):
     random = numpy.random.default_rng(3)
-    return arrays(folder, "images", image=random.random((SAMPLES, 3, 32, 32), numpy.float32),
+    return arrays(directory, "images", image=random.random((SAMPLES, 3, 32, 32), numpy.float32),
                   target=random.integers(0, 5, SAMPLES))
 
 
@@ -85,10 +85,10 @@ def png(pixels):
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"".join(rows))) + chunk(b"IEND", b""))
 
 
-def pictures(folder):
-    """The folder, and one with the arrays that PyTorch makes of its pictures."""
+def pictures(directory):
+    """The directory, and one with the arrays that PyTorch makes of its pictures."""
     random = numpy.random.default_rng(5)
-    path, made, targets = folder / "pictures", [], []
+    path, made, targets = directory / "pictures", [], []
     for s in range(SAMPLES):
         target = 5 * s // SAMPLES
         pixels = random.integers(0, 256, (48, 60, 3), numpy.uint8)
@@ -100,7 +100,7 @@ def pictures(folder):
         mean, deviation = ([[[x]] for x in values] for values in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
         made.append((image - mean) / deviation)
         targets.append(target)
-    return path, arrays(folder, "from_pictures", image=numpy.array(made), target=numpy.array(targets))
+    return path, arrays(directory, "from_pictures", image=numpy.array(made), target=numpy.array(targets))
 
 
 def photograph(random):
@@ -119,15 +119,15 @@ JPEGS = {"whole colors": ("RGB", {"quality": 92, "subsampling": 0}), "half color
          "inks": ("CMYK", {"quality": 92}), "turned": ("RGB", {"quality": 92})}
 
 
-def jpegs(folder, kind):
-    """A folder of them, and one with the pixels that Pillow finds."""
+def jpegs(directory, kind):
+    """A directory of them, and one with the pixels that Pillow finds."""
     mode, how = JPEGS[kind]
     if kind == "turned":  # a camera's note, which neither heeds
         note = Image.Exif()
         note[0x0112] = 6
         how = {**how, "exif": note}
     random = numpy.random.default_rng(6)
-    path, decoded = folder / f"{kind} jpegs", folder / f"{kind} decoded"
+    path, decoded = directory / f"{kind} jpegs", directory / f"{kind} decoded"
     for s in range(SAMPLES):
         name = pathlib.Path(f"class {5 * s // SAMPLES}") / f"{s:03}"
         for of in (path, decoded):
@@ -137,14 +137,14 @@ def jpegs(folder, kind):
     return path, decoded
 
 
-def numbers(folder):
+def numbers(directory):
     random = numpy.random.default_rng(4)
-    return arrays(folder, "numbers", x=random.random((SAMPLES, 8)), target=random.random((SAMPLES, 4)))
+    return arrays(directory, "numbers", x=random.random((SAMPLES, 8)), target=random.random((SAMPLES, 4)))
 
 
 class Walk:
-    def __init__(self, program, folder):
-        self.program, self.folder = program, folder
+    def __init__(self, program, directory):
+        self.program, self.directory = program, directory
         self.wrong, self.passed = [], 0
 
     def train(self, model, data, steps, devices, strategy, *more):
@@ -160,7 +160,7 @@ class Walk:
 
     def resumed(self, name, model, data, strategies, limit=LIMIT):
         whole = self.train(model, data, STEPS, 1, "dp")
-        kept = self.folder / f"kept_{name.replace(' ', '_')}"
+        kept = self.directory / f"kept_{name.replace(' ', '_')}"
         losses = []
         for steps, (devices, strategy) in zip((*BORDERS, STEPS), strategies):
             more = ["--checkpoint", kept, "--checkpoint-every", 4, *(["--resume"] if losses else [])]
@@ -184,28 +184,28 @@ class Walk:
         self.note(f"{name} ({said})", right, answer)
 
 
-def walk_resumed(walk, folder):
+def walk_resumed(walk, directory):
     spread = [(2, "dp"), (4, "megatron:tp=2,dp=2"), (1, "dp")]
-    walk.resumed("tokens of 2 bytes", LLAMA, tokens(folder, "t.bin", "<u2"), spread)
-    walk.resumed("tokens of 2 bytes, u16", LLAMA, tokens(folder, "t.u16", "<u2"), [(1, "dp"), (2, "fsdp"), (4, "fsdp")])
-    walk.resumed("tokens of 4 bytes", LLAMA, tokens(folder, "t.u32", "<u4"),
+    walk.resumed("tokens of 2 bytes", LLAMA, tokens(directory, "t.bin", "<u2"), spread)
+    walk.resumed("tokens of 2 bytes, u16", LLAMA, tokens(directory, "t.u16", "<u2"), [(1, "dp"), (2, "fsdp"), (4, "fsdp")])
+    walk.resumed("tokens of 4 bytes", LLAMA, tokens(directory, "t.u32", "<u4"),
                  [(2, "megatron:tp=1,pp=2,micro=4"), (2, "deepspeed:zero=1"), (4, "megatron:tp=1,pp=2,micro=2,dp=2")])
-    walk.resumed("clicks", DLRM, criteo(folder), [(2, "dlrm_hybrid"), (4, "dp"), (1, "dp")])
-    walk.resumed("images", IMAGES, images(folder), [(2, "dp"), (4, "fsdp"), (1, "dp")], 1e-6)  # chaotic: matrix.py
-    path, of_pytorch = pictures(folder)
+    walk.resumed("clicks", DLRM, criteo(directory), [(2, "dlrm_hybrid"), (4, "dp"), (1, "dp")])
+    walk.resumed("images", IMAGES, images(directory), [(2, "dp"), (4, "fsdp"), (1, "dp")], 1e-6)  # chaotic: matrix.py
+    path, of_pytorch = pictures(directory)
     walk.resumed("pictures", IMAGES, path, [(2, "dp"), (4, "fsdp"), (1, "dp")], 1e-6)
     ours, theirs = (walk.train(IMAGES, data, 1, 2, "dp") for data in (path, of_pytorch))
     alike = ours.code == theirs.code == 0 and worst_difference(ours.json["loss"], theirs.json["loss"]) <= 1e-6
     walk.note("pictures as PyTorch fits them", alike, f"{ours}\n{theirs}")
-    walk.resumed("numbers", MLP, numbers(folder), [(2, "megatron:tp=2"), (4, "fsdp"), (1, "dp")])
+    walk.resumed("numbers", MLP, numbers(directory), [(2, "megatron:tp=2"), (4, "fsdp"), (1, "dp")])
 
 
-def walk_jpegs(walk, folder):
+def walk_jpegs(walk, directory):
     if Image is None:
         print("JPEGs as Pillow decodes them: skipped, there is no Pillow (python3-pil)")
         return
     for kind in JPEGS:
-        ours, theirs = (walk.train(IMAGES, data, 1, 2, "dp") for data in jpegs(folder, kind))
+        ours, theirs = (walk.train(IMAGES, data, 1, 2, "dp") for data in jpegs(directory, kind))
         right = ours.code == theirs.code == 0
         off = worst_difference(ours.json["loss"], theirs.json["loss"]) if right else None
         # What is decoded to whole numbers may differ by one where inks become colors.
@@ -213,38 +213,38 @@ def walk_jpegs(walk, folder):
         walk.note(f"JPEGs of {kind}, {off}", right, f"{ours}\n{theirs}")
 
 
-def walk_refused(walk, folder):
-    (folder / "empty.bin").write_bytes(b"")
-    walk.refused("no tokens", LLAMA, folder / "empty.bin", [])
-    (folder / "few.bin").write_bytes(bytes(7))
-    walk.refused("tokens cut off", LLAMA, folder / "few.bin", [])
-    (folder / "odd.u32").write_bytes(bytes(4 * 100 + 3))
-    walk.refused("a token cut off", LLAMA, folder / "odd.u32", [])
-    (folder / "large.bin").write_bytes(b"\xff\xff" * 200)
-    walk.refused("a token beyond the vocabulary", LLAMA, folder / "large.bin", ["65535"])
-    walk.refused("no file", LLAMA, folder / "nothing.bin", [])
+def walk_refused(walk, directory):
+    (directory / "empty.bin").write_bytes(b"")
+    walk.refused("no tokens", LLAMA, directory / "empty.bin", [])
+    (directory / "few.bin").write_bytes(bytes(7))
+    walk.refused("tokens cut off", LLAMA, directory / "few.bin", [])
+    (directory / "odd.u32").write_bytes(bytes(4 * 100 + 3))
+    walk.refused("a token cut off", LLAMA, directory / "odd.u32", [])
+    (directory / "large.bin").write_bytes(b"\xff\xff" * 200)
+    walk.refused("a token beyond the vocabulary", LLAMA, directory / "large.bin", ["65535"])
+    walk.refused("no file", LLAMA, directory / "nothing.bin", [])
     walk.refused("an unknown kind", LLAMA, __file__, [])
-    walk.refused("tokens for images", IMAGES, folder / "t.bin", [])
-    lines = (folder / "clicks.tsv").read_text()
+    walk.refused("tokens for images", IMAGES, directory / "t.bin", [])
+    lines = (directory / "clicks.tsv").read_text()
     for name, text in {"cut": lines[:-30], "fields": lines.replace("\t", " ", 3), "words": lines.replace("\t", "\tx", 1),
                        "empty": ""}.items():
-        path = folder / f"{name}.tsv"
+        path = directory / f"{name}.tsv"
         path.write_text(text)
         walk.refused(f"clicks, {name}", DLRM, path, [])
     for name, change in {"missing": lambda p: (p / "target.npy").unlink(),
-                         "cut": lambda p: (p / "x.npy").write_bytes((folder / "numbers/x.npy").read_bytes()[:-8]),
-                         "header": lambda p: (p / "x.npy").write_bytes((folder / "numbers/x.npy").read_bytes()[:40]),
+                         "cut": lambda p: (p / "x.npy").write_bytes((directory / "numbers/x.npy").read_bytes()[:-8]),
+                         "header": lambda p: (p / "x.npy").write_bytes((directory / "numbers/x.npy").read_bytes()[:40]),
                          "shape": lambda p: numpy.save(p / "x.npy", numpy.zeros((SAMPLES, 7))),
                          "count": lambda p: numpy.save(p / "x.npy", numpy.zeros((SAMPLES - 1, 8))),
                          "text": lambda p: numpy.save(p / "x.npy", numpy.full((SAMPLES, 8), "a")),
                          "order": lambda p: numpy.save(p / "x.npy", numpy.asfortranarray(numpy.zeros((SAMPLES, 8))))}.items():
-        path = folder / f"numbers_{name}"
-        shutil.copytree(folder / "numbers", path)
+        path = directory / f"numbers_{name}"
+        shutil.copytree(directory / "numbers", path)
         change(path)
         walk.refused(f"arrays, {name}", MLP, path, [])
 
 
-def walk_refused_pictures(walk, folder):
+def walk_refused_pictures(walk, directory):
     changes = {"cut": lambda p: (p / "class 1/010.ppm").write_bytes(b"P6\n60 48\n255\nabc"),
                "png cut": lambda p: (p / "class 1/011.png").write_bytes((p / "class 1/011.png").read_bytes()[:-40]),
                "flipped": lambda p: (p / "class 1/011.png").write_bytes(
@@ -256,13 +256,13 @@ def walk_refused_pictures(walk, folder):
                "a class more": lambda p: shutil.copytree(p / "class 0", p / "class 6"),
                "a kind": lambda p: (p / "class 1/a.webp").write_bytes(b"RIFF")}
     for name, change in changes.items():
-        path = folder / f"pictures {name}"
-        shutil.copytree(folder / "pictures", path)
+        path = directory / f"pictures {name}"
+        shutil.copytree(directory / "pictures", path)
         change(path)
         walk.refused(f"pictures, {name}", IMAGES, path, ["class"])
-    (folder / "no classes").mkdir()
-    walk.refused("pictures, no classes", IMAGES, folder / "no classes", ["image.npy"])
-    walk.refused("pictures for words", LLAMA, folder / "pictures", ["%tokens"])
+    (directory / "no classes").mkdir()
+    walk.refused("pictures, no classes", IMAGES, directory / "no classes", ["image.npy"])
+    walk.refused("pictures for words", LLAMA, directory / "pictures", ["%tokens"])
 
 
 def main():
@@ -270,12 +270,12 @@ def main():
     parser.add_argument("tandem", type=pathlib.Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = pathlib.Path(scratch)
-        walk = Walk(args.tandem, folder)
-        walk_resumed(walk, folder)
-        walk_jpegs(walk, folder)
-        walk_refused(walk, folder)
-        walk_refused_pictures(walk, folder)
+        directory = pathlib.Path(scratch)
+        walk = Walk(args.tandem, directory)
+        walk_resumed(walk, directory)
+        walk_jpegs(walk, directory)
+        walk_refused(walk, directory)
+        walk_refused_pictures(walk, directory)
     return verdict(walk.wrong, f"{walk.passed} passed")
 
 

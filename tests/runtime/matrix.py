@@ -48,8 +48,8 @@ RATES = {"sgd": 0.05, "momentum": 0.02, "adam": 0.002}
 
 
 class Walk:
-    def __init__(self, args, folder):
-        self.args, self.folder = args, folder
+    def __init__(self, args, directory):
+        self.args, self.directory = args, directory
         self.one_process, self.limits = {}, {}
         self.rows, self.wrong, self.refused, self.suited = [], [], [], {}
         self.turn = 0
@@ -131,7 +131,7 @@ class Walk:
         name = f"plan {' '.join(flags)} x{processes}"
         for training in (self.training(network, *t) for t in self.trainings()):
             model, steps, optimizer, dtype = training
-            path = self.folder / "plan.json"
+            path = self.directory / "plan.json"
             path.unlink(missing_ok=True)
             answer = tandem(self.args.tandem, "plan", model, "--machine", f"local:{processes}", "--batch", BATCH,
                             "--optimizer", optimizer, "--dtype", dtype, *flags, "-o", path, "--json", "--quiet")
@@ -159,8 +159,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="plain gradient descent in float64 alone")
     parser.add_argument("--table", action="store_true", help="print every run as it ends")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        walk = Walk(args, pathlib.Path(folder))
+    with tempfile.TemporaryDirectory() as directory:
+        walk = Walk(args, pathlib.Path(directory))
         for network in args.networks:
             before = len(walk.rows)
             walk.walk(network)

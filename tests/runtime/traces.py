@@ -44,7 +44,7 @@ class Traces:
 
     @staticmethod
     def files():
-        """Segments, folders of runs and of mpirun's by process id."""
+        """Segments, directories of runs and of mpirun's by process id."""
         out = set(SHARED.iterdir()) | set(TEMPORARY.glob("tandem-*"))
         return out | set(TEMPORARY.glob("ompi.*/pid.*"))
 

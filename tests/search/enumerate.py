@@ -327,9 +327,9 @@ def judge(program, case, calls, seed):
     return Result(case, plan, oracle.run(plan.json.get("strategy", "") if plan.fits else ""))
 
 
-def all_cases(folder):
+def all_cases(directory):
     """Returns every case, in an order in which any beginning has models and machines of all kinds, as do strides."""
-    known = machines(folder)
+    known = machines(directory)
     out = [make_case(model, machine, nodes) for nodes in NODES for model in MODELS.values() for machine in known.values()
            if machine.name != "mixed" or nodes > 1]
     return out
@@ -358,7 +358,7 @@ def main():
     parser = arguments(__doc__, 400)
     parser.add_argument("--daily", action="store_true", help="a fixed choice of cases, in place of all")
     args = parser.parse_args()
-    cases = [case for case in all_cases(pathlib.Path(args.folder)) if args.only in case.name]
+    cases = [case for case in all_cases(pathlib.Path(args.directory)) if args.only in case.name]
     if args.daily:
         cases = [case for case in cases if (case.model.name, case.machine.name, case.size.nodes) in DAILY]
     cases = choose(cases, args.sample, args.seed)

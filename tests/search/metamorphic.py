@@ -48,7 +48,7 @@ class Draw:
     size: Size
     batch: int
     change: tuple
-    folder: pathlib.Path
+    directory: pathlib.Path
 
     @property
     def name(self):
@@ -75,7 +75,7 @@ class Draw:
         if what == "budget":
             flag, less, more = self.change[1:]
             return self.case(more=(flag, str(less))), self.case(more=(flag, str(more)) if more else ())
-        return self.case(), self.case(machine=Faster(self.machine, self.change[1], amount, self.folder))
+        return self.case(), self.case(machine=Faster(self.machine, self.change[1], amount, self.directory))
 
     def smaller(self):
         """Yields cases that are smaller than this one in one way."""
@@ -95,8 +95,8 @@ class Draw:
 class Faster(Machine):
     """A machine with so many times the bandwidth: of a level, or of a device's memory."""
 
-    def __init__(self, machine, where, factor, folder):
-        super().__init__(machine.name, machine.gpus, folder)
+    def __init__(self, machine, where, factor, directory):
+        super().__init__(machine.name, machine.gpus, directory)
         self.machine, self.where, self.factor = machine, where, factor
 
     def argument(self, size):
@@ -114,7 +114,7 @@ class Faster(Machine):
                 line = re.sub(r"(bandwidth +)([\d.]+)", lambda m: f"{m[1]}{float(m[2]) * self.factor:g}", line)
             out.append(line)
         name = f"{source.stem}_{self.where.replace(' ', '_')}_x{self.factor:g}.machine"
-        return f"{write(self.folder / name, chr(10).join(out) + chr(10))}{':' + count if count else ''}"
+        return f"{write(self.directory / name, chr(10).join(out) + chr(10))}{':' + count if count else ''}"
 
 
 def larger(machine, size, how):
@@ -124,7 +124,7 @@ def larger(machine, size, how):
     return dataclasses.replace(size, nodes=2 * size.nodes, slow=2 * size.slow)
 
 
-def draw(rng, known, folder):
+def draw(rng, known, directory):
     network, dtype, choices = rng.choice(NETWORKS)
     settings = tuple((key, rng.choice(values)) for key, values in choices.items())
     machine = rng.choice(list(known.values()))
@@ -147,7 +147,7 @@ def draw(rng, known, folder):
     else:
         change = (kind, *rng.choice([("--budget", 1, 4), ("--budget", 2, None), ("--max-candidates", 50, 200),
                                      ("--max-candidates", 200, None)]))
-    return Draw(network, settings, dtype, machine, size, batch, change, folder)
+    return Draw(network, settings, dtype, machine, size, batch, change, directory)
 
 
 @dataclasses.dataclass
@@ -209,10 +209,10 @@ def shrink(program, result):
 
 def main():
     args = arguments(__doc__, None).parse_args()
-    folder = pathlib.Path(args.folder)
+    directory = pathlib.Path(args.directory)
     rng = random.Random(args.seed)
-    known = machines(folder)
-    cases = [draw(rng, known, folder) for _ in range(args.sample or CASES)]
+    known = machines(directory)
+    cases = [draw(rng, known, directory) for _ in range(args.sample or CASES)]
     cases = [case for case in cases if args.only in case.name]
     print(f"{len(cases)} cases, seed {args.seed}", flush=True)
     program = Program(args.binary)

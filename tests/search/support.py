@@ -42,8 +42,8 @@ class Size:
 class Machine:
     """A machine at any size: a built-in one, or a file whose counts are changed."""
 
-    def __init__(self, name, gpus, folder=None):
-        self.name, self.gpus, self.folder = name, gpus, folder
+    def __init__(self, name, gpus, directory=None):
+        self.name, self.gpus, self.directory = name, gpus, directory
 
     def size(self, nodes):
         return Size(nodes, self.gpus)
@@ -52,20 +52,20 @@ class Machine:
         """Returns sizes that are part of `size`: one or two nodes fewer, powers of two, an even number of GPUs a node."""
         powers = [2**k for k in range(size.nodes.bit_length()) if 2**k < size.nodes]
         out = [dataclasses.replace(size, nodes=n) for n in [size.nodes - 1, size.nodes - 2] + powers[::-1] if n > 0]
-        if self.folder and size.gpus % 2 == 1:
+        if self.directory and size.gpus % 2 == 1:
             out = [dataclasses.replace(size, gpus=size.gpus - 1)] + out
             out += [dataclasses.replace(one, gpus=size.gpus - 1) for one in out[1:3]]
         return list(dict.fromkeys(out))
 
     def argument(self, size):
         """Returns what --machine takes for `size`."""
-        if not self.folder:
+        if not self.directory:
             return f"{self.name}:{size.nodes}"
         path = HERE / "machines" / f"{self.name}.machine"
         if size.gpus == self.gpus:
             return f"{relative(path)}:{size.nodes}"
         text = re.sub(r"(?m)^level gpu \d+", f"level gpu {size.gpus}", path.read_text())
-        return f"{write(self.folder / f'{self.name}_{size.gpus}.machine', text)}:{size.nodes}"
+        return f"{write(self.directory / f'{self.name}_{size.gpus}.machine', text)}:{size.nodes}"
 
 
 class MixedMachine(Machine):
@@ -90,7 +90,7 @@ class MixedMachine(Machine):
                 text = re.sub(rf"(?ms)^device {kind}-.*?\n\n", "", text)
                 text = re.sub(r"(?m)^  group .*\n", "", text)
             text = re.sub(rf"(?m)^(  group {kind} \S+) \d+", rf"\g<1> {count}", text)
-        return str(write(self.folder / f"{self.name}_{counts['fast']}_{counts['slow']}.machine", text))
+        return str(write(self.directory / f"{self.name}_{counts['fast']}_{counts['slow']}.machine", text))
 
 
 def relative(path):
@@ -99,7 +99,7 @@ def relative(path):
 
 @functools.cache
 def write(path, text):
-    """Writes a file at once: another run, which shares the folder, may read it."""
+    """Writes a file at once: another run, which shares the directory, may read it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text)
@@ -107,10 +107,10 @@ def write(path, text):
     return path
 
 
-def machines(folder):
-    """Returns the machines of the tests by name; files at other sizes are written to `folder`, and stay there."""
-    return {"dgx_a100_40gb": Machine("dgx_a100_40gb", 8), "mixed": MixedMachine("mixed", 8, folder),
-            "five": Machine("five", 5, folder)}
+def machines(directory):
+    """Returns the machines of the tests by name; files at other sizes are written to `directory`, and stay there."""
+    return {"dgx_a100_40gb": Machine("dgx_a100_40gb", 8), "mixed": MixedMachine("mixed", 8, directory),
+            "five": Machine("five", 5, directory)}
 
 
 # --- Cases ---------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def arguments(description, budget):
     parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="cases at once")
     parser.add_argument("--calls", type=int, default=budget, metavar="N",
                         help=f"evaluate no more strategies than so many for a case; default {budget}")
-    parser.add_argument("--folder", default=str(pathlib.Path(tempfile.gettempdir()) / "tandem-search-tests"),
+    parser.add_argument("--directory", default=str(pathlib.Path(tempfile.gettempdir()) / "tandem-search-tests"),
                         metavar="PATH", help="where machine files at other sizes are written")
     return parser
 
