@@ -105,7 +105,7 @@ inline constexpr int kChangeRounds = 4;
 // Strategies whose layouts seed the ranking of rewrites.
 inline constexpr std::size_t kRankedUnder = 6;
 // Leaders whose weights get another storage.
-inline constexpr std::size_t kStored = 3;
+inline constexpr std::size_t kStored = 8;
 // Devices are stalled if exposed communication takes this fraction of the step.
 inline constexpr double kWaits = 0.02;
 // Leaders of a rewrite that get the embedding table placement of the best plan.
@@ -156,6 +156,8 @@ inline constexpr double kLayoutGain = 1e-4;
 // For a large network the price of memory is raised only if the best plan takes more than this
 // times the fastest layouts.
 inline constexpr double kFarLonger = 2;
+// More prices are tried for a graph whose layouts take at most this times the best plan.
+inline constexpr double kNearBestLayouts = 1.1;
 // Halvings of the gap between a price at which nothing fits and one at which something does.
 inline constexpr int kHalvings = 5;
 // Mixtures of the layouts at these two prices.

@@ -47,6 +47,12 @@ bool is_worth_folding(const models::ConfiguredModel& model, const Setting& setti
   return has_layers && model.settings.size("layers") > kFew && setting.zero.value_or(0) < 2;
 }
 
+// Returns the longest time that a layer takes to update its weights. In the estimate they all wait
+// for the last of the layer's gradients.
+double find_longest_update(const Sections& sections) {
+  return std::ranges::max(sections.sums, {}, &Sums::updates).updates;
+}
+
 bool shares_links(const machine::Machine& machine) {
   return std::ranges::any_of(machine.levels, [](const auto& level) { return level.shared; });
 }
@@ -54,9 +60,10 @@ bool shares_links(const machine::Machine& machine) {
 // Returns whether the estimate leaves out a large part of the step. It leaves out effects at the
 // ends of a pipeline and of a step. These matter if there are few layers, or if a tied weight is a
 // large part of the network. If communication slows down compute and much of it is exposed, a
-// layer's updates wait for one another. If devices wait for the host in one pass and the host is
-// ahead in the other, the step settles only after several layers.
-bool leaves_out_much(const StageCache& cache, const Setting& setting, const StageModel& stage,
+// layer's updates wait for one another. If gradients arrive late, the updates of the last layer are
+// a part of the step. If devices wait for the host in one pass and the host is ahead in the other,
+// the step settles only after several layers.
+bool leaves_out_much(const StageCache& cache, const Setting& setting, const OnKind& on,
                      const Simulation& step) {
   constexpr std::int64_t kFewLayers = 40;
   constexpr double kShared = 0.01;
@@ -64,6 +71,10 @@ bool leaves_out_much(const StageCache& cache, const Setting& setting, const Stag
   const bool slows_down = software.interference > 0;
   const auto exposed = step.exposed_comm / step.iteration;
   const auto layers = cache.model().settings.size("layers");
+  constexpr double kLate = 0.01;
+  constexpr double kLong = 0.015;
+  const auto update = find_longest_update(on.timed->sections);
+  if (exposed > kLate && update > kLong * step.iteration.value) return true;
   if (setting.pp == 1) {
     constexpr double kMuchExposed = 0.1;
     const bool gathers = setting.family == strategies::Family::kFsdp || setting.zero == 3;
@@ -74,15 +85,16 @@ bool leaves_out_much(const StageCache& cache, const Setting& setting, const Stag
   constexpr double kExposed = 0.05;
   // Sends between stages wait for collectives on the same links.
   const bool waits = slows_down || shares_links(cache.machine());
-  return layers <= kFewLayers || stage.tied.part > kShared || (waits && exposed > kExposed);
+  return layers <= kFewLayers || on.lowered->stage.tied.part > kShared ||
+         (waits && exposed > kExposed);
 }
 
 // Returns whether the estimate may be off by more than 1 %.
-bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& setting,
+bool is_rough(const StageCache& cache, const OnKind& on, const Setting& setting,
               const Division& division, const Simulation& step) {
   const auto& machine = cache.machine();
   const bool is_mixed = !machine.groups.empty();
-  if (leaves_out_much(cache, setting, stage, step)) return true;
+  if (leaves_out_much(cache, setting, on, step)) return true;
   if (setting.pp == 1) return is_mixed;
   // If stages end inside layers, late starts and host delays interact. If devices are of several
   // kinds, a stage need not wait for the slowest one everywhere.
@@ -95,7 +107,7 @@ bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& s
   // If two stages of the first rank use a tied weight, its gradient is summed elsewhere. If the
   // tied weight is sharded, it is gathered and reduced in special ways.
   constexpr double kMuch = 0.02;
-  const auto& tied = stage.tied;
+  const auto& tied = on.lowered->stage.tied;
   const auto tied_to = division.stages_after[tied.piece];
   const bool is_in_first_rank = tied_to > 0 && tied_to % setting.pp == 0;
   return (setting.zero.value_or(0) > 0 && tied.part > kMuch) ||
@@ -105,13 +117,13 @@ bool is_rough(const StageCache& cache, const StageModel& stage, const Setting& s
 // Returns Estimate::choose_error_bound. A rough estimate mostly leaves out the ends of a pipeline's
 // schedule. With ZeRO-2 and -3 a tied weight is sent for every micro-batch, and sends on shared
 // links wait for it.
-double choose_error_bound(const StageCache& cache, const StageModel& stage, const Setting& setting,
+double choose_error_bound(const StageCache& cache, const OnKind& on, const Setting& setting,
                           const Division& division, const Simulation& step) {
-  if (!is_rough(cache, stage, setting, division, step)) return Estimate::kNear;
+  if (!is_rough(cache, on, setting, division, step)) return Estimate::kNear;
   constexpr double kRough = 0.15;
   constexpr double kShared = 0.3;  // shared links or a shared weight
   constexpr double kUnknown = 0.8;
-  const bool shares_weight = setting.pp > 1 && stage.tied.part > 0;
+  const bool shares_weight = setting.pp > 1 && on.lowered->stage.tied.part > 0;
   const bool shares = shares_links(cache.machine());
   if (!shares_weight) return shares ? kShared : kRough;
   return setting.zero.value_or(0) < 2 && !shares ? kShared : kUnknown;
@@ -146,8 +158,7 @@ std::optional<Estimate> Estimator::estimate(const Setting& setting, std::int64_t
     on[kind] = {lowered, timed};
   }
   Estimate out{combine_stages(*cache_, on, setting, *division, batch)};
-  out.error_bound =
-      choose_error_bound(*cache_, on[ranks.kinds[0]].lowered->stage, setting, *division, out.step);
+  out.error_bound = choose_error_bound(*cache_, on[ranks.kinds[0]], setting, *division, out.step);
   return out;
 }
 

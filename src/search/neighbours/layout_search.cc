@@ -103,6 +103,12 @@ std::optional<Seconds> LayoutSearch::compute_bound(Seconds enough) {
   return std::ranges::min(laid_out_, {}, [](const LaidOut& l) { return l.bound.time; }).bound.time;
 }
 
+bool LayoutSearch::bounds(const std::vector<plan::Choice>& choices) {
+  return std::ranges::any_of(laid_out_, [&](const LaidOut& l) {
+    return !l.rewritten && make_network(pool_.model(), l.initial_choices).covers(choices);
+  });
+}
+
 namespace {
 
 // Returns the step time divided by the bytes of memory: one byte's share of the step, in seconds.
@@ -138,6 +144,7 @@ void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
   if (!pool_.is_large()) {
     fits = simulate_all(solve(network, {{.async = 0.5}, {.async = 1.0}}));
     try_small_savings(network);
+    try_prices_between(network);
   }
   if (!fits && !may_stop_saving()) raise_memory_price(network);
 }
@@ -161,6 +168,29 @@ void LayoutSearch::try_small_savings(const LayoutNetwork& network) {
   simulate_all(solve(network, {{.async = 0.25},
                                {.async = 0.5, .per_byte = scale / 64},
                                {.async = 0.5, .per_byte = scale / 32}}));
+}
+
+// Tries more prices of overlapping communication and of memory. The exposed share of communication
+// differs between layouts, so layouts that are the cheapest only in a small range of prices may be
+// the fastest. Skips graphs whose layouts would not be faster than the best plan if they exposed
+// almost no communication.
+void LayoutSearch::try_prices_between(const LayoutNetwork& network) {
+  const auto& best = pool_.result().best;
+  if (!best) return;
+  const auto may_gain = [&](const EvaluatedCandidate& solved) {
+    const auto& evaluated = solved.evaluated;
+    const auto now = best->simulation.iteration;
+    return evaluated.feasible && evaluated.time() <= limits::kNearBestLayouts * now &&
+           evaluated.time() - evaluated.simulation.exposed_comm <= (1 - limits::kWaits) * now;
+  };
+  if (std::ranges::none_of(solved_, may_gain)) return;
+  const auto scale = compute_memory_scale();
+  for (const double async : {0.375, 0.5, 0.75, 1.0}) {
+    for (const double share : {0.0, 1.0 / 256, 1.0 / 64}) {
+      if (pool_.is_over()) return;
+      simulate_all(solve(network, {{.async = async, .per_byte = share * scale}}));
+    }
+  }
 }
 
 // Returns one byte's share of the step. It does not depend on the machine's capacity, so that the

@@ -32,6 +32,10 @@ class LayoutSearch {
   // Raises the cost of the cheapest layouts while it is less than `enough`.
   [[nodiscard]] std::optional<Seconds> compute_bound(Seconds enough);
 
+  // Returns whether that bound holds for these choices of the model: whether its networks have
+  // their states.
+  [[nodiscard]] bool bounds(const std::vector<plan::Choice>& choices);
+
  private:
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<predict::Prices>& prices);
@@ -54,6 +58,7 @@ class LayoutSearch {
   bool simulate_all(const std::vector<LayoutNetwork::Solution>& solutions);
   [[nodiscard]] bool may_stop_saving();
   void try_small_savings(const LayoutNetwork& network);
+  void try_prices_between(const LayoutNetwork& network);
   [[nodiscard]] double compute_memory_scale() const;
   [[nodiscard]] double compute_least_memory_scale() const;
   // Prices of a byte: the solution does not fit at the lower one and fits at the higher one.

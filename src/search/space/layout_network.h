@@ -134,6 +134,10 @@ class LayoutNetwork {
   // Returns only the cost of the cheapest choices.
   double cost(Priced& priced, const Finder& finder = {}) const;
 
+  // Returns whether the network has the states of `choices`, so that its cheapest layouts cost no
+  // more than these.
+  [[nodiscard]] bool covers(const std::vector<plan::Choice>& choices) const;
+
   // Returns whether the whole forward pass precedes the loss, and so the backward pass.
   [[nodiscard]] bool has_two_phases() const {
     const auto loss = model_.outputs()[0];
