@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-TEST(HashSet, KeepsEachOnce) {
+TEST(HashSet, StoresEachValueOnce) {
   HashSet set;
   constexpr Hash kMany = 1000;
   for (Hash i = 0; i < kMany; ++i) EXPECT_TRUE(set.insert(mix(i)));
@@ -14,7 +14,7 @@ TEST(HashSet, KeepsEachOnce) {
 }
 
 // 0 marks a free place, so it needs a separate test.
-TEST(HashSet, HoldsZeroAndWhatSharesAPlace) {
+TEST(HashSet, StoresZeroAndCollidingValues) {
   HashSet set;
   EXPECT_FALSE(set.contains(0));
   EXPECT_TRUE(set.insert(0));

@@ -19,13 +19,13 @@ std::string said(const std::string& text) {
   return out;
 }
 
-TEST(Json, IsRead) {
+TEST(Json, ReadsBothKindsOfObjects) {
   const std::string text = R"({"a": [1, {"b": 2, "c": {"b": 3}}], "b": null})";
   EXPECT_EQ(read_json<nlohmann::json>(text, "file", "f.json"), nlohmann::json::parse(text));
   EXPECT_EQ(read_json<nlohmann::ordered_json>("3", "file", "f.json"), 3);
 }
 
-TEST(Json, AKeyThatStandsTwiceIsNamed) {
+TEST(Json, NamesAKeyGivenTwice) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"a": 1, "b": 2, "a": 1})", "a"},
       {R"({"a": {"b": 1, "c": [], "b": {}}})", "a.b"},
@@ -44,7 +44,7 @@ TEST(Json, AKeyThatStandsTwiceIsNamed) {
   EXPECT_EQ(said(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}])"), "no error");
 }
 
-TEST(Json, WhatIsNoneSaysWhere) {
+TEST(Json, ReportsThePositionOfASyntaxError) {
   EXPECT_EQ(said(""), "f.json: is not JSON (line 1, column 1)");
   EXPECT_EQ(said("{\n \"rule\": [}]\n}"), "f.json: is not JSON (line 2, column 11)");
   EXPECT_EQ(said("[1e999]"), "f.json: is not JSON (a number is too large)");

@@ -13,18 +13,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class CutFile : public testing::Test {
+class TruncatedFile : public testing::Test {
  protected:
-  CutFile()
+  TruncatedFile()
       : path_((fs::temp_directory_path() / ("tandem_cut_" + std::to_string(getpid()))).string()) {
     std::ofstream(path_) << std::string(10000, 'x');
   }
-  ~CutFile() override { fs::remove(path_); }
+  ~TruncatedFile() override { fs::remove(path_); }
 
   std::string path_;
 };
 
-TEST_F(CutFile, IsNoticed) {
+TEST_F(TruncatedFile, IsDetected) {
   const MappedFile file(path_);
   EXPECT_EQ(file.bytes().size(), 10000U);
   EXPECT_NO_THROW(file.check_not_truncated());
@@ -41,7 +41,7 @@ TEST_F(CutFile, IsNoticed) {
 }
 
 // A signal handler asks in this way.
-TEST_F(CutFile, IsKnownByItsAddresses) {
+TEST_F(TruncatedFile, IsFoundByAddress) {
   const char* address = nullptr;
   {
     const MappedFile file(path_);

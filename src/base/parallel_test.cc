@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-TEST(Parallel, DoesEachRoundOnce) {
+TEST(Parallel, RunsEachIterationOnce) {
   for (const unsigned threads : {0U, 1U, 3U, 20U}) {
     std::vector<std::atomic<int>> done(10);
     parallel_for(done.size(), threads, [&](std::size_t i) { ++done[i]; });
@@ -21,7 +21,7 @@ TEST(Parallel, DoesEachRoundOnce) {
   parallel_for(0, 2, [](std::size_t) { FAIL(); });
 }
 
-TEST(Parallel, ThrowsWhatIsThrown) {
+TEST(Parallel, RethrowsAnException) {
   for (const unsigned threads : {1U, 4U}) {
     EXPECT_THROW(parallel_for(100, threads,
                               [](std::size_t i) {
@@ -33,7 +33,7 @@ TEST(Parallel, ThrowsWhatIsThrown) {
 
 #ifndef TANDEM_SANITIZE  // sanitizers need memory for each thread
 // If the system provides no more threads, the existing ones do all the work.
-TEST(Parallel, GoesOnWithFewerThreads) {
+TEST(Parallel, RunsOnFewerThreads) {
   const auto all_done = [] {
     rlimit none{};
     none.rlim_cur = none.rlim_max = std::size_t{64} << 20U;  // less than is in use

@@ -11,9 +11,9 @@ namespace tandem {
 
 namespace {
 
-TEST(Stop, PointsDoNothingWhereNobodyAsks) { EXPECT_NO_THROW(throw_if_stopped()); }
+TEST(Stop, DoesNothingWithoutARequest) { EXPECT_NO_THROW(throw_if_stopped()); }
 
-TEST(Stop, PointsThrowOnceItIsWanted) {
+TEST(Stop, ThrowsOnceRequested) {
   bool wanted = false;
   {
     const StopWhen asked([&] { return wanted; });
@@ -24,7 +24,7 @@ TEST(Stop, PointsThrowOnceItIsWanted) {
   EXPECT_NO_THROW(throw_if_stopped());
 }
 
-TEST(Stop, EndsLoopsOfSeveralThreads) {
+TEST(Stop, StopsParallelLoops) {
   std::atomic<int> rounds = 0;
   const StopWhen asked([&] { return rounds > 10; });
   EXPECT_THROW(parallel_for(1'000'000, 2,
@@ -36,7 +36,7 @@ TEST(Stop, EndsLoopsOfSeveralThreads) {
   EXPECT_LT(rounds, 1000);
 }
 
-TEST(Check, AbortsOrThrowsWhereThatIsWanted) {
+TEST(Check, AbortsOrThrowsOnRequest) {
   EXPECT_DEATH(CHECK(1 > 2, "why"), "CHECK\\(1 > 2\\) failed at .*stop_test.cc.*why");
   const FailedChecksThrow here;
   try {

@@ -15,7 +15,7 @@ TEST(Table, AlignsColumnsByTheirWidestCell) {
             "  fsdp:micro=8     1.44 s\n");
 }
 
-TEST(Table, AShortRowMayEndInALongCell) {
+TEST(Table, AllowsALongLastCellInAShortRow) {
   TextTable table({{""}, {"", Align::kRight}}, 0);
   table.add({"a", "1"});
   table.add({"a long remark that has no second cell"});

@@ -34,7 +34,7 @@ TEST(Text, SplitTrimsItsPieces) {
   for (const auto& c : cases) EXPECT_EQ(strings(split(c.text, c.separator)), c.pieces) << c.text;
 }
 
-TEST(Text, WordsAreBetweenBlanks) {
+TEST(Text, SplitsWordsAtBlanks) {
   EXPECT_EQ(strings(split_words("")), Strings{});
   EXPECT_EQ(strings(split_words(" \t ")), Strings{});
   EXPECT_EQ(strings(split_words("  a b ")), (Strings{"a", "b"}));
@@ -47,7 +47,7 @@ TEST(Text, Join) {
   EXPECT_EQ(join({"a", "", "b"}, ", "), "a, , b");
 }
 
-TEST(Text, ParseIntTakesTheWholeTextOrNothing) {
+TEST(Text, ParsesAnIntOnlyFromTheWholeText) {
   EXPECT_EQ(parse_int("0"), 0);
   EXPECT_EQ(parse_int("-12"), -12);
   EXPECT_EQ(parse_int("9223372036854775807"), INT64_MAX);
@@ -56,7 +56,7 @@ TEST(Text, ParseIntTakesTheWholeTextOrNothing) {
   }
 }
 
-TEST(Text, ParseDoubleIsFinite) {
+TEST(Text, ParsesOnlyFiniteDoubles) {
   EXPECT_EQ(parse_double("0.125"), 0.125);
   EXPECT_EQ(parse_double("-1e-05"), -1e-5);
   EXPECT_EQ(parse_double("3"), 3);
@@ -65,7 +65,7 @@ TEST(Text, ParseDoubleIsFinite) {
   }
 }
 
-TEST(Text, NearestIsEmptyWhenNothingIsNear) {
+TEST(Text, FindsNoNearestIfNothingIsNear) {
   const Strings names = {"concat", "linear", "matmul", "relu"};
   EXPECT_EQ(find_nearest("linaer", names), "linear");
   EXPECT_EQ(find_nearest("mat_mul", names), "matmul");
@@ -75,7 +75,7 @@ TEST(Text, NearestIsEmptyWhenNothingIsNear) {
   EXPECT_EQ(find_nearest("x", {}), "");
 }
 
-TEST(Text, SiHasThreeDigitsAndAPrefix) {
+TEST(Text, FormatsThreeDigitsWithAnSiPrefix) {
   struct Case {
     double value;
     std::string_view text;
@@ -101,7 +101,7 @@ TEST(Text, Seconds) {
   for (const auto& c : cases) EXPECT_EQ(format_seconds(c.seconds), c.text) << c.seconds;
 }
 
-TEST(Text, BytesAreDecimal) {
+TEST(Text, FormatsBytesInDecimalUnits) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(999), "999 B");
   EXPECT_EQ(format_bytes(1024), "1.02 kB");

@@ -55,7 +55,7 @@ void expect_parts_agree(const MappedGraph& mapped, const Digits& digits) {
 
 // --- Right plans ---------------------------------------------------------------------------------
 
-TEST(Check, APlanOfARewrittenModelIsOkByItsDerivation) {
+TEST(Check, AcceptsARewrittenModelWithItsDerivation) {
   const auto model = graph::parse_graph(
       "graph m\n%x = input() shape=[8, 6]\n%w = weight() shape=[4, 6]\n%y = linear(%x, %w)\n"
       "%r = relu(%y)\n%t = input() shape=[8, 4]\n%l = mse(%r, %t)\nreturn %l\n");
@@ -89,7 +89,7 @@ TEST(Check, APlanOfARewrittenModelIsOkByItsDerivation) {
   EXPECT_EQ(check_plan(plan, digits, model).where, "step 1 (fuse-linear-relu)");
 }
 
-TEST(Check, RandomPlansAreOk) {
+TEST(Check, AcceptsRandomPlans) {
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 3}, {2, 2, 2}}) {
     const auto digits = make_digits(counts);
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
@@ -107,7 +107,7 @@ TEST(Check, RandomPlansAreOk) {
   }
 }
 
-TEST(Check, RandomPipelinesAreOk) {
+TEST(Check, AcceptsRandomPipelines) {
   const auto digits = make_digits({2, 2}, 4);
   const plan::Schedule schedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
@@ -124,7 +124,7 @@ TEST(Check, RandomPipelinesAreOk) {
   }
 }
 
-TEST(Check, MicroBatchesAreThoseOfTheDerivation) {
+TEST(Check, ComparesMicroBatchesWithTheDerivation) {
   const auto digits = make_digits({2, 2}, 4);
   const plan::Schedule schedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
   const auto model = plan::random_model(16, 0);
@@ -151,7 +151,7 @@ TEST(Check, MicroBatchesAreThoseOfTheDerivation) {
 }
 
 // Steps overlap, and each uses the weights of the step before.
-TEST(Check, DelayedPipelinesAreOk) {
+TEST(Check, AcceptsPipelinesWithDelayedUpdates) {
   const auto digits = make_digits({3}, 9);
   const plan::Schedule schedule{
       .micro_batches = 9, .stages = 3, .digits = 0b10, .semantics = plan::Semantics::kDelayed1};
@@ -167,7 +167,7 @@ TEST(Check, DelayedPipelinesAreOk) {
   }
 }
 
-TEST(Check, StrategiesAreOk) {
+TEST(Check, AcceptsNamedStrategies) {
   const Digits digits(machine::load_machine("summit:1"));
   for (const char* name : {"mlp", "dlrm", "bert_large:layers=2"}) {
     const auto model = models::parse_model(name).build(48, DType::kFp32);
@@ -183,7 +183,7 @@ TEST(Check, StrategiesAreOk) {
 
 // A position embedding is read once for all micro-batches. Its gradient is summed over them before
 // it goes to where the embedding is stored.
-TEST(Check, PositionsOfMicroBatchesAreOk) {
+TEST(Check, AcceptsPositionEmbeddingsWithMicroBatches) {
   const auto machine = plan::machine_of({2, 2, 2});
   const auto model = models::parse_model("gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4")
                          .build(8, DType::kFp32);
@@ -225,7 +225,7 @@ MappedGraph megatron(const Graph& model, const Digits& digits) {
 
 // A digit uses up the key heads, and another one shards the groups that share a head. The small
 // copy does so, too.
-TEST(Check, MoreDevicesThanHeadsOfKeysAreOk) {
+TEST(Check, AcceptsMoreDevicesThanKeyHeads) {
   const auto digits = make_digits({2, 2, 2, 2, 2, 2, 2});
   const auto model =
       models::parse_model("llama3_8b:layers=2,hidden=64,heads=32,kv_heads=8,ffn=64,vocab=32,seq=8")
@@ -239,7 +239,7 @@ TEST(Check, MoreDevicesThanHeadsOfKeysAreOk) {
   EXPECT_GT(report.values, 10U);
 }
 
-TEST(Check, AGraphThatIsAnotherIsNotOk) {
+TEST(Check, RejectsAnotherGraph) {
   const auto digits = make_digits({2});
   const auto model = two_layers();
   EXPECT_TRUE(check(model, digits, megatron(model, digits)).ok);
@@ -251,7 +251,7 @@ TEST(Check, AGraphThatIsAnotherIsNotOk) {
             "is relu(%h1) : [8, 8] in the model and tanh(%h1) : [8, 8] in the plan");
 }
 
-TEST(Check, NodesThatAreMissingOrTooManyAreNamed) {
+TEST(Check, NamesMissingAndExtraNodes) {
   const auto of = [](const char* body) {
     return graph::parse_graph(fmt::format("graph g\n%x = input() shape=[4]\n{}", body));
   };
@@ -265,7 +265,7 @@ TEST(Check, NodesThatAreMissingOrTooManyAreNamed) {
 }
 
 // Tests the comparison itself on a program in which an all-reduce was dropped.
-TEST(Check, AProgramWithoutItsReduceIsNotOk) {
+TEST(Check, RejectsAProgramWithoutItsAllReduce) {
   const auto digits = make_digits({2});
   const auto model = two_layers();
   auto program = lower::lower(megatron(model, digits), digits, {}, plan::Optimizer::kSgd);
@@ -282,7 +282,7 @@ TEST(Check, AProgramWithoutItsReduceIsNotOk) {
   EXPECT_GT(step.worst_error, 1e-3);
 }
 
-TEST(Check, APartWithoutItsReduceIsNotOk) {
+TEST(Check, RejectsAnOperatorWithoutItsAllReduce) {
   const auto digits = make_digits({2});
   const auto mapped = megatron(two_layers(), digits);
   int noticed = 0;
@@ -310,7 +310,7 @@ std::string layouts_text(const MappedGraph& mapped) {
   return out;
 }
 
-TEST(Shrink, SizesAreSmallMultiplesOfTheDegrees) {
+TEST(Shrink, ReducesSizesToSmallMultiplesOfTheDegrees) {
   const auto digits = make_digits({2, 3});
   const auto model =
       models::parse_model("mlp:layers=2,inputs=768,hidden=3072,outputs=10").build(96, DType::kFp32);
@@ -328,7 +328,7 @@ TEST(Shrink, SizesAreSmallMultiplesOfTheDegrees) {
 }
 
 // Windows and groups, which attributes fix, do not keep an image network large.
-TEST(Shrink, ConvolutionsAreSmall) {
+TEST(Shrink, ShrinksConvolutions) {
   const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n"
@@ -352,7 +352,7 @@ TEST(Shrink, ConvolutionsAreSmall) {
   EXPECT_TRUE(report.ok) << report.where << " " << report.message;
 }
 
-TEST(Shrink, DigitsThatDoTheSameAreOne) {
+TEST(Shrink, MergesDigitsWithEqualRoles) {
   const auto digits = make_digits({2, 2, 2, 2, 2, 2, 3});  // 192 devices
   const auto model = two_layers();
   std::map<std::string, std::string> words;
@@ -366,7 +366,7 @@ TEST(Shrink, DigitsThatDoTheSameAreOne) {
   EXPECT_EQ(report.devices, 12);
 }
 
-TEST(Shrink, ADigitByItselfIsKeptHoweverLarge) {
+TEST(Shrink, RetainsASingleLargeDigit) {
   const auto digits = make_digits({7});
   const auto model = two_layers();
   auto choices = named_choices(model, digits, {});
@@ -379,7 +379,7 @@ TEST(Shrink, ADigitByItselfIsKeptHoweverLarge) {
   EXPECT_EQ(choose_digits(mapped, digits, kFewestDevices).size(), 1U);
 }
 
-TEST(Shrink, FewerDevicesKeepEveryTwoDigitsTogether) {
+TEST(Shrink, RetainsEveryPairOfDigits) {
   const auto digits = make_digits({2, 2, 2});
   const auto model = two_layers();
   std::map<std::string, std::string> words;
@@ -390,7 +390,7 @@ TEST(Shrink, FewerDevicesKeepEveryTwoDigitsTogether) {
 }
 
 // Sizes without a common divisor stay, and full copies on 64 devices would take long.
-TEST(Check, LargeConcatenationsOfOddSizesAreOk) {
+TEST(Check, AcceptsLargeConcatenationsOfOddSizes) {
   const auto digits = make_digits({2, 2, 2, 2, 2, 2});
   const auto model = graph::parse_graph(
       "graph g\n"

@@ -44,7 +44,7 @@ MappedGraph in_rows_and_columns(const machine::Digits& digits) {
 
 // --- Cuts ----------------------------------------------------------------------------------------
 
-TEST(Parallelization, ARuleForEveryFactorThatIsCut) {
+TEST(Parallelization, AppliesARuleForEveryPartitionedFactor) {
   const auto digits = make_digits({2, 3});
   const auto mapped = in_rows_and_columns(digits);
   const auto steps = find_parallelization(mapped, digits);
@@ -60,7 +60,7 @@ TEST(Parallelization, ARuleForEveryFactorThatIsCut) {
 }
 
 // A loss has no dimensions of its own that could be partitioned.
-TEST(Parallelization, ALossIsCutAlongWhatItIsMadeFrom) {
+TEST(Parallelization, PartitionsALossAlongItsOperands) {
   const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph m\n%x = input() shape=[6, 8]\n%w = weight() shape=[4, 8]\n%y = linear(%x, %w)\n"
@@ -74,7 +74,7 @@ TEST(Parallelization, ALossIsCutAlongWhatItIsMadeFrom) {
 }
 
 // No rule partitions tanh yet.
-TEST(Parallelization, WhatNoRuleCutsIsNamed) {
+TEST(Parallelization, NamesAnOperatorThatNoRulePartitions) {
   const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph m\n%x = input() shape=[4, 8]\n%w = weight() shape=[4, 8]\n"
@@ -93,7 +93,7 @@ TEST(Parallelization, WhatNoRuleCutsIsNamed) {
 
 const ops::OpSpec& spec(const char* name) { return ops::find_op(name); }
 
-TEST(Chain, RulesLeadFromOneListToAnother) {
+TEST(Chain, FindsRulesFromOneListToAnother) {
   const ChainLink reduce{&spec("reduce"), -1, 2};
   const ChainLink unreplicate{&spec("unreplicate"), -1, 2};
   const ChainLink rows{&spec("partition"), 0, 2};
@@ -131,7 +131,7 @@ TEST(Chain, RulesLeadFromOneListToAnother) {
   EXPECT_FALSE(find_chain_steps({rows}, {columns}).has_value());
 }
 
-TEST(Parallelization, RandomPlansAreDerived) {
+TEST(Parallelization, DerivesRandomPlans) {
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 3}, {2, 2, 2}}) {
     const auto digits = make_digits(counts);
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -166,7 +166,7 @@ std::string refusal(const MappedGraph& mapped, const Parallelization& steps) {
   return "none";
 }
 
-TEST(Parallelization, StepsThatWereChangedAreRefused) {
+TEST(Parallelization, RefusesChangedSteps) {
   const auto digits = make_digits({2, 3});
   const auto mapped = in_rows_and_columns(digits);
   const auto right = find_parallelization(mapped, digits);

@@ -42,28 +42,28 @@ class ChildOfBothKinds : public ChildTest, public testing::WithParamInterface<bo
   }
 };
 
-TEST_P(ChildOfBothKinds, ArgumentsAreNotReadByAShell) {
+TEST_P(ChildOfBothKinds, PassesArgumentsWithoutAShell) {
   const auto ended = run({"printf", "%s|", "a  b", "$HOME", "it's", "*", ""});
   EXPECT_EQ(ended.text, "a  b|$HOME|it's|*||");
   EXPECT_EQ(ended.status, 0);
   EXPECT_EQ(ended.stopped_by, 0);
 }
 
-TEST_P(ChildOfBothKinds, StatusIsThatOfAShell) {
+TEST_P(ChildOfBothKinds, ReturnsTheStatusThatAShellReturns) {
   EXPECT_EQ(run({"sh", "-c", "exit 3"}).status, 3);
   EXPECT_EQ(run({"sh", "-c", "kill -KILL $$"}).status, 128 + SIGKILL);
 }
 
-TEST_P(ChildOfBothKinds, AProgramThatDoesNotExistIsAnError) {
+TEST_P(ChildOfBothKinds, FailsForAMissingProgram) {
   const auto ended = run({"/nowhere/program"});
   EXPECT_EQ(ended.status, 127);
   EXPECT_NE(ended.text.find("cannot be started: No such file or directory"), std::string::npos)
       << ended.text;
 }
 
-TEST_P(ChildOfBothKinds, InputIsEmpty) { EXPECT_EQ(run({"cat"}).text, ""); }
+TEST_P(ChildOfBothKinds, ProvidesEmptyInput) { EXPECT_EQ(run({"cat"}).text, ""); }
 
-TEST_P(ChildOfBothKinds, LinesThatAreTakenAreLeftOut) {
+TEST_P(ChildOfBothKinds, OmitsConsumedLines) {
   std::vector<std::string> taken;
   const auto ended = run({"printf", "+1\nleft\n+2\n\n+unfinished"}, [&](std::string_view line) {
     if (!line.starts_with("+")) return false;
@@ -75,7 +75,7 @@ TEST_P(ChildOfBothKinds, LinesThatAreTakenAreLeftOut) {
 }
 
 // The fifth word of /proc/PID/stat is the process group.
-TEST_P(ChildOfBothKinds, AProgramApartHasItsOwnGroup) {
+TEST_P(ChildOfBothKinds, StartsADetachedProgramInItsOwnGroup) {
   const auto text = run({"cat", "/proc/self/stat"}).text;
   const auto words = split_words(text);
   ASSERT_GT(words.size(), 4U);
@@ -86,14 +86,14 @@ INSTANTIATE_TEST_SUITE_P(Each, ChildOfBothKinds, testing::Bool(), [](const auto&
   return info.param ? std::string("Apart") : std::string("Joined");
 });
 
-TEST_F(ChildTest, ARequestToStopEndsTheProgram) {
+TEST_F(ChildTest, StopsTheProgramOnRequest) {
   const auto ended =
       run_child({.command = {"sh", "-c", "kill -TERM $PPID; exec sleep 100"}, .apart = false});
   EXPECT_EQ(ended.stopped_by, SIGTERM);
   EXPECT_EQ(ended.status, 128 + SIGTERM);
 }
 
-TEST_F(ChildTest, DirectoriesAreRemovedAtTheEnd) {
+TEST_F(ChildTest, RemovesDirectoriesAtTheEnd) {
   const ChildProgram program = {
       .command = {"test", "-d", directory_}, .apart = true, .directories = {directory_}};
   EXPECT_EQ(run_child(program).status, 0);
@@ -101,7 +101,7 @@ TEST_F(ChildTest, DirectoriesAreRemovedAtTheEnd) {
 }
 
 // The process that starts the program is killed. Then the program ends, and its directory goes.
-TEST_F(ChildTest, AProgramEndsWithItsParent) {
+TEST_F(ChildTest, EndsTheProgramWithItsParent) {
   const auto pid_path = directory_ + ".pid";
   const auto parent = ::fork();
   if (parent == 0) {

@@ -66,7 +66,7 @@ TEST_F(NewFileTest, AppearsAtTheEnd) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(NewFileTest, WhatWasThereStaysUntilThenAndKeepsItsMode) {
+TEST_F(NewFileTest, RetainsTheOldFileUntilTheEndAndItsMode) {
   write_old_file("old");
   ::chmod(path().c_str(), 0640);
   { NewFile(path()).write("new"); }
@@ -79,7 +79,7 @@ TEST_F(NewFileTest, WhatWasThereStaysUntilThenAndKeepsItsMode) {
   EXPECT_EQ(fs::status(path()).permissions(), fs::perms(0640));
 }
 
-TEST_F(NewFileTest, LinksAreFollowed) {
+TEST_F(NewFileTest, FollowsLinks) {
   write_old_file("old");
   fs::create_symlink("out", path("link"));
   NewFile file(path("link"));
@@ -90,7 +90,7 @@ TEST_F(NewFileTest, LinksAreFollowed) {
   EXPECT_EQ(files(), 2);
 }
 
-TEST_F(NewFileTest, SignalsThatEndTheProgramLeaveWhatWasThere) {
+TEST_F(NewFileTest, LeavesTheOldFileIfASignalEndsTheProgram) {
   write_old_file("old");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const auto end = [&] {
@@ -105,7 +105,7 @@ TEST_F(NewFileTest, SignalsThatEndTheProgramLeaveWhatWasThere) {
   }
 }
 
-TEST_F(NewFileTest, IgnoredSignalsStayIgnored) {
+TEST_F(NewFileTest, LeavesIgnoredSignalsIgnored) {
   const auto go_on = [&] {
     std::signal(SIGHUP, SIG_IGN);
     NewFile file(path());
@@ -119,7 +119,7 @@ TEST_F(NewFileTest, IgnoredSignalsStayIgnored) {
   EXPECT_EQ(text_of(path()), "x");
 }
 
-TEST_F(NewFileTest, WhatIsNoPlainFileIsWrittenAsItStands) {
+TEST_F(NewFileTest, WritesToSpecialFilesInPlace) {
   EXPECT_EQ(message_of("/dev/null"), "");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
@@ -132,7 +132,7 @@ TEST_F(NewFileTest, Errors) {
   EXPECT_EQ(files(), 0);
 }
 
-TEST_F(NewFileTest, WhetherItCanBeWrittenIsSaidBefore) {
+TEST_F(NewFileTest, ReportsInAdvanceThatAFileCannotBeWritten) {
   EXPECT_THROW(expect_writable(path("missing/out")), UserError);
   EXPECT_THROW(expect_writable(path("")), UserError);
   expect_writable("");
@@ -144,7 +144,7 @@ TEST_F(NewFileTest, WhetherItCanBeWrittenIsSaidBefore) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(NewFileTest, ReadersOfAPipeGetWhatIsWrittenAlone) {
+TEST_F(NewFileTest, WritesOnlyTheContentToAPipe) {
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
   expect_writable(path());  // would wait for a reader
   std::string got;

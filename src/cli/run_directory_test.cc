@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(RunDirectory, HoldsTheJobFileUntilItsEnd) {
+TEST(RunDirectory, RetainsTheJobFileUntilItsEnd) {
   runtime::WorkerJob job;
   job.plan = "plan.json";
   job.steps = 20;
@@ -31,7 +31,7 @@ TEST(RunDirectory, HoldsTheJobFileUntilItsEnd) {
 }
 
 // Paths of mpirun are words of their own, whatever characters they have.
-TEST(RunDirectory, FlagsOfMpirunNameItsDirectories) {
+TEST(RunDirectory, NamesItsDirectoriesInMpirunFlags) {
   const RunDirectory directory;
   const auto flags = directory.make_mpirun_flags();
   for (const auto& path : directory.list_paths()) {

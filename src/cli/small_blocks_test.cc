@@ -46,7 +46,7 @@ TEST(SmallBlocks, DoNotOverlap) {
 }
 
 // Each thread frees the blocks of the thread before, which has ended.
-TEST(SmallBlocks, PassFromThreadToThread) {
+TEST(SmallBlocks, MoveBetweenThreads) {
   std::atomic<bool> whole = true;
   std::vector<Filled> passed;
   for (int turn = 0; turn < 50; ++turn) {
@@ -64,7 +64,7 @@ TEST(SmallBlocks, PassFromThreadToThread) {
   EXPECT_TRUE(whole);
 }
 
-TEST(SmallBlocks, ManyThreadsAtOnce) {
+TEST(SmallBlocks, ServeManyThreadsAtOnce) {
   std::atomic<int> broken = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {

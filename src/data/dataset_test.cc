@@ -120,7 +120,7 @@ TEST(Shuffle, IsAPermutation) {
   EXPECT_LT(fixed, 20);
 }
 
-TEST_F(DatasetTest, TargetsAreTheTokensOneFurther) {
+TEST_F(DatasetTest, ShiftsTargetsByOneToken) {
   const auto model = language_model();
   for (const bool wide : {false, true}) {
     const auto path = wide ? write("t.u32", bytes_of<std::uint32_t>({5, 6, 7, 8, 9, 10, 999, 1}))
@@ -132,7 +132,7 @@ TEST_F(DatasetTest, TargetsAreTheTokensOneFurther) {
   }
 }
 
-TEST_F(DatasetTest, ArraysAreReadByName) {
+TEST_F(DatasetTest, ReadsArraysByName) {
   const auto model = language_model();
   write_array("tokens", "<i4", "(2, 3)", bytes_of<std::int32_t>({1, 2, 3, 4, 5, 6}));
   write_array("target", "|u1", "(2, 3)", bytes_of<std::uint8_t>({7, 8, 9, 250, 251, 252}));
@@ -142,7 +142,7 @@ TEST_F(DatasetTest, ArraysAreReadByName) {
   EXPECT_EQ(read(*samples, input(model, "target"), 1, 3), (std::vector<double>{250, 251, 252}));
 }
 
-TEST_F(DatasetTest, ArraysOfFloats) {
+TEST_F(DatasetTest, ReadsArraysOfFloats) {
   const auto model = clicks();
   const std::vector<float> dense(39, 0.25F);
   write_array("dense", "<f4", "(3, 13)", bytes_of(dense));
@@ -164,7 +164,7 @@ std::string criteo_line(const std::string& label, const std::string& count,
   return out + "\n";
 }
 
-TEST_F(DatasetTest, CriteosTable) {
+TEST_F(DatasetTest, ReadsCriteoFiles) {
   const auto model = clicks();
   std::string text;
   for (int i = 0; i < 40; ++i)
@@ -181,7 +181,7 @@ TEST_F(DatasetTest, CriteosTable) {
 }
 
 // Every sample comes once per epoch, whatever the batch size; each epoch has another order.
-TEST_F(DatasetTest, EverySampleOnceAPass) {
+TEST_F(DatasetTest, ReadsEverySampleOncePerEpoch) {
   const auto model = language_model();
   std::vector<std::uint16_t> tokens(3 * 7 + 1);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i);
@@ -206,7 +206,7 @@ TEST_F(DatasetTest, EverySampleOnceAPass) {
   EXPECT_EQ(passes[0], passes[1]);
 }
 
-TEST_F(DatasetTest, SaysWhatIsWrong) {
+TEST_F(DatasetTest, ReportsErrors) {
   const auto words = language_model();
   const auto said = [](const std::string& path, const graph::Graph& model) {
     return error_of([&] {

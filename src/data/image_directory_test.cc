@@ -71,7 +71,7 @@ double read_one(const Samples& samples, const graph::Node& from, std::int64_t sa
 // Returns the normalized value of a shade with one channel: its brightness from -1 to 1.
 double shown(int shade) { return shade / 127.5 - 1; }
 
-TEST_F(ImageDirectoryTest, ClassesAndPicturesAreInOrderOfTheirNames) {
+TEST_F(ImageDirectoryTest, SortsClassesAndImagesByName) {
   write_gray("dog/b.pgm", 40);
   write_gray("dog/a.PGM", 30);
   write_gray("cat/later/z.pgm", 20);
@@ -88,7 +88,7 @@ TEST_F(ImageDirectoryTest, ClassesAndPicturesAreInOrderOfTheirNames) {
   }
 }
 
-TEST_F(ImageDirectoryTest, ColorsAreChannelsFirst) {
+TEST_F(ImageDirectoryTest, StoresChannelsFirst) {
   write("a/x.ppm", portable("P6 2 2 255\n", {255, 0, 51, 1, 1, 1, 1, 1, 1, 0, 255, 102}));
   const auto model = classifier(3, 2);
   const auto samples = open_samples(directory(), model);
@@ -100,7 +100,7 @@ TEST_F(ImageDirectoryTest, ColorsAreChannelsFirst) {
 }
 
 // A step has the same images whether a thread prepares them or not.
-TEST_F(ImageDirectoryTest, WhatIsReadAheadIsTheSame) {
+TEST_F(ImageDirectoryTest, ReadsTheSameImagesAhead) {
   for (int i = 0; i < 7; ++i) {
     write_gray(fmt::format("{}/{}.pgm", i % 2, i), static_cast<std::uint8_t>(30 * i));
   }
@@ -122,7 +122,7 @@ TEST_F(ImageDirectoryTest, WhatIsReadAheadIsTheSame) {
   }
 }
 
-TEST_F(ImageDirectoryTest, SaysWhatIsWrong) {
+TEST_F(ImageDirectoryTest, ReportsErrors) {
   const auto said = [this](const graph::Graph& model) {
     return error_of([&] {
       const Dataset data(directory(), model, 0);

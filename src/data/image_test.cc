@@ -20,7 +20,7 @@ void expect_image(const std::string& bytes, std::int64_t width, std::int64_t hei
   EXPECT_EQ(picture.colors, colors);
 }
 
-TEST(Picture, Pixmaps) {
+TEST(Image, DecodesPixmaps) {
   expect_image(portable("P6 2 1 255\n", {1, 2, 3, 4, 5, 6}), 2, 1, {1, 2, 3, 4, 5, 6});
   expect_image(portable("P6\n# by hand\n1 # wide\n2\n255\n", {1, 2, 3, 4, 5, 6}), 1, 2,
                {1, 2, 3, 4, 5, 6});
@@ -30,7 +30,7 @@ TEST(Picture, Pixmaps) {
                {128, 128, 128, 255, 255, 255});
 }
 
-TEST(Picture, Pngs) {
+TEST(Image, DecodesPngs) {
   // PNG filters per row: none; difference from the left pixel; difference from the pixel above.
   const std::string rows("\0\1\2\3\4\5\6\1\1\1\1\1\1\1\2\1\1\1\1\1\1", 21);
   expect_image(png(2, 3, 2, 8, rows), 2, 3, {1, 2, 3, 4, 5, 6, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3});
@@ -42,7 +42,7 @@ TEST(Picture, Pngs) {
   expect_image(png(1, 1, 0, 16, std::string("\0\x80\x80", 3)), 1, 1, {128, 128, 128});
 }
 
-TEST(Picture, JpegsOfOneShadeABlock) {
+TEST(Image, DecodesJpegsWithOneShadePerBlock) {
   const auto gray = decode(JpegWriter(16, 8, 1, {0, 200}).bytes(), "gray.jpg");
   ASSERT_EQ(gray.width, 16);
   ASSERT_EQ(gray.height, 8);
@@ -58,7 +58,7 @@ TEST(Picture, JpegsOfOneShadeABlock) {
   }
 }
 
-TEST(Picture, SaysWhatIsWrong) {
+TEST(Image, ReportsErrors) {
   const auto said = [](const std::string& bytes) {
     return error_of([&] { (void)decode(bytes, "cat.jpg"); });
   };
@@ -84,7 +84,7 @@ TEST(Picture, SaysWhatIsWrong) {
 }
 
 // Any bytes decode to an image or raise an error.
-TEST(Picture, MutatedFilesAreDecodedOrRefused) {
+TEST(Image, DecodesOrRefusesMutatedFiles) {
   std::mt19937 random(5);
   const auto jpeg = JpegWriter(64, 64, 3, Bytes8(192, 77)).bytes();
   const auto image = png(2, 3, 2, 8, std::string(21, '\1'));
@@ -117,7 +117,7 @@ void expect_elements(const std::vector<float>& found, const std::vector<float>& 
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-3) << i;
 }
 
-TEST(Picture, FittedByWhatIsAround) {
+TEST(Image, InterpolatesNeighbours) {
   RgbImage colors{1, 2, {1, 2, 3, 4, 5, 6}};
   expect_elements(resize_and_crop(colors, 3, 1, 2), {1, 4, 2, 5, 3, 6});
   expect_elements(resize_and_crop(colors, 1, 1, 2),
@@ -137,7 +137,7 @@ TEST(Picture, FittedByWhatIsAround) {
   expect_elements(resize_and_crop(make_gray_image(4, 1, {0, 10, 20, 30}), 1, 2, 1), {10, 20});
 }
 
-TEST(Picture, ConstantStaysConstant) {
+TEST(Image, ResizesAConstantToAConstant) {
   for (const auto& [height, width] : {std::pair{37, 53}, std::pair{5, 3}, std::pair{300, 64}}) {
     const auto picture =
         make_gray_image(height, width, Bytes8(static_cast<std::size_t>(height * width), 130));
@@ -145,7 +145,7 @@ TEST(Picture, ConstantStaysConstant) {
   }
 }
 
-TEST(Picture, NormalizedAsImageNet) {
+TEST(Image, NormalizesLikeImageNet) {
   std::vector<float> colors = {255, 0, 127.5F};
   normalize(colors, 3);
   expect_elements(colors, {(1 - 0.485F) / 0.229F, -0.456F / 0.224F, (0.5F - 0.406F) / 0.225F});

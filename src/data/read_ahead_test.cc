@@ -11,7 +11,7 @@ namespace {
 
 ReadAhead::Elements element_of(std::int64_t sample) { return {static_cast<float>(sample)}; }
 
-TEST(ReadAhead, MakesWhatIsExpectedInAnotherThread) {
+TEST(ReadAhead, PreparesAnnouncedSamplesInAnotherThread) {
   std::atomic<int> elsewhere = 0;
   const auto here = std::this_thread::get_id();
   ReadAhead ahead([&](std::int64_t sample) {
@@ -27,7 +27,7 @@ TEST(ReadAhead, MakesWhatIsExpectedInAnotherThread) {
   EXPECT_EQ(elsewhere, 3);
 }
 
-TEST(ReadAhead, ThrowsWhereItIsAskedFor) {
+TEST(ReadAhead, RethrowsToTheCaller) {
   ReadAhead ahead([](std::int64_t sample) {
     if (sample == 1) throw std::runtime_error("no picture");
     return element_of(sample);
@@ -41,7 +41,7 @@ TEST(ReadAhead, ThrowsWhereItIsAskedFor) {
 
 // Samples asked for in any order, announced or not, or dropped meanwhile, are always the right
 // ones. An announced sample is made once.
-TEST(ReadAhead, IsRightInAnyOrder) {
+TEST(ReadAhead, ReturnsTheRightSampleInAnyOrder) {
   std::mt19937 random(1);
   std::atomic<int> made = 0;
   ReadAhead ahead([&](std::int64_t sample) {

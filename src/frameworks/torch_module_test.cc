@@ -40,7 +40,7 @@ const TorchWeight& weight(const TorchModule& module, const std::string& name) {
 const char* const kMlp = "mlp:layers=2,hidden=64,inputs=64,outputs=64";
 const char* const kBert = "bert_large:layers=1,hidden=64,heads=8,ffn=64,vocab=64,seq=16";
 
-TEST(TorchModule, HasDataParallelismApart) {
+TEST(TorchModule, SeparatesDataParallelism) {
   const auto module = module_of(kMlp, "dgx_a100:2", "megatron:tp=8");
   EXPECT_EQ(module.mesh.replicate.size, 2);
   EXPECT_EQ(module.mesh.shard.size, 1);
@@ -56,7 +56,7 @@ TEST(TorchModule, HasDataParallelismApart) {
   EXPECT_EQ(module.layers[1].reads, Placements{"Shard(-1)"});
 }
 
-TEST(TorchModule, NumbersDevicesAsTheMachineDoes) {
+TEST(TorchModule, NumbersDevicesLikeTheMachine) {
   // Tensor parallelism between nodes, data parallelism inside them
   const auto module = module_of(kMlp, "dgx_a100:2", "megatron:tp=1/2");
   EXPECT_EQ(module.numbering.sizes, (std::vector<std::int64_t>{2, 8}));
@@ -64,7 +64,7 @@ TEST(TorchModule, NumbersDevicesAsTheMachineDoes) {
   EXPECT_EQ(module.mesh.dims().size(), 3U);
 }
 
-TEST(TorchModule, StoresPartsByFsdp) {
+TEST(TorchModule, ShardsWeightsWithFsdp) {
   const auto module = module_of(kMlp, "dgx_a100:1", "fsdp");
   EXPECT_EQ(module.mesh.shard.size, 8);
   EXPECT_TRUE(module.mesh.planned.empty());
@@ -73,7 +73,7 @@ TEST(TorchModule, StoresPartsByFsdp) {
   EXPECT_FALSE(module_of(kMlp, "dgx_a100:1", "deepspeed:zero=2").regather);
 }
 
-TEST(TorchModule, HasHeadsAndTheirFeaturesInOneDimension) {
+TEST(TorchModule, FlattensHeadsAndTheirFeatures) {
   const auto module = module_of(kBert, "dgx_a100:1", "megatron:tp=8");
   const auto& q = weight(module, "l0.w_q");
   EXPECT_EQ(q.shape, (Shape{64, 64}));
@@ -87,7 +87,7 @@ TEST(TorchModule, HasHeadsAndTheirFeaturesInOneDimension) {
   EXPECT_EQ(scores->weight, "");
 }
 
-TEST(ModuleForm, HasNoPlaceInsideOfHeads) {
+TEST(ModuleForm, RefusesPlacementsInsideHeads) {
   const auto model = models::parse_model(kBert).build(16, DType::kFp32);
   const auto form_of = [&](const std::string& name, std::size_t operand) {
     for (auto id : model.ids()) {

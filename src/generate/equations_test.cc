@@ -7,9 +7,9 @@
 namespace tandem::generate {
 namespace {
 
-class Equations : public FormulasOfThree {};
+class Equations : public ThreeElementFormulas {};
 
-TEST_F(Equations, SharedPartsBecomeVariables) {
+TEST_F(Equations, ReplacesSharedPartsByVariables) {
   const auto a = var(0);
   const auto b = var(1);
   // relu(relu(a + b)) = relu(a + b) holds for any tensor in place of a + b.
@@ -25,7 +25,7 @@ TEST_F(Equations, SharedPartsBecomeVariables) {
   EXPECT_TRUE(formulas_.are_equal(distinct.left[0], distinct.right[0]));
 }
 
-TEST_F(Equations, NamesAndOrdersDoNotMatter) {
+TEST_F(Equations, IgnoresNamesAndOrder) {
   const auto one = normalize_equation(
       table_, formulas_,
       {{mul(var(2), add(var(0), var(1)))}, {add(mul(var(0), var(2)), mul(var(2), var(1)))}});
@@ -35,13 +35,13 @@ TEST_F(Equations, NamesAndOrdersDoNotMatter) {
   EXPECT_EQ(one, other);
 }
 
-TEST_F(Equations, WhatHoldsByChanceDoesNotHoldAgain) {
+TEST_F(Equations, RejectsCoincidencesWithMoreValues) {
   const auto a = var(0);
   EXPECT_TRUE(holds_for_more_values(formulas_, {{relu(relu(a))}, {relu(a)}}));
   EXPECT_FALSE(holds_for_more_values(formulas_, {{relu(a)}, {a}}));
 }
 
-TEST_F(Equations, WithoutAllVariablesOnOneSideThereIsNoRule) {
+TEST_F(Equations, NeedsAllVariablesOnOneSide) {
   const auto a = var(0);
   const auto b = var(1);
   EXPECT_FALSE(is_unbound(formulas_, {{add(a, b)}, {add(b, a)}}));

@@ -7,9 +7,9 @@
 namespace tandem::generate {
 namespace {
 
-class Rewritings : public FormulasOfThree {};
+class FormulaRewriterTest : public ThreeElementFormulas {};
 
-TEST_F(Rewritings, DerivesWhatFollows) {
+TEST_F(FormulaRewriterTest, DerivesConsequences) {
   FormulaRewriter rewrite(table_, formulas_);
   const auto a = var(0);
   const auto b = var(1);

@@ -7,9 +7,9 @@
 namespace tandem::generate {
 namespace {
 
-class FormulasTest : public FormulasOfThree {};
+class FormulasTest : public ThreeElementFormulas {};
 
-TEST_F(FormulasTest, EqualOnesAreStoredOnce) {
+TEST_F(FormulasTest, StoresEqualFormulasOnce) {
   const auto sum = add(var(0), var(1));
   const auto size = formulas_.size();
   EXPECT_EQ(add(var(0), var(1)), sum);
@@ -17,7 +17,7 @@ TEST_F(FormulasTest, EqualOnesAreStoredOnce) {
   EXPECT_NE(add(var(1), var(0)), sum);
 }
 
-TEST_F(FormulasTest, PartsStandOnceAndOperandsFirst) {
+TEST_F(FormulasTest, ListsEachPartOnceAndOperandsFirst) {
   const auto sum = add(var(1), var(0));
   const auto product = mul(sum, relu(sum));
   EXPECT_EQ(formulas_.list_parts(product), (std::vector{var(1), var(0), sum, relu(sum), product}));
@@ -29,7 +29,7 @@ TEST_F(FormulasTest, PartsStandOnceAndOperandsFirst) {
   EXPECT_EQ(formulas_.operators(std::array{var(0)}), 0U);
 }
 
-TEST_F(FormulasTest, PartsAreReplacedEverywhere) {
+TEST_F(FormulasTest, ReplacesPartsEverywhere) {
   const auto sum = add(var(0), var(1));
   const auto product = mul(sum, relu(sum));
   EXPECT_EQ(formulas_.replace(product, {{sum, var(2)}}), mul(var(2), relu(var(2))));
@@ -38,7 +38,7 @@ TEST_F(FormulasTest, PartsAreReplacedEverywhere) {
   EXPECT_EQ(formulas_.replace(product, {{var(3), var(0)}}), product);
 }
 
-TEST_F(FormulasTest, WhatDoesNotFitIsNothing) {
+TEST_F(FormulasTest, ReturnsNothingForWrongTypes) {
   TensorType longer;
   longer.shape = ParallelShape({5});
   const auto other = formulas_.add_variable(table_.programs().type_id(longer), 0);
@@ -46,7 +46,7 @@ TEST_F(FormulasTest, WhatDoesNotFitIsNothing) {
   EXPECT_EQ(formulas_.replace(add(var(0), var(1)), {{var(1), other}}), std::nullopt);
 }
 
-TEST_F(FormulasTest, ValuesTellFormulasApart) {
+TEST_F(FormulasTest, DistinguishesFormulasByValues) {
   EXPECT_TRUE(formulas_.are_equal(add(var(0), var(1)), add(var(1), var(0))));
   EXPECT_TRUE(formulas_.are_equal(relu(relu(var(0))), relu(var(0))));
   EXPECT_FALSE(formulas_.are_equal(relu(var(0)), var(0)));

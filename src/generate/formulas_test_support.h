@@ -10,9 +10,9 @@
 
 namespace tandem::generate {
 
-class FormulasOf : public testing::Test {
+class FormulaFixture : public testing::Test {
  protected:
-  explicit FormulasOf(std::string_view operators) : table_(parse_operator_set(operators), 1) {}
+  explicit FormulaFixture(std::string_view operators) : table_(parse_operator_set(operators), 1) {}
 
   TensorTable table_;
   Formulas formulas_{table_.programs(), list_index_types(table_)};
@@ -26,9 +26,9 @@ class FormulasOf : public testing::Test {
   FormulaId add(FormulaId a, FormulaId b) { return make(0, {a, b}); }
 };
 
-class FormulasOfThree : public FormulasOf {
+class ThreeElementFormulas : public FormulaFixture {
  protected:
-  FormulasOfThree() : FormulasOf("tensors [3] 4\n(add ?x ?y)\n(mul ?x ?y)\n(relu ?x)") {}
+  ThreeElementFormulas() : FormulaFixture("tensors [3] 4\n(add ?x ?y)\n(mul ?x ?y)\n(relu ?x)") {}
 
   FormulaId mul(FormulaId a, FormulaId b) { return make(1, {a, b}); }
   FormulaId relu(FormulaId a) { return make(2, {a}); }

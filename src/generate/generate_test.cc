@@ -75,7 +75,7 @@ void expect_classics(const Generated& generated) {
   }
 }
 
-TEST(Generate, MergesProductsOfOneTensor) {
+TEST(Generate, MergesMatmulsOfOneTensor) {
   // Two matmuls become one: the equation has three operators.
   const auto set = parse_operator_set(R"(
 tensors [4, 4] 3
@@ -109,7 +109,7 @@ void expect_rules_are_text(const Generated& generated) {
 }
 
 // This is one test because the set takes long to generate.
-TEST(Generate, RulesOfTasosOperators) {
+TEST(Generate, FindsRulesForTasoOperators) {
   const auto generated = generate(operator_set("taso"), {.max_ops = 2});
   expect_rules_hold(generated);
   expect_classics(generated);

@@ -8,10 +8,10 @@
 namespace tandem::generate {
 namespace {
 
-class SeveralOutputs : public FormulasOf {
+class MultiOutputEquations : public FormulaFixture {
  protected:
-  SeveralOutputs()
-      : FormulasOf(R"(
+  MultiOutputEquations()
+      : FormulaFixture(R"(
 tensors [4, 4] 4
 (add ?x ?y)
 (relu ?x)
@@ -36,7 +36,7 @@ tensors [4, 4] 4
   const Equation sums_ = {{add(a_, b_), add(c_, d_)}, halves(add(concat(a_, c_), concat(b_, d_)))};
 };
 
-TEST_F(SeveralOutputs, AreFoundAmongEquations) {
+TEST_F(MultiOutputEquations, AreFoundAmongEquations) {
   std::vector<Equation> equations;
   for (std::size_t o : {0, 1}) {
     // In the second equation the inner relu is on both sides, so it becomes a variable.
@@ -50,7 +50,7 @@ TEST_F(SeveralOutputs, AreFoundAmongEquations) {
   EXPECT_EQ(find_multi_output_equations(formulas_, equations), std::vector{relus_});
 }
 
-TEST_F(SeveralOutputs, ThatFollowAreDropped) {
+TEST_F(MultiOutputEquations, AreDroppedIfTheyFollow) {
   EXPECT_EQ(select_independent({}, {sums_, relus_}), (std::vector{relus_, sums_}));
   // Three kinds of equations follow: with the same tensor twice, with other operands, and by an
   // equation of one output.
@@ -68,7 +68,7 @@ TEST_F(SeveralOutputs, ThatFollowAreDropped) {
 // These follow as equalities, because each half of a concatenation is one of its operands. No rule
 // turns a graph with two relus into one with one relu, because no rule brings back the other
 // operand.
-TEST_F(SeveralOutputs, StayWhereNoRuleLeadsToThem) {
+TEST_F(MultiOutputEquations, AreRetainedIfNoRuleReachesThem) {
   const Equation first = {{halves(concat(a_, b_))[0]}, {a_}};
   const Equation second = {{halves(concat(a_, b_))[1]}, {b_}};
   const Equation apart = {{relu(concat(a_, b_))}, {concat(relu(a_), relu(b_))}};
@@ -76,7 +76,7 @@ TEST_F(SeveralOutputs, StayWhereNoRuleLeadsToThem) {
 }
 
 // A tensor cannot be computed together with another that it is computed from.
-TEST_F(SeveralOutputs, AreNotMadeOfEachOther) {
+TEST_F(MultiOutputEquations, DoNotDependOnEachOther) {
   FormulaRewriter rewrite(table_, formulas_);
   FormulaRewriter backward(table_, formulas_);
   rewrite.add(relus_);

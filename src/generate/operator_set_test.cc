@@ -7,7 +7,7 @@
 namespace tandem::generate {
 namespace {
 
-TEST(OperatorSet, IsText) {
+TEST(OperatorSet, ParsesText) {
   const auto set = parse_operator_set(R"(
 tensors [4, 8] 3
 indices [4] 2 below 5
@@ -24,7 +24,7 @@ constant n=4: (constant shape=[?n, ?n] kind="eye" value=1)
   EXPECT_EQ(set.operations[1].conditions.size(), 1U);
 }
 
-TEST(OperatorSet, SaysWhatIsWrong) {
+TEST(OperatorSet, ReportsErrors) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"tensors 4 3", "'4 3' is not a group of variables"},
       {"tensors [4] 0", "'[4] 0' is not a group of variables"},

@@ -31,7 +31,7 @@ bool has(const std::string& text) {
   });
 }
 
-TEST(ParallelRules, HaveTheFiguresOfUnity) {
+TEST(ParallelRules, IncludeTheFiguresOfUnity) {
   // Figures 11a and 11b, and the matmul of a reduction.
   EXPECT_TRUE(
       has("(relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i degree=?d)"));
@@ -53,7 +53,7 @@ TEST(ParallelRules, HaveTheFiguresOfUnity) {
 
 // If a rule with a symbol is too general, it also exists with numbers. Examples are a dimension
 // that cannot be sharded, and an unusual order of dimensions.
-TEST(ParallelRules, OfDimensionsAndAttributes) {
+TEST(ParallelRules, CoverDimensionsAndAttributes) {
   EXPECT_TRUE(
       has("(softmax ?x) => (combine (softmax (partition ?x degree=?d)) degree=?d) choose ?d"));
   EXPECT_TRUE(

@@ -13,7 +13,7 @@ TensorType of_shape(std::initializer_list<std::int64_t> sizes) {
   return out;
 }
 
-TEST(Program, RunsItsNodesOneAfterAnother) {
+TEST(Program, RunsItsNodesInOrder) {
   const auto rule =
       rewrite::parse_rule("t: (add (mul ?x ?y) (constant shape=[2, 3] value=7)) => (add ?x ?y)")[0];
   const auto type = of_shape({2, 3});
@@ -30,7 +30,7 @@ TEST(Program, RunsItsNodesOneAfterAnother) {
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], x[i] * y[i] + Field(7));
 }
 
-TEST(Programs, KnowWhatFitsAndWhatIsTooLarge) {
+TEST(Programs, RejectWrongTypesAndLargeResults) {
   Programs programs(parse_operator_set("tensors [2, 2] 1\n(matmul ?x ?y)").operations, 10);
   const auto small = programs.type_id(of_shape({2, 3}));
   const auto other = programs.type_id(of_shape({3, 4}));
@@ -45,7 +45,7 @@ TEST(Programs, KnowWhatFitsAndWhatIsTooLarge) {
   EXPECT_EQ(programs.find(0, std::array{small, large}), nullptr);  // 18 elements
 }
 
-TEST(Program, DrawsHaveBothSigns) {
+TEST(Program, DrawsValuesOfBothSigns) {
   std::size_t below = 0;
   for (std::size_t draw = 0; draw < kDraws; ++draw) {
     for (auto v : draw_random_values(of_shape({100}), 0, 3, draw)) {

@@ -7,7 +7,7 @@
 namespace tandem::generate {
 namespace {
 
-class PruningTest : public FormulasOfThree {
+class PruningTest : public ThreeElementFormulas {
  protected:
   std::vector<Equation> select_independent(const std::vector<Equation>& equations,
                                            unsigned threads) {
@@ -18,7 +18,7 @@ class PruningTest : public FormulasOfThree {
   }
 };
 
-TEST_F(PruningTest, KeepsWhatDoesNotFollow) {
+TEST_F(PruningTest, RetainsIndependentEquations) {
   const auto a = var(0);
   const auto b = var(1);
   const auto c = var(2);
@@ -38,7 +38,7 @@ TEST_F(PruningTest, KeepsWhatDoesNotFollow) {
 
 // In several batches, some equations are kept: answers that were computed ahead of these are
 // dropped.
-TEST_F(PruningTest, ThreadsChangeNothing) {
+TEST_F(PruningTest, IsTheSameForAnyNumberOfThreads) {
   std::vector<FormulaId> made = {var(0), var(1), var(2)};
   for (const std::size_t below : {3, 16}) {
     for (std::size_t i = 0; i < below; ++i) {

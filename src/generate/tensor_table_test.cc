@@ -25,13 +25,13 @@ TEST(TensorTable, CountsDistinctTensors) {
 
 // relu of a tensor of one element equals the tensor or zero. A single draw would always confuse it
 // with one.
-TEST(TensorTable, DrawsOftenEnough) {
+TEST(TensorTable, DrawsEnoughValues) {
   TensorTable table(parse_operator_set("tensors [1] 2\n(relu ?x)\n(mul ?x ?y)"), 1);
   table.fill(1, {});
   EXPECT_TRUE(table.equalities().empty());
 }
 
-TEST(TensorTable, IsTheSameOnAnyNumberOfThreads) {
+TEST(TensorTable, IsTheSameForAnyNumberOfThreads) {
   TensorTable one(operator_set("taso"), 1);
   TensorTable three(operator_set("taso"), 3);
   one.fill(2, {});

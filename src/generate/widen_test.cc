@@ -25,7 +25,7 @@ std::string freed(const std::string& line, const std::vector<Shape>& shapes) {
   return rewrite::to_text(rule.rule);
 }
 
-TEST(Widen, AttributesForWhichAnyValueWillDoBecomeSymbols) {
+TEST(Widen, ReplacesFreeAttributesBySymbols) {
   EXPECT_EQ(freed("a: (relu (concat ?x ?y axis=0)) => (concat (relu ?x) (relu ?y) axis=0)",
                   {{2, 2}, {2, 2}}),
             "a: (relu (concat ?x ?y axis=?axis)) => (concat (relu ?x) (relu ?y) axis=?axis)");
@@ -37,7 +37,7 @@ TEST(Widen, AttributesForWhichAnyValueWillDoBecomeSymbols) {
             "c: (linear ?x (add ?v ?w) act=?act) => (linear ?x (add ?w ?v) act=?act)");
 }
 
-TEST(Widen, ConditionsExcludeWhereARuleFails) {
+TEST(Widen, ExcludesFailuresByConditions) {
   KernelCache kernels;
   auto scaled = make_test_rule(
       "a: (mul (transpose ?x perm=[1, 0]) ?y) => (transpose (mul ?x ?y) perm=[1, 0])",

@@ -39,7 +39,7 @@ std::string repeated(std::string_view text, int from, int to) {
   return out;
 }
 
-TEST(Fold, AChainCarriesItsValue) {
+TEST(Fold, CarriesTheValueOfAChain) {
   std::string text = "%a7 = weight() shape=[4, 4]\n%y7 = add(%x, %a7)\n";
   for (int i = 8; i < 15; ++i) {
     text += fmt::format("%a{0} = weight() shape=[4, 4]\n%y{0} = add(%y{1}, %a{0})\n", i, i - 1);
@@ -56,7 +56,7 @@ return %y14, %y9
 )");
 }
 
-TEST(Fold, BranchesCarryNothing) {
+TEST(Fold, CarriesNothingBetweenBranches) {
   const auto text = repeated("%t@.w = weight() shape=[4, 4]\n%t@.y = add(%x, %t@.w)\n", 0, 11) +
                     "%c = concat(%t0.y, %t10.y)\nreturn %c\n";
   EXPECT_EQ(folded(text), R"(graph g
@@ -70,7 +70,7 @@ return %c
 )");
 }
 
-TEST(Fold, BlocksFoldInsideBlocks) {
+TEST(Fold, FoldsNestedBlocks) {
   std::string text;
   std::string last = "x";
   for (int s = 1; s <= 3; ++s) {
@@ -100,7 +100,7 @@ return %s3.out
 )");
 }
 
-TEST(Fold, TwoValuesAreCarriedAndNamesOfNodesAreLeftAlone) {
+TEST(Fold, CarriesTwoValuesAndPreservesNodeNames) {
   constexpr std::string_view kText =
       "%in = input() shape=[4, 4]\n%h0 = add(%x, %in)\n%c0 = relu(%in)\n"
       "%h1 = add(%h0, %c0)\n%c1 = relu(%c0)\n%h2 = add(%h1, %c1)\n%c2 = relu(%c1)\n"
@@ -118,7 +118,7 @@ return %h3, %c3
 )");
 }
 
-TEST(Fold, WhatIsNotARepetitionStays) {
+TEST(Fold, LeavesOtherLinesAlone) {
   // The lines test: numbers that do not ascend by one, 007, another operator, another type, a use
   // of the round before last, and a run too short to save a line.
   const std::string_view bodies[] = {
@@ -135,7 +135,7 @@ TEST(Fold, WhatIsNotARepetitionStays) {
   }
 }
 
-TEST(Fold, ARunStartsWhereBlocksBecomeEqual) {
+TEST(Fold, StartsARunAtTheFirstEqualBlock) {
   constexpr std::string_view kText =
       "%l0.w = weight() shape=[6, 4]\n%l0.y = linear(%x, %l0.w)\n"
       "%l1.w = weight() shape=[6, 6]\n%l1.y = linear(%l0.y, %l1.w)\n"
@@ -157,7 +157,7 @@ return %l4.y
 )");
 }
 
-TEST(Fold, CommentsStandInOneColumnAndParseAway) {
+TEST(Fold, AlignsComments) {
   const auto graph =
       graph_of(repeated("%a@ = relu(%x)\n%b@ = add(%a@, %x)\n", 0, 3) + "return %b2\n");
   FoldedTextOptions options;
@@ -186,7 +186,7 @@ return %b2
   EXPECT_EQ(to_text(parse_graph(text)), to_text(graph));
 }
 
-TEST(Fold, RandomGraphsUnfold) {
+TEST(Fold, UnfoldsRandomGraphs) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     expect_unfolds(random_graph(seed, {.operators = 40}));
@@ -246,7 +246,7 @@ class RandomBlocks {
   std::vector<NodeId> ends_;
 };
 
-TEST(Fold, RandomBlocksUnfold) {
+TEST(Fold, UnfoldsRandomBlocks) {
   int folded = 0;
   int nested = 0;
   int carried = 0;
@@ -264,7 +264,7 @@ TEST(Fold, RandomBlocksUnfold) {
 
 // Blocks of a third of the graph differ only at their ends. Comparing them again from each of their
 // nodes would exceed the test's time-out.
-TEST(Fold, WorkStaysNearLinear) {
+TEST(Fold, TakesNearLinearTime) {
   constexpr int kBlock = 60'000 / kFewer;
   GraphBuilder b("g");
   const auto x = b.input("x", {4, 4}, DType::kFp32);

@@ -21,7 +21,7 @@ std::string error_of(const std::string& text) {
 }
 
 // The operands are partial sums already, or cut, or replicated; two and three are joined.
-TEST(Join, IsTheSumOfItsOperands) {
+TEST(Join, EqualsTheSumOfItsOperands) {
   std::uint64_t cases = 0;
   for (const auto* type :
        {"[6, 4]", "[6/2, 4]", "[6/3, 4/2]", "[6, 4]*2", "[6/2, 4]+3", "[6, 4/2]*2+3"}) {

@@ -33,7 +33,7 @@ TEST(GraphJson, WritesAndReads) {
   EXPECT_EQ(to_text(parse_graph_json(text)), to_text(graph));
 }
 
-TEST(GraphJson, SaysWhatIsWrong) {
+TEST(GraphJson, ReportsErrors) {
   EXPECT_EQ(error_of("["), "g.json: is not JSON");
   EXPECT_EQ(error_of("[]"), "g.json: is not a JSON object");
   EXPECT_EQ(error_of(document(R"({"name": "x", "op": "input", "name": "y"})")),

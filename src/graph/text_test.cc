@@ -61,7 +61,7 @@ void expect_round_trip(const Graph& graph) {
   }
 }
 
-TEST(GraphText, PrintsWhatItParses) {
+TEST(GraphText, PrintsParsedTextUnchanged) {
   for (auto text : {kMlp, kAttention, kTables}) {
     const auto graph = parse_graph(text);
     EXPECT_EQ(to_text(graph), text);
@@ -69,7 +69,7 @@ TEST(GraphText, PrintsWhatItParses) {
   }
 }
 
-TEST(GraphText, RandomGraphsRoundTrip) {
+TEST(GraphText, RoundTripsRandomGraphs) {
   std::set<std::string> used;
   std::size_t nodes = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -83,7 +83,7 @@ TEST(GraphText, RandomGraphsRoundTrip) {
   EXPECT_GE(used.size(), 16U);
 }
 
-TEST(GraphText, EveryOperatorRoundTripsWithItsAttributes) {
+TEST(GraphText, RoundTripsEveryOperatorAndAttribute) {
   for (const auto& example : ops::examples()) {
     SCOPED_TRACE(name_of(example));
     GraphBuilder b("one");
@@ -99,7 +99,7 @@ TEST(GraphText, EveryOperatorRoundTripsWithItsAttributes) {
   }
 }
 
-TEST(GraphText, CommentsBlanksAndTypesAreOptional) {
+TEST(GraphText, AllowsCommentsBlanksAndMissingTypes) {
   const auto graph = parse_graph(
       "\n# a comment\n  graph g # the name\r\n\n%x=input()  shape=[4/2,6]\n"
       "%w = weight() shape=[8, 6]*2 dtype=fp32\n %y = linear( %x , %w )   act=relu\nreturn %y\n\n# "
@@ -109,7 +109,7 @@ TEST(GraphText, CommentsBlanksAndTypesAreOptional) {
             "%y = linear(%x, %w) act=relu : [4/2, 8] fp32\nreturn %y\n");
 }
 
-TEST(GraphText, ErrorsSayWhereAndWhat) {
+TEST(GraphText, ReportsLineAndCauseOfErrors) {
   struct Case {
     std::string_view text, error;
   };
@@ -180,7 +180,7 @@ end
 return %l10.out, %l9.1
 )";
 
-TEST(GraphText, RepeatsAreWhatTheyStandFor) {
+TEST(GraphText, ExpandsRepeats) {
   EXPECT_EQ(to_text(parse_graph(kRepeats)), R"(graph repeats
 %x = input() shape=[4, 4]
 %l9.0 = relu(%x) : [4, 4] fp32
@@ -195,7 +195,7 @@ return %l10.out, %l9.1
 )");
 }
 
-TEST(GraphText, ErrorsInRepeatsSayWhereAndWhat) {
+TEST(GraphText, ReportsLineAndCauseOfErrorsInRepeats) {
   struct Case {
     std::string_view text, error;
   };
@@ -259,7 +259,7 @@ TEST(GraphText, ErrorsInRepeatsSayWhereAndWhat) {
   }
 }
 
-TEST(GraphText, RepeatsNestEightDeep) {
+TEST(GraphText, NestsRepeatsEightDeep) {
   const auto nested = [](int depth) {
     std::string text = "graph g\n%x = input() shape=[4]\n";
     std::string name = "%y";
@@ -281,7 +281,7 @@ TEST(GraphText, RepeatsNestEightDeep) {
   }
 }
 
-TEST(GraphText, RandomDamageParsesOrIsTheUsersError) {
+TEST(GraphText, ParsesOrRefusesDamagedText) {
   int parsed = 0;
   int refused = 0;
   for (const auto original : {kMlp, kAttention, kTables, kRepeats}) {
@@ -318,7 +318,7 @@ TEST(GraphText, RandomDamageParsesOrIsTheUsersError) {
   EXPECT_GT(refused, 1000);
 }
 
-TEST(GraphBuilder, ARefusedNodeLeavesNoTrace) {
+TEST(GraphBuilder, IsUnchangedByARefusedNode) {
   GraphBuilder builder("g");
   const auto x = builder.input("x", {8, 64}, DType::kFp32);
   EXPECT_THROW(builder.add(ops::kMatMul, {x, x}, "y"), UserError);
@@ -339,7 +339,7 @@ Graph replaced(std::string text, const std::map<std::string, std::string>& chang
   return parse_graph(text);
 }
 
-TEST(GraphHash, RenamingNodesChangesNothing) {
+TEST(GraphHash, IgnoresNodeNames) {
   const auto graph = parse_graph(kMlp);
   const auto renamed =
       replaced(std::string(kMlp), {{"%h", "%hidden"}, {"%y", "%z"}, {"graph mlp", "graph net"}});
@@ -347,7 +347,7 @@ TEST(GraphHash, RenamingNodesChangesNothing) {
   EXPECT_EQ(renamed.shape_hash(), graph.shape_hash());
 }
 
-TEST(GraphHash, RenamingAWeightChangesTheIdentityOnly) {
+TEST(GraphHash, IncludesWeightNamesInTheIdentityOnly) {
   for (const auto* source : {"%w1", "%b1", "%x"}) {
     const auto graph = parse_graph(kMlp);
     const auto renamed = replaced(std::string(kMlp), {{source, "%other"}});
@@ -356,7 +356,7 @@ TEST(GraphHash, RenamingAWeightChangesTheIdentityOnly) {
   }
 }
 
-TEST(GraphHash, AnAttributeOrTypeChangesBoth) {
+TEST(GraphHash, DependsOnAttributesAndTypes) {
   struct Case {
     std::string_view text;
     std::map<std::string, std::string> changes;
@@ -383,7 +383,7 @@ TEST(GraphHash, AnAttributeOrTypeChangesBoth) {
   }
 }
 
-TEST(GraphHash, TwoWeightsAreNotOneWeightTwice) {
+TEST(GraphHash, DistinguishesTwoWeightsFromOneUsedTwice) {
   const auto text = [](std::string_view second) {
     return fmt::format(
         "graph g\n%a = weight() shape=[4]\n%b = weight() shape=[4]\n%y = add(%a, {})\nreturn %y\n",
@@ -392,7 +392,7 @@ TEST(GraphHash, TwoWeightsAreNotOneWeightTwice) {
   EXPECT_NE(parse_graph(text("%a")).shape_hash(), parse_graph(text("%b")).shape_hash());
 }
 
-TEST(GraphHash, UnusedNodesDoNotCount) {
+TEST(GraphHash, IgnoresUnusedNodes) {
   const auto graph = replaced(
       std::string(kMlp), {{"return", "%dead = relu(%h)\n%unused = weight() shape=[3]\nreturn"}});
   EXPECT_EQ(graph.identity_hash(), parse_graph(kMlp).identity_hash());
@@ -422,7 +422,7 @@ Graph shuffled(const Graph& graph, std::uint64_t seed) {
   return builder.finish(outputs);
 }
 
-TEST(GraphHash, RandomReorderingAndRenamingChangesNothing) {
+TEST(GraphHash, IgnoresOrderAndNames) {
   std::set<Hash> distinct;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -449,7 +449,7 @@ TEST(Graph, ErasureRemovesParallelismOnly) {
   }
 }
 
-TEST(Graph, ErasureSharesWhatItKeeps) {
+TEST(Graph, SharesUnchangedNodesAfterErasure) {
   constexpr std::string_view kHalf = R"(graph half
 %x = input() shape=[8, 64]
 %w = weight() shape=[64, 64]
@@ -477,7 +477,7 @@ return %z
             "%v = weight() shape=[8, 64]\n%z = add(%y, %v) : [8, 64] fp32\nreturn %z\n");
 }
 
-TEST(GraphBuilder, KeepsNodesOfAnotherGraphAndChecksThemWhereTypesChange) {
+TEST(GraphBuilder, ReusesNodesOfAnotherGraphAndChecksChangedTypes) {
   const auto from = parse_graph(kSmall);
   const NodeId relu(1);
   std::string text;
@@ -505,7 +505,7 @@ TEST(Graph, OutlivesTheGraphThatItSharesNodesWith) {
   expect_round_trip(second);
 }
 
-TEST(Graph, ConsumersAndGradients) {
+TEST(Graph, ListsConsumersAndGradients) {
   const auto graph = parse_graph(kTables);
   const auto consumers = graph.consumers();
   std::vector<std::size_t> counts;
@@ -515,7 +515,7 @@ TEST(Graph, ConsumersAndGradients) {
             (std::vector<bool>{false, true, true, true, true, true, true}));
 }
 
-TEST(GraphText, NamesAreUtf8) {
+TEST(GraphText, AcceptsUtf8Names) {
   const auto named = [](const std::string& name) {
     return "graph g\n%" + name + " = input() shape=[2]\nreturn %" + name + "\n";
   };

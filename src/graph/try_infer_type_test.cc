@@ -65,7 +65,7 @@ std::vector<Use> uses() {
 }
 
 // Tests that try_infer_type agrees with a graph, on operands that mostly do not fit.
-TEST(TriedType, IsWhatAGraphSays) {
+TEST(TryInferType, AgreesWithTheGraph) {
   std::mt19937 random(1);
   int misfits = 0;
   for (const auto& use : uses()) {
@@ -88,7 +88,7 @@ TEST(TriedType, IsWhatAGraphSays) {
 }
 
 // Outside of a trial, an operator reports why it rejects its operands.
-TEST(TriedType, ATrialEndsWhereItsScopeEnds) {
+TEST(TryInferType, EndsATrialWithItsScope) {
   const auto split = op("split", {{"parts", "2"}});
   const std::vector<Shape> sizes = {{3}};
   {

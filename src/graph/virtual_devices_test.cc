@@ -40,7 +40,7 @@ TEST(Sharded, AssembleUndoesDistribute) {
   }
 }
 
-TEST(Sharded, ShardsAreWhatTheTypeMeans) {
+TEST(Sharded, MatchesTheType) {
   const Dense<double> whole({4}, {1, 2, 3, 4});
   const auto cut = distribute(whole, parse_parallel_shape("[4/2]*2").value(), 1);
   EXPECT_EQ(cut.at({{0}, 0, 0}).data, (std::vector<double>{1, 2}));
@@ -52,7 +52,7 @@ TEST(Sharded, ShardsAreWhatTheTypeMeans) {
   EXPECT_EQ(assemble(summed), whole);
 }
 
-TEST(Sharded, AssembleNoticesReplicasThatDiffer) {
+TEST(Sharded, DetectsDifferentReplicas) {
   auto value = distribute(Dense<double>({2}, {1, 2}), parse_parallel_shape("[2]*3").value(), 1);
   bool agree = false;
   assemble(value, &agree);
@@ -218,15 +218,15 @@ void expect_every_legal_grid(const Bounds& bounds, std::uint64_t least_cases) {
   EXPECT_GT(cases, least_cases);
 }
 
-TEST(ProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
+TEST(ProofByExecution, CoversEveryLegalGridOfEveryOperatorInTheField) {
   expect_every_legal_grid({}, 20000);
 }
 
-TEST(NightlyProofByExecution, EveryLegalGridOfEveryOperatorInTheField) {
+TEST(NightlyProofByExecution, CoversEveryLegalGridOfEveryOperatorInTheField) {
   expect_every_legal_grid({.degree = 6, .tasks = 300, .devices = 72}, 100000);
 }
 
-TEST(ProofByExecution, ASampleInDouble) {
+TEST(ProofByExecution, CoversASampleInDouble) {
   std::uint64_t cases = 0;
   for (const auto& example : ops::examples()) {
     if (example.positive) continue;  // sources have either sign
@@ -241,7 +241,7 @@ TEST(ProofByExecution, ASampleInDouble) {
 
 // Checks that every operand's type but the right one is rejected: a whole factor split, a partial
 // sum where the operator is not linear, replicas that do not fit the other operands.
-TEST(ProofByExecution, IllegalCombinationsAreRefused) {
+TEST(ProofByExecution, RefusesIllegalCombinations) {
   int cases = 0;
   for (const auto& example : ops::examples()) {
     const auto& s = ops::get_signature(make(example), example.inputs);
@@ -283,7 +283,7 @@ TEST(ProofByExecution, IllegalCombinationsAreRefused) {
   EXPECT_GT(cases, 100);
 }
 
-TEST(ProofByExecution, APartialMaximumReachesOnlyAReduction) {
+TEST(ProofByExecution, LetsAPartialMaximumReachOnlyAReduction) {
   const auto row_max = [](const std::string& rest) {
     return parse_graph("graph g\n%x = weight() shape=[4, 6/3]\n%m = row_max(%x) : [4]^3 fp32\n" +
                        rest);
@@ -299,7 +299,7 @@ TEST(ProofByExecution, APartialMaximumReachesOnlyAReduction) {
 
 // Logits cut along the vocabulary are never gathered: only a maximum, a sum and the picked logit of
 // each row are communicated.
-TEST(ProofByExecution, CrossEntropyOverASplitVocabulary) {
+TEST(ProofByExecution, CoversCrossEntropyOverAShardedVocabulary) {
   const auto pcg = parse_graph(R"(graph vocabulary
 %h = weight() shape=[4, 6]*2 dtype=fp64
 %w = weight() shape=[8/2, 6] dtype=fp64
@@ -332,7 +332,7 @@ return %loss
 
 // --- The parallelization operators
 
-TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
+TEST(ProofByExecution, TreatsParallelOperatorsAsTheIdentity) {
   std::uint64_t cases = 0;
   for_each_index(Shape{4, 3, 3, 3}, [&](const Shape& pick) {
     constexpr std::array<std::int64_t, 4> kDegrees = {1, 2, 3, 6};
@@ -370,7 +370,7 @@ TEST(ProofByExecution, ParallelizationOperatorsAreTheIdentity) {
 
 // --- Small programs
 
-TEST(ProofByExecution, SmallPrograms) {
+TEST(ProofByExecution, CoversSmallPrograms) {
   const std::string_view programs[] = {
       // (A x B) x C: A in rows and columns, B in rows, a partial sum carried on to C and reduced.
       R"(graph chain
@@ -451,7 +451,7 @@ return %o
   }
 }
 
-TEST(ProofByExecution, RandomGraphs) {
+TEST(ProofByExecution, CoversRandomGraphs) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     const auto graph = random_graph(seed, {.operators = 10});
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, to_text(graph)));
@@ -460,7 +460,7 @@ TEST(ProofByExecution, RandomGraphs) {
   }
 }
 
-TEST(ProofByExecution, ALossIsSeededOncePerSummandAndNotPerReplica) {
+TEST(ProofByExecution, StartsALossGradientOncePerSummand) {
   const auto pcg = parse_graph(R"(graph loss
 %x = input() shape=[6/2, 4/2]*3
 %w = weight() shape=[4/2, 4/2]*6

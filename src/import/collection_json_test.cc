@@ -249,12 +249,10 @@ void expect_imports(const std::vector<Case>& cases) {
 }
 
 TEST(CollectionJson, ReadsEveryOperator) { expect_imports(plain_cases()); }
-TEST(CollectionJson, CountsDimensionsFromReplicasWhereThereAreSome) {
-  expect_imports(parallel_cases());
-}
+TEST(CollectionJson, CountsDimensionsFromReplicas) { expect_imports(parallel_cases()); }
 
 // Every imported rule can be exported, and is then imported as the same rule.
-TEST(CollectionJson, ExportsWhatItImported) {
+TEST(CollectionJson, ExportsImportedRules) {
   for (const auto& cases : {plain_cases(), parallel_cases()}) {
     std::vector<TestJson> rules;
     for (const auto& c : cases) rules.push_back(c.rule);
@@ -271,7 +269,7 @@ TEST(CollectionJson, ExportsWhatItImported) {
 }
 
 // Exports rules from text and imports them again.
-TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
+TEST(CollectionJson, ExportsOwnRules) {
   const auto rules = parse_rules(
       "a: (relu (matmul ?a ?b)) => (relu (matmul ?a ?b))\n"
       "b: (add ?a ?b) => (add ?b ?a) if same_shape(?b, ?a)\n"
@@ -294,7 +292,7 @@ TEST(CollectionJson, ExportsOwnRulesWhereItCan) {
 
 // The operators alone do not determine how dimensions are counted. A parallel operator may occur
 // only in a rule's name, or in rules that a collection cannot express.
-TEST(CollectionJson, ExportSaysHowDimensionsAreCounted) {
+TEST(CollectionJson, ExportsHowDimensionsAreCounted) {
   for (const auto* text :
        {"OP_REDUCE: (relu (softmax ?a axis=0)) => (relu (softmax ?a axis=0))\n",
         "a: (softmax ?a axis=0) => (softmax ?a axis=0)\n"
@@ -310,7 +308,7 @@ TEST(CollectionJson, ExportSaysHowDimensionsAreCounted) {
 }
 
 // Random sides of elementwise operators, matmuls and slices: every imported rule can be exported.
-TEST(CollectionJson, RandomRulesComeBack) {
+TEST(CollectionJson, RoundTripsRandomRules) {
   const std::uint64_t seed = 20'240'601;
   RecordProperty("seed", std::to_string(seed));
   std::uint64_t drawn = 0;
@@ -373,7 +371,7 @@ TEST(CollectionJson, RandomRulesComeBack) {
   EXPECT_GT(imported, 200U) << "seed " << seed;
 }
 
-TEST(CollectionJson, SaysWhatItLacks) {
+TEST(CollectionJson, ReportsUnsupportedParts) {
   const auto lacking = [](const TestJson& r) {
     const auto c = import_collection(collection({r}), "test");
     return c.lacking.empty() ? to_text(c.rules.at(0)) : c.lacking[0].lacking;
@@ -394,7 +392,7 @@ TEST(CollectionJson, SaysWhatItLacks) {
             "OP_TRANSPOSE: [1, 1] is not a permutation");
 }
 
-TEST(CollectionJson, SaysWhatIsMalformed) {
+TEST(CollectionJson, ReportsMalformedInput) {
   const auto message = [](const std::string& text) {
     return error_of([&] { import_collection(text, "c.json"); });
   };
@@ -455,7 +453,7 @@ TEST(CollectionJson, SaysWhatIsMalformed) {
 }
 
 // A tensor that is concatenated with itself 60 times in a row has 2^60 leaves as text.
-TEST(CollectionJson, IsBounded) {
+TEST(CollectionJson, LimitsTheSizeOfRules) {
   std::vector<TestJson> doubled = {op("OP_EW_ADD", {-1, -1})};
   std::vector<TestJson> concats = {op("OP_CONCAT", {-1, -1}, concat_on(0, 2))};
   for (int i = 0; i < 60; ++i) {
@@ -470,7 +468,7 @@ TEST(CollectionJson, IsBounded) {
   EXPECT_EQ(c.lacking[0].lacking, "is too long");
 }
 
-TEST(CollectionJson, NamesAreUniqueAndPlain) {
+TEST(CollectionJson, GivesUniquePlainNames) {
   const auto relu = op("OP_RELU", {-1});
   const auto c =
       import_collection(collection({rule("a b", {relu}, {relu}), rule("a b", {relu}, {relu}),

@@ -42,7 +42,7 @@ models::ConfiguredModel model(std::string_view config, std::string_view override
   return models::make_model(read_config(config, "config.json"), "config.json", overrides);
 }
 
-TEST(Config, ParametersAreThePublishedOnes) {
+TEST(Config, HasThePublishedParameters) {
   struct Case {
     std::string_view config;
     std::int64_t parameters;
@@ -72,7 +72,7 @@ TEST(Config, EqualsTheBuiltInNetworkOfTheSameSizes) {
   EXPECT_EQ(hash(model(large)), hash(models::parse_model("bert_large")));
 }
 
-TEST(Config, OverridesAndDefaults) {
+TEST(Config, AppliesOverridesAndDefaults) {
   EXPECT_EQ(model(kLlama2).settings.size("seq"), 4096);
   EXPECT_EQ(model(kLlama2, "layers=2,seq=128").settings.size("layers"), 2);
   EXPECT_EQ(model(kMixtral).settings.size("active_experts"), 2);
@@ -82,7 +82,7 @@ TEST(Config, OverridesAndDefaults) {
   EXPECT_FALSE(is_config(std::string(100000, '[')));
 }
 
-TEST(Config, NotesWhatTheNetworkDoesNotHave) {
+TEST(Config, NotesUnsupportedFeatures) {
   const auto notes = [](std::string_view text, std::int64_t seq) {
     return join(list_config_notes(text, "config.json", seq), "; ");
   };
@@ -96,7 +96,7 @@ TEST(Config, NotesWhatTheNetworkDoesNotHave) {
             "config.json: 'quantization_config' is ignored: weights have the dtype of the run");
 }
 
-TEST(Config, ErrorsNameTheFileAndTheKey) {
+TEST(Config, NamesTheFileAndTheKeyInErrors) {
   struct Case {
     std::string_view config;
     std::string_view what;

@@ -33,7 +33,7 @@ bool starts_with(const std::string& text, const std::string& begin) {
   return text.starts_with(begin);
 }
 
-TEST(Onnx, LinearLayerWithItsWeights) {
+TEST(Onnx, ImportsALinearLayerWithItsWeights) {
   const File file{.nodes = {node("Gemm", {"x", "w", "b"}, {"h"}, integer("transB", 1)),
                             node("Relu", {"h"}, {"y"})},
                   .initializers = {weights("w", {4, 3}), weights("b", {4})}};
@@ -47,7 +47,7 @@ TEST(Onnx, LinearLayerWithItsWeights) {
             "return %y\n");
 }
 
-TEST(Onnx, ShapesAreFolded) {
+TEST(Onnx, FoldsShapes) {
   const File file{.nodes = {node("Shape", {"x"}, {"s"}), node("Gather", {"s", "zero"}, {"d"}),
                             node("Unsqueeze", {"d", "zeros"}, {"u"}),
                             node("Concat", {"u", "rest"}, {"to"}, integer("axis", 0)),
@@ -64,7 +64,7 @@ TEST(Onnx, ShapesAreFolded) {
                               {"Concat", 1}, {"Gather", 1}, {"Shape", 1}, {"Unsqueeze", 1}}));
 }
 
-TEST(Onnx, SymbolicBatchAndNamedDimensions) {
+TEST(Onnx, ResolvesSymbolicBatchAndNamedDimensions) {
   const File file{.nodes = {node("Relu", {"x"}, {"y"})},
                   .inputs = {value_info("x", kFloat, {{0, "N"}, {0, "seq"}, {4}})}};
   EXPECT_EQ(error_of(file),
@@ -75,7 +75,7 @@ TEST(Onnx, SymbolicBatchAndNamedDimensions) {
   EXPECT_EQ(model.batch, 5);
 }
 
-TEST(Onnx, AFixedBatchCanBeReplaced) {
+TEST(Onnx, ReplacesAFixedBatch) {
   const File file{.nodes = {node("Reshape", {"x", "to"}, {"y"})},
                   .initializers = {whole("to", {1, 12})},
                   .inputs = {value_info("x", kFloat, {{1}, {3}, {4}})}};
@@ -83,7 +83,7 @@ TEST(Onnx, AFixedBatchCanBeReplaced) {
   EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[8, 12]");
 }
 
-TEST(Onnx, OldFilesListInitializersAsInputs) {
+TEST(Onnx, AcceptsInitializersListedAsInputs) {
   const File file{
       .nodes = {node("MatMul", {"x", "w"}, {"y"})},
       .initializers = {weights("w", {3, 4})},
@@ -93,7 +93,7 @@ TEST(Onnx, OldFilesListInitializersAsInputs) {
   EXPECT_EQ(models::count_parameters(model.graph), 12);
 }
 
-TEST(Onnx, WeightsWithoutTheirNumbers) {
+TEST(Onnx, ImportsWeightsWithoutTheirValues) {
   // The weights are inputs of the graph, or a constant of a stored shape.
   const File file{
       .nodes = {node("ConstantOfShape", {"shape"}, {"w"}), node("Gemm", {"x", "w", "b"}, {"y"})},
@@ -102,7 +102,7 @@ TEST(Onnx, WeightsWithoutTheirNumbers) {
   EXPECT_EQ(models::count_parameters(import_onnx(file.text(), "m.onnx").graph), 16);
 }
 
-TEST(Onnx, OldConstantFillAndDropout) {
+TEST(Onnx, ImportsOldConstantFillAndDropout) {
   const File file{.nodes = {node("ConstantFill", {}, {"w"}, list("shape", {3, 4})),
                             node("MatMul", {"x", "w"}, {"h"}),
                             node("Dropout", {"h"}, {"y", "mask"}, integer("is_test", 1))},
@@ -112,7 +112,7 @@ TEST(Onnx, OldConstantFillAndDropout) {
   EXPECT_EQ(model.folded, (std::map<std::string, int>{{"ConstantFill", 1}, {"Dropout", 1}}));
 }
 
-TEST(Onnx, BatchNormalizationOfEveryVersion) {
+TEST(Onnx, ImportsEveryVersionOfBatchNormalization) {
   for (const auto& [opset, outputs] : std::map<std::int64_t, std::vector<std::string>>{
            {6, {"y", "m", "v", "sm", "sv"}}, {9, {"y"}}, {14, {"y", "m", "v"}}}) {
     const File file{
@@ -127,7 +127,7 @@ TEST(Onnx, BatchNormalizationOfEveryVersion) {
   }
 }
 
-TEST(Onnx, CausalMasksBecomeAnAttribute) {
+TEST(Onnx, ReplacesCausalMasksByAnAttribute) {
   std::vector<float> mask;
   for (int i = 0; i < 9; ++i) mask.push_back(i % 3 > i / 3 ? -INFINITY : 0);
   const File file{.nodes = {node("Add", {"x", "mask"}, {"m"}), node("Softmax", {"m"}, {"y"})},
@@ -140,7 +140,7 @@ TEST(Onnx, CausalMasksBecomeAnAttribute) {
             "return %y\n");
 }
 
-TEST(Onnx, OtherMasksAreInputsThatTheFileFixes) {
+TEST(Onnx, ImportsOtherMasksAsFixedInputs) {
   const File file{
       .nodes = {node("Add", {"x", "mask"}, {"y"})},
       .initializers = {tensor<float>("mask", kFloat, {3, 3}, {0, 0, 0, -1e9F, 0, 0, 0, 0, 0})},
@@ -151,7 +151,7 @@ TEST(Onnx, OtherMasksAreInputsThatTheFileFixes) {
   EXPECT_EQ(model.fixed.begin()->second.data[3], -1e9F);
 }
 
-TEST(Onnx, IndicesAreBelowTheSmallestTable) {
+TEST(Onnx, BoundsIndicesByTheSmallestTable) {
   const File file{.nodes = {node("Gather", {"w", "ids"}, {"a"}),
                             node("Gather", {"v", "ids"}, {"b"}), node("Add", {"a", "b"}, {"y"})},
                   .initializers = {weights("w", {9, 4}), weights("v", {5, 4})},
@@ -160,7 +160,7 @@ TEST(Onnx, IndicesAreBelowTheSmallestTable) {
               std::string::npos);
 }
 
-TEST(Onnx, ALossCanBeAppended) {
+TEST(Onnx, AppendsALoss) {
   const File file{.nodes = {node("Relu", {"x"}, {"y"})}};
   EXPECT_EQ(text_of(file, {.append_loss = true}),
             "graph test\n"
@@ -171,7 +171,7 @@ TEST(Onnx, ALossCanBeAppended) {
             "return %loss, %y\n");
 }
 
-TEST(Onnx, FunctionsOfTheModelStandInThePlaceOfTheirCalls) {
+TEST(Onnx, InlinesFunctionsOfTheModel) {
   // Both calls have a tensor "h"; the attribute goes through two calls.
   const auto inner =
       function("own", "turn", {"a"}, {"b"},
@@ -191,7 +191,7 @@ TEST(Onnx, FunctionsOfTheModelStandInThePlaceOfTheirCalls) {
             "return %y\n");
 }
 
-TEST(Onnx, WholeNumbersComputedFromInputsAreInputs) {
+TEST(Onnx, ReplacesIntegersComputedFromInputsByInputs) {
   const File file{
       .nodes = {node("Equal", {"ids", "pad"}, {"is"}), node("Not", {"is"}, {"real"}),
                 node("Equal", {"ids", "pad"}, {"again"}),
@@ -218,7 +218,7 @@ TEST(Onnx, WholeNumbersComputedFromInputsAreInputs) {
   EXPECT_EQ(model.derived, (std::vector<std::string>{"places", "is"}));
 }
 
-TEST(Onnx, FrequenciesAreNotTrained) {
+TEST(Onnx, FreezesFrequencies) {
   const auto with = [](const std::string& op) {
     return File{.nodes = {node("Cast", {"x"}, {"p"}, integer("to", kFloat)),
                           node("Mul", {"p", "f"}, {"a"}), node(op, {"a"}, {"y"})},
@@ -234,7 +234,7 @@ TEST(Onnx, FrequenciesAreNotTrained) {
   EXPECT_EQ(count("Sin", kFloat), 3);  // a gain on a possible layer result
 }
 
-TEST(Onnx, SumsOfNamedDimensions) {
+TEST(Onnx, AddsNamedDimensions) {
   const File file{.nodes = {node("Relu", {"x"}, {"y"})},
                   .inputs = {value_info("x", kFloat, {{0, "batch"}, {0, "past + new + 1"}}),
                              value_info("p", kFloat, {{0, "batch"}, {0, "past"}}),
@@ -278,7 +278,7 @@ TEST(OnnxErrors, Functions) {
   EXPECT_TRUE(many.ends_with("the model's functions expand to too many nodes")) << many;
 }
 
-TEST(OnnxErrors, ContentsInOtherFiles) {
+TEST(OnnxErrors, ExternalContents) {
   const auto with = [](const std::string& location) {
     const auto shape = tensor<std::int64_t>("s", kInt64, {2}, {}, false) + number(14, 1) +
                        bytes(13, bytes(1, "location") + bytes(2, location));
@@ -291,7 +291,7 @@ TEST(OnnxErrors, ContentsInOtherFiles) {
   EXPECT_EQ(with("none.bin"), begin + "none.bin', which does not exist");
 }
 
-TEST(OnnxErrors, AnUnknownOperatorNamesItAndWhatThereIs) {
+TEST(OnnxErrors, UnknownOperatorWithAlternatives) {
   const File file{.nodes = {node("NonMaxSuppression", {"x"}, {"y"}, "", "boxes")}};
   EXPECT_TRUE(
       starts_with(error_of(file),
@@ -299,7 +299,7 @@ TEST(OnnxErrors, AnUnknownOperatorNamesItAndWhatThereIs) {
                   "supported (supported: Abs Add And ArgMax "));
 }
 
-TEST(OnnxErrors, Cut) {
+TEST(OnnxErrors, TruncatedFile) {
   const auto whole_file = File{.nodes = {node("Relu", {"x"}, {"y"})}}.text();
   for (std::size_t size = 0; size < whole_file.size(); ++size) {
     // A file that is cut between messages is a model without the rest.
@@ -371,7 +371,7 @@ TEST(OnnxErrors, Contents) {
 }
 
 // Found by fuzzing.
-TEST(OnnxErrors, OperandsThatAreNotThere) {
+TEST(OnnxErrors, MissingOperands) {
   EXPECT_EQ(error_of(File{.nodes = {node("BatchNormalization", {"x"}, {"y"})}}),
             "m.onnx: BatchNormalization with output 'y': input 1 is missing");
   EXPECT_EQ(
@@ -384,12 +384,12 @@ TEST(OnnxErrors, OperandsThatAreNotThere) {
   EXPECT_EQ(import_onnx(scalar.text(), "m.onnx", {.batch = 4}).graph.size(), 3U);
 }
 
-TEST(OnnxErrors, AttributesThatWouldChangeTheResult) {
+TEST(OnnxErrors, UnsupportedAttributes) {
   EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"y"}, integer("limit", 6))}}),
             "m.onnx: Relu with output 'y': attribute limit is not supported");
 }
 
-TEST(OnnxErrors, WhatIsComputedHasLimits) {
+TEST(OnnxErrors, LimitsOfConstantFolding) {
   const File file{.nodes = {node("Expand", {"a", "s"}, {"b"}), node("Reshape", {"x", "b"}, {"y"})},
                   .initializers = {whole("a", {1}), whole("s", {1 << 30})}};
   EXPECT_EQ(error_of(file),
@@ -397,7 +397,7 @@ TEST(OnnxErrors, WhatIsComputedHasLimits) {
             "small constants are folded)");
 }
 
-TEST(Onnx, ALargeFileImports) {
+TEST(Onnx, ImportsALargeFile) {
   File file;
   file.nodes.reserve(100'000);
   std::string last = "x";

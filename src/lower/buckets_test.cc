@@ -18,7 +18,7 @@ namespace {
 using plan::make_digits;
 using plan::parallelize;
 
-TEST(Buckets, RandomPlansTrainLikeOneDevice) {
+TEST(Buckets, TrainRandomPlansLikeOneDevice) {
   struct Case {
     std::vector<std::int64_t> counts;
     std::int64_t micro_batches, stages;
@@ -62,7 +62,7 @@ TEST(Buckets, RandomPlansTrainLikeOneDevice) {
   EXPECT_GT(waited, 20);
 }
 
-TEST(Buckets, GoWhenTheyAreFull) {
+TEST(Buckets, AreSentWhenFull) {
   const auto digits = make_digits({2});
   const auto model =
       models::parse_model("mlp:layers=3,inputs=4,hidden=6,outputs=2").build(8, DType::kFp32);

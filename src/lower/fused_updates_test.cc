@@ -58,22 +58,22 @@ std::vector<std::string> updated(const std::map<std::string, std::string>& words
 
 using Names = std::vector<std::string>;
 
-TEST(ProductUpdates, AreOfWeightsThatOneDeviceHasAndOneProductReads) {
+TEST(MatmulUpdates, CoverUnshardedWeightsWithOneMatmul) {
   // w2 has two readers, and b1 is an operand of add.
   EXPECT_EQ(updated({{"h", "n"}, {"y", "k"}, {"z", "*"}, {"out", "n"}}), (Names{"w1", "w3"}));
 }
 
-TEST(ProductUpdates, AreNotOfSums) {
+TEST(MatmulUpdates, ExcludeReducedGradients) {
   EXPECT_EQ(updated({{"h", "d0"}, {"y", "d0"}, {"z", "d0"}, {"out", "d0"}, {"loss", "d0"}}),
             Names{});
 }
 
-TEST(ProductUpdates, AreOfPlainDescent) {
+TEST(MatmulUpdates, RequirePlainSgd) {
   EXPECT_EQ(updated({{"h", "n"}, {"out", "n"}}, plan::Optimizer::kMomentum), Names{});
   EXPECT_EQ(updated({{"h", "n"}, {"out", "n"}}, plan::Optimizer::kAdam), Names{});
 }
 
-TEST(ProductUpdates, AreWhereTheSoftwareMakesThem) {
+TEST(MatmulUpdates, DependOnTheSoftwareProfile) {
   const auto model = graph::parse_graph(kPerceptron, "perceptron");
   const auto digits = plan::make_digits({2});
   const auto mapped =
@@ -81,7 +81,7 @@ TEST(ProductUpdates, AreWhereTheSoftwareMakesThem) {
   EXPECT_EQ(updated(lower(mapped, digits, {}, plan::Optimizer::kSgd)), Names{});
 }
 
-TEST(ProductUpdates, AreNotOfMicroBatches) {
+TEST(MatmulUpdates, ExcludeMicroBatches) {
   const auto model = graph::parse_graph(kPerceptron, "perceptron");
   const auto machine = make_updating_machine();
   const machine::Digits digits(machine, 2);
@@ -93,7 +93,7 @@ TEST(ProductUpdates, AreNotOfMicroBatches) {
 
 // Tests that rows of tables are updated while their gradients are computed, if the software does
 // that. The weights of matmuls are not, unless the software does that too.
-TEST(ProductUpdates, AreOfTablesRows) {
+TEST(MatmulUpdates, CoverTableRows) {
   const auto model = models::parse_model("dlrm:tables=2,rows=64,dim=8,dense=4,bottom=8,top=4")
                          .build(4, DType::kFp32);
   auto machine = plan::machine_of({1});
@@ -114,7 +114,7 @@ TEST(ProductUpdates, AreOfTablesRows) {
 
 // The interpreter computes the gradient and subtracts it afterwards. That is equivalent only if
 // nothing reads the weight in between, which this test checks.
-TEST(ProductUpdates, NothingReadsTheWeightAfterwards) {
+TEST(MatmulUpdates, ComeAfterAllReadsOfTheWeight) {
   int count = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const auto machine = make_updating_machine();

@@ -49,7 +49,7 @@ Graph image_model(const std::string& sizes, const std::string& kernel, const std
 // --- By hand -------------------------------------------------------------------------------------
 
 // A 3 x 3 convolution of 8 rows of 4 pixels: each of 2 devices receives one row of 2 channels.
-TEST(Halo, AConvolutionExchangesTwoRowsEachWay) {
+TEST(Halo, ExchangesBorderRowsOfAConvolution) {
   const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 3, 8, 4]");
@@ -76,7 +76,7 @@ TEST(Halo, AConvolutionExchangesTwoRowsEachWay) {
   EXPECT_EQ(compute_range(window, digits, 1, 2).offset, 3);
 }
 
-TEST(Halo, IsOneStepOfTheProgram) {
+TEST(Halo, IsOneTaskOfTheProgram) {
   const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 3, 8, 4]");
@@ -98,7 +98,7 @@ TEST(Halo, IsOneStepOfTheProgram) {
 }
 
 // With one row per device, a kernel of 5 needs two neighbours on either side.
-TEST(Halo, MayComeFromBeyondTheNeighbours) {
+TEST(Halo, ReachesBeyondTheNeighbours) {
   const auto digits = make_digits({2, 3});
   const auto model =
       image_model("[1, 1, 6, 2]", "[1, 1, 5, 1]", "conv2d(%a, %w) padding=[2, 0]", "[1, 1, 6, 2]");
@@ -112,7 +112,7 @@ TEST(Halo, MayComeFromBeyondTheNeighbours) {
 }
 
 // If rows and columns are partitioned, the corners come from the diagonal neighbour.
-TEST(Halo, OfRowsAndColumnsHasCorners) {
+TEST(Halo, IncludesCornersForRowsAndColumns) {
   const auto digits = make_digits({2, 2});
   const auto model =
       image_model("[1, 1, 4, 6]", "[1, 1, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 1, 4, 6]");
@@ -125,7 +125,7 @@ TEST(Halo, OfRowsAndColumnsHasCorners) {
 }
 
 // Windows that do not overlap are shards.
-TEST(Halo, NoneWhereWindowsDoNotOverlap) {
+TEST(Halo, IsEmptyForDisjointWindows) {
   const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[1, 2, 8, 4]\n%w = weight() shape=[1, 2, 8, 4]\n"
@@ -138,7 +138,7 @@ TEST(Halo, NoneWhereWindowsDoNotOverlap) {
 }
 
 // Every second row is read, so the window is smaller than the shard and no device sends anything.
-TEST(Halo, AWindowMayBeLessThanTheShard) {
+TEST(Halo, AllowsWindowsSmallerThanTheShard) {
   const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 1, 1]", "conv2d(%a, %w) stride=[2, 2]", "[1, 3, 4, 2]");
@@ -169,7 +169,7 @@ TEST(Halo, IsExchangedOnceForEqualWindows) {
 // --- Unity, Fig 11a ------------------------------------------------------------------------------
 
 // relu = combine(row) . relu . partition(row)
-TEST(Figure11a, ReluCutByRowsIsRelu) {
+TEST(Figure11a, PartitionsReluByRows) {
   const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 3]\n%w = weight() shape=[4, 3]\n%t = input() shape=[4, 3]\n"
@@ -187,7 +187,7 @@ TEST(Figure11a, ReluCutByRowsIsRelu) {
 
 // --- Random plans --------------------------------------------------------------------------------
 
-TEST(Halo, RandomImagesTrainLikeOneDevice) {
+TEST(Halo, TrainsRandomImagesLikeOneDevice) {
   int forward = 0;
   int backward = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {3}, {4}, {2, 2}}) {
@@ -211,7 +211,7 @@ TEST(Halo, RandomImagesTrainLikeOneDevice) {
 }
 
 // Tests random images with micro-batches, two stages and recomputed tensors.
-TEST(Halo, RandomImagesInPipelinesTrainLikeOneDevice) {
+TEST(Halo, TrainsRandomImagePipelinesLikeOneDevice) {
   const auto digits = make_digits({2, 2}, 2);
   const plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b010};
   int again = 0;

@@ -82,7 +82,7 @@ TEST(Join, IsALocalStep) {
 )");
 }
 
-TEST(Join, ErrorsOfPlaces) {
+TEST(Join, ReportsWrongPlacements) {
   const auto error = [](std::string name, std::string layout) {
     auto layouts = places(2);
     layouts[std::move(name)] = std::move(layout);

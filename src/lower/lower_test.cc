@@ -37,7 +37,7 @@ Program lowered(const Graph& model, const Digits& digits, const std::vector<Choi
 
 // --- Same loss, gradients and weights as one device ----------------------------------------------
 
-TEST(Lower, RandomPlansTrainLikeOneDevice) {
+TEST(Lower, TrainsRandomPlansLikeOneDevice) {
   std::map<std::string, int> moves;
   int through = 0;
   for (const auto& counts :
@@ -65,7 +65,7 @@ TEST(Lower, RandomPlansTrainLikeOneDevice) {
 }
 
 // Tests random plans with doubles, where only rounding may differ.
-TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
+TEST(Lower, TrainsRandomPlansLikeOneDeviceInDouble) {
   const auto digits = make_digits({2, 2});
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
@@ -88,7 +88,7 @@ TEST(Lower, RandomPlansTrainLikeOneDeviceInDouble) {
 }
 
 // Tests that the interpreter notices a wrong program. The tests above rely on that.
-TEST(TaskInterpreter, NoticesAWrongCollective) {
+TEST(TaskInterpreter, DetectsAWrongCollective) {
   const auto digits = make_digits({2});
   const auto model =
       models::parse_model("mlp:layers=2,inputs=4,hidden=6,outputs=2").build(4, DType::kFp32);
@@ -113,7 +113,7 @@ TEST(TaskInterpreter, NoticesAWrongCollective) {
   for (const auto* w : {"w1", "w2"}) EXPECT_NE(of(bad).gradients.at(w), of(good).gradients.at(w));
 }
 
-TEST(TaskInterpreterDeathTest, ReadsOnlyWhatWasWritten) {
+TEST(TaskInterpreterDeathTest, ReadsOnlyWrittenBuffers) {
   const auto digits = make_digits({2});
   const auto model = plan::random_model(2, 0);
   auto program = lowered(model, digits, plan::random_choices(model, digits, 0));
@@ -220,7 +220,7 @@ double bytes_of(const Program& program, BufferKind kind) {
   return total.value;
 }
 
-TEST(Lower, AdamKeepsTwoStatesPerWeight) {
+TEST(Lower, AllocatesTwoAdamStatesPerWeight) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto choices = megatron(model, digits);
@@ -234,7 +234,7 @@ TEST(Lower, AdamKeepsTwoStatesPerWeight) {
 
 // Compares momentum's weights after two steps with those of SGD. Momentum's first step is a step of
 // SGD; its second step adds the decayed first gradient to that of SGD.
-TEST(Lower, MomentumKeepsAVelocity) {
+TEST(Lower, AllocatesAVelocityForMomentum) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto choices = megatron(model, digits);
@@ -265,7 +265,7 @@ TEST(Lower, MomentumKeepsAVelocity) {
 }
 
 // The wider types that mixed precision stores in addition to bf16 and fp16 weights change no value.
-TEST(Lower, MixedPrecisionIsTheSameStep) {
+TEST(Lower, ComputesTheSameStepInMixedPrecision) {
   for (const char* dtype : {"fp16", "bf16"}) {
     const auto digits = make_digits({2});
     const auto model = graph::parse_graph(fmt::format(
@@ -310,7 +310,7 @@ Graph with_random_frozen(const Graph& model, std::mt19937_64& random) {
 // The sequential interpreter computes the gradients of frozen weights too and does not apply them.
 // The gradients of the other weights must be equal to the last bit, and nothing else may be
 // computed.
-TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
+TEST(Lower, OmitsOnlyGradientsOfFrozenWeights) {
   std::mt19937_64 random(20);
   int frozen = 0;
   int fewer = 0;
@@ -352,7 +352,7 @@ TEST(Lower, FrozenWeightsChangeNoOtherGradientAndGetNone) {
 }
 
 // An operand that only a frozen weight's gradient would read is not saved for backward.
-TEST(Lower, KeepsNothingForAFrozenWeight) {
+TEST(Lower, AllocatesNoStateForAFrozenWeight) {
   const auto digits = make_digits({1});
   const auto reads = [&](const char* frozen) {
     const auto model = graph::parse_graph(fmt::format(
@@ -371,7 +371,7 @@ TEST(Lower, KeepsNothingForAFrozenWeight) {
   EXPECT_FALSE(reads("frozen=true"));
 }
 
-TEST(Lower, InferenceHasOnlyForwardTasks) {
+TEST(Lower, EmitsOnlyForwardTasksForInference) {
   const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
@@ -389,7 +389,7 @@ TEST(Lower, InferenceHasOnlyForwardTasks) {
 }
 
 // If nothing else reads a table's gradient, plain SGD needs only the looked-up rows.
-TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
+TEST(Lower, UsesRowSparseTableGradientsIfEquivalent) {
   const auto digits = make_digits({2});
   const auto elements = [&](const char* table, plan::Optimizer optimizer, int batch = 4) {
     const auto model = models::parse_model("dlrm:tables=1,rows=64,dim=8,dense=4,bottom=8,top=4")
@@ -415,7 +415,7 @@ TEST(Lower, TableGradientsAreRowSparseWhereThatIsTheSame) {
   EXPECT_EQ(elements("v", plan::Optimizer::kSgd, 30), 30 * 8);
 }
 
-TEST(Lower, UpdatesComeLast) {
+TEST(Lower, PlacesUpdatesLast) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto program = lowered(model, digits, data_parallel(model, digits));
@@ -427,7 +427,7 @@ TEST(Lower, UpdatesComeLast) {
 
 // --- Errors --------------------------------------------------------------------------------------
 
-TEST(LowerErrors, SayWhatIsWrong) {
+TEST(LowerErrors, NameTheCause) {
   const auto digits = make_digits({2, 2});
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"

@@ -82,7 +82,7 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
 
 // Two layers are column-parallel and row-parallel. The backward pass does not read the second
 // matmul or the sum of its partial sums.
-TEST(LowerPipelines, WhatNothingReadsIsMadeAgainWhereSoftwareRunsToTheEnd) {
+TEST(LowerPipelines, RecomputeUnreadTensorsIfTheSoftwareRunsToTheEnd) {
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 4]\n%w = weight() shape=[8, 4]\n%y = linear(%x, %w)\n"
       "%r = relu(%y)\n%v = weight() shape=[4, 8]\n%z = linear(%r, %v)\n%s = add(%z, %x)\n"
@@ -105,7 +105,7 @@ TEST(LowerPipelines, WhatNothingReadsIsMadeAgainWhereSoftwareRunsToTheEnd) {
 
 // A tensor computed from weights alone is the same in all micro-batches. Its gradient is too, once
 // it is summed over them, because each device reads only a part of the slice.
-TEST(LowerPipelines, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
+TEST(LowerPipelines, ShareTheGradientOfAWeightSlice) {
   const auto digits = make_digits({2}, 2);
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 4, 2]\n%w = weight() shape=[8, 2]\n"
@@ -120,7 +120,7 @@ TEST(LowerPipelines, ASliceOfAWeightHasOneGradientForAllMicroBatches) {
 
 // Compares overlapping steps of a pipeline with one device that delays its gradients. The number of
 // steps varies, so that the loss and gradients of every step are compared.
-TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
+TEST(LowerPipelines, TrainLikeOneDeviceWithDelayedGradients) {
   struct Case {
     std::vector<std::int64_t> counts;
     machine::DigitMask ranks;  // digits of the pipeline; digit 0 is time
@@ -164,7 +164,7 @@ TEST(LowerPipelines, WithDelayTrainLikeOneDeviceWithDelayedGradients) {
 }
 
 // Delayed updates are a different training, and the interpreter must notice the difference.
-TEST(LowerPipelines, TheInterpreterTellsDelayedUpdatesFromPromptOnes) {
+TEST(LowerPipelines, DistinguishDelayedFromPromptUpdates) {
   const auto digits = make_digits({2}, 2);
   const auto model = plan::random_model(4, 0);
   plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b10};

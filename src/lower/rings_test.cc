@@ -27,7 +27,7 @@ std::map<Step, int> moves_of(const Program& program) {
   return out;
 }
 
-TEST(Rings, RandomPlansTrainLikeOneDevice) {
+TEST(Rings, TrainRandomPlansLikeOneDevice) {
   unsigned blocks = 0;
   unsigned backward = 0;
   unsigned recomputed = 0;
@@ -87,7 +87,7 @@ Program attention(bool ring) {
 // Keys and values go round once forward and once backward, and their gradients once backward.
 // Nothing is gathered. Compared with the collectives, only the blocks of the backward pass are sent
 // in addition.
-TEST(Rings, AttentionPassesKeysAndValues) {
+TEST(Rings, PassKeysAndValues) {
   const auto gathered = attention(false);
   auto before = moves_of(gathered);
   EXPECT_EQ(before[Step::kAllGather], 2);
@@ -103,7 +103,7 @@ TEST(Rings, AttentionPassesKeysAndValues) {
             2 * 4 * 3 * 16);
 }
 
-TEST(Rings, Text) {
+TEST(Rings, PrintAsText) {
   const auto digits = make_digits({2});
   const auto model = graph::parse_graph(
       "graph g\n%q = weight() shape=[4, 6]\n%x = weight() shape=[8, 6]\n%k = relu(%x)\n"
@@ -135,7 +135,7 @@ TEST(Rings, Text) {
 }
 
 // Tests that the interpreter notices a wrong block.
-TEST(Rings, TheInterpreterNoticesAWrongBlock) {
+TEST(Rings, DetectAWrongBlock) {
   const auto good = attention(true);
   const auto gradients = [](const Program& program) {
     return assemble_step_result(

@@ -22,7 +22,7 @@ std::string text_of(const std::vector<Action>& actions, std::int64_t ranks) {
   return out;
 }
 
-TEST(Order, OfTheUsualSchedules) {
+TEST(Order, ListsTheUsualSchedules) {
   const auto actions = [](Order order, std::int64_t micro, std::int64_t stages, std::int64_t ranks,
                           std::int64_t rank) {
     return text_of(
@@ -36,7 +36,7 @@ TEST(Order, OfTheUsualSchedules) {
 }
 
 // Overlapping steps fill the pipeline once. The updates U follow a step's last backward slot.
-TEST(Order, OfDelayedUpdatesHasNoFlush) {
+TEST(Order, HasNoFlushWithDelayedUpdates) {
   const auto actions = [](std::int64_t rank) {
     std::string out;
     const plan::Schedule schedule{

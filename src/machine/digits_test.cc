@@ -22,7 +22,7 @@ Sizes sizes_of(const Digits& digits) {
   return out;
 }
 
-TEST(Digits, ArePrimeFactorsOfEachLevelOutermostLevelFirst) {
+TEST(Digits, FactorizeLevelsOutermostFirst) {
   struct Case {
     Sizes counts, sizes;
   };
@@ -48,7 +48,7 @@ TEST(Digits, KnowTheirLevels) {
   EXPECT_EQ(digits.devices(), 48);
 }
 
-TEST(Digits, TheLastDeviceOfSummit) {
+TEST(Digits, LocateTheLastDeviceOfSummit) {
   const Digits digits(machine_of({8, 2, 3}));
   const auto coordinates = [&](std::int64_t device) {
     Sizes out;
@@ -59,7 +59,7 @@ TEST(Digits, TheLastDeviceOfSummit) {
   EXPECT_EQ(coordinates(4), (Sizes{0, 0, 0, 1, 1}));
 }
 
-TEST(Digits, MicroBatchesAreTheFirst) {
+TEST(Digits, StartWithMicroBatches) {
   const Digits digits(machine_of({2, 3}), 4);
   EXPECT_EQ(sizes_of(digits), (Sizes{4, 2, 3}));
   EXPECT_EQ(digits[0].level, kTimeLevel);
@@ -73,7 +73,7 @@ TEST(Digits, MicroBatchesAreTheFirst) {
   EXPECT_EQ(Digits(machine_of({2, 3})).time(), 0U);
 }
 
-TEST(Digits, GroupSizes) {
+TEST(Digits, ComputeGroupSizes) {
   const Digits digits(machine_of({8, 2, 3}));
   EXPECT_EQ(digits.group_size(0), 1);
   EXPECT_EQ(digits.group_size(0b10001), 6);
@@ -82,7 +82,7 @@ TEST(Digits, GroupSizes) {
   EXPECT_EQ(digits.group_size(0b10001, 1), 1);
 }
 
-TEST(Digits, GroupsByHand) {
+TEST(Digits, ComputeGroups) {
   const Digits digits(machine_of({8, 2, 3}));
   EXPECT_EQ(digits.group(47, 0), (Sizes{47}));
   EXPECT_EQ(digits.group(47, 0b10000), (Sizes{45, 46, 47}));
@@ -92,7 +92,7 @@ TEST(Digits, GroupsByHand) {
 
 // Checks for every device and mask: a group lists its devices in ascending order, each at its own
 // rank, and all share the coordinates outside of the mask.
-TEST(Digits, RanksAndGroupsAgree) {
+TEST(Digits, AgreeInRanksAndGroups) {
   const Digits digits(machine_of({4, 1, 6}));
   for (DigitMask mask = 0; mask <= digits.all(); ++mask) {
     for (std::int64_t device = 0; device < digits.devices(); ++device) {

@@ -42,7 +42,7 @@ std::string error_of(const std::string& path, const std::string& value = "1") {
   return "no error";
 }
 
-TEST(Edit, FieldsOfDevices) {
+TEST(Edit, ReplacesDeviceFields) {
   const auto all = edited("device.bandwidth", "1 TB/s");
   EXPECT_EQ(all.groups[0].device.bandwidth.value, 1e12);
   EXPECT_EQ(all.groups[1].device.bandwidth.value, 1e12);
@@ -55,13 +55,13 @@ TEST(Edit, FieldsOfDevices) {
 }
 
 // A field that the file leaves out gets a line of its own.
-TEST(Edit, FieldsThatWereNotThere) {
+TEST(Edit, AddsMissingFields) {
   EXPECT_DOUBLE_EQ(edited("device.launch", "5 us").groups[1].device.launch.value, 5e-6);
   EXPECT_EQ(edited("level.slot.utilization", "0.5").levels[1].utilization.at(Bytes{}), 0.5);
   EXPECT_EQ(edited("level.slot.topology", "ring").levels[1].topology, "ring");
 }
 
-TEST(Edit, FieldsOfLevels) {
+TEST(Edit, ReplacesLevelFields) {
   const auto m = edited("level.node.bandwidth", "48 GB/s");
   EXPECT_EQ(m.levels[0].bandwidth.value, 48e9);
   EXPECT_TRUE(m.levels[0].shared && m.levels[0].half_duplex);
@@ -71,13 +71,13 @@ TEST(Edit, FieldsOfLevels) {
   EXPECT_EQ(edited("level.node.utilization", "0.5").levels[0].utilization, Utilization(0.5));
 }
 
-TEST(Edit, TheBlankBeforeAUnitMayBeLeftOut) {
+TEST(Edit, AcceptsUnitsWithoutABlank) {
   EXPECT_EQ(edited("device.B.bandwidth", "1.5TB/s").groups[1].device.bandwidth.value, 1.5e12);
   EXPECT_EQ(edited("device.B.memory", "1e2GB").groups[1].device.memory.value, 100e9);
   EXPECT_DOUBLE_EQ(edited("level.slot.latency", "3us").levels[1].latency.value, 3e-6);
 }
 
-TEST(Edit, Errors) {
+TEST(Edit, ReportsErrors) {
   EXPECT_EQ(error_of("level.rack.latency"),
             "level.rack.latency: the machine has no level 'rack' (write level.NAME.FIELD, where "
             "NAME is node or slot)");
@@ -100,7 +100,7 @@ TEST(Edit, Errors) {
 }
 
 // Lines of software profiles are no sections of their own. They come after the device's lines.
-TEST(Edit, FieldsBesideSoftware) {
+TEST(Edit, LeavesSoftwareProfilesAlone) {
   std::string text(kFile);
   text += "software eager\n  level node bandwidth 12 GB/s\n  launch 3 us\n";
   const auto with = [&](const std::string& path, const std::string& value) {
@@ -115,7 +115,7 @@ TEST(Edit, FieldsBesideSoftware) {
   EXPECT_EQ(with("level.node.latency", "5 us").levels[0].bandwidth.value, 12e9);
 }
 
-TEST(Edit, LoadedMachinesSayWhatWasChanged) {
+TEST(Edit, NamesChangesInLoadedMachines) {
   const auto m = load_machine("dgx_a100:2", {{"device.memory", "40GB"}, {"level.gpu.count", "4"}});
   EXPECT_EQ(m.device.memory.value, 40e9);
   EXPECT_EQ(m.devices(), 8);

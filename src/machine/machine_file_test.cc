@@ -76,7 +76,7 @@ TEST(TopologyText, HalfDuplexSharesTheBandwidth) {
   EXPECT_DOUBLE_EQ(load(m, Pattern::kRing), 2);
 }
 
-TEST(TopologyText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+TEST(TopologyText, ReportsLineCauseAndRemedy) {
   struct Case {
     std::string_view lines, error;
   };
@@ -137,7 +137,7 @@ TEST(TopologyText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
 }
 
-TEST(UtilizationText, IsOneNumberOrOneForEachSize) {
+TEST(UtilizationText, AcceptsOneNumberOrOnePerSize) {
   EXPECT_EQ(parse_machine(with("utilization 0.9"), "toy.machine").levels[0].utilization.at(Bytes{}),
             0.9);
   const auto m = parse_machine(
@@ -151,7 +151,7 @@ TEST(UtilizationText, IsOneNumberOrOneForEachSize) {
   EXPECT_NE(hash_machine(m), hash_machine(parse_machine(with("utilization 0.5"), "toy.machine")));
 }
 
-TEST(UtilizationText, MayBeOfOneCollective) {
+TEST(UtilizationText, AcceptsOneCollective) {
   const auto m = parse_machine(with("utilization all_reduce 0.5 at 64 KiB\nutilization 0.8\n"
                                     "utilization all_reduce 0.25 at 1 MB\nutilization send 1"),
                                "toy.machine");
@@ -162,7 +162,7 @@ TEST(UtilizationText, MayBeOfOneCollective) {
   EXPECT_NE(hash_machine(m), hash_machine(parse_machine(with("utilization 0.8"), "toy.machine")));
 }
 
-TEST(UtilizationText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+TEST(UtilizationText, ReportsLineCauseAndRemedy) {
   struct Case {
     std::string_view lines, error;
   };
@@ -197,7 +197,7 @@ TEST(UtilizationText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
 }
 
-TEST(TopologyText, OnlySwitchesJoinVeryManyUnits) {
+TEST(TopologyText, LimitsTheUnitsOfOtherTopologies) {
   const auto text = [](std::string_view topology) {
     return kDevice + "level node ?\n  bandwidth 10 GB/s\n  latency 2 us\ntopology " +
            std::string(topology) + "\n";
@@ -221,7 +221,7 @@ const std::string kV100 = R"(device V100
   launch 5 us
 )";
 
-TEST(DeviceGroups, SayWhichDeviceANumberHas) {
+TEST(DeviceGroups, MapIndicesToDevices) {
   const auto m = parse_machine(kV100 + with("group new A100 3\ngroup old V100 5") +
                                    "level gpu 4\n bandwidth 100 GB/s\n latency 1 us\n",
                                "toy.machine");
@@ -241,13 +241,13 @@ TEST(DeviceGroups, SayWhichDeviceANumberHas) {
   EXPECT_DOUBLE_EQ(m.device.launch.value, 5e-6);
 }
 
-TEST(DeviceGroups, EqualDevicesNeedNone) {
+TEST(DeviceGroups, AreOmittedForEqualDevices) {
   const auto m = parse_machine(with(""), "toy.machine");
   EXPECT_TRUE(m.groups.empty());
   EXPECT_EQ(m.get_device(7).name, "A100");
 }
 
-TEST(DeviceGroups, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+TEST(DeviceGroups, ReportLineCauseAndRemedy) {
   struct Case {
     std::string text, error;
   };
@@ -283,7 +283,7 @@ TEST(DeviceGroups, ErrorsSayWhereWhatAndWhatWouldBeRight) {
             "the same type to each device)");
 }
 
-TEST(MachineHash, TellsTopologiesAndGroups) {
+TEST(MachineHash, DistinguishesTopologiesAndGroups) {
   const auto hash = [](const std::string& text) {
     return hash_machine(parse_machine(text, "toy.machine"));
   };
@@ -303,7 +303,7 @@ TEST(MachineFile, ListsItsSources) {
   EXPECT_EQ(file.source, "machines/summit.machine");
 }
 
-TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
+TEST(BuiltinMachines, GiveSixDgxLinksPerGpu) {
   const auto m = load_machine("dgx_v100:1");
   const std::array<std::int64_t, 3> digits = {2, 2, 2};
   const auto& network = *m.levels[1].network;
@@ -324,7 +324,7 @@ TEST(BuiltinMachines, DgxLinksAreSixForEachGpu) {
 }
 
 // Tests `local` as measured on this computer, if a measured file exists.
-TEST(LocalMachine, IsReadFromTheCacheDirectoryUnlessTold) {
+TEST(LocalMachine, ReadsTheCacheDirectoryByDefault) {
   const auto directory = testing::TempDir() + "tandem_cache";
   std::filesystem::create_directories(directory + "/tandem");
   auto text = with("");
@@ -346,7 +346,7 @@ TEST(LocalMachine, IsReadFromTheCacheDirectoryUnlessTold) {
 }
 
 // The reference has a row for each field that the parser reads.
-TEST(MachineFile, EveryFieldIsInTheReference) {
+TEST(MachineFile, DocumentsEveryField) {
   std::ifstream file(TANDEM_SOURCE_DIR "/docs/reference/machine-format.md");
   const std::string page((std::istreambuf_iterator<char>(file)), {});
   const auto expect_row = [&](std::string_view name) {

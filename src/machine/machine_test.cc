@@ -72,7 +72,7 @@ TEST(ParseMachine, ReadsEveryField) {
   EXPECT_FALSE(m.levels[1].shared);
 }
 
-TEST(ParseMachine, SharedBandwidthIsDividedByTheDevicesInside) {
+TEST(ParseMachine, DividesSharedBandwidthByTheDevicesInside) {
   const auto m = parse_machine(kGood, "toy.machine", 4);
   EXPECT_EQ(m.devices(), 12);
   EXPECT_EQ(m.devices_below(0), 3);
@@ -81,7 +81,7 @@ TEST(ParseMachine, SharedBandwidthIsDividedByTheDevicesInside) {
   EXPECT_EQ(m.bandwidth_per_device(1), BytesPerSecond{100e9});
 }
 
-TEST(ParseMachine, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+TEST(ParseMachine, ReportsLineCauseAndRemedy) {
   struct Case {
     std::string_view from, to, error;
   };
@@ -168,7 +168,7 @@ TEST(ParseMachine, NeedsADeviceALevelAndAPeak) {
             "(expected an element type and a rate like 'fp32 15.7 TFLOP/s')");
 }
 
-TEST(ParseMachine, ASizeIsGivenWhereTheTextLeavesOneOpen) {
+TEST(ParseMachine, RequiresASizeForAnOpenCount) {
   EXPECT_EQ(error_of(std::string(kGood), 0),
             "toy.machine:10: toy needs a size: toy:NODES (the count of level 'box' is '?')");
   EXPECT_EQ(error_of(changed("box ?", "box 2"), 4),
@@ -178,7 +178,7 @@ TEST(ParseMachine, ASizeIsGivenWhereTheTextLeavesOneOpen) {
 }
 
 // The RNG seed is fixed, so a failure can be reproduced from the test's name and the round.
-TEST(ParseMachine, GarbageIsAnErrorAndPrintable) {
+TEST(ParseMachine, ReportsGarbageInPrintableText) {
   std::mt19937 random(1);
   for (int round = 0; round < 3000; ++round) {
     std::string text(kGood);
@@ -220,7 +220,7 @@ TEST(LoadMachine, Local) {
   EXPECT_EQ(m.levels.size(), 1U);
 }
 
-TEST(LoadMachine, FileWithAndWithoutSize) {
+TEST(LoadMachine, LoadsAFileWithAndWithoutSize) {
   const auto path = testing::TempDir() + "toy.machine";
   std::ofstream(path) << kGood;
   EXPECT_EQ(load_machine(path + ":5").devices(), 15);
@@ -261,7 +261,7 @@ TEST(BuiltinMachines, AreSortedAndNamedLikeTheirFiles) {
   }
 }
 
-TEST(BuiltinMachines, EveryNumberHasItsSource) {
+TEST(BuiltinMachines, CiteASourceForEveryNumber) {
   for (const auto& file : embedded_machines()) {
     for (const auto line : split(file.text, '\n')) {
       const auto digit = line.find_first_of("0123456789");

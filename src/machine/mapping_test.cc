@@ -44,7 +44,7 @@ std::string error_of(const Machine& machine, const Sizes& grid, const std::strin
 
 // Mappings of Unity, figure 7: data parallel over all; model in the node and data across nodes;
 // model in the socket, reduction across sockets, data across nodes.
-TEST(Mapping, OneTwoAndThreeDimensionsOnSummit) {
+TEST(Mapping, EnumeratesOneToThreeDimensionsOnSummit) {
   const auto summit = load_machine("summit:8");
   using Texts = std::vector<std::string>;
   EXPECT_EQ(texts(summit, {48}), (Texts{"node:dim0, socket:dim0, gpu:dim0"}));
@@ -57,7 +57,7 @@ TEST(Mapping, OneTwoAndThreeDimensionsOnSummit) {
   EXPECT_EQ(texts(summit, {96}), Texts{});
 }
 
-TEST(Mapping, LeavesDigitsIdleWhereTheGridIsSmaller) {
+TEST(Mapping, LeavesDigitsIdleForASmallGrid) {
   using Texts = std::vector<std::string>;
   EXPECT_EQ(texts(load_machine("summit:1"), {2}), (Texts{"socket:dim0, gpu:idle"}));
   EXPECT_EQ(texts(load_machine("summit:2"), {2}),
@@ -65,7 +65,7 @@ TEST(Mapping, LeavesDigitsIdleWhereTheGridIsSmaller) {
   EXPECT_EQ(texts(load_machine("summit:2"), {1}), (Texts{"node:idle, socket:idle, gpu:idle"}));
 }
 
-TEST(Mapping, SaysWhichDeviceHasATask) {
+TEST(Mapping, FindsTheDeviceOfATask) {
   const auto summit = load_machine("summit:8");
   const Digits digits(summit);
   const auto contiguous = list_mappings(summit, Sizes{8, 2, 3})[0];
@@ -90,7 +90,7 @@ TEST(Mapping, GivesANodeLayout) {
 
 // Every assignment of digits that makes the grid equals one listed mapping, up to exchanges of
 // equal digits of one level. No two listed mappings are equal in that sense.
-TEST(Mapping, BruteForceFindsNoOther) {
+TEST(Mapping, EqualsBruteForce) {
   const std::vector<Sizes> machines = {{8}, {2, 4}, {12}, {4, 6}, {2, 2, 3}, {6, 6}, {9, 2}, {16}};
   const std::vector<Sizes> grids = {{2},    {4},    {6},    {12},      {2, 2},    {2, 3},
                                     {4, 3}, {3, 4}, {6, 2}, {2, 2, 2}, {2, 2, 3}, {3, 2, 6}};
@@ -133,7 +133,7 @@ TEST(Mapping, BruteForceFindsNoOther) {
 }
 
 // Digits of a ring's level are not equivalent: 2 units may be adjacent or opposite.
-TEST(Mapping, DigitsOfARingAreAllDifferent) {
+TEST(Mapping, DistinguishesAllDigitsOfARing) {
   auto machine = machine_of({4});
   EXPECT_EQ(list_mappings(machine, Sizes{2, 2}).size(), 1U);
   machine.levels[0].network = make_torus(Sizes{4}, Seconds{1e-6}, false);
@@ -179,7 +179,7 @@ TEST(Mapping, CountGrowsNoFasterThanTheDevices) {
   }
 }
 
-TEST(Mapping, TextParsesBack) {
+TEST(Mapping, RoundTripsText) {
   for (const Sizes& grid : {Sizes{8, 6}, Sizes{2, 3}, Sizes{4}, Sizes{2, 2, 3}}) {
     const auto machine = load_machine("summit:8");
     for (const auto& m : list_mappings(machine, grid)) {
@@ -203,7 +203,7 @@ mapping wide = node:dim0, gpu:dim1
 mapping crossed = node/2:dim1, node:dim0, gpu/2:dim0, gpu:dim1
 )";
 
-TEST(NamedMapping, JoinsTheEnumerationAndCanBeFound) {
+TEST(NamedMapping, ExtendsTheEnumeration) {
   const auto machine = parse_machine(kNamed, "toy.machine", 4);
   // The listed order would be node/2:dim0, node/2:dim1; the file's order replaces it.
   EXPECT_EQ(texts(machine, {4, 4}),
@@ -222,7 +222,7 @@ TEST(NamedMapping, JoinsTheEnumerationAndCanBeFound) {
             "mapping noed:dim0: 'noed:dim0': unknown level 'noed' (did you mean 'node'?)");
 }
 
-TEST(NamedMapping, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+TEST(NamedMapping, ReportsLineCauseAndRemedy) {
   struct Case {
     std::string_view line, error;
   };

@@ -25,7 +25,7 @@ MeasuredTime linear(std::int64_t rows, double time, double modelled) {
           .modelled = Seconds{modelled}};
 }
 
-TEST(Measured, ALineIsReadBack) {
+TEST(Measured, RoundTripsALine) {
   const auto line = "measured 812 us of 640 us backward:3 fp32 64x8,4x8,- conv2d stride=[2, 2]";
   MeasuredTime expected{.kind = {"backward:3", DType::kFp32, "conv2d", "stride=[2, 2]"},
                         .shapes = {{64, 8}, {4, 8}, {}},
@@ -38,7 +38,7 @@ TEST(Measured, ALineIsReadBack) {
   EXPECT_FALSE(measured.has(expected.kind.hash(), expected.make_shapes_key()));
 }
 
-TEST(Measured, KindsAreOperatorsByTheirTextAndPass) {
+TEST(Measured, DistinguishesOperatorsByTextAndPass) {
   const auto op = ops::make_op(ops::kLinear, ops::LinearAttributes{ops::Activation::kRelu});
   EXPECT_EQ(linear(1, 1, 1).kind.hash(), hash_kind(hash_pass(true, 3), DType::kFp32, op.hash()));
   EXPECT_NE(linear(1, 1, 1).kind.hash(), hash_kind(hash_pass(true, 1), DType::kFp32, op.hash()));
@@ -59,7 +59,7 @@ double time_of(const MeasuredTimes& times, double elements, double modelled) {
   return times.estimate_time(update(0, 0, 0).kind.hash(), shapes, Seconds{modelled}).value;
 }
 
-TEST(Measured, RatiosOfTheNearestCountMost) {
+TEST(Measured, WeightsTheNearestRatiosMost) {
   MeasuredTimes times;
   times.add(update(1000, 1.5, 1));  // 1.5 times as long as modelled
   times.add(update(4000, 24, 4));   // 6 times
@@ -76,7 +76,7 @@ TEST(Measured, RatiosOfTheNearestCountMost) {
 }
 
 // Two tasks take equally long, so the time per element decides which is similar.
-TEST(Measured, AlikeIsWhatTakesAsLongForAnElement) {
+TEST(Measured, ComparesTasksByTimePerElement) {
   MeasuredTimes times;
   times.add(update(1000, 3, 1));   // modelled as 1 us per element; took 3 times as long
   times.add(update(10000, 1, 1));  // modelled as a tenth of that; took the modelled time
@@ -84,14 +84,14 @@ TEST(Measured, AlikeIsWhatTakesAsLongForAnElement) {
   EXPECT_NEAR(time_of(times, 40000, 4) / 4, 1, 0.05);
 }
 
-TEST(Measured, WhatTookNoTimeIsOfNoUseForOthers) {
+TEST(Measured, IgnoresZeroTimesForOtherSizes) {
   MeasuredTimes times;
   times.add(update(1000, 0, 1));
   EXPECT_DOUBLE_EQ(time_of(times, 1000, 1), 0);
   EXPECT_DOUBLE_EQ(time_of(times, 2000, 2), 2);
 }
 
-TEST(Measured, CopiesOfADeviceGoTheirOwnWay) {
+TEST(Measured, CopiesTimesWithADevice) {
   MeasuredTimes times;
   EXPECT_TRUE(times.empty());
   times.add(linear(64, 24, 4));
@@ -103,7 +103,7 @@ TEST(Measured, CopiesOfADeviceGoTheirOwnWay) {
   EXPECT_NE(more.hash(), times.hash());
 }
 
-TEST(Measured, SaysWhatIsWrong) {
+TEST(Measured, ReportsErrors) {
   const auto error = [](const std::string& line) { return parse_error(with_line(line), 0); };
   EXPECT_EQ(
       error("measured 812 us forward fp32 64x8 linear"),

@@ -49,7 +49,7 @@ bool holds_its_heads(const ops::Signature& s, const NodeLayout& node, const Digi
   return true;
 }
 
-TEST(NodeLayout, AMinorFactorIsCutWhereTheMajorIsUsedUp) {
+TEST(NodeLayout, PartitionsAMinorFactorAfterTheMajor) {
   int legal = 0;
   int refused = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2, 2, 2}, {2, 3, 2}, {3, 2}}) {

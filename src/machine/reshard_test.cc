@@ -140,7 +140,7 @@ std::vector<Layout> all_layouts(std::size_t digits) {
 
 // Layouts ignore the digits' sizes, so machines with the digits {2}, {2,2} = {2,3}, {2,2,2} =
 // {2,2,3} are these digit counts; one larger count is added.
-TEST(Reshard, EveryPairOfLayoutsArrivesByLegalSteps) {
+TEST(Reshard, ConnectsEveryPairOfLayoutsByLegalSteps) {
   std::size_t pairs = 0;
   std::size_t longest = 0;
   for (std::size_t digits = 1; digits <= 4; ++digits) {
@@ -170,7 +170,7 @@ TEST(Reshard, EveryPairOfLayoutsArrivesByLegalSteps) {
 
 // No step makes a partial sum or an idle digit that neither end has: nothing is computed twice or
 // moved to one device on the way.
-TEST(Reshard, PassesThroughNoOtherRolesThanReplica) {
+TEST(Reshard, PassesOnlyThroughReplicas) {
   for (const auto& from : all_layouts(3)) {
     for (const auto& to : all_layouts(3)) {
       for (const auto& step : reshard(from, to)) {
@@ -194,7 +194,7 @@ Machine machine(const std::vector<std::int64_t>& counts) {
   return out;
 }
 
-TEST(Layout, TextAndDual) {
+TEST(Layout, HasTextAndDual) {
   for (const auto* text : {"", "r", "01rp.", "000rr", ".AZr"})
     EXPECT_EQ(to_text(layout(text)), text);
   for (const auto* text : {"8", "x", "0 1", "["})
@@ -204,7 +204,7 @@ TEST(Layout, TextAndDual) {
   EXPECT_EQ(to_gradient_layout(to_gradient_layout(layout("01rp."))), layout("01rp."));
 }
 
-TEST(Layout, TypeAndRanges) {
+TEST(Layout, HasTypeAndRanges) {
   const Digits digits(machine({2, 3}));
   struct Case {
     std::string_view layout, shape;

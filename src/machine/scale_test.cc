@@ -16,7 +16,7 @@ std::string error_of(std::string_view text) {
   return "no error";
 }
 
-TEST(Scale, TextParsesBack) {
+TEST(Scale, RoundTripsText) {
   for (const char* text : {"none", "compute=10", "memory=2", "capacity=2,bandwidth=3",
                            "compute=2.5,intra=0.5,inter=9,latency=0.1,launch=0.25"}) {
     EXPECT_EQ(to_text(parse_scale(text)), text);
@@ -40,7 +40,7 @@ TEST(Scale, Errors) {
   EXPECT_EQ(error_of(""), "--scale: is empty (write it like compute=10,inter=10)");
 }
 
-TEST(Scale, MultipliesWhatItNames) {
+TEST(Scale, MultipliesTheNamedFields) {
   const auto m = load_machine("dgx_a100:2");
   const auto s =
       scale_machine(m, parse_scale("compute=2,capacity=3,bandwidth=4,intra=5,inter=6,latency=7"));
@@ -68,7 +68,7 @@ level box 8
   topology ring
 )";
 
-TEST(Scale, NetworksHaveOtherLatencies) {
+TEST(Scale, ScalesLatenciesOfNetworks) {
   const auto m = parse_machine(kRing, "ring.machine");
   const auto s = scale_machine(m, {.latency = 0.5});
   const std::vector<std::int64_t> digits = {2, 2, 2};
@@ -82,13 +82,13 @@ TEST(Scale, NetworksHaveOtherLatencies) {
 }
 
 // A machine of one level is a node: all its links are inside it.
-TEST(Scale, OneLevelIsInside) {
+TEST(Scale, TreatsASingleLevelAsInside) {
   const auto m = parse_machine(kRing, "ring.machine");
   EXPECT_EQ(scale_machine(m, {.inter = 3}).levels[0].bandwidth, m.levels[0].bandwidth);
   EXPECT_EQ(scale_machine(m, {.intra = 3}).levels[0].bandwidth.value, 72e9);
 }
 
-TEST(Scale, EveryGroupIsScaled) {
+TEST(Scale, ScalesEveryGroup) {
   const auto m = parse_machine(R"(machine two
 device old
   memory 16 GB
@@ -112,7 +112,7 @@ level box 2
   EXPECT_EQ(s.device.memory.value, 8e9);
 }
 
-TEST(Scale, TheReserveMustFit) {
+TEST(Scale, RequiresRoomForTheReserve) {
   const auto m = parse_machine(kRing, "ring.machine");
   try {
     (void)scale_machine(m, {.capacity = 0.125});

@@ -66,7 +66,7 @@ std::string error_of(const std::string& text, const std::string& software = "") 
   return parse_error(text, 2, software);
 }
 
-TEST(SoftwareText, LeavesTheMachineAsItIsUnlessAskedFor) {
+TEST(SoftwareText, AppliesOnlyOnRequest) {
   const auto m = parse_machine(kToy, "toy.machine", 2);
   EXPECT_EQ(m.name, "toy:2");
   EXPECT_EQ(m.software, "");
@@ -125,7 +125,7 @@ TEST(SoftwareText, ReplacesFieldsOfDevicesAndLevels) {
   EXPECT_EQ(compiled.device.peak.size(), 2);
 }
 
-TEST(SoftwareText, TellsMachinesApart) {
+TEST(SoftwareText, DistinguishesMachines) {
   const auto hash = [](const std::string& software) {
     return hash_machine(parse_machine(kToy, "toy.machine", 2, software));
   };
@@ -142,7 +142,7 @@ TEST(SoftwareText, IsListed) {
   EXPECT_EQ(file.software[1].doc, "");
 }
 
-TEST(SoftwareText, IsNamedWithTheMachine) {
+TEST(SoftwareText, AppearsInTheMachineName) {
   const auto m = load_machine("dgx_a100:2,software=megatron");
   EXPECT_EQ(m.name, "dgx_a100:2,software=megatron");
   EXPECT_EQ(m.devices(), 16);
@@ -167,7 +167,7 @@ TEST(SoftwareText, IsNamedWithTheMachine) {
             "section 'software NAME')");
 }
 
-TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
+TEST(SoftwareText, ReportsLineCauseAndRemedy) {
   struct Case {
     std::string lines, error;
   };
@@ -209,7 +209,7 @@ TEST(SoftwareText, ErrorsSayWhereWhatAndWhatWouldBeRight) {
   for (const auto& c : cases) EXPECT_EQ(error_of(kToy + c.lines + "\n", "x"), c.error) << c.lines;
 }
 
-TEST(SoftwareText, ComputeMayWaitForSends) {
+TEST(SoftwareText, ParsesComputeThatWaitsForSends) {
   const auto waits = [](const std::string& text) {
     return parse_machine(text, "toy.machine", 2, "compiled").device.software.waits_for_sends;
   };
@@ -218,7 +218,7 @@ TEST(SoftwareText, ComputeMayWaitForSends) {
 }
 
 // A software profile is checked even if it is not requested.
-TEST(SoftwareText, ErrorsDoNotWaitForItsUse) {
+TEST(SoftwareText, ReportsErrorsOfUnusedProfiles) {
   EXPECT_EQ(error_of(kToy + "  interference 2\n"),
             "toy.machine:50: interference 2: must not be greater than 1 (expected the fraction of "
             "the rated value that is reached in practice, like '0.8')");

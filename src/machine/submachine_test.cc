@@ -31,7 +31,7 @@ level gpu 2
   latency 2 us
 )";
 
-TEST(WithUnits, HasTheUnitsInUse) {
+TEST(WithUnits, RetainsTheUnitsInUse) {
   const auto machine = load_machine("dgx_h100:6,use=5/4,software=megatron");
   EXPECT_EQ(machine.name, "dgx_h100:6,use=5/4,software=megatron");
   EXPECT_EQ(machine.devices(), 20);
@@ -40,14 +40,14 @@ TEST(WithUnits, HasTheUnitsInUse) {
 }
 
 // Plans on a submachine of a submachine can be read.
-TEST(WithUnits, APartOfAPartIsAPartOfTheMachine) {
+TEST(WithUnits, ComposesSubmachines) {
   const auto machine = load_machine("dgx_h100:6,use=5/4,software=megatron");
   const auto part = make_submachine(machine, {3, 4}).value();
   EXPECT_EQ(part.name, "dgx_h100:6,use=3/4,software=megatron");
   EXPECT_EQ(load_machine(part.name).devices(), part.devices());
 }
 
-TEST(WithUnits, LeavesOutTheSlowest) {
+TEST(WithUnits, DropsTheSlowest) {
   const auto mixed = parse_machine(kMixed, "mixed.machine");
   const auto three = make_submachine(mixed, {3, 2}).value();
   EXPECT_TRUE(three.groups.empty());
@@ -58,7 +58,7 @@ TEST(WithUnits, LeavesOutTheSlowest) {
 }
 
 // A100 GPUs with 40 GB and with 80 GB compute at the same rate.
-TEST(WithUnits, LeavesOutTheSmallestOfTheEquallyFast) {
+TEST(WithUnits, DropsTheSmallestAmongEquallyFast) {
   auto mixed = parse_machine(kMixed, "mixed.machine");
   auto small = mixed.groups[1].device;
   small.memory = 0.5 * small.memory;
@@ -77,7 +77,7 @@ std::string error(const std::string& name) {
   return "no error";
 }
 
-TEST(WithUnits, SaysWhatIsWrong) {
+TEST(WithUnits, ReportsErrors) {
   EXPECT_EQ(error("dgx_h100:6,use=5"),
             "dgx_h100:6: use=5: the machine has 2 levels (give the number of used units for each "
             "level, at most use=6/8)");

@@ -21,14 +21,14 @@ double load(const Network& network, Pattern pattern, std::int64_t units) {
   return load(network, pattern, {units}, 1);
 }
 
-TEST(UnitGroups, ByHand) {
+TEST(UnitGroups, EqualGroupsComputedByHand) {
   EXPECT_EQ(make_unit_groups(Sizes{2, 3}, 0b01), (UnitGroups{{0, 3}, {1, 4}, {2, 5}}));
   EXPECT_EQ(make_unit_groups(Sizes{2, 3}, 0b10), (UnitGroups{{0, 1, 2}, {3, 4, 5}}));
   EXPECT_EQ(make_unit_groups(Sizes{2, 2, 2}, 0b101), (UnitGroups{{0, 1, 4, 5}, {2, 3, 6, 7}}));
   EXPECT_EQ(make_unit_groups(Sizes{}, 0), (UnitGroups{{0}}));
 }
 
-TEST(Ring, AllToAllHasTheLoadOfTheClosedForm) {
+TEST(Ring, HasTheClosedFormLoadOfAllToAll) {
   // If each unit sends one byte to each other, every link carries n^2/8 bytes, or (n^2-1)/8 for odd
   // n.
   for (const std::int64_t n : {3, 4, 5, 8, 16, 63, 64}) {
@@ -39,7 +39,7 @@ TEST(Ring, AllToAllHasTheLoadOfTheClosedForm) {
   }
 }
 
-TEST(Ring, RingCollectivesUseBothDirections) {
+TEST(Ring, UsesBothDirectionsForRingCollectives) {
   const auto ring = make_torus(Sizes{8}, kHop, false);
   EXPECT_DOUBLE_EQ(load(*ring, Pattern::kRing, 8), 0.5);
   EXPECT_DOUBLE_EQ(load(*make_torus(Sizes{8}, kHop, true), Pattern::kRing, 8), 1);
@@ -49,7 +49,7 @@ TEST(Ring, RingCollectivesUseBothDirections) {
   EXPECT_DOUBLE_EQ(load(*make_torus(Sizes{2}, kHop, false), Pattern::kRing, 2), 1);
 }
 
-TEST(Ring, GroupsShareTheLinksBetweenThem) {
+TEST(Ring, SharesLinksBetweenGroups) {
   const auto ring = make_torus(Sizes{8}, kHop, false);
   const Sizes digits = {2, 2, 2};
   // Neighbouring pairs have links of their own.
@@ -61,7 +61,7 @@ TEST(Ring, GroupsShareTheLinksBetweenThem) {
   EXPECT_DOUBLE_EQ(load(*ring, Pattern::kRing, digits, 0b011), 1);
 }
 
-TEST(Torus, AllToAllHasTheLoadOfTheClosedForm) {
+TEST(Torus, HasTheClosedFormLoadOfAllToAll) {
   // A byte from each to each crosses a/4 links of each ring of a on average, and each of the n
   // units has 2 directed links in that dimension: n a/8 on each; the longest dimension decides.
   const Sizes cases[] = {{4, 4}, {4, 8}, {4, 4, 4}, {8, 4, 6}};
@@ -79,7 +79,7 @@ TEST(Torus, AllToAllHasTheLoadOfTheClosedForm) {
   }
 }
 
-TEST(Torus, RowsAndColumnsAreRings) {
+TEST(Torus, TreatsRowsAndColumnsAsRings) {
   const auto network = make_torus(Sizes{4, 4}, kHop, false);
   const Sizes digits = {2, 2, 2, 2};
   const double ring_of_4 = 16.0 / 8 / 3;
@@ -90,7 +90,7 @@ TEST(Torus, RowsAndColumnsAreRings) {
                    (2 * 16.0 / 15 * kHop).value);
 }
 
-TEST(FatTree, TwoToOneOversubscription) {
+TEST(FatTree, ModelsTwoToOneOversubscription) {
   const auto tree = make_fat_tree(16, 4, 2, kHop, false);
   const Sizes digits = {2, 2, 2, 2};
   // A leaf is a switch.
@@ -109,7 +109,7 @@ TEST(FatTree, TwoToOneOversubscription) {
   EXPECT_FALSE(tree->is_symmetric());
 }
 
-TEST(FatTree, OneLeafIsASwitch) {
+TEST(FatTree, EqualsASwitchWithOneLeaf) {
   for (std::uint32_t mask = 1; mask < 16; ++mask) {
     for (const auto pattern :
          {Pattern::kRing, Pattern::kAllToAll, Pattern::kChain, Pattern::kFromRoot}) {
@@ -126,7 +126,7 @@ TEST(FatTree, OneLeafIsASwitch) {
 }
 
 // Counting per leaf and following every link agree.
-TEST(FatTree, EqualsItsLinksWrittenOut) {
+TEST(FatTree, EqualsItsExplicitLinks) {
   constexpr std::int32_t kUnits = 24;
   constexpr std::int32_t kLeaf = 5;  // the last leaf is not full
   for (const bool half : {false, true}) {
@@ -160,7 +160,7 @@ std::vector<Network::Link> islands() {
   return links;
 }
 
-TEST(Linked, TheThinLinkBetweenTwoIslandsDecides) {
+TEST(Linked, IsBoundByTheThinLinkBetweenTwoIslands) {
   const auto network = make_linked_network(8, 2, islands(), {});
   const Sizes digits = {2, 2, 2};
   EXPECT_DOUBLE_EQ(load(*network, Pattern::kAllToAll, digits, 0b110), 1);
@@ -173,7 +173,7 @@ TEST(Linked, TheThinLinkBetweenTwoIslandsDecides) {
   EXPECT_NEAR(load(*network, Pattern::kRing, digits, 0b111), 1 / 0.1, 1e-9);
 }
 
-TEST(Linked, RingsArePackedWhereTheMachineSaysSo) {
+TEST(Linked, PacksRingsOnRequest) {
   // If all of n units are joined with all, there are (n-1)/2 rings over different links.
   for (const std::int32_t n : {3, 4, 5, 6, 7, 8}) {
     std::vector<Network::Link> links;
@@ -200,7 +200,7 @@ TEST(Linked, RingsArePackedWhereTheMachineSaysSo) {
   EXPECT_DOUBLE_EQ(load(*make_linked_network(4, 0, links, {}, true), Pattern::kRing, 4), 0.5);
 }
 
-TEST(Linked, APartHasTheLinksBetweenItsUnits) {
+TEST(Linked, RetainsTheLinksBetweenUsedUnits) {
   const std::vector<Network::Link> square = {
       {0, 1, 1, kHop}, {1, 2, 3, kHop}, {2, 3, 1, kHop}, {3, 0, 1, kHop}};
   const auto network = make_linked_network(4, 0, square, {});
@@ -212,7 +212,7 @@ TEST(Linked, APartHasTheLinksBetweenItsUnits) {
   EXPECT_EQ(make_linked_network(4, 0, square, {{0, 1, 2}})->make_subnetwork(pair), nullptr);
 }
 
-TEST(Linked, AGivenRouteIsTaken) {
+TEST(Linked, TakesAGivenRoute) {
   // The links form a square; by default 0 to 2 goes half over 1 and half over 3.
   const std::vector<Network::Link> square = {
       {0, 1, 1, kHop}, {1, 2, 1, kHop}, {2, 3, 1, 2 * kHop}, {3, 0, 1, 2 * kHop}};
@@ -233,14 +233,14 @@ TEST(Linked, AGivenRouteIsTaken) {
   EXPECT_NEAR(latency({{0, 1, 2}, {1, 2, 3}}), 3e-6, 1e-15);
 }
 
-TEST(Linked, KnowsWhatCannotBeReached) {
+TEST(Linked, FindsUnreachableUnits) {
   auto links = islands();
   EXPECT_EQ(find_unreached_unit(8, 2, links), std::nullopt);
   links.pop_back();
   EXPECT_EQ(find_unreached_unit(8, 2, links), 4);
 }
 
-TEST(Network, HashesTellEveryNumber) {
+TEST(Network, HashesEveryNumber) {
   std::vector<Hash> hashes;
   hashes.push_back(make_torus(Sizes{4, 4}, kHop, false)->hash());
   hashes.push_back(make_torus(Sizes{4, 4}, 2 * kHop, false)->hash());

@@ -10,7 +10,7 @@ namespace {
 const Utilization kCurve(std::vector<Utilization::Point>{
     {Bytes{1e3}, 0.1}, {Bytes{1e5}, 1.0}, {Bytes{1e7}, 0.25}});
 
-TEST(Utilization, OneNumberIsTheSameForAllSizes) {
+TEST(Utilization, IsConstantWithOneNumber) {
   const Utilization u = 0.7;
   EXPECT_TRUE(u.is_constant());
   EXPECT_EQ(u.at(Bytes{0}), 0.7);
@@ -18,7 +18,7 @@ TEST(Utilization, OneNumberIsTheSameForAllSizes) {
   EXPECT_EQ(to_text(u), "0.7");
 }
 
-TEST(Utilization, ACurveGoesThroughItsPointsAndStaysBeyondThem) {
+TEST(Utilization, InterpolatesAndClampsACurve) {
   EXPECT_FALSE(kCurve.is_constant());
   EXPECT_EQ(kCurve.at(Bytes{0}), 0.1);
   EXPECT_EQ(kCurve.at(Bytes{1e3}), 0.1);
@@ -29,12 +29,12 @@ TEST(Utilization, ACurveGoesThroughItsPointsAndStaysBeyondThem) {
 }
 
 // Halfway in logarithms, the result is the geometric mean of both.
-TEST(Utilization, BetweenPointsItIsAPower) {
+TEST(Utilization, InterpolatesLogarithmically) {
   EXPECT_NEAR(kCurve.at(Bytes{1e4}), std::sqrt(0.1), 1e-12);
   EXPECT_NEAR(kCurve.at(Bytes{1e6}), 0.5, 1e-12);
 }
 
-TEST(Utilization, MoreBytesTakeMoreTime) {
+TEST(Utilization, TakesMoreTimeForMoreBytes) {
   double last = 0;
   for (double bytes = 1; bytes < 1e9; bytes *= 1.3) {
     const double now = bytes / kCurve.at(Bytes{bytes});
@@ -43,7 +43,7 @@ TEST(Utilization, MoreBytesTakeMoreTime) {
   }
 }
 
-TEST(Utilization, MayNotGrowFasterThanSizes) {
+TEST(Utilization, GrowsNoFasterThanSizes) {
   EXPECT_TRUE(Utilization::may_follow({Bytes{10}, 0.1}, {Bytes{20}, 0.2}));
   EXPECT_FALSE(Utilization::may_follow({Bytes{10}, 0.1}, {Bytes{20}, 0.3}));
   EXPECT_FALSE(Utilization::may_follow({Bytes{10}, 0.1}, {Bytes{10}, 0.1}));

@@ -105,7 +105,7 @@ TEST(MadMax, Gpt3OverFsdp) {
 
 // ---- Properties ---------------------------------------------------------------------------------
 
-TEST(MadMax, TheIterationLiesBetweenTheBusierStreamAndTheSum) {
+TEST(MadMax, BoundsTheIterationByTheBusierStreamAndTheSum) {
   const auto system = a100_system(128);
   const auto strategies = {flat(Method::kShard, system), flat(Method::kReplicate, system),
                            flat(Method::kTensor, system),
@@ -121,7 +121,7 @@ TEST(MadMax, TheIterationLiesBetweenTheBusierStreamAndTheSum) {
   }
 }
 
-TEST(MadMax, WithoutCommunicationNothingIsExposed) {
+TEST(MadMax, ExposesNothingWithoutCommunication) {
   const auto system = a100_system(8);
   auto task = language_task(gpt3(), flat(Method::kReplicate, system), 64, system);
   task.purpose = Purpose::kInference;

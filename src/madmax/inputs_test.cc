@@ -52,7 +52,7 @@ Json with(Json json, const std::string& key, const Json& value) {
   return json;
 }
 
-TEST(Inputs, AreRead) {
+TEST(Inputs, ReadAllFields) {
   const auto dlrm = model(kDlrm);
   EXPECT_EQ(dlrm.family, ModelFamily::kDlrmExperts);
   EXPECT_EQ(dlrm.recommendation.top_layers, 3);

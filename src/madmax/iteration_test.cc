@@ -17,13 +17,13 @@ Iteration there_and_back(const Layer& layer, int synchronised = kLayers) {
   return out;
 }
 
-TEST(Iteration, ComputeAloneAddsUp) {
+TEST(Iteration, AddsComputeWithoutCommunication) {
   const auto it = there_and_back({.compute = Seconds{2}});
   EXPECT_DOUBLE_EQ(it.end().value, kLayers * 2 * 3);
   EXPECT_DOUBLE_EQ(it.totals().get_time(Compute::kGemm).value, it.end().value);
 }
 
-TEST(Iteration, GradientsHideBehindTheBackwardPass) {
+TEST(Iteration, OverlapsGradientsWithTheBackwardPass) {
   // Shorter than a layer's backward pass of 4: only the last gradient is exposed.
   EXPECT_DOUBLE_EQ(there_and_back({.compute = Seconds{2}, .gradient = Seconds{3}}).end().value,
                    kLayers * 2 * 3 + 3);
@@ -35,7 +35,7 @@ TEST(Iteration, GradientsHideBehindTheBackwardPass) {
                    kLayers * 2 * 3);
 }
 
-TEST(Iteration, ActivationsAreWaitedFor) {
+TEST(Iteration, WaitsForActivations) {
   const Layer layer{.compute = Seconds{2}, .activation = Seconds{3}, .activation_back = Seconds{5}};
   EXPECT_DOUBLE_EQ(there_and_back(layer).end().value, kLayers * (2 + 3 + 4 + 5));
   // Nothing waits for gradients of the backward pass: they queue behind its first layer.
@@ -44,7 +44,7 @@ TEST(Iteration, ActivationsAreWaitedFor) {
   EXPECT_DOUBLE_EQ(there_and_back(free).end().value, kLayers * (2 + 3) + 4 + kLayers * 5);
 }
 
-TEST(Iteration, ExpertsExchangeBeforeAndAfter) {
+TEST(Iteration, ExchangesTokensBeforeAndAfterExperts) {
   const auto it = there_and_back({.compute = Seconds{2}, .exchange = Seconds{3}});
   EXPECT_DOUBLE_EQ(it.end().value, kLayers * (2 * 3 + 2 * 2 * 3));
   EXPECT_DOUBLE_EQ(it.totals().get_time(Collective::kAllToAll).value, kLayers * 2 * 2 * 3);
@@ -52,14 +52,14 @@ TEST(Iteration, ExpertsExchangeBeforeAndAfter) {
 
 // After a layer, only the activation's communication delays the next one. A gradient that goes
 // first delays the activation.
-TEST(Iteration, AGradientMayStandBeforeAnActivation) {
+TEST(Iteration, AllowsAGradientBeforeAnActivation) {
   Layer layer{.compute = Seconds{2}, .gradient = Seconds{1}, .activation_back = Seconds{5}};
   EXPECT_DOUBLE_EQ(there_and_back(layer).end().value, kLayers * (2 + 4 + 5) + 1);
   layer.gradient_first = true;
   EXPECT_DOUBLE_EQ(there_and_back(layer).end().value, kLayers * (2 + 4 + 1 + 5));
 }
 
-TEST(Iteration, GathersRunAheadByOneLayer) {
+TEST(Iteration, PrefetchesGathersByOneLayer) {
   const auto forward = [](double compute, double gather) {
     Iteration out;
     for (int i = 0; i < kLayers; ++i) {
@@ -79,7 +79,7 @@ TEST(Iteration, GathersRunAheadByOneLayer) {
   EXPECT_DOUBLE_EQ(limited.end().value, 102 + 2 + 2 + 1);
 }
 
-TEST(Iteration, WaitsAndBarriers) {
+TEST(Iteration, ModelsWaitsAndBarriers) {
   Iteration it;
   const auto looked_up = it.compute(Compute::kEmbedding, Seconds{2});
   const auto exchanged = it.communicate(Collective::kAllToAll, Seconds{10}, looked_up);

@@ -41,7 +41,7 @@ std::vector<double> source(const Graph& graph, std::string_view name) {
 }
 
 // Weights start as a function of their names, so fused and plain attention compute the same number.
-TEST(Blocks, FusedAttentionIsPlainAttention) {
+TEST(Blocks, ComputeFusedAttentionLikePlainAttention) {
   for (const std::string name : {"bert_large", "gpt2", "gpt3_175b", "llama_65b", "llama2_70b",
                                  "llama3_8b", "mixtral_8x7b", "dlrm_a_transformer"}) {
     const auto text = name + ":" + small_models().at(name).settings;
@@ -55,7 +55,7 @@ TEST(Blocks, FusedAttentionIsPlainAttention) {
   }
 }
 
-TEST(Blocks, PlainNormsAndLossesAreTheFusedOnes) {
+TEST(Blocks, ComputePlainNormsAndLossesLikeFusedOnes) {
   const std::string text = "llama_65b:" + small_models().at("llama_65b").settings;
   const auto fused = model_loss(text);
   for (const auto* other : {",norm=plain", ",loss=plain", ",attention=wide"}) {
@@ -65,7 +65,7 @@ TEST(Blocks, PlainNormsAndLossesAreTheFusedOnes) {
   EXPECT_NEAR(model_loss(text + ",vocab_pad=4,loss=plain"), vocabulary, 1e-12 * vocabulary);
 }
 
-TEST(Blocks, PlainOperatorsComputeInFp32) {
+TEST(Blocks, ComputePlainOperatorsInFp32) {
   const std::string text = "llama_65b:" + small_models().at("llama_65b").settings +
                            ",norm=plain,loss=plain,attention=wide";
   const auto graph = parse_model(text).build(2, DType::kBf16);
@@ -81,7 +81,7 @@ TEST(Blocks, PlainOperatorsComputeInFp32) {
 }
 
 // Compares with attention written out for one head and one sample.
-TEST(Blocks, AttentionByHand) {
+TEST(Blocks, ComputeAttentionByHand) {
   const std::int64_t seq = 3;
   const std::int64_t width = 2;
   for (const bool causal : {false, true}) {
@@ -123,7 +123,7 @@ TEST(Blocks, AttentionByHand) {
 }
 
 // A later token changes nothing before it, so the losses of a longer text's beginning are equal.
-TEST(Blocks, CausalAttentionLooksBack) {
+TEST(Blocks, MaskFutureTokensInCausalAttention) {
   const auto logits = [](std::int64_t seq) {
     GraphBuilder builder("causal");
     const Block b(builder, DType::kFp64);
@@ -136,7 +136,7 @@ TEST(Blocks, CausalAttentionLooksBack) {
   for (std::size_t i = 0; i < little.size(); ++i) EXPECT_NEAR(more[i], little[i], 1e-12);
 }
 
-TEST(Blocks, AttentionOfAnotherTensorAndAnyHeadWidth) {
+TEST(Blocks, SupportCrossAttentionAndAnyHeadWidth) {
   GraphBuilder builder("cross");
   const Block b(builder, DType::kFp32);
   const auto x = b.input("x", {2, 3, 4});
@@ -148,7 +148,7 @@ TEST(Blocks, AttentionOfAnotherTensorAndAnyHeadWidth) {
 }
 
 // With all experts active, a mixture is the gates' mean of the experts, each a feed-forward block.
-TEST(Blocks, AllExpertsAreAMean) {
+TEST(Blocks, AverageAllExperts) {
   const std::int64_t width = 2;
   for (const bool gated : {false, true}) {
     GraphBuilder builder("experts");
@@ -187,7 +187,7 @@ TEST(Blocks, AllExpertsAreAMean) {
   }
 }
 
-TEST(Blocks, NamesBeginWithThePrefix) {
+TEST(Blocks, PrefixNames) {
   GraphBuilder builder("names");
   const Block b(builder, DType::kFp32);
   const auto x = b.input("x", {2, 4});
@@ -202,7 +202,7 @@ TEST(Blocks, NamesBeginWithThePrefix) {
 }
 
 // Biases inside and apart give the same numbers, but a split sum needs the latter.
-TEST(Blocks, BiasesInsideAndApart) {
+TEST(Blocks, SupportFusedAndSeparateBiases) {
   const auto build = [](Bias bias) {
     GraphBuilder builder("bias");
     const Block b(builder, DType::kFp64);
@@ -215,7 +215,7 @@ TEST(Blocks, BiasesInsideAndApart) {
   EXPECT_EQ(build(Bias::kNone).size(), 3U);
 }
 
-TEST(Blocks, LossesShareTheTarget) {
+TEST(Blocks, ShareTheTargetBetweenLosses) {
   GraphBuilder builder("losses");
   const Block b(builder, DType::kFp32);
   const auto x = b.input("x", {2, 4});

@@ -19,7 +19,7 @@ Graph build(const std::string& text, std::int64_t batch = 2) {
   return parse_model(text).build(batch, DType::kFp64);
 }
 
-TEST(Inference, EndsAtThePredictionAndNeedsNoTarget) {
+TEST(Inference, StopsAtThePrediction) {
   for (const auto& [name, small] : small_models()) {
     SCOPED_TRACE(name);
     const auto model = build(name + ":" + small.settings, 4);
@@ -100,7 +100,7 @@ void expect_decodes(const std::string& name, const std::string& settings) {
   }
 }
 
-TEST(Inference, ATokenFromTheCacheIsThatOfTheWholeContext) {
+TEST(Inference, ComputesTheSameTokenFromTheCache) {
   const std::string sizes = "layers=2,hidden=8,heads=2,ffn=12,vocab=11";
   const std::string grouped = "layers=2,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11";
   for (const std::string attention : {",attention=plain", ",attention=fused"}) {

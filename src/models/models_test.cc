@@ -87,7 +87,7 @@ TEST(Models, ForwardFlops) {
   EXPECT_LE(layer, 1.02 * bert);
 }
 
-TEST(Models, ExpertsComputeTheirShareOfTheTokens) {
+TEST(Models, GiveEachExpertItsShareOfTheTokens) {
   const auto expert_density = [](const std::string& settings) {
     const auto graph = build(
         "mixtral_8x7b:layers=1,hidden=16,heads=4,kv_heads=4,ffn=8,vocab=9,"
@@ -134,7 +134,7 @@ TEST(Models, BatchNormGroups) {
 
 // Rows that pad a vocabulary change nothing: the loss and the other rows' gradients are the same,
 // and their own gradient is zero. (Weights are fed by name and index, so the real rows are equal.)
-TEST(Models, AVocabularyIsPaddedWithRowsThatNobodySees) {
+TEST(Models, PadTheVocabularyWithoutEffect) {
   using term::Field;
   const auto step = [](const Graph& g) {
     const auto values = graph::run_forward(g, graph::make_feed_values<Field>(g, 7));
@@ -166,7 +166,7 @@ TEST(Models, AVocabularyIsPaddedWithRowsThatNobodySees) {
   }
 }
 
-TEST(Models, TheBatchIsTheLeadingDimensionOfEveryInput) {
+TEST(Models, LeadEveryInputWithTheBatch) {
   for (const auto* spec : all_models()) {
     const auto graph = parse_model(spec->name).build(24, DType::kFp16);
     for (auto id : graph.ids()) {
@@ -180,7 +180,7 @@ TEST(Models, TheBatchIsTheLeadingDimensionOfEveryInput) {
   }
 }
 
-TEST(Models, TextParsesBack) {
+TEST(Models, RoundTripText) {
   for (const auto* spec : all_models()) {
     SCOPED_TRACE(spec->name);
     const auto graph = build(spec->name, spec->train_batch);
@@ -192,7 +192,7 @@ TEST(Models, TextParsesBack) {
   }
 }
 
-TEST(Models, FoldedTextParsesBack) {
+TEST(Models, RoundTripFoldedText) {
   std::vector<std::string> texts = {"mlp:layers=1",           "mlp:layers=3",
                                     "mlp:layers=5,hidden=64", "bert_large:layers=1",
                                     "bert_large:layers=2",    "dlrm:tables=2"};
@@ -207,7 +207,7 @@ TEST(Models, FoldedTextParsesBack) {
   }
 }
 
-TEST(Models, LayersFold) {
+TEST(Models, FoldLayers) {
   const auto lines = [](const std::string& text) { return graph::fold(build(text)).size(); };
   EXPECT_EQ(lines("bert_large"), lines("bert_large:layers=1") + 3);
   for (const auto* spec : all_models()) {
@@ -224,7 +224,7 @@ TEST(Models, LayersFold) {
   EXPECT_EQ(lines("candle_uno:towers=9,features=5"), lines("candle_uno:towers=4,features=5"));
 }
 
-TEST(Models, WeightsStandRightBeforeTheirFirstUse) {
+TEST(Models, DeclareWeightsBeforeTheirFirstUse) {
   for (const auto* spec : all_models()) {
     const auto graph = build(spec->name);
     const auto consumers = graph.consumers();
@@ -239,7 +239,7 @@ TEST(Models, WeightsStandRightBeforeTheirFirstUse) {
   }
 }
 
-TEST(Models, EveryHyperparameterChangesTheGraph) {
+TEST(Models, DependOnEveryHyperparameter) {
   ASSERT_EQ(small_models().size(), all_models().size());
   for (const auto* spec : all_models()) {
     const auto graph = build(small(spec->name));
@@ -263,7 +263,7 @@ TEST(Models, EveryHyperparameterChangesTheGraph) {
 }
 
 // The loss is a number, and changes with every weight that can change it.
-TEST(Models, EveryWeightHasAGradient) {
+TEST(Models, DifferentiateEveryWeight) {
   for (const auto& [name, model] : small_models()) {
     for (const std::string variant : {"published", "artifact"}) {
       const bool has_variant = model.others.contains("variant");
@@ -285,7 +285,7 @@ TEST(Models, EveryWeightHasAGradient) {
   }
 }
 
-TEST(Models, AreInAlphabeticalOrderAndDocumented) {
+TEST(Models, AreSortedAndDocumented) {
   std::string last;
   for (const auto* spec : all_models()) {
     EXPECT_LT(last, spec->name);
@@ -297,7 +297,7 @@ TEST(Models, AreInAlphabeticalOrderAndDocumented) {
 
 // --- Settings ------------------------------------------------------------------------------------
 
-TEST(Models, TheArtifactsDefaultsGiveWay) {
+TEST(Models, OverrideDefaultsOfTheArtifact) {
   EXPECT_EQ(parameters("dlrm:variant=artifact,tables=2"),
             parameters("dlrm:tables=2,variant=artifact"));
   EXPECT_EQ(parameters("dlrm:variant=artifact") - parameters("dlrm:variant=artifact,tables=3"),
@@ -305,7 +305,7 @@ TEST(Models, TheArtifactsDefaultsGiveWay) {
   EXPECT_EQ(parameters("dlrm:variant=published"), parameters("dlrm"));
 }
 
-TEST(ModelErrors, SayWhatIsWrongAndWhatThereIs) {
+TEST(ModelErrors, NameTheCauseAndTheAlternatives) {
   struct Case {
     std::string_view text, message;
   };
@@ -381,7 +381,7 @@ TEST(ModelErrors, SayWhatIsWrongAndWhatThereIs) {
   }
 }
 
-TEST(ModelErrors, SpacesAndOrderDoNotMatter) {
+TEST(ModelErrors, IgnoreSpacesAndOrder) {
   EXPECT_EQ(parameters("mlp: hidden = 6, layers=2 ,inputs=4,outputs=2"), 4 * 6 + 6 * 2);
   EXPECT_EQ(parameters("mlp:"), parameters("mlp"));
   EXPECT_EQ(build("dlrm:bottom=2x8-3x5").identity_hash(),

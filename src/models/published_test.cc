@@ -153,7 +153,7 @@ TEST(Published, Batches) {
   }
 }
 
-TEST(Published, AdamForTransformersAlone) {
+TEST(Published, AdamOnlyForTransformers) {
   for (const auto* spec : all_models()) {
     const bool language = build(spec->name, 8).name() == spec->name &&
                           Settings(spec->name, spec->hyperparameters).has("vocab");

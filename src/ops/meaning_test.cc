@@ -260,7 +260,7 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
 
 // --- Errors -------------------------------------------------------------------------------------
 
-TEST(Operators, ErrorsAreWordedForTheUser) {
+TEST(Operators, WordErrorsForTheUser) {
   struct Case {
     Example example;
     std::string_view what;
@@ -303,7 +303,7 @@ TEST(Operators, ErrorsAreWordedForTheUser) {
   }
 }
 
-TEST(Operators, AnOuterProductOfTooManyDimensionsIsTheUsersError) {
+TEST(Operators, RefuseAnOuterProductOfTooManyDimensions) {
   const Example e = {"contract",
                      {{"index", "\"a b c d e, f g h i -> a b c d e f g h i\""}},
                      {{1, 1, 1, 1, 1}, {1, 1, 1, 1}}};
@@ -315,7 +315,7 @@ TEST(Operators, AnOuterProductOfTooManyDimensionsIsTheUsersError) {
   }
 }
 
-TEST(Operators, EqualAttributesAreOneOp) {
+TEST(Operators, ShareOneOpForEqualAttributes) {
   const auto& linear = find_op("linear");
   EXPECT_EQ(parse_op(linear, {}), parse_op(linear, {{"act", "none"}}));
   EXPECT_NE(parse_op(linear, {}), parse_op(linear, {{"act", "relu"}}));
@@ -323,7 +323,7 @@ TEST(Operators, EqualAttributesAreOneOp) {
   EXPECT_NE(parse_op(linear, {}).hash(), parse_op(linear, {{"act", "relu"}}).hash());
 }
 
-TEST(Operators, AreListedInAlphabeticalOrder) {
+TEST(Operators, AreSorted) {
   std::vector<std::string> names;
   for (const auto* spec : all_ops()) names.push_back(spec->name);
   EXPECT_TRUE(std::ranges::is_sorted(names));

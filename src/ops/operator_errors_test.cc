@@ -7,7 +7,7 @@
 namespace tandem::ops {
 namespace {
 
-TEST(EveryOperator, ErrorsSayWhatDoesNotFit) {
+TEST(EveryOperator, ReportsTheMismatch) {
   struct Case {
     Use use;
     std::string_view what;

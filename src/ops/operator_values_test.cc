@@ -242,7 +242,7 @@ TEST(Values, Interaction) {
   expect_all({{"interaction", {}, {{{1, 3, 2}, {1, 2, 3, 4, 5, 6}}}, {11, 17, 39}}});
 }
 
-TEST(Values, RopeTurnsPairsHalfAWidthApart) {
+TEST(Values, RopeRotatesPairsHalfAWidthApart) {
   const Values x = {1, 2, 3, 4};
   const double fast = 1;     // position 1, i = 0
   const double slow = 0.01;  // 10000^(-2 / 4)
@@ -256,7 +256,7 @@ TEST(Values, RopeTurnsPairsHalfAWidthApart) {
   expect_all({{"rope", {"first=1"}, {{{1, 4}, {1, 2, 3, 4}}}, second}});
 }
 
-TEST(Values, DropoutKeepsAShareAndScalesIt) {
+TEST(Values, DropoutRetainsAndScalesAShare) {
   const Tensor x = {{1000}, Values(1000, 3)};
   EXPECT_EQ(run("dropout", {"p=0"}, {x}), x.values);
   const auto out = run("dropout", {"p=0.25", "origin=5"}, {x});
@@ -271,7 +271,7 @@ TEST(Values, DropoutKeepsAShareAndScalesIt) {
 
 // --- Costs that are not the meaning's ----------------------------------------------------------
 
-TEST(Cost, StatedWhereTheMeaningCountsWrongly) {
+TEST(Cost, OverridesWrongCountsOfTheDefinition) {
   const auto flops = [](const Use& use) {
     return get_signature(make(use), use.inputs).flops.value;
   };
@@ -297,7 +297,7 @@ TEST(Cost, StatedWhereTheMeaningCountsWrongly) {
                    30 * 8 + 2 * 30 * 4 * 4);
 }
 
-TEST(Density, IsStatedByDispatchAndEndsAtCombine) {
+TEST(Density, IsSetByDispatchAndResetByCombine) {
   const auto density = [](const Use& use) {
     const auto op = make(use);
     return op.spec().density(op.raw());
@@ -350,7 +350,7 @@ TEST(Constants, TypesAndErrors) {
             "value 1.5 is not an integer, but the type is int64");
 }
 
-TEST(Constants, WithShapeChangesTheLayoutAlone) {
+TEST(Constants, WithShapeChangesOnlyTheLayout) {
   const auto constant =
       make({"constant", {"shape=[4]", "kind=\"iota\"", "value=3", "dtype=int64"}, {}});
   EXPECT_EQ(with_shape(constant, parse_parallel_shape("[4/2]").value()).attribute_text(),

@@ -355,7 +355,7 @@ std::vector<Row> rows() {
   };
 }
 
-TEST(Operators, IndexTextShapeAndLegalPartitionings) {
+TEST(Operators, HaveIndexTextShapeAndLegalPartitionings) {
   for (const auto& row : rows()) {
     SCOPED_TRACE(text_of(row.use));
     const auto op = make(row.use);

@@ -14,7 +14,7 @@ namespace {
 using term::Evaluation;
 using term::Field;
 
-TEST(Signature, ExamplesCoverEveryComputeOperator) {
+TEST(Signature, HasExamplesOfEveryComputeOperator) {
   std::set<std::string> covered;
   for (const auto& e : examples()) covered.insert(e.op);
   for (const auto* spec : all_ops()) {
@@ -40,7 +40,7 @@ std::string describe(const Signature& s) {
   return out;
 }
 
-TEST(Signature, FactorUsesAndPartialInputs) {
+TEST(Signature, ListsFactorUsesAndPartialInputs) {
   struct Case {
     Example example;
     std::string_view signature;
@@ -103,7 +103,7 @@ bool is_linear_whenever_tried(const Example& e, InputMask set, std::mt19937_64& 
   return true;
 }
 
-TEST(Signature, LinearityClaimsHoldInTheField) {
+TEST(Signature, ClaimsLinearityCorrectly) {
   std::mt19937_64 random(3);
   for (const auto& e : examples()) {
     const auto& s = get_signature(make(e), e.inputs);
@@ -127,7 +127,7 @@ TEST(Signature, LinearityClaimsHoldInTheField) {
 
 // Checks that an operand outside backward_reads changes no wanted gradient, and that an operand in
 // it changes some. The wanted gradients are all of them together, then each alone.
-TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
+TEST(Signature, ListsExactlyTheOperandsReadInBackward) {
   std::mt19937_64 random(6);
   for (const auto& e : examples()) {
     const auto& s = get_signature(make(e), e.inputs);
@@ -169,7 +169,7 @@ TEST(Signature, BackwardReadsExactlyWhatGradientsMention) {
 
 // Checks that a gradient computed from the result equals the one computed from the operand. Causal
 // softmax has rows of zeros, and a ReLU some zeros.
-TEST(Signature, GradientsFromResultsAreThoseFromOperands) {
+TEST(Signature, ComputesTheSameGradientsFromResults) {
   std::mt19937_64 random(7);
   int found = 0;
   for (const auto& e : examples()) {
@@ -284,7 +284,7 @@ bool is_read_elsewhere(const Signature& s, FactorId f) {
 
 // Checks both directions: factors that may be partitioned give the right values, and factors that
 // are whole (by '!' or by derivation) would not.
-TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
+TEST(Signature, ForbidsExactlyTheWrongPartitions) {
   std::mt19937_64 random(4);
   for (const auto& e : examples()) {
     const auto& s = get_signature(make(e), e.inputs);
@@ -300,7 +300,7 @@ TEST(Signature, AFactorIsWholeExactlyWhereSplittingItIsWrong) {
 
 // Checks elementwise operators: one element of an operand affects only one element of the result.
 // If the operator only adds an operand, that operand's gradient is the result's.
-TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
+TEST(Signature, ReadsElementwiseOperandsAtTheResultIndex) {
   std::mt19937_64 random(8);
   std::set<std::string> elementwise;
   std::set<std::string> adding;
@@ -348,7 +348,7 @@ TEST(Signature, ElementwiseOperatorsReadAtTheResultsIndex) {
     EXPECT_FALSE(adding.contains(op)) << op;
 }
 
-TEST(Signature, ContractionsCountThePointsOfAProduct) {
+TEST(Signature, CountsTheTermsOfAContraction) {
   std::set<std::string> products;
   for (const auto& e : examples()) {
     const auto& s = get_signature(make(e), e.inputs);

@@ -49,7 +49,7 @@ const AttributeList kGrouped = {{"index", "\"b (kv g) s, b kv t -> b (kv g) s t\
 const AttributeList kPadded = {{"padding", "[1, 0]"}};
 const AttributeList kProject = {{"index", "\"b s i, h d i -> b h s d\""}};
 
-TEST(TaskGrid, TypesOfLegalOperands) {
+TEST(TaskGrid, InfersTypesOfLegalOperands) {
   const Case cases[] = {
       // linear [b k],[n k]
       {"linear", {}, {"[8, 4]", "[6, 4]"}, "[8, 6]"},
@@ -108,7 +108,7 @@ TEST(TaskGrid, TypesOfLegalOperands) {
   for (const auto& c : cases) EXPECT_EQ(run(c), c.output) << c.op << " of " << c.inputs[0];
 }
 
-TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
+TEST(TaskGrid, NamesTheFactorAndBothValuesInErrors) {
   const Case cases[] = {
       {"linear",
        {},
@@ -238,7 +238,7 @@ TEST(TaskGrid, ErrorsNameTheFactorAndBothValues) {
 }
 
 // The example in the header: linear [b/2 k],[n/3 k].
-TEST(TaskGrid, EveryTaskNamesTheShardsItReads) {
+TEST(TaskGrid, ListsTheShardsThatATaskReads) {
   const std::vector<ParallelShape> inputs = {shape("[4/2, 5]*3"), shape("[6/3, 5]*2")};
   const auto s = signature_of(parse_op(kLinear, {}), inputs);
   const auto grid = infer_grid(s, inputs);
@@ -254,7 +254,7 @@ TEST(TaskGrid, EveryTaskNamesTheShardsItReads) {
 }
 
 // The degrees are: contracted 2, partial sums passing through 3, redundant replicas 2.
-TEST(TaskGrid, CoordinatesAreMixedRadixInTheDocumentedOrder) {
+TEST(TaskGrid, OrdersCoordinatesAsDocumented) {
   const std::vector<ParallelShape> inputs = {shape("[4, 6/2]*2+3"), shape("[5, 6/2]*6")};
   const auto s = signature_of(parse_op(kLinear, {}), inputs);
   const auto grid = infer_grid(s, inputs);
@@ -272,7 +272,7 @@ TEST(TaskGrid, CoordinatesAreMixedRadixInTheDocumentedOrder) {
   }
 }
 
-TEST(ParallelOperators, TypesAndErrors) {
+TEST(ParallelOperators, HaveTypesAndErrors) {
   const auto run_parallel = [](std::string_view op, const AttributeList& attributes,
                                std::string_view in) {
     const TensorType type{shape(in), DType::kBf16};

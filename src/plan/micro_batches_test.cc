@@ -20,7 +20,7 @@ MappedGraph pipelined(const graph::Graph& model, std::uint64_t seed) {
   return parallelize(model, digits, Chooser(model, digits, seed, kSchedule).run(), kSchedule);
 }
 
-TEST(MicroBatches, OfRandomPlansComeBackAsTheyWere) {
+TEST(MicroBatches, RoundTripRandomPlans) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     if (seed % 3 == 1) continue;  // attention's batch is too small for four micro-batches
     const auto mapped = pipelined(random_model(16, seed), seed);
@@ -81,7 +81,7 @@ std::string complaint(const std::string& from, const std::string& to, std::int64
   }
 }
 
-TEST(MicroBatches, ThatDoNotAgreeAreRefused) {
+TEST(MicroBatches, AreRefusedIfTheyDisagree) {
   EXPECT_EQ(complaint("mse", "mse"), "");
   EXPECT_EQ(complaint("mse", "mse", 4),
             "%x.pipeline: makes 2 micro-batches, but the schedule has 4");

@@ -38,7 +38,7 @@ void add_uncut(const graph::Graph& model, std::set<std::string>& seen, std::set<
   }
 }
 
-TEST(Parallelization, EveryFactorOfABuiltInNetworkHasARule) {
+TEST(Parallelization, HasARuleForEveryFactorOfABuiltInNetwork) {
   std::set<std::string> seen;
   std::set<std::string> uncut;
   for (const auto* spec : models::all_models()) {

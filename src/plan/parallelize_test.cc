@@ -51,7 +51,7 @@ void expect_same_training_step(const Graph& model, const Graph& pcg, std::uint64
   }
 }
 
-TEST(Parallelize, RandomChoicesOfRandomModelsAreTheModel) {
+TEST(Parallelize, PreservesRandomModelsUnderRandomChoices) {
   using Model = Graph (*)(std::int64_t, std::mt19937_64&);
   unsigned through = 0;
   std::map<std::string, unsigned> made;
@@ -102,7 +102,7 @@ std::vector<Choice> choices(DigitUse linear, DigitUse relu, std::string_view x,
   return out;
 }
 
-TEST(Parallelize, DataParallelInsertsOnlyTheWeightsReplicas) {
+TEST(Parallelize, InsertsOnlyWeightReplicasForDataParallelism) {
   const auto digits = make_digits({2});
   const auto mapped = parallelize(one_linear(), digits,
                                   choices(DigitUse::factor(0), DigitUse::factor(0), "0", "."));
@@ -120,7 +120,7 @@ return %a, %b
   EXPECT_EQ(layouts, (std::vector<std::string>{"0", ".", "r", "0", "0", "0"}));
 }
 
-TEST(Parallelize, ATensorTwoOperatorsWantAlikeIsBroughtOnce) {
+TEST(Parallelize, ReshardsOnceForEqualReaders) {
   const auto digits = make_digits({2});
   const auto mapped =
       parallelize(one_linear(), digits, choices(DigitUse::factor(1), DigitUse::kReplica, "1", "1"));
@@ -136,7 +136,7 @@ return %a, %b
 )");
 }
 
-TEST(CheckMapped, SaysWhatDoesNotFit) {
+TEST(CheckMapped, ReportsMismatches) {
   const auto digits = make_digits({2});
   const auto good = parallelize(one_linear(), digits,
                                 choices(DigitUse::factor(0), DigitUse::factor(0), "0", "r"));
@@ -158,7 +158,7 @@ TEST(CheckMapped, SaysWhatDoesNotFit) {
 }
 
 // The types agree but the devices do not: one digit partitions x's rows, another one the result's.
-TEST(CheckMapped, DigitsMustAgreeAcrossAnOperator) {
+TEST(CheckMapped, RequiresEqualDigitsAcrossAnOperator) {
   const auto digits = make_digits({2, 2});
   auto all = choices(DigitUse::factor(0), DigitUse::factor(0), "0r", "rr");
   for (std::size_t i = 2; i < 5; ++i) all[i].node.uses[1] = DigitUse::kReplica;

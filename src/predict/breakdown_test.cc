@@ -55,7 +55,7 @@ std::uint32_t task_of_kind(const Program& program, std::string_view kind) {
   return 0;
 }
 
-TEST(Breakdown, SharesWhatIsExposedTogether) {
+TEST(Breakdown, SharesJointlyExposedTime) {
   const auto program = program_with({"compute", "all_gather", "reduce_scatter"});
   const auto compute = task_of_kind(program, "compute");
   const auto gather = task_of_kind(program, "all_gather");
@@ -88,7 +88,7 @@ TEST(Breakdown, SharesWhatIsExposedTogether) {
   EXPECT_EQ(shares[2].exposed, Seconds{0.5 + 2});
 }
 
-TEST(Breakdown, WhatRunsIntoTheNextIterationHasRunOnFromTheLast) {
+TEST(Breakdown, WrapsTasksAroundTheIteration) {
   const auto program = program_with({"compute", "all_reduce"});
   Simulation s;
   s.iteration = Seconds{10};
@@ -100,7 +100,7 @@ TEST(Breakdown, WhatRunsIntoTheNextIterationHasRunOnFromTheLast) {
 }
 
 // The shares sum to the totals that the simulator computes separately.
-TEST(Breakdown, AddsUp) {
+TEST(Breakdown, AddsUpToTheIteration) {
   int exposed = 0;
   for (const auto& counts : std::vector<std::vector<std::int64_t>>{{2}, {2, 2}, {2, 3}}) {
     for (std::uint64_t seed = 0; seed < 60; ++seed) {

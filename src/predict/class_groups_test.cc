@@ -10,7 +10,7 @@ namespace tandem::predict {
 namespace {
 
 // Compares with the groups of Digits, for all class digits and all digits of a move.
-TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
+TEST(ClassGroups, EqualTheGroupsOfTheirRepresentatives) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine, 2);
   for (machine::DigitMask told = 0; told <= digits.all(); ++told) {
@@ -38,7 +38,7 @@ TEST(ClassGroups, AreTheGroupsOfTheDevicesThatStandForThem) {
 }
 
 // Joins the first devices of both nodes, and in each node all other devices.
-TEST(ClassGroups, OfClassesThatAreJoinedHaveEachOnce) {
+TEST(ClassGroups, ListEachJoinedClassOnce) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);
   ClassGroups groups(digits, digits.all());

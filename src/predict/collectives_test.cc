@@ -52,7 +52,7 @@ double seconds(const Machine& m, Step kind, machine::DigitMask group, double byt
 // Digits of nested(): node, then two of gpu. Bit 0 is the node's digit.
 constexpr machine::DigitMask kNodes = 0b001, kInside = 0b110, kAll = 0b111;
 
-TEST(CollectiveTime, OneLevelIsTheRingFormula) {
+TEST(CollectiveTime, EqualsTheRingFormulaOnOneLevel) {
   // 4 devices, 4 MB at 5 GB/s: three quarters take 0.6 ms, and 3 steps.
   struct Case {
     Step kind;
@@ -69,7 +69,7 @@ TEST(CollectiveTime, OneLevelIsTheRingFormula) {
   }
 }
 
-TEST(CollectiveTime, TwoLevelAllReduceByHand) {
+TEST(CollectiveTime, EqualsATwoLevelAllReduceComputedByHand) {
   // Inside: 3/4 of 8 MB at 40 GB/s take 0.15 ms, plus 3 us. Each device then reduces 2 MB with its
   // partner: half of it at 8/4 = 2 GB/s takes 0.5 ms, plus 100 us, and overlaps the transfers
   // inside. Each takes twice as long for the all-gather.
@@ -83,12 +83,12 @@ TEST(CollectiveTime, TwoLevelAllReduceByHand) {
   EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kInside, 8e6), 2 * 0.153e-3, 1e-12);
 }
 
-TEST(CollectiveTime, TwoLevelAllToAllByHand) {
+TEST(CollectiveTime, EqualsATwoLevelAllToAllComputedByHand) {
   // 4 of 8 parts leave the node at 2 GB/s; meanwhile 3 go to neighbours at 40 GB/s.
   EXPECT_NEAR(seconds(nested(), Step::kAllToAll, kAll, 8e6), 2e-3 + 0.1e-3 + 0.003e-3, 1e-12);
 }
 
-TEST(CollectiveTime, ALoneSenderHasTheUnitsWholeLink) {
+TEST(CollectiveTime, GivesASingleSenderTheFullLink) {
   EXPECT_NEAR(seconds(nested(), Step::kBroadcast, kAll, 8e6), 1e-3 + 0.1e-3 + 0.003e-3, 1e-12);
   EXPECT_NEAR(seconds(nested(), Step::kScatter, kAll, 8e6), 7e6 / 8e9 + 0.1e-3, 1e-12);
   // With one group per GPU of a node, four roots share its bandwidth.
@@ -96,7 +96,7 @@ TEST(CollectiveTime, ALoneSenderHasTheUnitsWholeLink) {
   EXPECT_NEAR(seconds(nested(), Step::kScatter, kNodes, 8e6), 2e-3 + 0.1e-3, 1e-12);
 }
 
-TEST(CollectiveTime, AllReduceIsReduceScatterAndAllGather) {
+TEST(CollectiveTime, SplitsAllReduceIntoReduceScatterAndAllGather) {
   for (machine::DigitMask group = 0; group <= kAll; ++group) {
     EXPECT_DOUBLE_EQ(seconds(nested(), Step::kAllReduce, group, 1e6),
                      seconds(nested(), Step::kReduceScatter, group, 1e6) +
@@ -104,7 +104,7 @@ TEST(CollectiveTime, AllReduceIsReduceScatterAndAllGather) {
   }
 }
 
-TEST(CollectiveTime, GroupsOfOneAndLocalStepsAreFree) {
+TEST(CollectiveTime, IsZeroForSingleDevicesAndLocalSteps) {
   for (const auto kind : kCollectives) EXPECT_EQ(seconds(nested(), kind, 0, 1e9), 0);
   for (const auto kind : {Step::kSlice, Step::kDrop, Step::kMask, Step::kPad, Step::kZero}) {
     EXPECT_EQ(seconds(nested(), kind, kAll, 1e9), 0);
@@ -156,7 +156,7 @@ TEST(CollectiveTime, FollowsTheTopology) {
 }
 
 // A switch given as links equals a switch.
-TEST(CollectiveTime, LinksToOneSwitchAreASwitch) {
+TEST(CollectiveTime, TreatsLinksToOneSwitchAsASwitch) {
   auto links = nested();
   std::vector<machine::Network::Link> star;
   for (std::int32_t unit = 0; unit < 4; ++unit) star.push_back({unit, 4, 1, Seconds{0.5e-6}});
@@ -171,7 +171,7 @@ TEST(CollectiveTime, LinksToOneSwitchAreASwitch) {
 
 // Checks the rates in the comments of machines/local.machine. With two processes, each step of an
 // all-reduce sends half of the bytes, and there are two steps; a send sends all bytes.
-TEST(CollectiveTime, LocalMachineMeetsItsMeasurements) {
+TEST(CollectiveTime, MatchesMeasurementsOfTheLocalMachine) {
   const auto local = machine::load_machine("local:2");
   const auto all = Digits(local).all();
   const auto latency = local.levels[0].latency.value;
@@ -218,7 +218,7 @@ TEST(CollectiveTime, FollowsAUtilizationCurve) {
   EXPECT_TRUE(is_affine(nested(), Digits(nested()), Step::kAllReduce, kAll));
 }
 
-TEST(CollectiveTime, AUtilizationMayBeOfOneCollective) {
+TEST(CollectiveTime, AppliesTheUtilizationOfOneCollective) {
   auto m = nested();
   m.levels[1].utilization_of_step[Step::kAllReduce] = 0.5;
   for (const auto kind : kCollectives) {
@@ -228,7 +228,7 @@ TEST(CollectiveTime, AUtilizationMayBeOfOneCollective) {
   }
 }
 
-TEST(CarryingTime, IsWithoutStartAndLatency) {
+TEST(CarryingTime, ExcludesStartAndLatency) {
   auto m = nested();
   m.device.collective = Seconds{3e-5};
   const Digits d(m);
@@ -243,7 +243,7 @@ TEST(CarryingTime, IsWithoutStartAndLatency) {
   }
 }
 
-TEST(OutermostLevel, IsThatOfTheFirstDigit) {
+TEST(OutermostLevel, IsTheLevelOfTheFirstDigit) {
   const Digits digits(nested());
   EXPECT_EQ(find_outermost_level(digits, kAll), 0U);
   EXPECT_EQ(find_outermost_level(digits, kNodes), 0U);
@@ -251,7 +251,7 @@ TEST(OutermostLevel, IsThatOfTheFirstDigit) {
   EXPECT_EQ(find_outermost_level(digits, 0b100), 1U);
 }
 
-TEST(BytesSent, RingFormulas) {
+TEST(BytesSent, EqualsRingFormulas) {
   const Digits digits(nested());
   struct Case {
     Step kind;
@@ -271,7 +271,7 @@ TEST(BytesSent, RingFormulas) {
 
 // --- Starts and trees ----------------------------------------------------------------------------
 
-TEST(CollectiveTime, HasAStart) {
+TEST(CollectiveTime, IncludesAStart) {
   for (const auto kind : kCollectives) {
     auto m = nested();
     const double before = seconds(m, kind, kAll, 1e6);
@@ -287,7 +287,7 @@ TEST(CollectiveTime, HasAStart) {
 
 // A tensor that all 4 devices of a node hold is sent to the next node in quarters and gathered
 // there.
-TEST(SendTime, OfCopiesIsInPartsWhereSoftwareSendsParts) {
+TEST(SendTime, SplitsReplicasIfTheSoftwareDoes) {
   auto m = nested();
   const auto time = [&](machine::DigitMask group, machine::DigitMask copies) {
     return send_time(m, Digits(m), group, copies, Bytes{8e6}).value;
@@ -315,7 +315,7 @@ Machine many_nodes(bool trees) {
   return m;
 }
 
-TEST(AllReduce, GoesAlongTreesWhereTheyAreFaster) {
+TEST(AllReduce, UsesTreesIfFaster) {
   const auto rings = many_nodes(false);
   const auto trees = many_nodes(true);
   const auto all = Digits(rings).all();
@@ -340,7 +340,7 @@ TEST(AllReduce, GoesAlongTreesWhereTheyAreFaster) {
 }
 
 // Trees save nothing inside the innermost units or between two units.
-TEST(AllReduce, HasNoTreesInsideANode) {
+TEST(AllReduce, UsesNoTreesInsideANode) {
   auto m = many_nodes(true);
   m.levels[1].trees = true;
   const auto inside = Digits(m).all() & ~((machine::DigitMask{1} << 6U) - 1);

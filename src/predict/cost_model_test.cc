@@ -11,7 +11,7 @@ namespace {
 
 // A weight in bf16 or fp16 has itself, its gradient, a master weight and Adam's moments. It is sent
 // in the gradient's type.
-TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
+TEST(CostModel, CountsWeightsByPrecision) {
   const auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
   const machine::Layout replicated(digits.count(), machine::DigitRole::kReplica);
@@ -31,7 +31,7 @@ TEST(CostModel, WeightsCostWhatTheirPrecisionTakes) {
 
 // On one device, with every optimizer and precision, the cost of a linear layer's weight equals its
 // buffers in the program. Plain SGD subtracts the gradient in the matmul in both or in neither.
-TEST(CostModel, WeightsTakeWhatTheirBuffersDo) {
+TEST(CostModel, AgreesWithTheBuffersOfWeights) {
   const auto machine = machine::load_machine("local:1");
   const machine::Digits digits(machine);
   int subtracted = 0;

@@ -19,14 +19,14 @@ Span span_of(std::uint32_t stream, int start, int end) {
 
 TEST(CoveredTime, IsZeroWithoutSpans) { EXPECT_EQ(covered_time({}, Seconds{10}), Seconds{}); }
 
-TEST(CoveredTime, CountsOverlapsAndRestsOnce) {
+TEST(CoveredTime, CountsOverlapsOnce) {
   const std::vector<Span> spans = {span_of(0, 0, 4), span_of(3, 2, 6), span_of(0, 9, 11)};
   EXPECT_EQ(covered_time(spans, Seconds{10}), Seconds{7});
 }
 
 // The oracle marks every second that a span covers; seconds of the next iteration are marked in
 // this one.
-TEST(CoveredTime, IsTheNumberOfMarkedSeconds) {
+TEST(CoveredTime, EqualsTheNumberOfMarkedSeconds) {
   constexpr int kIteration = 40;
   for (unsigned seed = 0; seed < 500; ++seed) {
     std::mt19937 random(seed);

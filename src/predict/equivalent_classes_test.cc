@@ -64,7 +64,7 @@ std::size_t joined(const lower::Program& program, const Machine& machine) {
   return told - classes.count();
 }
 
-TEST(Alike, DevicesDoWhatTheyDoWhereNoneAreAlike) {
+TEST(EquivalentDevices, BehaveAsIfSimulatedOneByOne) {
   std::size_t all_joined = 0;
   for (const std::int64_t devices : {3, 4, 6, 8, 12}) {
     const auto together = machine_of(devices, false);

@@ -71,7 +71,7 @@ Machine fitted(const Profile& profile) {
                                 "fitted.machine", profile.devices);
 }
 
-TEST(Fit, GivesAMachineBack) {
+TEST(Fit, RecoversAMachine) {
   for (const std::int64_t devices : {2, 3, 8}) {
     const auto m = known(devices);
     const auto profile = profile_of(m, 1);
@@ -88,7 +88,7 @@ TEST(Fit, GivesAMachineBack) {
 }
 
 // Each collective has its own rates, but all share one latency.
-TEST(Fit, TellsCollectivesApart) {
+TEST(Fit, DistinguishesCollectives) {
   const auto profile = profile_of(known(2), 1.5);
   const auto back = fitted(profile);
   EXPECT_LT(worst_ratio(back, profile), 1.5);
@@ -97,7 +97,7 @@ TEST(Fit, TellsCollectivesApart) {
   EXPECT_LT(worst_ratio(back, large), 1.05);
 }
 
-TEST(Fit, NoiseThatMakesLongMessagesFasterIsReadAll) {
+TEST(Fit, AcceptsNoiseThatMakesLongMessagesFaster) {
   auto profile = profile_of(known(2), 1);
   for (auto& c : profile.collectives) {
     if (c.bytes == Bytes{1 << 20}) c.time = c.time / 50;
@@ -105,7 +105,7 @@ TEST(Fit, NoiseThatMakesLongMessagesFasterIsReadAll) {
   EXPECT_GT(fitted(profile).levels[0].utilization.points().size(), 3U);
 }
 
-TEST(Profile, IsReadBackFromItsJson) {
+TEST(Profile, RoundTripsJson) {
   const auto profile = profile_of(known(2), 1.1);
   const auto back = parse_profile(to_json(profile).dump());
   EXPECT_EQ(to_json(back).dump(), to_json(profile).dump());
@@ -115,7 +115,7 @@ TEST(Profile, IsReadBackFromItsJson) {
 }
 
 // A device with several cores and no peer.
-TEST(Fit, OneProcessWithThreadsIsAMachineOfOneDevice) {
+TEST(Fit, TreatsOneProcessWithThreadsAsOneDevice) {
   auto profile = profile_of(known(2), 1);
   profile.devices = 1;
   profile.threads = 2;
@@ -129,7 +129,7 @@ TEST(Fit, OneProcessWithThreadsIsAMachineOfOneDevice) {
 }
 
 // Small matmuls reach little of the bf16 peak. This must not affect fp32.
-TEST(Fit, TypesAreFittedByThemselves) {
+TEST(Fit, FitsTypesSeparately) {
   auto profile = profile_of(known(2), 1);
   double rate = 100e9;
   for (const auto n : {256, 512, 1024}) {

@@ -58,7 +58,7 @@ std::vector<plan::Choice> data_parallel(const Digits& digits) {
                        {{"linear1", "d0"}, {"relu1", "d0"}, {"linear2", "d0"}, {"loss", "d0"}});
 }
 
-TEST(Groups, AreToldApartByTheOutermostDigits) {
+TEST(Groups, AreDistinguishedByTheOutermostDigits) {
   const auto mask = [](const std::vector<std::int64_t>& units) {
     const auto m = grouped(units, std::vector<double>(units.size(), 1));
     return find_group_digits(m, Digits(m));
@@ -83,7 +83,7 @@ TEST(Groups, AreToldApartByTheOutermostDigits) {
   }
 }
 
-TEST(Groups, DataParallelIsAsSlowAsTheSlowest) {
+TEST(Groups, LimitDataParallelismToTheSlowest) {
   const auto fast = grouped({2}, {1});
   const auto slow = grouped({2}, {3});
   const auto both = grouped({1, 1}, {1, 3});
@@ -100,7 +100,7 @@ TEST(Groups, DataParallelIsAsSlowAsTheSlowest) {
   EXPECT_EQ(s.iteration, simulated(grouped({1, 1}, {3, 1}), choices).iteration);
 }
 
-TEST(Groups, OnlyDevicesThatRunATaskCount) {
+TEST(Groups, CountOnlyDevicesThatRunATask) {
   // Everything runs on the first device, and the other one is idle.
   const auto m = grouped({1, 1}, {1, 3});
   const auto all = named_choices(mlp(), Digits(m), {});
@@ -117,7 +117,7 @@ TEST(Groups, OnlyDevicesThatRunATaskCount) {
   EXPECT_EQ(s.memory, s.group_memory[0].peak);
 }
 
-TEST(Groups, UtilizationIsOfAllPeaksTogether) {
+TEST(Groups, RelateUtilizationToTheSumOfPeaks) {
   auto m = grouped({1, 1}, {1, 1});
   m.groups[0].device.peak[DType::kFp32] = FlopsPerSecond{3e9};
   m.groups[1].device.peak[DType::kFp32] = FlopsPerSecond{1e9};
@@ -128,7 +128,7 @@ TEST(Groups, UtilizationIsOfAllPeaksTogether) {
 
 // Equal devices take as long in two groups as in one. Their memory differs: devices that are idle
 // in a group do not count there.
-TEST(Groups, OfEqualDevicesTakeAsLong) {
+TEST(Groups, TakeEqualTimeIfDevicesAreEqual) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const auto parted = grouped({2, 2}, {1, 1});
     const auto whole = grouped({4}, {1});
@@ -144,7 +144,7 @@ TEST(Groups, OfEqualDevicesTakeAsLong) {
   }
 }
 
-TEST(SlowestTaskTime, IsOfTheDevicesThatHoldALayout) {
+TEST(SlowestTaskTime, ConsidersOnlyDevicesOfTheLayout) {
   const auto m = grouped({2, 2}, {1, 3});
   const Digits digits(m);
   const auto micros = [&](const char* layout) {

@@ -9,14 +9,14 @@ namespace {
 constexpr auto kCompute = Activity::kCompute;
 constexpr auto kMoves = Activity::kCommunication;
 
-TEST(Beside, NothingWithoutInterference) {
+TEST(Interference, IsZeroWithoutARate) {
   InterferenceModel b(0);
   b.add(kMoves, Seconds{0}, Seconds{10});
   EXPECT_EQ(b.compute_end(kCompute, Seconds{2}, Seconds{4}), Seconds{6});
   EXPECT_EQ(b.add(kCompute, Seconds{2}, Seconds{6}), Seconds{0});
 }
 
-TEST(Beside, StretchesWhatRunsBesideTheOther) {
+TEST(Interference, StretchesOverlappingWork) {
   InterferenceModel b(0.5);
   b.add(kMoves, Seconds{10}, Seconds{16});
   b.add(kMoves, Seconds{16}, Seconds{19});
@@ -34,7 +34,7 @@ TEST(Beside, StretchesWhatRunsBesideTheOther) {
   EXPECT_EQ(b.compute_end(kMoves, Seconds{10}, Seconds{6}), Seconds{16});
 }
 
-TEST(Beside, DelaysWhatIsScheduledAlready) {
+TEST(Interference, DelaysScheduledWork) {
   InterferenceModel b(0.25);
   b.add(kCompute, Seconds{0}, Seconds{8});
   b.add(kCompute, Seconds{12}, Seconds{16});

@@ -73,12 +73,12 @@ Software fusing(Fusion fusion) {
   return s;
 }
 
-TEST(Kernels, AreOperatorsWhereNothingIsFused) {
+TEST(Kernels, AreOperatorsWithoutFusion) {
   EXPECT_TRUE(Roles(kBlock, {}).roles.empty());
   EXPECT_EQ(Roles(kBlock, {}).of("g"), KernelRole{});
 }
 
-TEST(Kernels, ABiasIsPartOfItsProduct) {
+TEST(Kernels, FuseABiasIntoItsMatmul) {
   const Roles roles(kBlock, fusing(Fusion::kBias));
   for (const auto* name : {"a1", "a2"}) {
     EXPECT_EQ(roles.of(name).forward, 0) << name;
@@ -90,7 +90,7 @@ TEST(Kernels, ABiasIsPartOfItsProduct) {
   }
 }
 
-TEST(Kernels, AChainOfElementwiseOperatorsIsOne) {
+TEST(Kernels, FuseAChainOfElementwiseOperators) {
   const Roles roles(kBlock, fusing(Fusion::kElementwise));
   EXPECT_EQ(roles.of("g"), KernelRole{});  // alone: the bias before it is fused into the matmul
   EXPECT_TRUE(roles.of("d").hidden);
@@ -102,7 +102,7 @@ TEST(Kernels, AChainOfElementwiseOperatorsIsOne) {
 }
 
 // Only tensors that cross the border of a kernel count.
-TEST(Kernels, MoveWhatOthersReadAndWrite) {
+TEST(Kernels, MoveOnlyTensorsAcrossTheirBorder) {
   constexpr double kX = 64 * 32 * 4;
   constexpr double kH = 64 * 128 * 4;
   constexpr double kW = 128 * 32 * 4;
@@ -122,7 +122,7 @@ TEST(Kernels, MoveWhatOthersReadAndWrite) {
   EXPECT_DOUBLE_EQ(apart[1], backward);
 }
 
-TEST(Kernels, WhatTwoReadIsNotFused) {
+TEST(Kernels, DoNotFuseTensorsWithTwoReaders) {
   const Roles roles(
       "graph g\n%x = input() shape=[8, 4]\n%a = relu(%x)\n%b = tanh(%a)\n%c = add(%a, %b)\n"
       "return %c\n",
@@ -132,7 +132,7 @@ TEST(Kernels, WhatTwoReadIsNotFused) {
   EXPECT_EQ(roles.of("c").inside, 0b10U);
 }
 
-TEST(Kernels, SumsAndBroadcastsAreNotElementwise) {
+TEST(Kernels, ExcludeSumsAndBroadcasts) {
   const Roles roles(
       "graph g\n%x = input() shape=[8, 4]\n%a = relu(%x)\n%s = softmax(%a)\n%b = tanh(%s)\n"
       "%y = input() shape=[4]\n%c = relu(%y)\n%d = add(%b, %c)\nreturn %d\n",
@@ -144,7 +144,7 @@ TEST(Kernels, SumsAndBroadcastsAreNotElementwise) {
   EXPECT_EQ(roles.of("d").inside, 0b01U);
 }
 
-TEST(Kernels, OneOperatorMayBeSeveral) {
+TEST(Kernels, SplitAnOperatorIntoSeveral) {
   Software software = fusing(Fusion::kElementwise);
   software.kernels["softmax"] = {4, 3};
   software.kernels["relu"] = {2, 2};
@@ -160,7 +160,7 @@ TEST(Kernels, OneOperatorMayBeSeveral) {
 }
 
 // Two samples of three heads on a device are six matrices.
-TEST(Kernels, OneKernelMayTakeSomeNumbersOfMatricesOnly) {
+TEST(Kernels, LimitTheNumberOfMatrices) {
   Software software;
   for (const double unless : {4, 6, 3, 5}) {
     software.kernels["softmax"] = {5, 6, unless};
@@ -172,7 +172,7 @@ TEST(Kernels, OneKernelMayTakeSomeNumbersOfMatricesOnly) {
   }
 }
 
-TEST(Kernels, ProductsOfOneTensorAreJoined) {
+TEST(Kernels, JoinMatmulsOfOneTensor) {
   Software software;
   software.fused_qkv = true;
   const Roles roles(

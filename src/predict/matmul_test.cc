@@ -35,7 +35,7 @@ double time(const machine::Device& d, const MatmulShape& p) {
   return matmul_time(d, p, kPeak).value;
 }
 
-TEST(ProductTime, CountsWavesOfTiles) {
+TEST(MatmulTime, CountsWavesOfTiles) {
   const auto d = device(8);
   // Eight tiles of 256 x 128 in one wave: as fast as the peak.
   const MatmulShape full{.rows = 1024, .columns = 256, .depth = 512};
@@ -51,7 +51,7 @@ TEST(ProductTime, CountsWavesOfTiles) {
               1e-15);
 }
 
-TEST(ProductTime, TilesLieEitherWay) {
+TEST(MatmulTime, OrientsTilesEitherWay) {
   const auto d = device(4);
   const MatmulShape wide{.rows = 128, .columns = 1024, .depth = 64};
   const MatmulShape tall{.rows = 1024, .columns = 128, .depth = 64};
@@ -59,7 +59,7 @@ TEST(ProductTime, TilesLieEitherWay) {
   EXPECT_NEAR(time(d, wide), tile(256, 128, 64, 4, 1), 1e-15);
 }
 
-TEST(ProductTime, ABatchSharesWaves) {
+TEST(MatmulTime, SharesWavesAcrossABatch) {
   const auto d = device(4);
   MatmulShape p{.rows = 256, .columns = 128, .depth = 64, .batch = 4};
   EXPECT_NEAR(time(d, p), tile(256, 128, 64, 4, 1), 1e-15);
@@ -67,12 +67,12 @@ TEST(ProductTime, ABatchSharesWaves) {
   EXPECT_GT(time(d, p), tile(256, 128, 64, 4, 1));
 }
 
-TEST(ProductTime, SetupIsPartOfTheDepth) {
+TEST(MatmulTime, AddsSetupToTheDepth) {
   const MatmulShape p{.rows = 1024, .columns = 256, .depth = 512};
   EXPECT_NEAR(time(device(8, 128), p), 640.0 / 512 * time(device(8), p), 1e-15);
 }
 
-TEST(ProductTime, ManyUnitsDivideADepth) {
+TEST(MatmulTime, SplitsADepthOverManyUnits) {
   auto d = device(16);
   const MatmulShape gradient{.rows = 64, .columns = 64, .depth = 1 << 20};
   const auto alone = time(d, gradient);
@@ -98,7 +98,7 @@ TEST(ProductTime, ManyUnitsDivideADepth) {
   EXPECT_NEAR(time(d, gradient), alone, 1e-15);
 }
 
-TEST(ProductTime, SofteningSharesTheLastWave) {
+TEST(MatmulTime, SharesTheLastWaveWithSoftening) {
   // Nine tiles of 256 x 128 on eight units: two waves, or 9/8 of one.
   const MatmulShape p{.rows = 9 * 256, .columns = 128, .depth = 4096};
   const double wave = tile(256, 128, 4096, 8, 1);
@@ -107,7 +107,7 @@ TEST(ProductTime, SofteningSharesTheLastWave) {
   EXPECT_GT(time(device(8, 0, 0.75), p), 9.0 / 8 * wave);
 }
 
-TEST(ProductTime, IsNeverBelowThePeakAndGrowsWithThePoints) {
+TEST(MatmulTime, RespectsThePeakAndGrowsWithSize) {
   std::mt19937_64 random(4);
   const auto size = [&] { return static_cast<double>(1 + random() % 5000); };
   for (int trial = 0; trial < 2000; ++trial) {
@@ -132,7 +132,7 @@ void expect_matmul(const MatmulShape& p, double rows, double columns, double dep
   EXPECT_EQ(p.batch, batch);
 }
 
-TEST(ProductOf, ReadsTheIndexText) {
+TEST(MatmulShapes, FollowTheIndexText) {
   const auto product = [](const ops::Op& op, const std::vector<TensorType>& in,
                           const TensorType& out) {
     const auto work = forward_work(op, in, out);
@@ -155,7 +155,7 @@ TEST(ProductOf, ReadsTheIndexText) {
                 2 * 28 * 28, 32, 16 * 9, 1);
 }
 
-TEST(ProductOf, CountsWhatATaskComputes) {
+TEST(MatmulShapes, CoverOneTask) {
   auto x = make_type({64, 512});
   x.shape.degrees = Shape{4, 2};
   auto w = make_type({1024, 512});
@@ -171,7 +171,7 @@ TEST(ProductOf, CountsWhatATaskComputes) {
 }
 
 // Alignment matters for the rows of an LM head and of its result, not for the number of rows.
-TEST(ProductOf, KnowsUnalignedRows) {
+TEST(MatmulShapes, FlagUnalignedRows) {
   const auto op = ops::make_op(ops::kLinear, ops::LinearAttributes{});
   auto d = device(8);
   d.unaligned = 0.5;
@@ -189,7 +189,7 @@ TEST(ProductOf, KnowsUnalignedRows) {
   expect(60, 48, false);
 }
 
-TEST(ProductOf, GradientsAreProducts) {
+TEST(MatmulShapes, IncludeGradients) {
   const std::vector<TensorType> in = {make_type({32, 64}), make_type({48, 64})};
   const auto op = ops::make_op(ops::kLinear, ops::LinearAttributes{});
   const auto both = backward_work(op, in, make_type({32, 48}), 0b11);
@@ -208,7 +208,7 @@ TEST(ProductOf, GradientsAreProducts) {
 }
 
 // A sum over a factor that both operands share is not a matmul.
-TEST(ProductOf, OtherSumsHaveNone) {
+TEST(MatmulShapes, ExcludeOtherSums) {
   const auto loss = ops::make_op(ops::kCrossEntropy, ops::NoAttributes{});
   TensorType target{ParallelShape({32}), DType::kInt64};
   EXPECT_EQ(

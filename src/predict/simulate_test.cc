@@ -57,7 +57,7 @@ Graph mlp(const std::string& settings, std::int64_t batch) {
 
 // --- Time ----------------------------------------------------------------------------------------
 
-TEST(Simulate, AChainOfComputeIsASum) {
+TEST(Simulate, AddsAChainOfCompute) {
   auto m = plan::machine_of({1});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e9}}};
   m.device.compute_utilization = 0.5;
@@ -76,7 +76,7 @@ TEST(Simulate, AChainOfComputeIsASum) {
   EXPECT_EQ(s.bubble, Seconds{});
 }
 
-TEST(Simulate, OneDeviceLaunchesEveryTaskOnce) {
+TEST(Simulate, LaunchesEveryTaskOnceOnOneDevice) {
   const auto s =
       simulate(alone(mlp("layers=3,inputs=4,hidden=4,outputs=4", 2)), counting_machine({1}));
   // Linears, ReLUs and the loss, forward and backward, and three updates.
@@ -86,7 +86,7 @@ TEST(Simulate, OneDeviceLaunchesEveryTaskOnce) {
 // Three layers, data parallel on two devices. In microseconds, forward ends at 6. The loss follows,
 // and then linears at 8, 10 and 12, each followed by the all-reduce of its gradient. The updates
 // come after all compute, each after its all-reduce.
-TEST(Simulate, DataParallelAllReducesOverlapTheBackwardPass) {
+TEST(Simulate, OverlapsDataParallelAllReducesWithTheBackwardPass) {
   struct Case {
     std::int64_t inputs, hidden, outputs;
     const char* what;
@@ -133,7 +133,7 @@ TEST(Simulate, DataParallelAllReducesOverlapTheBackwardPass) {
 }
 
 // If cores copy data themselves, no communication overlaps compute.
-TEST(Simulate, DevicesThatMoveDataThemselvesDoNotComputeMeanwhile) {
+TEST(Simulate, StallsComputeOnDevicesThatMoveDataThemselves) {
   const auto model = mlp("layers=3,inputs=100,hidden=100,outputs=100", 2);
   auto m = counting_machine({2});
   const Digits digits(m);
@@ -156,7 +156,7 @@ TEST(Simulate, DevicesThatMoveDataThemselvesDoNotComputeMeanwhile) {
   EXPECT_NEAR(s.iteration.value, (s.compute + s.exposed_comm).value, 1e-12);
 }
 
-TEST(Simulate, TensorParallelAllReducesAreFullyExposed) {
+TEST(Simulate, ExposesTensorParallelAllReduces) {
   const auto model = mlp("layers=2,inputs=4,hidden=6,outputs=250", 8);
   const auto m = counting_machine({2});
   const Digits digits(m);
@@ -204,7 +204,7 @@ void for_each_random_plan(Visit&& visit) {
   }
 }
 
-TEST(Simulate, TheIterationIsComputeAndExposedAndBubble) {
+TEST(Simulate, SplitsTheIterationIntoComputeExposedAndBubble) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto m = ordinary_machine(counts);
     const auto s = simulate(lowered(model, Digits(m), choices), m);
@@ -227,7 +227,7 @@ TEST(Simulate, TheIterationIsComputeAndExposedAndBubble) {
   });
 }
 
-TEST(Simulate, FasterLinksNeverMakeItSlower) {
+TEST(Simulate, IsNeverSlowerWithFasterLinks) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto m = ordinary_machine(counts);
     const auto program = lowered(model, Digits(m), choices);
@@ -240,7 +240,7 @@ TEST(Simulate, FasterLinksNeverMakeItSlower) {
   });
 }
 
-TEST(Simulate, NamesDoNotMatter) {
+TEST(Simulate, IgnoresNames) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto renamed =
         graph::parse_graph(std::regex_replace(graph::to_text(model), std::regex("%"), "%other_"));
@@ -256,7 +256,7 @@ TEST(Simulate, NamesDoNotMatter) {
 
 // Each of 2 devices receives one of 8 rows, with 2 channels and 4 columns, and returns its
 // gradient.
-TEST(Simulate, AHaloIsItsBytesAndOneLatencyForEachNeighbour) {
+TEST(Simulate, ChargesAHaloItsBytesAndOneLatencyPerNeighbour) {
   auto m = counting_machine({2});
   m.levels[0].latency = Seconds{kMicro};
   const Digits digits(m);
@@ -294,7 +294,7 @@ Program layers_in_buckets(int layers, Bytes bucket, bool stored_in_parts) {
 }
 
 // Latency dominates: each all-reduce takes two latencies of 5 us, and 16384 ns for its bytes.
-TEST(Buckets, PayOneLatency) {
+TEST(Buckets, CostOneLatency) {
   constexpr int kLayers = 8;
   auto m = counting_machine({2});
   m.levels[0].latency = Seconds{5 * kMicro};
@@ -317,7 +317,7 @@ TEST(Buckets, PayOneLatency) {
 
 // All gradients wait for the last one. If they are reduce-scattered, the bucket holds a copy of
 // them.
-TEST(Buckets, HoldWhatTheyCollect) {
+TEST(Buckets, CountTheirGradients) {
   constexpr double kWeight = 64 * 64 * 4;
   constexpr int kLayers = 6;
   const auto gradients = [&](double bucket, bool stored_in_parts) {
@@ -346,7 +346,7 @@ Program scores(bool ring) {
 
 // A device computes on one block while it receives the next: the first block, and then for each
 // further one the longer of the two times.
-TEST(Rings, OverlapBlocksWithTheirWay) {
+TEST(Rings, OverlapBlocksWithTransfers) {
   constexpr int kBlocks = 4;
   constexpr double kBlockFlops = 2.0 * 16 * 32 * 32;
   constexpr double kBlockBytes = 32 * 32 * 4;
@@ -391,7 +391,7 @@ Memory memory_of_chain(const std::string& op) {
   return compute_memory(alone(graph::parse_graph(text)));
 }
 
-TEST(Memory, WhatBackwardDoesNotNeedIsFreed) {
+TEST(Memory, FreesTensorsNotSavedForBackward) {
   constexpr double kTensor = 64 * 64 * 4;
   constexpr double kScalar = 4;
   // gelu needs its operand: x, t, a, b, c, and the gradient of c while the loss's gradient is
@@ -406,7 +406,7 @@ TEST(Memory, WhatBackwardDoesNotNeedIsFreed) {
   EXPECT_EQ(freed.peak, Bytes{kTensor + 4 * kTensor + kScalar});
 }
 
-TEST(Memory, IsAtLeastWhatPersists) {
+TEST(Memory, IncludesPersistentBuffers) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto digits = plan::make_digits(counts);
     const auto training = lowered(model, digits, choices);
@@ -433,7 +433,7 @@ TEST(Memory, IsAtLeastWhatPersists) {
 
 // A cache has a key and a value for every token in every layer, and lives all the time. The new
 // entry takes the place of the input that it is appended to.
-TEST(Memory, OfInferenceHoldsTheCache) {
+TEST(Memory, IncludesTheCacheInInference) {
   const std::string sizes = "layers=3,hidden=16,heads=4,kv_heads=2,ffn=24,vocab=11";
   constexpr double kBatch = 2;
   constexpr double kHeads = 2;
@@ -462,7 +462,7 @@ TEST(Memory, OfInferenceHoldsTheCache) {
   }
 }
 
-TEST(Memory, OverTimePeaksWhereThePeakIs) {
+TEST(Memory, PeaksOverTimeAtTheReportedPeak) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto digits = plan::make_digits(counts);
     const auto program = lowered(model, digits, choices);

@@ -48,7 +48,7 @@ double micros(const Program& program, const Machine& m) {
 }
 
 // Three layers: 6 forward tasks, 6 backward ones, 3 updates.
-TEST(Software, AHostThatIsSlowerThanItsDeviceDecides) {
+TEST(Software, IsBoundByASlowHost) {
   auto m = counting_machine(1);
   const auto program = layers(3, m, false);
   EXPECT_NEAR(micros(program, m), 15, 1e-9);
@@ -58,7 +58,7 @@ TEST(Software, AHostThatIsSlowerThanItsDeviceDecides) {
   EXPECT_NEAR(micros(program, m), 31 + 6 + 3, 1e-9);
 }
 
-TEST(Software, AHostRunsAhead) {
+TEST(Software, LetsAHostRunAhead) {
   auto m = counting_machine(1);
   const auto program = layers(3, m, false);
   auto& s = m.device.software;
@@ -71,7 +71,7 @@ TEST(Software, AHostRunsAhead) {
   EXPECT_NEAR(micros(program, m), 9 * 3 + 1, 1e-9);
 }
 
-TEST(Software, TheDeviceMeetsItsHostInEveryStepAndMicroBatch) {
+TEST(Software, SynchronizesTheHostInEveryStepAndMicroBatch) {
   auto m = counting_machine(1);
   const auto program = layers(3, m, false);
   m.device.software.micro_batch = Seconds{7 * kMicro};
@@ -83,7 +83,7 @@ TEST(Software, TheDeviceMeetsItsHostInEveryStepAndMicroBatch) {
   EXPECT_NEAR(s.compute.value / kMicro, 15, 1e-9);
 }
 
-TEST(Software, CollectivesAreDispatched) {
+TEST(Software, DispatchesCollectives) {
   auto m = counting_machine(2);
   const auto program = layers(1, m, true);
   // Forward, loss, and both backward tasks take 4 us, the all-reduce 10 us; then comes the update.
@@ -93,7 +93,7 @@ TEST(Software, CollectivesAreDispatched) {
 }
 
 // The gradients of three layers take 10 us each. If they overlap, the first is ready at 8 us.
-TEST(Software, GradientsWaitForTheBackwardPassUnlessTheyOverlap) {
+TEST(Software, SendsGradientsAfterTheBackwardPassWithoutOverlap) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);
   EXPECT_NEAR(micros(program, m), 8 + 3 * 10 + 1, 1e-9);
@@ -106,7 +106,7 @@ TEST(Software, GradientsWaitForTheBackwardPassUnlessTheyOverlap) {
 
 // Three gradients of 2,500 numbers take 10 us each on two devices, after everything else. Joined,
 // none of them pays start-up time or latency.
-TEST(Software, JoinedGradientsAreOneCollective) {
+TEST(Software, JoinsGradientsIntoOneCollective) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);
   m.device.software.overlap = false;
@@ -120,7 +120,7 @@ TEST(Software, JoinedGradientsAreOneCollective) {
 // Three layers, interference 1/2. The first gradient's all-reduce is [8, 18]. It overlaps the
 // remaining four backward tasks of 1.5 us each, until 14. Half of these 6 us delays later
 // collectives: the last of three ends at 8 + 30 + 3, and one update follows.
-TEST(Software, ComputeAndCommunicationSlowEachOtherDown) {
+TEST(Software, SlowsOverlappingComputeAndCommunication) {
   auto m = counting_machine(2);
   const auto program = layers(3, m, true);
   m.device.software.interference = 0.5;
@@ -137,7 +137,7 @@ TEST(Software, ComputeAndCommunicationSlowEachOtherDown) {
   EXPECT_NEAR(compute, 15 + 2, 1e-9);
 }
 
-TEST(Software, FusedKernelsAreLaunchedOnce) {
+TEST(Software, LaunchesFusedKernelsOnce) {
   auto m = counting_machine(1);
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[8, 16]\n%w = weight() shape=[8, 16]\n%a = mul(%x, %w)\n"

@@ -34,7 +34,7 @@ machine::Device device() {
   return d;
 }
 
-TEST(ForwardWork, LinearIsTwoMnk) {
+TEST(ForwardWork, IsTwoMnkForLinear) {
   const auto work = forward_work(linear(), kLinearInputs, kLinearOutput);
   EXPECT_EQ(work.flops, Flops{2 * kM * kN * kK});
   EXPECT_EQ(work.bytes, Bytes{kLinearBytes});
@@ -55,7 +55,7 @@ TEST(ForwardWork, CountsShardsOnly) {
 }
 
 // Measured shapes are those of one device's shards.
-TEST(TaskTime, IsTheMeasuredOneWhereThereIsOne) {
+TEST(TaskTime, PrefersMeasuredTimes) {
   auto d = device();
   auto x = type({64, 64});
   x.shape.degrees[0] = 2;
@@ -77,7 +77,7 @@ TEST(TaskTime, IsTheMeasuredOneWhereThereIsOne) {
   EXPECT_EQ(task_time(d, backward, DType::kFp32), modelled_time(d, backward, DType::kFp32));
 }
 
-TEST(ForwardWork, AShiftReadsWhatItMakes) {
+TEST(ForwardWork, CountsOnlyTheElementsOfAShift) {
   const std::vector<TensorType> in = {type({32, 64})};
   const auto slice = ops::make_op(ops::kSlice, ops::Slice{.axis = 1, .begin = 8, .size = 4});
   EXPECT_EQ(forward_work(slice, in, type({32, 4})).bytes, Bytes{2 * 4 * 32 * 4});
@@ -85,20 +85,20 @@ TEST(ForwardWork, AShiftReadsWhatItMakes) {
   EXPECT_EQ(forward_work(pad, in, type({32, 80})).bytes, Bytes{4 * (32 * 64 + 32 * 80)});
 }
 
-TEST(BackwardWork, LinearHasOneProductPerDifferentiatedOperand) {
+TEST(BackwardWork, HasOneMatmulPerDifferentiatedOperandOfLinear) {
   const double product = 2 * kM * kN * kK;
   EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).flops, Flops{2 * product});
   EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b01).flops, Flops{product});
 }
 
-TEST(BackwardWork, ABiasOrActivationAddsNoProduct) {
+TEST(BackwardWork, HasNoMatmulForABiasOrActivation) {
   const auto op = linear(ops::Activation::kRelu);
   const auto forward = forward_work(op, kBiasInputs, kLinearOutput).flops;
   EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 0b111).flops, 2 * forward);
   EXPECT_EQ(backward_work(op, kBiasInputs, kLinearOutput, 0b01).flops, forward);
 }
 
-TEST(BackwardWork, ReadsGradientAndOperandsAndWritesGradients) {
+TEST(BackwardWork, CountsBytesOfGradientsAndOperands) {
   const double operands = 4 * (kM * kK + kN * kK);
   const double result = 4 * kM * kN;
   EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).bytes,
@@ -107,7 +107,7 @@ TEST(BackwardWork, ReadsGradientAndOperandsAndWritesGradients) {
             Bytes{result + operands + 4 * kM * kK});
 }
 
-TEST(BackwardWork, ElementwiseIsTwiceTheFlops) {
+TEST(BackwardWork, HasTwiceTheFlopsForElementwiseOperators) {
   const auto relu = ops::make_op(ops::kRelu, ops::NoAttributes{});
   const std::vector<TensorType> in = {type({8, 16})};
   const auto forward = forward_work(relu, in, in[0]);
@@ -118,7 +118,7 @@ TEST(BackwardWork, ElementwiseIsTwiceTheFlops) {
   EXPECT_EQ(backward.bytes, Bytes{4 * 384});
 }
 
-TEST(BackwardWork, AGradientThatIsTheResultsCostsNothing) {
+TEST(BackwardWork, IsZeroForAGradientPassedThrough) {
   const auto add = ops::make_op(ops::kAdd, ops::NoAttributes{});
   const std::vector<TensorType> same = {type({8, 16}), type({8, 16})};
   EXPECT_EQ(backward_work(add, same, same[0], 0b11).bytes, Bytes{0});
@@ -131,7 +131,7 @@ TEST(BackwardWork, AGradientThatIsTheResultsCostsNothing) {
   EXPECT_EQ(backward_work(mul, same, same[0], 0b01).bytes, Bytes{4 * 4 * 128});
 }
 
-TEST(BackwardWork, AttentionMakesItsScoresAgain) {
+TEST(BackwardWork, RecomputesAttentionScores) {
   const auto op = ops::make_op(ops::kAttention, ops::Attention{1, true});
   const std::vector<TensorType> in(3, type({2, 4, 64, 16}));
   const auto forward = forward_work(op, in, in[0]).flops;
@@ -140,13 +140,13 @@ TEST(BackwardWork, AttentionMakesItsScoresAgain) {
   EXPECT_EQ(forward_flops(op, in, in[0]), forward);
 }
 
-TEST(BackwardWork, NothingWithoutDifferentiatedInputs) {
+TEST(BackwardWork, IsZeroWithoutDifferentiatedInputs) {
   const auto work = backward_work(linear(), kLinearInputs, kLinearOutput, 0);
   EXPECT_EQ(work.flops, Flops{0});
   EXPECT_EQ(work.bytes, Bytes{0});
 }
 
-TEST(ForwardWork, AnEmbeddingBagReadsFewOfItsRows) {
+TEST(ForwardWork, CountsOnlyLookedUpRows) {
   const auto op = ops::make_op(ops::kEmbeddingBag, ops::EmbeddingBag{});
   const std::vector<TensorType> in = {type({64, 2}, DType::kInt64), type({1000000, 16})};
   const auto out = type({64, 16});
@@ -159,7 +159,7 @@ TEST(ForwardWork, AnEmbeddingBagReadsFewOfItsRows) {
   EXPECT_EQ(backward.bytes, 2 * work.bytes);
 }
 
-TEST(TaskTime, IsTheSlowerOfComputeAndMemoryPlusLaunch) {
+TEST(TaskTime, IsTheRooflinePlusLaunch) {
   const auto time = [](double flops, double bytes) {
     return task_time(device(), {Flops{flops}, Bytes{bytes}}, DType::kFp32).value;
   };
@@ -169,7 +169,7 @@ TEST(TaskTime, IsTheSlowerOfComputeAndMemoryPlusLaunch) {
   EXPECT_NEAR(time(0, 0), 5e-6, 1e-12);
 }
 
-TEST(TaskTime, AnUnlistedTypeTakesTheNearestListedRate) {
+TEST(TaskTime, UsesTheNearestListedRateForAnUnlistedType) {
   const auto time = [](DType dtype) {
     return (task_time(device(), {Flops{5e9}, Bytes{0}}, dtype) - device().launch).value;
   };
@@ -182,14 +182,14 @@ TEST(TaskTime, AnUnlistedTypeTakesTheNearestListedRate) {
   EXPECT_EQ(find_peak_type(device(), DType::kBf16), DType::kFp32);
 }
 
-TEST(TaskTime, RowsAnywhereAreSlower) {
+TEST(TaskTime, IsSlowerForRandomRows) {
   auto d = device();
   d.random_access = 0.25;
   const Work work{.flops = {}, .bytes = Bytes{8e8}, .random = Bytes{4e8}};
   EXPECT_NEAR(task_time(d, work, DType::kFp32).value, 0.5e-3 + 4 * 0.5e-3 + 5e-6, 1e-12);
 }
 
-TEST(TaskTime, AttentionHasItsOwnRates) {
+TEST(TaskTime, UsesTheRatesOfAttention) {
   auto d = device();
   const auto op = ops::make_op(ops::kAttention, ops::Attention{1, false});
   const std::vector<TensorType> in(3, type({8, 16, 512, 64}));
@@ -207,7 +207,7 @@ TEST(TaskTime, AttentionHasItsOwnRates) {
   EXPECT_NEAR(time(backward), 2.5 * flops / (10e12 * 0.3), 1e-12);
 }
 
-TEST(UpdateWork, IsWhatTheSoftwareSays) {
+TEST(UpdateWork, FollowsTheSoftwareProfile) {
   machine::Software software;
   const auto update = [&](double elements) {
     return update_work(elements, DType::kFp32, plan::Optimizer::kAdam, {}, software);
@@ -224,7 +224,7 @@ TEST(UpdateWork, IsWhatTheSoftwareSays) {
 
 // Bytes per element: reads the gradient and the state, writes the state and the weight. The weight
 // is also read, unless a master weight is read instead.
-TEST(UpdateWork, FollowOptimizerAndPrecision) {
+TEST(UpdateWork, FollowsOptimizerAndPrecision) {
   using plan::Optimizer;
   const auto bytes = [](double elements, DType weight, Optimizer optimizer,
                         const plan::Precision& precision = {}) {
@@ -241,7 +241,7 @@ TEST(UpdateWork, FollowOptimizerAndPrecision) {
   EXPECT_EQ(bytes(10, DType::kBf16, Optimizer::kAdam, kWide), Bytes{10 * (4 + 16 + 8 + 2)});
 }
 
-TEST(OperatorTimeDeathTest, SourcesHaveNoTask) {
+TEST(OperatorTimeDeathTest, RefusesSources) {
   const auto weight = ops::make_op(ops::kWeight, ops::Weight{});
   EXPECT_DEATH(forward_work(weight, {}, type({1})), "kCompute");
 }

@@ -30,7 +30,7 @@ std::vector<Layout> all_layouts(std::size_t digits) {
 }
 
 // Asks for every pair twice, more pairs than the table initially has room for.
-TEST(Transitions, TakeWhatTheirStepsTake) {
+TEST(Transitions, CostTheSumOfTheirSteps) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);
   Transitions transitions(machine, digits);
@@ -66,7 +66,7 @@ TEST(Transitions, TakeWhatTheirStepsTake) {
 
 // Transitions between two lists equal those between their layouts. No partial sum is created from a
 // whole value.
-TEST(Transitions, BetweenListsAreThoseBetweenTheirLayouts) {
+TEST(Transitions, AgreeForListsAndLayouts) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);
   Transitions transitions(machine, digits);

@@ -41,7 +41,7 @@ end
 return %y
 )";
 
-TEST(Blocks, AreRunsOfRoundsThatAreAlike) {
+TEST(Blocks, AreRunsOfEquivalentRounds) {
   const auto chain = graph::parse_graph(kChain);
   // Nodes with the same letter are equivalent; the first is %x.
   const auto blocks = [&](const std::string& kinds) {
@@ -58,7 +58,7 @@ TEST(Blocks, AreRunsOfRoundsThatAreAlike) {
             "l2.a(l1.b) l2.b(l2.a) l3.a(l2.b) l3.b(l3.a) l4.a(l3.b) l4.b(l4.a) y(l4.b)");
 }
 
-TEST(Blocks, NothingFoldsWhereNothingIsAlike) {
+TEST(Blocks, AreSingleWithoutEquivalentNodes) {
   const auto chain = graph::parse_graph(kChain);
   const auto blocks = split_into_blocks(chain, [](graph::NodeId, graph::NodeId) { return false; });
   ASSERT_EQ(blocks.size(), 1U);
@@ -73,7 +73,7 @@ TEST(Blocks, NothingFoldsWhereNothingIsAlike) {
   }
 }
 
-TEST(Blocks, StandInBlocks) {
+TEST(Blocks, AreNested) {
   const auto nested = graph::parse_graph(R"(graph nested
 %x = input() shape=[4, 4]
 repeat 3 as i from 0

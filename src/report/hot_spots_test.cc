@@ -29,7 +29,7 @@ void expect_same_exposure(const ExplainedPlan& e, const std::vector<TaskTime>& t
   }
 }
 
-TEST(HotSpots, AddUpToTheWhole) {
+TEST(HotSpots, AddUpToTheTotal) {
   for (const char* strategy : {"dp", "fsdp", "megatron:tp=2", "megatron:tp=1,pp=2,micro=4",
                                "dp:recompute=full", "fsdp:micro=2"}) {
     SCOPED_TRACE(strategy);
@@ -53,7 +53,7 @@ TEST(HotSpots, AddUpToTheWhole) {
   }
 }
 
-TEST(HotSpots, EqualLayersAreOneGroup) {
+TEST(HotSpots, GroupEqualLayers) {
   const auto e = explained_plan("mlp:layers=4,hidden=64,inputs=64,outputs=64", "local:2", 8, "dp");
   const auto times = sum_task_times(e.program, e.simulation, e.simulation.busiest);
   const auto nodes = sum_times_by_node(e.program, times);

@@ -37,7 +37,7 @@ void expect_nothing_lost(const lower::Program& program, const MappedModel& mappe
   EXPECT_EQ(weights, 0);
 }
 
-TEST(MappedModel, HasAllThatRandomProgramsDo) {
+TEST(MappedModel, CoversAllTasksOfRandomPrograms) {
   struct Case {
     std::vector<std::int64_t> counts;
     machine::DigitMask ranks;  // the pipeline's digits; the first digit is time, if any
@@ -74,7 +74,7 @@ TEST(MappedModel, HasAllThatRandomProgramsDo) {
   }
 }
 
-TEST(MappedText, SaysStagesAndMicroBatches) {
+TEST(MappedText, ListsStagesAndMicroBatches) {
   auto machine = plan::machine_of({2});
   machine.levels[0].name = "gpu";
   const machine::Digits digits(machine, 4);  // time 4, gpu 2

@@ -24,7 +24,7 @@ std::string transfers_text(const NodeFacts& facts) {
   return join(out, ", ");
 }
 
-TEST(NodeFacts, OfColumnsThenRows) {
+TEST(NodeFacts, DescribeColumnThenRowParallelLayers) {
   const auto e = explained_plan(kColumns, "local:2", 8, "megatron:tp=2");
   const auto columns = facts_of(e, "linear1");
   ASSERT_EQ(columns.levels.size(), 1U);
@@ -50,7 +50,7 @@ TEST(NodeFacts, OfColumnsThenRows) {
 }
 
 // The roofline of a run gives the same time as the simulator.
-TEST(NodeFacts, RooflineIsTheSimulatorsTime) {
+TEST(NodeFacts, UseTheSimulatedTimeInTheRoofline) {
   for (const char* strategy : {"dp", "megatron:tp=2", "dp:recompute=full"}) {
     const auto e = explained_plan("gpt2:layers=2,hidden=32,heads=4,ffn=64,vocab=32,seq=8",
                                   "summit:1", 96, strategy);

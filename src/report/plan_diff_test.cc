@@ -15,7 +15,7 @@ std::vector<std::string> names_of(const std::vector<PlanDiff::ComparedProperty>&
   return out;
 }
 
-TEST(PlanDiff, OfAPlanAndItself) {
+TEST(PlanDiff, IsEmptyForEqualPlans) {
   const auto dp = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto diff = compare_plans(dp.view(), dp.view());
   EXPECT_TRUE(diff.is_same());
@@ -24,7 +24,7 @@ TEST(PlanDiff, OfAPlanAndItself) {
   for (const auto& figure : diff.figures) EXPECT_EQ(figure.a, figure.b) << figure.key;
 }
 
-TEST(PlanDiff, SaysWhichOperatorsLieDifferently) {
+TEST(PlanDiff, ListsOperatorsWithDifferentLayouts) {
   const auto dp = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto tp = explained_plan(kTwoLayers, "local:2", 8, "megatron:tp=2");
   const auto diff = compare_plans(dp.view(), tp.view());
@@ -45,7 +45,7 @@ TEST(PlanDiff, SaysWhichOperatorsLieDifferently) {
   }
 }
 
-TEST(PlanDiff, SaysWhatCannotBeCompared) {
+TEST(PlanDiff, NamesIncomparableParts) {
   const auto small = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto other =
       explained_plan("mlp:layers=3,hidden=64,inputs=64,outputs=64", "summit:1", 12, "dp");
@@ -59,7 +59,7 @@ TEST(PlanDiff, SaysWhatCannotBeCompared) {
   EXPECT_FALSE(diff_text(diff).empty());
 }
 
-TEST(PlanDiff, SaysHowSchedulesDiffer) {
+TEST(PlanDiff, ListsDifferencesOfSchedules) {
   const auto once = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto twice = explained_plan(kTwoLayers, "local:2", 8, "dp:micro=2");
   const auto diff = compare_plans(once.view(), twice.view());

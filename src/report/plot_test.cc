@@ -24,7 +24,7 @@ std::vector<double> numbers(const std::string& svg, const std::string& pattern) 
   return out;
 }
 
-TEST(Plot, DotsLieInOrder) {
+TEST(Plot, OrdersDots) {
   const auto out =
       to_svg(Scatter{.title = "a < b & c",
                      .x_label = "x",
@@ -41,7 +41,7 @@ TEST(Plot, DotsLieInOrder) {
   EXPECT_NEAR((y[2] - y[1]) / (y[0] - y[1]), 3, 0.05);
 }
 
-TEST(Plot, WideRangesAreLogarithmic) {
+TEST(Plot, UsesALogarithmicAxisForWideRanges) {
   const auto out = to_svg(Scatter{.title = "t",
                                   .x_label = "x",
                                   .y_label = "y",
@@ -50,7 +50,7 @@ TEST(Plot, WideRangesAreLogarithmic) {
   EXPECT_NEAR(x[2] - x[1], x[1] - x[0], 0.2);
 }
 
-TEST(Plot, NothingToShowIsAPlotAllTheSame) {
+TEST(Plot, DrawsAnEmptyPlot) {
   for (const auto& out : {to_svg(Scatter{.title = "t", .x_label = "", .y_label = "", .series = {}}),
                           to_svg(Bars{.title = "t", .label = "", .groups = {}, .series = {}})}) {
     EXPECT_TRUE(out.starts_with("<svg") && out.ends_with("</svg>\n"));
@@ -59,7 +59,7 @@ TEST(Plot, NothingToShowIsAPlotAllTheSame) {
   }
 }
 
-TEST(Plot, BarsAreAsLongAsTheirValues) {
+TEST(Plot, DrawsBarsAsLongAsTheirValues) {
   const auto out = to_svg(Bars{.title = "t",
                                .label = "l",
                                .groups = {"g", "h"},
@@ -72,7 +72,7 @@ TEST(Plot, BarsAreAsLongAsTheirValues) {
   EXPECT_NE(out.find(">-</text>"), std::string::npos);
 }
 
-TEST(Plot, StackedBarsFollowEachOther) {
+TEST(Plot, StacksBars) {
   const auto out = to_svg(Bars{.title = "t",
                                .label = "l",
                                .groups = {"g"},

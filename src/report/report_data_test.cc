@@ -83,7 +83,7 @@ double highest(const Json& memory) {
   return out;
 }
 
-TEST(ReportData, SaysWhatThePlanDoes) {
+TEST(ReportData, DescribesThePlan) {
   const auto e = explained_plan("gpt2:layers=4,hidden=32,heads=4,ffn=64,vocab=32,seq=8",
                                 "dgx_a100:2", 32, "megatron:tp=2,dp=8");
   const auto data = data_of(e);
@@ -103,7 +103,7 @@ TEST(ReportData, SaysWhatThePlanDoes) {
   EXPECT_TRUE(data["search"].is_null());
 }
 
-TEST(ReportData, TellsTheStagesOfAPipelineApart) {
+TEST(ReportData, DistinguishesTheStagesOfAPipeline) {
   const auto e = explained_plan("mlp:layers=8,hidden=8,inputs=8,outputs=8", "dgx_a100:2", 64,
                                 "megatron:tp=1,pp=4,micro=4");
   const auto data = data_of(e);
@@ -130,7 +130,7 @@ TEST(ReportData, TellsTheStagesOfAPipelineApart) {
   EXPECT_EQ(data_of(e, 0)["timeline"]["classes"].size(), 1U);
 }
 
-TEST(ReportData, NamesTheRuleThatMadeANode) {
+TEST(ReportData, NamesTheRuleThatCreatedANode) {
   const auto model = graph::parse_graph(R"(graph g
 %x = input() shape=[8, 8]
 %w = weight() shape=[8, 8]
@@ -161,7 +161,7 @@ return %loss
   EXPECT_TRUE(find_node_rules(plan, model).empty());
 }
 
-TEST(ReportPage, IsOneFileThatEndsNoScriptEarly) {
+TEST(ReportPage, EscapesScriptEnds) {
   const auto e = explained_plan("mlp:layers=2,hidden=8,inputs=8,outputs=8", "local:2", 8, "dp");
   auto data = data_of(e);
   data["title"] = "</script><script>alert(1)</script>";
@@ -177,7 +177,7 @@ TEST(ReportPage, IsOneFileThatEndsNoScriptEarly) {
   EXPECT_EQ(parsed["graph"]["name"], data["graph"]["name"]);
 }
 
-TEST(ReportPage, RoundsNumbersAndKeepsWholeOnes) {
+TEST(ReportPage, RoundsNumbersExceptIntegers) {
   EXPECT_EQ(script_json({{"a", 0.1234567891}, {"b", 123456789}, {"c", "<"}}),
             R"({"a":0.123457,"b":123456789,"c":"\u003c"})");
 }

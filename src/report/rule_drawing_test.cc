@@ -11,7 +11,7 @@ std::string picture(const std::string& line, std::size_t width = 100) {
   return "\n" + draw_rule(rewrite::parse_rule(line)[0], width);
 }
 
-TEST(RulePicture, DrawsBothSides) {
+TEST(RuleDrawing, DrawsBothSides) {
   EXPECT_EQ(picture("a: (matmul ?x (add ?y ?z)) => (add (matmul ?x ?y) (matmul ?x ?z))"), R"(
 matmul    =>  add
 ├─ ?x         ├─ matmul
@@ -23,7 +23,7 @@ matmul    =>  add
 )");
 }
 
-TEST(RulePicture, SharedNodesAreDrawnOnce) {
+TEST(RuleDrawing, DrawsSharedNodesOnce) {
   EXPECT_EQ(picture("a: (relu ?x), (tanh (relu ?x)) => (relu ?x), (tanh (relu ?x))"), R"(
 relu [1]  =>  relu [1]
 └─ ?x         └─ ?x
@@ -32,7 +32,7 @@ tanh          tanh
 )");
 }
 
-TEST(RulePicture, ShowsAttributesAndStandsBelowWhereItIsWide) {
+TEST(RuleDrawing, ShowsAttributesAndStacksWideRules) {
   EXPECT_EQ(picture("a: (concat ?x ?y axis=1) => (scale (concat ?x ?y axis=1) factor=1)", 20), R"(
 concat axis=1
 ├─ ?x

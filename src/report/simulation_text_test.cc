@@ -27,7 +27,7 @@ Simulated simulated(const graph::Graph& model, const machine::Machine& machine,
 }
 
 // Covers every network under every strategy, including pipelines of all kinds.
-TEST(SimulationText, TimesAndMemoryAddUp) {
+TEST(SimulationText, AddsTimesAndMemory) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine);
   int exposed = 0;
@@ -70,7 +70,7 @@ TEST(SimulationText, TimesAndMemoryAddUp) {
   EXPECT_GT(exposed, 50);
 }
 
-TEST(SimulationText, SaysWhatBounds) {
+TEST(SimulationText, NamesTheBottleneck) {
   predict::Simulation s;
   s.iteration = Seconds{10};
   s.compute = Seconds{3};

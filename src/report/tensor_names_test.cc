@@ -18,7 +18,7 @@ end
 return %l11.out
 )";
 
-TEST(FindNode, TakesNamesAsTextsHaveThem) {
+TEST(FindNode, AcceptsNamesAsPrinted) {
   const auto graph = graph::parse_graph(kLayers);
   const auto found = [&](const std::string& name) {
     return graph.node(find_node(graph, name, "plan.json")).name;
@@ -30,7 +30,7 @@ TEST(FindNode, TakesNamesAsTextsHaveThem) {
   EXPECT_EQ(found("l1*.out"), "l10.out");
 }
 
-TEST(FindNode, SaysWhatIsNear) {
+TEST(FindNode, SuggestsSimilarNames) {
   const auto graph = graph::parse_graph(kLayers);
   const auto message = [&](const std::string& name) -> std::string {
     try {

@@ -163,7 +163,7 @@ TEST(Trace, NamesDevicesAndStreams) {
   EXPECT_EQ(t.json.at("otherData").at("title"), "a \"title\"");
 }
 
-TEST(Trace, LeavesOutClassesThatWouldBeTooMany) {
+TEST(Trace, LimitsTheNumberOfClasses) {
   const auto machine = machine::load_machine("dgx_a100:2");
   const std::string mlp = "mlp:layers=8,hidden=8,inputs=8,outputs=8";
   const auto all = traced(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64);

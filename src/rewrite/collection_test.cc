@@ -13,7 +13,7 @@ namespace {
 
 Rule rule(const std::string& line) { return parse_rule(line)[0]; }
 
-TEST(Proofs, AreOfTheRuleWithTheirHash) {
+TEST(Proofs, MatchARuleByHash) {
   const auto fuse = rule("fuse: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)");
   const auto add = rule("add: (add ?x ?y) => (add ?y ?x)");
   const auto other = rule("other: (relu ?x) => (tanh ?x)");
@@ -27,7 +27,7 @@ TEST(Proofs, AreOfTheRuleWithTheirHash) {
   EXPECT_FALSE(rules[2].is_proved());
 }
 
-TEST(Proofs, ConditionsJoinThoseOfTheRule) {
+TEST(Proofs, AddTheirConditionsToTheRule) {
   const Proof proof{Status::kProvedIf, "z3", "dim(?x, 0) == 2 or rank(?x) == 1"};
   const auto guarded = [&](const std::string& line) {
     return to_text(ProvedRule{rule(line), proof, ""}.to_guarded_rule());
@@ -38,7 +38,7 @@ TEST(Proofs, ConditionsJoinThoseOfTheRule) {
             "a: (relu ?x) => (relu ?x) if dim(?x, 0) == 3 and (dim(?x, 0) == 2 or rank(?x) == 1)");
 }
 
-TEST(Proofs, PrintAsRead) {
+TEST(Proofs, RoundTripText) {
   const std::string line = "a 00c1a2b3c4d5e6f7 proved_if z3 dim(?x, 0) == 2";
   const auto lines = parse_proofs("# comment\n\n" + line + "\nb 1 refuted none\n", "proofs");
   ASSERT_EQ(lines.size(), 2U);
@@ -46,7 +46,7 @@ TEST(Proofs, PrintAsRead) {
   EXPECT_EQ(lines[1].proof.status, Status::kRefuted);
 }
 
-TEST(Proofs, SayWhatIsWrong) {
+TEST(Proofs, ReportErrors) {
   const auto message = [](const std::string& text) {
     return error_of([&] { parse_proofs(text, "proofs"); });
   };
@@ -63,7 +63,7 @@ TEST(Proofs, SayWhatIsWrong) {
 
 // If it fails after a change of rules/*.rules, run tandem rules verify rules/*.rules --proofs
 // rules/proofs
-TEST(ShippedProofs, AreOfEveryRule) {
+TEST(ShippedProofs, CoverEveryRule) {
   EXPECT_GT(shipped_rules().size(), 50U);
   for (const auto& shipped : shipped_rules()) {
     EXPECT_TRUE(shipped.is_proved()) << shipped.rule.name << " of " << shipped.origin;
@@ -71,7 +71,7 @@ TEST(ShippedProofs, AreOfEveryRule) {
   EXPECT_EQ(list_usable_rules().size(), shipped_rules().size());
 }
 
-TEST(ShippedProofs, AreOfEveryGeneratedRule) {
+TEST(ShippedProofs, CoverEveryGeneratedRule) {
   EXPECT_GT(generated_rules().size(), 1000U);
   for (const auto& rule : generated_rules()) {
     EXPECT_EQ(rule.proof.status, Status::kProved) << rule.rule.name;
@@ -80,7 +80,7 @@ TEST(ShippedProofs, AreOfEveryGeneratedRule) {
 }
 
 // Names are unique so that a name finds one rule among all.
-TEST(ShippedProofs, NamesAreOfOneRule) {
+TEST(ShippedProofs, HaveUniqueNames) {
   std::set<std::string> names;
   for (const auto& rule : list_all_rules())
     EXPECT_TRUE(names.insert(rule.name).second) << rule.name;

@@ -24,7 +24,7 @@ cancel: (partition (combine ?x dim=?i degree=?d) dim=?i degree=?d) => ?x
 }
 
 // Figure 10 of Unity (OSDI'22): Megatron's MLP from the plain MLP.
-TEST(Derive, MegatronsMlp) {
+TEST(Derive, FindsTheMegatronMlp) {
   const std::string head =
       "graph mlp\n%x = input() shape=[8, 16]\n%v = weight() shape=[32, 16]\n%w = weight() "
       "shape=[16, 32]\n";
@@ -44,7 +44,7 @@ TEST(Derive, MegatronsMlp) {
             megatron.identity_hash());
 }
 
-TEST(Derive, ReversalsReadOffWhatWasChosen) {
+TEST(Derive, ReversesChosenValues) {
   const std::string head = "graph g\n%x = input() shape=[8, 6]\n";
   const auto split = graph::parse_graph(head +
                                         "%p = partition(%x) dim=0 degree=2\n%r = relu(%p)\n%c = "
@@ -60,7 +60,7 @@ TEST(Derive, ReversalsReadOffWhatWasChosen) {
   EXPECT_TRUE(back.steps[0].choices.empty());
 }
 
-TEST(Derive, SaysWhenThereIsNothing) {
+TEST(Derive, ReportsThatNothingWasFound) {
   const auto a = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = relu(%x)\nreturn %y\n");
   const auto b = graph::parse_graph("graph a\n%x = input() shape=[4]\n%y = tanh(%x)\nreturn %y\n");
   const auto none = Deriver(parse_rule("twice: (relu (relu ?x)) => (relu ?x)")).derive(a, b);
@@ -104,7 +104,7 @@ second: (slice (concat ?x ?y axis=?a) axis=?a begin=dim(?x, ?a) size=dim(?y, ?a)
 // One side adds the halves of the rows, then those of the columns, and concatenates the result with
 // itself. The other does so in another order. The derivation has sixteen steps, most of which
 // reduce no difference. The rule is from FlexFlow's collection.
-TEST(Derive, GoesOnWhereNothingBecomesNearer) {
+TEST(Derive, ContinuesWithoutProgress) {
   const std::string head = "graph g\n%x = input() shape=[8/2, 12/2]\n";
   const auto sum_of_halves = [](const std::string& out, const std::string& in, int dim) {
     return fmt::format(

@@ -49,7 +49,7 @@ std::vector<Expression> numbers() {
 
 // Comparisons of integers are evaluated without building values. The result must equal that with
 // values.
-TEST(Expression, HoldsWhatIsTrue) {
+TEST(Expression, EvaluatesConditions) {
   const TensorType type{ParallelShape(Shape{4, 6, 1})};
   const std::array<const TensorType*, 2> tensors = {&type, nullptr};
   const std::array<std::optional<Value>, 3> symbols = {Value(std::int64_t{2}), std::nullopt,

@@ -58,7 +58,7 @@ Places places_by_replay(const RuleSet& rules, const Graph& graph, const Draft& d
   return out;
 }
 
-TEST(Rewriting, FindsEveryMatch) {
+TEST(RewriteEngine, FindsEveryMatch) {
   std::size_t found = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
     const auto graph = graph::RandomGraph(seed, {.operators = 8, .parallel = false}).build();
@@ -87,7 +87,7 @@ TEST(Rewriting, FindsEveryMatch) {
 
 // Each edit in place gives the same draft as an edit of a copy, even if an earlier edit removed the
 // place.
-TEST(Rewriting, EditsInPlaceAreThoseOfCopies) {
+TEST(RewriteEngine, EditsInPlaceLikeCopies) {
   std::size_t edited = 0;
   std::size_t gone = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -122,7 +122,7 @@ TEST(Rewriting, EditsInPlaceAreThoseOfCopies) {
   EXPECT_GT(gone, 10U);
 }
 
-TEST(Rewriting, ARuleThatMatchesEverywhereIsBounded) {
+TEST(RewriteEngine, LimitsTheMatchesOfARule) {
   std::string text = "graph g\n%x0 = input() shape=[4]\n";
   for (int i = 0; i < 200; ++i) text += fmt::format("%x{} = relu(%x{})\n", i + 1, i);
   const auto graph = graph::parse_graph(text + "return %x200\n");
@@ -139,7 +139,7 @@ TEST(Rewriting, ARuleThatMatchesEverywhereIsBounded) {
 
 // A chosen dimension may be one that the result lacks: a loss is sharded along its operands'
 // dimensions.
-TEST(Rewriting, ChoosesDimensionsOfOperands) {
+TEST(RewriteEngine, ChoosesDimensionsOfOperands) {
   const auto graph = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 6]\n%y = input() shape=[4, 6]\n%l = mse(%x, %y)\nreturn "
       "%l\n");
@@ -156,7 +156,7 @@ TEST(Rewriting, ChoosesDimensionsOfOperands) {
   EXPECT_EQ(chosen, (std::vector<std::pair<int, int>>{{0, 2}, {1, 2}, {1, 3}}));
 }
 
-TEST(Rewriting, AgreesWithReplayAndMeaning) {
+TEST(RewriteEngine, AgreesWithReplayAndExecution) {
   std::size_t rewrites = 0;
   std::map<std::string, int> used;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -215,7 +215,7 @@ TEST(Rewriting, AgreesWithReplayAndMeaning) {
   EXPECT_GE(used.size(), 10U) << fmt::format("{}", used);
 }
 
-TEST(Rewriting, ReplayRefusesWhatIsNotSo) {
+TEST(RewriteEngine, RefusesWrongStepsInReplay) {
   const auto graph = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 6]\n%w = weight() shape=[2, 6]\n%y = linear(%x, %w)\n"
       "%r = relu(%y)\nreturn %r\n");
@@ -249,7 +249,7 @@ TEST(Rewriting, ReplayRefusesWhatIsNotSo) {
   EXPECT_NE(message(step).find("no node computes"), std::string::npos);
 }
 
-TEST(Rewriting, ARewriteThatNeedsItselfIsRefused) {
+TEST(RewriteEngine, RefusesCyclicRewrites) {
   // The second sum uses the first. If both were merged, the first would need the second.
   const auto graph = graph::parse_graph(
       "graph g\n%x = input() shape=[4]\n%y = input() shape=[4]\n%a = add(%x, %y)\n"

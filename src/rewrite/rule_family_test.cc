@@ -8,7 +8,7 @@
 namespace tandem::rewrite {
 namespace {
 
-TEST(RuleFamily, OneRuleForEveryNumberOfOperands) {
+TEST(RuleFamily, ExpandsToOneRulePerNumberOfOperands) {
   const auto texts = expand_family(
       "r-{n}: (concat {i<n: (relu ?x{i})} axis=1) => "
       "{add i<n: (slice ?x{i} begin={+ j<i: dim(?x{j}, 1)})} "
@@ -22,7 +22,7 @@ TEST(RuleFamily, OneRuleForEveryNumberOfOperands) {
       "and rank(?x1) == 2 and rank(?x2) == 2");
 }
 
-TEST(RuleFamily, CountsFromWhereItIsTold) {
+TEST(RuleFamily, CountsFromTheGivenStart) {
   const auto texts = expand_family(
       "r-{n}: (relu {add k<2: (concat {k*n/2<=i<(k+1)*n/2: ?x{i}} axis={+ k*n/2<=i<n: {i}})}) => "
       "?x0 "
@@ -33,11 +33,11 @@ TEST(RuleFamily, CountsFromWhereItIsTold) {
       "r-5: (relu (add (concat ?x0 ?x1 axis=0+1+2+3+4) (concat ?x2 ?x3 ?x4 axis=2+3+4))) => ?x0");
 }
 
-TEST(RuleFamily, OtherTextStandsForItself) {
+TEST(RuleFamily, LeavesOtherTextAlone) {
   EXPECT_EQ(expand_family("a: (relu ?x) => ?x"), std::vector<std::string>{"a: (relu ?x) => ?x"});
 }
 
-TEST(RuleFamily, MembersAreRulesOfTheirOwn) {
+TEST(RuleFamily, ExpandsToIndependentRules) {
   const auto rules = parse_rules(
       "a-{n}: (relu (concat {i<n: ?x{i}} axis=0)) =>\n"
       "    (concat {i<n: (relu ?x{i})} axis=0) for n in 2..4\n");
@@ -46,7 +46,7 @@ TEST(RuleFamily, MembersAreRulesOfTheirOwn) {
   EXPECT_EQ(rules[1].target.operator_count(), 4U);
 }
 
-TEST(RuleFamily, SaysWhatIsWrong) {
+TEST(RuleFamily, ReportsErrors) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a: (relu {i<n: ?x{i}) => ?x for n in 2..3", "'{' is not closed"},
       {"a: (relu {i<m: ?x{i}}) => ?x for n in 2..3", "unknown variable 'm'"},

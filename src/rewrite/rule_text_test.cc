@@ -9,7 +9,7 @@ namespace tandem::rewrite {
 namespace {
 
 // A rule prints as it was written.
-TEST(RuleText, PrintsAsWritten) {
+TEST(RuleText, RoundTripsText) {
   for (const std::string line : {
            "fuse-linear-relu: (relu (linear ?x ?w)) => (linear ?x ?w act=relu)",
            "associate: (matmul ?x (matmul ?y ?z)) => (matmul (matmul ?x ?y) ?z)",
@@ -34,14 +34,14 @@ TEST(RuleText, PrintsAsWritten) {
 }
 
 // Small and large numbers are printed with an exponent. Its sign is no subtraction.
-TEST(RuleText, ExponentsHaveSigns) {
+TEST(RuleText, AcceptsSignedExponents) {
   const auto rule = parse_rule(
       "a: (layer_norm ?x ?w ?b eps=0.000001) => (layer_norm ?x ?w ?b eps=1e-06) choose ?e "
       "if 1E+300 == ?e-1");
   EXPECT_EQ(rule[0].source.nodes[3], rule[0].target.nodes[3]);
 }
 
-TEST(RuleText, NamedSubpatternsAreShared) {
+TEST(RuleText, SharesNamedSubpatterns) {
   const auto rules = parse_rules(
       "# comment\n"
       "share: (linear ?x ?v), (linear ?x ?w) => (split ?c axis=1 parts=2),\n"
@@ -54,7 +54,7 @@ TEST(RuleText, NamedSubpatternsAreShared) {
   EXPECT_EQ(rules[2].name, "back-reversed");
 }
 
-TEST(RuleText, SaysWhatIsWrong) {
+TEST(RuleText, ReportsErrors) {
   const auto message = [](const std::string& line) {
     return error_of([&] { parse_rules(line, "x.rules"); });
   };
@@ -83,7 +83,7 @@ TEST(RuleText, SaysWhatIsWrong) {
 }
 
 // The kernel's size is that of a tensor which is mentioned later.
-TEST(RuleText, SizesOfTensorsThatComeLater) {
+TEST(RuleText, ReadsSizesOfLaterTensors) {
   const std::string line =
       "a: (conv2d (constant shape=[dim(?x, 0), dim(?x, 0), 1, 1] value=1) ?x) => (relu ?x)";
   const auto rule = parse_rule(line)[0];

@@ -14,7 +14,7 @@ TensorType matrix(std::int64_t rows, std::int64_t columns) {
 }
 
 // Cached results equal those of the operator, even after the cache was cleared.
-TEST(TypeTable, AnswersAfterItForgot) {
+TEST(TypeTable, AnswersAfterEviction) {
   TypeTable table(1024);
   const auto matmul = ops::parse_op(ops::find_op("matmul"), {});
   constexpr std::int64_t kSizes = 40;
@@ -36,7 +36,7 @@ TEST(TypeTable, AnswersAfterItForgot) {
   }
 }
 
-TEST(TypeTable, OneTypeHasOneNumber) {
+TEST(TypeTable, NumbersEachTypeOnce) {
   TypeTable table;
   const auto a = table.intern(matrix(2, 3));
   EXPECT_NE(a, table.intern(matrix(3, 2)));

@@ -33,7 +33,7 @@ std::vector<Lifetime> layers(std::size_t count, std::mt19937& random) {
   return out;
 }
 
-TEST(Arena, PlacesDoNotMeetAndLeaveFewHoles) {
+TEST(Arena, PlacesTensorsApartWithFewHoles) {
   std::mt19937 random(5);
   for (int n = 0; n < 20; ++n) {
     const auto tensors = layers(40, random);
@@ -53,7 +53,7 @@ TEST(Arena, PlacesDoNotMeetAndLeaveFewHoles) {
 }
 
 // Equal steps, then one that differs: two tensors never share memory.
-TEST(Arena, TensorsKeepWhatIsWrittenToThem) {
+TEST(Arena, PreservesContents) {
   Arena arena;
   std::mt19937 random(7);
   void* outlives = arena.allocate(100'000);  // Before all steps

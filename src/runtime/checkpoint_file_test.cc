@@ -55,7 +55,7 @@ Manifest example() {
           .pieces = {{"w1", {{8, 0}, {8, 12}}, 1, 64, 768, 0xffffffffffffffff}}};
 }
 
-TEST(CheckpointFile, AManifestReadsBack) {
+TEST(CheckpointFile, RoundTripsAManifest) {
   const auto text = to_text(example());
   const auto again = parse_manifest(text, "manifest");
   EXPECT_EQ(to_text(again), text);
@@ -69,7 +69,7 @@ TEST(CheckpointFile, AManifestReadsBack) {
 }
 
 // The parser detects any byte that is changed or lost.
-TEST(CheckpointFile, ADamagedManifestIsRefused) {
+TEST(CheckpointFile, RefusesADamagedManifest) {
   const auto text = to_text(example());
   for (std::size_t i = 0; i < text.size(); ++i) {
     auto wrong = text;
@@ -83,7 +83,7 @@ TEST(CheckpointFile, ADamagedManifestIsRefused) {
             "is damaged: its checksum does not match");
 }
 
-TEST(CheckpointFile, ChecksumsDependOnEveryByteAndNotOnHowTheyCome) {
+TEST(CheckpointFile, ChecksumsEveryByteIndependentlyOfChunks) {
   std::vector<std::byte> bytes(100);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(7 * i);
   const auto of = [](std::span<const std::byte> all, std::size_t chunk) {
@@ -104,7 +104,7 @@ TEST(CheckpointFile, ChecksumsDependOnEveryByteAndNotOnHowTheyCome) {
 }
 
 // Checks pairs of boxes of a small tensor. The element at each global index is its number.
-TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
+TEST(CheckpointFile, CopiesBoxesByGlobalIndex) {
   const Shape sizes{3, 4, 2};
   std::vector<TensorBox> boxes;
   for_each_index(sizes, [&](const Shape& offset) {
@@ -157,7 +157,7 @@ TEST(CheckpointFile, BoxesAreCopiedByGlobalIndex) {
   }
 }
 
-TEST(CheckpointFile, OnlyDirectoriesWithANumberAreComplete) {
+TEST(CheckpointFile, AcceptsOnlyNumberedDirectories) {
   const TemporaryDirectory directory;
   for (const auto* name : {"step-10", "step-2", "step-30.new", "step-5.old", "other"}) {
     fs::create_directories(directory.path() / name);
@@ -166,7 +166,7 @@ TEST(CheckpointFile, OnlyDirectoriesWithANumberAreComplete) {
   EXPECT_TRUE(list_complete_steps(directory.path() / "nowhere").empty());
 }
 
-TEST(CheckpointFile, WhatCannotBeReadOrWrittenIsSaid) {
+TEST(CheckpointFile, ReportsReadAndWriteErrors) {
   const TemporaryDirectory directory;
   EXPECT_EQ(message_of([&] { File::open(directory.path() / "nothing"); }),
             "No such file or directory");
@@ -178,14 +178,14 @@ TEST(CheckpointFile, WhatCannotBeReadOrWrittenIsSaid) {
   EXPECT_EQ(message_of([&] { File::open(path).read(0, four); }), "is truncated");
 }
 
-TEST(CheckpointFile, AnOlderManifestDoesNotKnowItsData) {
+TEST(CheckpointFile, AcceptsOldManifestsWithoutData) {
   auto old = example();
   old.data.reset();
   EXPECT_FALSE(parse_manifest(to_text(old), "manifest").data);
   EXPECT_EQ(parse_manifest(to_text(example()), "manifest").data, example().data);
 }
 
-TEST(CheckpointFile, ADirectoryIsLockedUntilTheLockGoes) {
+TEST(CheckpointFile, LocksADirectory) {
   const TemporaryDirectory directory;
   auto lock = std::make_unique<DirectoryLock>(directory.path());
   EXPECT_EQ(message_of([&] { DirectoryLock second(directory.path()); }),

@@ -77,7 +77,7 @@ void expect_tail(const std::vector<double>& whole, const std::vector<double>& ta
 }
 
 // Each part of the run has another plan and another number of devices.
-TEST(Checkpoint, ARunGoesOnUnderAnyPlan) {
+TEST(Checkpoint, ResumesUnderAnyPlan) {
   Trainer trainer;
   const auto whole = trainer.losses(plan_of(kDataParallel), "--steps 16 --lr 0.05");
   ASSERT_EQ(whole.size(), 16U);
@@ -92,7 +92,7 @@ TEST(Checkpoint, ARunGoesOnUnderAnyPlan) {
 }
 
 // The weights are bf16, and Adam's moments are fp32.
-TEST(Checkpoint, WeightsOf16BitsGoOn) {
+TEST(Checkpoint, ResumesBf16Weights) {
   Trainer trainer;
   const auto plan =
       make_plan(mlp(DType::kBf16), "local:2", kDataParallel, Optimizer::kAdam, DType::kBf16);
@@ -104,7 +104,7 @@ TEST(Checkpoint, WeightsOf16BitsGoOn) {
 
 // With delayed updates a checkpoint has both versions of the weights. A checkpoint of an ordinary
 // run has only one.
-TEST(Checkpoint, DelayedUpdatesGoOn) {
+TEST(Checkpoint, ResumesDelayedUpdates) {
   Trainer trainer;
   const auto plan = pipeline_of("megatron:tp=1,pp=2,micro=2,stale", 2, plan::Semantics::kDelayed1);
   const auto whole = trainer.losses(plan, "--steps 9 --lr 0.05");
@@ -114,7 +114,7 @@ TEST(Checkpoint, DelayedUpdatesGoOn) {
 }
 
 // The weights, and with them Adam's moments, are sharded.
-TEST(Checkpoint, ShardsAreResharded) {
+TEST(Checkpoint, ReshardsTensors) {
   auto sharded = kDataParallel;
   sharded["w1"] = {"0"};
   sharded["w2"] = {"1"};
@@ -126,7 +126,7 @@ TEST(Checkpoint, ShardsAreResharded) {
               trainer.losses(pipeline_of("fsdp:micro=2", 4), trainer.flags(8, "--resume yes")), 4);
 }
 
-TEST(Checkpoint, TheTwoNewestAreKept) {
+TEST(Checkpoint, RetainsTheTwoNewest) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(7, "--checkpoint-every 2"));
   EXPECT_EQ(list_complete_steps(trainer.directory()), (std::vector<std::int64_t>{6, 7}));
@@ -138,7 +138,7 @@ void expect_error(const Output& run, const std::string& message) {
 }
 
 // Killed runs may leave checkpoints half written or half deleted.
-TEST(Checkpoint, LeftoversAreRemoved) {
+TEST(Checkpoint, RemovesLeftovers) {
   Trainer trainer;
   trainer.losses(plan_of(kDataParallel), trainer.flags(2, "--checkpoint-every 1"));
   const fs::path directory = trainer.directory();
@@ -153,7 +153,7 @@ TEST(Checkpoint, LeftoversAreRemoved) {
   EXPECT_EQ(list_complete_steps(directory), (std::vector<std::int64_t>{3, 4}));
 }
 
-TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
+TEST(Checkpoint, RefusesToOverwriteCheckpoints) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(2));
   expect_error(trainer.run(plan_of({}, 1), trainer.flags(4)),
@@ -161,7 +161,7 @@ TEST(Checkpoint, WhatIsThereIsNotOverwritten) {
   EXPECT_EQ(list_complete_steps(trainer.directory()).back(), 2);
 }
 
-TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
+TEST(Checkpoint, RefusesAnotherModelOptimizerOrSeed) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(2));
   expect_error(trainer.run(plan_of({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
@@ -184,7 +184,7 @@ TEST(Checkpoint, AnotherModelOptimizerOrSeedIsRefused) {
                "is a checkpoint of a run with seed 0, not 5");
 }
 
-TEST(Checkpoint, ADirectoryThatAnotherRunWritesToIsRefused) {
+TEST(Checkpoint, RefusesADirectoryInUse) {
   Trainer trainer;
   fs::create_directories(trainer.directory());
   const DirectoryLock other(trainer.directory());
@@ -196,7 +196,7 @@ TEST(Checkpoint, ADirectoryThatAnotherRunWritesToIsRefused) {
 }
 
 // Data are the same if they are moved to another path.
-TEST(Checkpoint, OtherDataAreRefused) {
+TEST(Checkpoint, RefusesOtherData) {
   Trainer trainer;
   const auto save = [&](const std::string& name, double first) {
     const auto directory = fs::path(trainer.directory() + name);
@@ -226,7 +226,7 @@ TEST(Checkpoint, OtherDataAreRefused) {
   EXPECT_EQ(trainer.losses(plan, trainer.flags(4, "--resume yes " + save("moved", 1))).size(), 2);
 }
 
-TEST(Checkpoint, ThereMustBeADirectoryToResumeFrom) {
+TEST(Checkpoint, NeedsADirectoryToResumeFrom) {
   Trainer trainer;
   expect_error(trainer.run(plan_of({}), trainer.flags(2, "--resume yes")),
                "does not exist, so training cannot resume from it");
@@ -235,7 +235,7 @@ TEST(Checkpoint, ThereMustBeADirectoryToResumeFrom) {
   EXPECT_TRUE(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).empty());
 }
 
-TEST(Checkpoint, DamageIsNoticed) {
+TEST(Checkpoint, DetectsDamage) {
   Trainer trainer;
   trainer.losses(plan_of(kColumnsThenRows), trainer.flags(2));
   const auto file = trainer.newest(2) / "rank-1";
@@ -262,7 +262,7 @@ TEST(Checkpoint, DamageIsNoticed) {
 }
 
 // Files cannot grow beyond 2 KiB: a write fails half way, as on a full disk.
-TEST(Checkpoint, AFullDiskLeavesTheLastOne) {
+TEST(Checkpoint, RetainsTheLastOnAFullDisk) {
   Trainer trainer;
   trainer.losses(plan_of({}, 1), trainer.flags(2));
   const auto before = read(trainer.newest(2) / "rank-0");
@@ -274,14 +274,14 @@ TEST(Checkpoint, AFullDiskLeavesTheLastOne) {
   EXPECT_EQ(read(trainer.newest(2) / "rank-0"), before);
 }
 
-TEST(Worker, ALossThatIsNoNumberEndsTheRun) {
+TEST(Worker, StopsOnANonFiniteLoss) {
   Trainer trainer;
   expect_error(trainer.run(plan_of(kDataParallel, 2, Optimizer::kSgd), "--steps 400 --lr 1e30"),
                ", so training stops");
 }
 
 // Adam divides this rate by 0.1 in its first step.
-TEST(Checkpoint, WeightsThatAreNotFiniteAreNotKept) {
+TEST(Checkpoint, RejectsNonFiniteWeights) {
   Trainer trainer;
   expect_error(
       trainer.run(plan_of(kDataParallel), "--lr 1e308 --checkpoint " + trainer.directory()),
@@ -316,7 +316,7 @@ std::thread signal_later(const Trainer& trainer, int signal) {
   });
 }
 
-TEST(Checkpoint, AKilledRunGoesOn) {
+TEST(Checkpoint, ResumesAKilledRun) {
   Trainer trainer;
   auto killer = signal_later(trainer, SIGKILL);
   const auto killed =
@@ -332,7 +332,7 @@ TEST(Checkpoint, AKilledRunGoesOn) {
 }
 
 // A stopped process does not answer, and the other one notices.
-TEST(Checkpoint, AHungProcessIsNoticed) {
+TEST(Checkpoint, DetectsAHungProcess) {
   Trainer trainer;
   auto stopper = signal_later(trainer, SIGSTOP);
   const auto hung = trainer.run(plan_of(kDataParallel),

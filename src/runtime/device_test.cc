@@ -108,7 +108,7 @@ lower::Program lowered(const plan::Plan& plan) {
 }
 
 // These networks have the kernels that loop over elements themselves on CPUs.
-TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
+TEST(Device, TrainsWithoutAccessFromTheCpu) {
   const c10::InferenceMode no_autograd;
   // Convolutions sum in another order there. Before a normalization, the gradient of a kernel's
   // scale is only rounding errors, by which Adam would divide.
@@ -128,8 +128,12 @@ TEST(Device, TrainsAloneWhereTheProcessorCannotRead) {
 
 // --- Several processes ---------------------------------------------------------------------------
 
-TEST(DeviceRanks, TwoDevicesTalkThroughANetwork) { run_ranks(2, "DeviceRanks.DISABLED_EveryJob"); }
-TEST(DeviceRanks, FourDevicesTalkThroughANetwork) { run_ranks(4, "DeviceRanks.DISABLED_EveryJob"); }
+TEST(DeviceRanks, ConnectTwoDevicesThroughANetwork) {
+  run_ranks(2, "DeviceRanks.DISABLED_EveryJob");
+}
+TEST(DeviceRanks, ConnectFourDevicesThroughANetwork) {
+  run_ranks(4, "DeviceRanks.DISABLED_EveryJob");
+}
 
 // Runs in every process of the two tests above: on CPUs, on guarded devices with a network, and on
 // guarded devices without one.
@@ -155,7 +159,7 @@ TEST(DeviceRanks, DISABLED_EveryJob) {
 
 // --- GPUs ----------------------------------------------------------------------------------------
 
-TEST(Device, SaysWhyThereIsNone) {
+TEST(Device, ReportsWhyThereIsNone) {
   try {
     const auto count = count_visible_devices("cuda");
     GTEST_SKIP() << count << " CUDA devices are visible";
@@ -211,14 +215,14 @@ void expect_processors_losses_of_jobs(int devices, const std::string& under = ""
   }
 }
 
-TEST(Cuda, LossesOfTwoAreTheProcessors) { expect_processors_losses_of_jobs(2); }
-TEST(Cuda, LossesOfFourAreTheProcessors) { expect_processors_losses_of_jobs(4); }
-TEST(Cuda, LossesOfTwoWithNcclAreTheProcessors) { expect_processors_losses_of_jobs(2, kApart); }
-TEST(Cuda, LossesOfFourWithNcclAreTheProcessors) { expect_processors_losses_of_jobs(4, kApart); }
+TEST(Cuda, MatchesCpuLossesOnTwo) { expect_processors_losses_of_jobs(2); }
+TEST(Cuda, MatchesCpuLossesOnFour) { expect_processors_losses_of_jobs(4); }
+TEST(Cuda, MatchesCpuLossesOnTwoWithNccl) { expect_processors_losses_of_jobs(2, kApart); }
+TEST(Cuda, MatchesCpuLossesOnFourWithNccl) { expect_processors_losses_of_jobs(4, kApart); }
 
 class CudaNetwork : public testing::TestWithParam<const char*> {};
 
-TEST_P(CudaNetwork, LossesAreTheProcessors) {
+TEST_P(CudaNetwork, MatchesCpuLosses) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const std::string name = GetParam();
   const auto steps = counted_steps(name);
@@ -237,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Each, CudaNetwork,
                                          "xdl"),
                          [](const auto& info) { return info.param; });
 
-TEST(Cuda, CheckpointsGoFromGpusToProcessorsAndBack) {
+TEST(Cuda, MovesCheckpointsBetweenGpusAndCpus) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const auto plan = plan_by_name("fsdp", mlp(), 2, Optimizer::kAdam);
   const auto whole = worker_losses(plan, 2, "");

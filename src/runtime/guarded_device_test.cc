@@ -298,7 +298,7 @@ std::unique_ptr<DeviceNetwork> make_guarded_network() { return std::make_unique<
 
 namespace {
 
-TEST(GuardedDevice, ComputesWhatTheProcessorDoes) {
+TEST(GuardedDevice, ComputesLikeTheCpu) {
   const auto x = at::arange(12, at::kDouble).view({3, 4});
   const auto y = x.to(guarded_device());
   EXPECT_FALSE(y.is_cpu());
@@ -306,12 +306,12 @@ TEST(GuardedDevice, ComputesWhatTheProcessorDoes) {
   EXPECT_TRUE(product.to(at::kCPU).equal(at::mm(x.narrow(0, 1, 2), x.t()).add_(1)));
 }
 
-TEST(GuardedDevice, RefusesOperandsFromElsewhere) {
+TEST(GuardedDevice, RefusesOperandsOnOtherDevices) {
   const auto x = at::ones({3, 4}, at::kDouble);
   EXPECT_THROW(at::mm(x.to(guarded_device()), x.t()), c10::Error);
 }
 
-TEST(GuardedDeviceDeathTest, IsNotReadByHand) {
+TEST(GuardedDeviceDeathTest, RefusesDirectReads) {
   const auto x = at::ones({4}, at::kDouble).to(guarded_device());
   EXPECT_DEATH(std::printf("%g", x.data_ptr<double>()[0]), "");
 }

@@ -86,7 +86,7 @@ void expect_those_of_wide_numbers(const Product& p, at::Device place) {
   }
 }
 
-TEST_P(Half, ProductsAreThoseOfWideNumbers) {
+TEST_P(Half, MatchesFp32Matmuls) {
   if (!sums_in_fp32()) GTEST_SKIP() << "this processor has no AVX-512, and ATen sums in bf16";
   const auto& kernel = find_kernel(call_of(GetParam()));
   ASSERT_TRUE(multiplies_half(kernel, at::Device(at::kCUDA, 0))) << kernel.name;
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Half, testing::ValuesIn(list_matmul_cases()),
 #ifdef TANDEM_HAS_CUDA
 class HalfOnGpus : public testing::TestWithParam<Product> {};
 
-TEST_P(HalfOnGpus, KernelsMakeWhatTheyMakeOfWideNumbers) {
+TEST_P(HalfOnGpus, MatchesFp32Kernels) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const at::Device gpu(at::kCUDA, 0);
   const auto& kernel = find_kernel(call_of(GetParam()));
@@ -159,7 +159,7 @@ std::vector<Product> on_gpus() {
 INSTANTIATE_TEST_SUITE_P(Kernels, HalfOnGpus, testing::ValuesIn(on_gpus()),
                          [](const auto& test) { return test.param.name; });
 
-TEST(HalfOnGpus, GradientsOfWeightsAreWideWhereWanted) {
+TEST(HalfOnGpus, ComputesFp32WeightGradientsOnRequest) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const auto a = at::randn({48, 64}).to(at::Device(at::kCUDA, 0), at::kBFloat16);
   const auto b = at::randn({48, 32}).to(at::Device(at::kCUDA, 0), at::kBFloat16);
@@ -170,7 +170,7 @@ TEST(HalfOnGpus, GradientsOfWeightsAreWideWhereWanted) {
 #endif
 
 // CPUs widen the operands of kernels that are not matmuls.
-TEST(HalfKernels, OthersAreWidenedOnProcessors) {
+TEST(HalfKernels, ConvertToFp32OnCpus) {
   const Product sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
   const auto& kernel = find_kernel(call_of(sum));
   EXPECT_FALSE(multiplies_half(kernel, at::kCPU));

@@ -39,7 +39,7 @@ lower::Program program() {
                       digits, {}, plan::Optimizer::kSgd);
 }
 
-TEST(ImageOrder, IsOfWhatConvolutionsMakeAndRead) {
+TEST(ImageOrder, CoversOperandsAndResultsOfConvolutions) {
   const auto p = program();
   const ImageOrder order(p);
   std::map<std::string, bool> is_image;
@@ -55,7 +55,7 @@ TEST(ImageOrder, IsOfWhatConvolutionsMakeAndRead) {
   }
 }
 
-TEST(ImageOrder, StepsMoveTheSameDimensions) {
+TEST(ImageOrder, PermutesTheSameDimensionsInEveryStep) {
   const Shape sizes = {2, 3, 5, 7};
   EXPECT_EQ(to_channels_last(sizes), (Shape{2, 5, 7, 3}));
   const auto image = at::arange(2 * 3 * 5 * 7).view({2, 3, 5, 7});

@@ -480,17 +480,17 @@ class KernelTest : public testing::TestWithParam<Case> {
   std::mt19937_64 draw_{7};
 };
 
-TEST_P(KernelTest, MeansWhatItsOperatorSays) { check_devices(); }
+TEST_P(KernelTest, ComputesItsOperator) { check_devices(); }
 
 // On the guarded device, as on a GPU, code must not access elements directly, and all operands must
 // be on the device.
-TEST_P(KernelTest, MeansItWhereTheProcessorCannotRead) {
+TEST_P(KernelTest, ComputesItWithoutAccessFromTheCpu) {
   place_ = guarded_device();
   check_devices();
 }
 
 #ifdef TANDEM_HAS_CUDA
-TEST_P(KernelTest, MeansItOnAGpu) {
+TEST_P(KernelTest, ComputesItOnAGpu) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   place_ = at::Device(at::kCUDA, 0);
   check_devices();
@@ -502,7 +502,7 @@ INSTANTIATE_TEST_SUITE_P(All, KernelTest, testing::ValuesIn(cases()),
 
 // For all attributes and shapes, either the operator's own kernel runs, or its meaning if the
 // kernel does not cover them.
-TEST(Kernels, EveryUseOfEveryOperatorRuns) {
+TEST(Kernels, RunEveryUseOfEveryOperator) {
   std::mt19937_64 draw(5);
   for (const auto& example : ops::examples()) {
     SCOPED_TRACE(name_of(example));

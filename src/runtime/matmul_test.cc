@@ -22,7 +22,7 @@ void expect_near(const at::Tensor& got, const at::Tensor& want) {
   EXPECT_LE((got.to(at::kDouble) - want).abs().max().item<double>(), 1e-5 * size);
 }
 
-TEST(Product, IsThatInDoublePrecisionHoweverMatricesLie) {
+TEST(Matmul, MatchesFp64ForAllStrides) {
   at::manual_seed(3);
   constexpr std::array<std::array<std::int64_t, 3>, 6> kShapes = {
       {{64, 96, 80}, {1, 700, 600}, {70, 1030, 33}, {3, 4, 5}, {16, 300, 130}, {64, 512, 128}}};
@@ -44,14 +44,14 @@ TEST(Product, IsThatInDoublePrecisionHoweverMatricesLie) {
 }
 
 // A row that is expanded to many is not a matrix in memory.
-TEST(Product, IsOfStretchedMatricesToo) {
+TEST(Matmul, AcceptsExpandedMatrices) {
   const auto a = at::rand({1, 100}).expand({90, 100});
   const auto b = at::rand({100, 1}).expand({100, 80});
   expect_near(compute_matmul(a, b), at::mm(a.to(at::kDouble), b.to(at::kDouble)));
 }
 
 // Devices that compute the same get the same result.
-TEST(Product, IsTheSameEveryTime) {
+TEST(Matmul, IsDeterministic) {
   const auto a = at::rand({64, 512});
   const auto b = at::rand({300, 512}).t();
   EXPECT_TRUE(compute_matmul(a, b).equal(compute_matmul(a, b)));

@@ -75,7 +75,7 @@ const std::vector<std::string>& measured_strategies() {
   return kStrategies;
 }
 
-TEST(Memory, IsWhatThePlanSays) {
+TEST(Memory, MatchesThePlan) {
   expect_memory("mlp", "fsdp", Optimizer::kAdam);
   expect_memory("mlp", "deepspeed:zero=1,micro=4", Optimizer::kAdam);
   expect_memory("mlp", "deepspeed:zero=2,micro=4");
@@ -88,7 +88,7 @@ TEST(Memory, IsWhatThePlanSays) {
   expect_memory("mixtral", "megatron:tp=2");
 }
 
-TEST(MemoryNightly, IsWhatThePlanSays) {
+TEST(MemoryNightly, MatchesThePlan) {
   for (const auto& [name, network] : measured_networks()) {
     for (const auto& strategy : measured_strategies()) {
       // The groups of normalized samples would be cut by micro-batches.

@@ -11,7 +11,7 @@ namespace {
 
 // --- Copies and paths ----------------------------------------------------------------------------
 
-TEST(ChunkPath, CopiesTheSameEitherWay) {
+TEST(ChunkPath, CopiesEquallyOnBothPaths) {
   constexpr std::size_t kMost = 400;
   std::vector<char> from(kMost + 64);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i * 31 + 7);
@@ -40,7 +40,7 @@ std::int64_t spend(ChunkPath& path, std::int64_t chunk, int chunks, double cache
   return chunk;
 }
 
-TEST(ChunkPath, FollowsWhatCostsLess) {
+TEST(ChunkPath, ChoosesTheCheaperPath) {
   ChunkPath path;
   EXPECT_EQ(path.choose_path(1, kBytes), Path::kCaches);
   auto chunk = spend(path, 0, 200, 30e-6, 50e-6);  // Cores with a common cache
@@ -53,7 +53,7 @@ TEST(ChunkPath, FollowsWhatCostsLess) {
 }
 
 // Another program had the core for ten milliseconds.
-TEST(ChunkPath, IsNotChangedByAnInterruption) {
+TEST(ChunkPath, IgnoresAnInterruption) {
   ChunkPath path;
   auto chunk = spend(path, 0, 200, 30e-6, 50e-6);
   while (!ChunkPath::is_measured(chunk, kBytes) || path.choose_path(chunk, kBytes) != Path::kCaches)

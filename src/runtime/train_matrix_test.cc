@@ -223,10 +223,10 @@ void expect_within_spread(const std::string& name, const std::vector<PlanKind>& 
   }
 }
 
-TEST(TrainMatrix, SinglePrecisionIsAsNearAsAnotherOrderOfSums) {
+TEST(TrainMatrix, Fp32ErrorsAreThoseOfAnotherOrderOfSums) {
   expect_within_spread("mlp", {{"dp"}, {"megatron:tp=2"}});
 }
-TEST(TrainNightly, SinglePrecisionIsAsNearAsAnotherOrderOfSums) {
+TEST(TrainNightly, Fp32ErrorsAreThoseOfAnotherOrderOfSums) {
   for (const auto& name : trained_networks()) {
     if (counted_steps(name) == 50) expect_within_spread(name, plan_kinds());
   }

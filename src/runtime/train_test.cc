@@ -15,7 +15,7 @@ using graph::NodeId;
 TEST(Train, MlpDataParallel) { expect_reference_losses(mlp(), kDataParallel); }
 
 // With 12 samples, batches of 8 reach into the next epoch. The network's features are sharded too.
-TEST(Train, DataOfAFile) {
+TEST(Train, DataFromAFile) {
   const Scratch scratch("train_data");
   constexpr std::int64_t kSamples = 12;
   std::map<std::string, std::vector<double>> arrays;
@@ -45,7 +45,7 @@ TEST(Train, DataOfAFile) {
   }
 }
 
-TEST(Train, SaysWhatIsWrongWithData) {
+TEST(Train, ReportsDataErrors) {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json"))
       << plan::to_json(make_plan(mlp(), "local:2", kDataParallel, Optimizer::kSgd));
@@ -62,7 +62,7 @@ TEST(Train, MlpDataParallelAdam) {
 TEST(Train, MlpDataParallelMomentum) {
   expect_reference_losses(mlp(), kDataParallel, 2, Optimizer::kMomentum);
 }
-TEST(Train, MlpColumnThenRow) { expect_reference_losses(mlp(), kMegatron); }
+TEST(Train, MlpColumnThenRowParallel) { expect_reference_losses(mlp(), kMegatron); }
 
 // The weights are sharded over two devices and gathered for each use (ZeRO-3).
 TEST(Train, MlpShardedWeights) {
@@ -310,7 +310,7 @@ TEST(Train, ImagesByRowsOnFour) {
 
 // Operators are split along rows or columns while those before and after are not. Their windows
 // read from replicas or from other devices' samples, and their results are replicated again.
-TEST(Train, ImagesByRowsAmongCopies) {
+TEST(Train, ImagesByRowsBetweenReplicatedOperators) {
   const auto model = images();
   for (const char* name : {"c1", "c2", "p1", "p2", "c3"}) {
     SCOPED_TRACE(name);
@@ -409,7 +409,7 @@ TEST(Train, PipelineOfFourDevices) {
 }
 // Each layer's all-reduce overlaps with the gradients of the layers before it. The first layer has
 // none before it.
-TEST(Train, SumsOfGradientsGoOnBesideTheBackwardPass) {
+TEST(Train, GradientSumsOverlapTheBackwardPass) {
   const auto model =
       models::parse_model("mlp:layers=4,hidden=64,inputs=64,outputs=64").build(8, kType);
   const auto run = trained(plan_by_name("dp", model, 2, Optimizer::kSgd), 2, 3);
@@ -417,7 +417,7 @@ TEST(Train, SumsOfGradientsGoOnBesideTheBackwardPass) {
   EXPECT_EQ(run["gradient_collectives_beside_backward"], 3);
 }
 // The times show it too: the first all-reduce starts before most of the backward pass.
-TEST(Train, SumsOfGradientsBeginBeforeTheBackwardPassEnds) {
+TEST(Train, GradientSumsStartBeforeTheBackwardPassEnds) {
   const auto model =
       models::parse_model("mlp:layers=8,hidden=256,inputs=256,outputs=256").build(64, kType);
   const auto run = trained(plan_by_name("dp", model, 2, Optimizer::kSgd), 2, kSteps);
@@ -452,7 +452,7 @@ double exposed_part(const graph::Graph& model, const std::string& strategy, int 
 // gradients, because the gradient of the input is not wanted. The first stage therefore waits for 6
 // of 11 parts of the step. If other programs use the CPUs, one stage may be delayed more than the
 // other, so the median of several runs counts.
-TEST(Train, ExposedIsWhatAStageWaitsFor) {
+TEST(Train, ReportsStallsAsExposed) {
   const auto model =
       models::parse_model("mlp:layers=4,hidden=768,inputs=768,outputs=768").build(256, kType);
   std::array<double, 5> parts{};
@@ -523,7 +523,7 @@ TEST(Train, MixtralByExperts) {
   expect_reference_losses("expert", model, 2);
 }
 // Norm, attention and loss consist of several operators each.
-TEST(Train, LlamaWrittenOut) {
+TEST(Train, LlamaOfPlainOperators) {
   const auto model = models::parse_model(
                          "llama2_70b:layers=1,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6,"
                          "attention=plain,norm=plain,loss=plain")

@@ -52,7 +52,7 @@ WorkerJob make_full_job() {
   return job;
 }
 
-TEST(WorkerJob, ReadsBackWhatIsWritten) {
+TEST(WorkerJob, RoundTripsJson) {
   EXPECT_EQ(parse_job(to_json(make_full_job()), "job.json"), make_full_job());
   WorkerJob profile;
   profile.profile = "quick";
@@ -60,7 +60,7 @@ TEST(WorkerJob, ReadsBackWhatIsWritten) {
   EXPECT_EQ(parse_job(to_json(profile), "job.json"), profile);
 }
 
-TEST(WorkerJob, LeavesOutDefaults) {
+TEST(WorkerJob, OmitsDefaults) {
   WorkerJob job;
   job.plan = "plan.json";
   EXPECT_EQ(to_json(job), "{\n \"plan\": \"plan.json\"\n}\n");
@@ -99,7 +99,7 @@ TEST(WorkerJob, RefusesWrongTypesAndValues) {
             "job.json: data cannot be a list: expected a text");
 }
 
-TEST(WorkerJob, RefusesWhatIsNoJob) {
+TEST(WorkerJob, RefusesOtherJson) {
   EXPECT_EQ(job_error("[]"), "job.json: is not a JSON object");
   EXPECT_NE(job_error("{").find("is not JSON"), std::string::npos);
   EXPECT_EQ(job_error("{}"), "job.json: expected exactly one of the keys plan and profile");
@@ -108,7 +108,7 @@ TEST(WorkerJob, RefusesWhatIsNoJob) {
   EXPECT_EQ(job_error(R"({"plan": "p", "resume": true})"), "job.json: resume requires checkpoint");
 }
 
-TEST(WorkerJob, FlagsAreKeys) {
+TEST(WorkerJob, AcceptsKeysAsFlags) {
   auto expected = make_full_job();
   expected.seed = 7;
   EXPECT_EQ(

@@ -7,7 +7,7 @@
 namespace tandem::runtime {
 namespace {
 
-TEST(Worker, NumberOfProcessesMustFitThePlan) {
+TEST(Worker, RefusesAWrongNumberOfProcesses) {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json"))
       << plan::to_json(make_plan(mlp(), "local:2", {}, Optimizer::kSgd));
@@ -19,7 +19,7 @@ TEST(Worker, NumberOfProcessesMustFitThePlan) {
       << run.out;
 }
 
-TEST(Worker, MissingPlanIsSaidOnce) {
+TEST(Worker, ReportsAMissingPlanOnce) {
   const auto run = start(Scratch(), 2, "--plan /nowhere/plan.json", kTuned);
   EXPECT_EQ(run.status, 1);
   const auto first = run.out.find(R"({"error":{"hint":"","kind":"file")");
@@ -27,7 +27,7 @@ TEST(Worker, MissingPlanIsSaidOnce) {
   EXPECT_EQ(run.out.find(R"({"error")", first + 1), std::string::npos) << run.out;
 }
 
-TEST(Worker, Fp16IsRefused) {
+TEST(Worker, RefusesFp16) {
   GraphBuilder b("half");
   const auto x = b.input("x", {4}, DType::kFp16);
   const auto w = b.weight("w", {4}, DType::kFp16);
@@ -40,7 +40,7 @@ TEST(Worker, Fp16IsRefused) {
   EXPECT_NE(run.out.find("the runtime does not support fp16"), std::string::npos) << run.out;
 }
 
-TEST(Worker, ATimeOutEndsARunThatHangs) {
+TEST(Worker, StopsAHungRunAfterATimeout) {
   GraphBuilder b("slow");
   const auto x = b.input("x", {4096, 4096}, kType);
   const auto w = b.weight("w", {4096, 4096}, kType);
@@ -59,7 +59,7 @@ TEST(Worker, ATimeOutEndsARunThatHangs) {
 }
 
 // One process has the sample with an invalid word. The other waits for data that it never sends.
-TEST(Worker, AnErrorOfOneProcessEndsAll) {
+TEST(Worker, StopsAllProcessesAfterAnError) {
   GraphBuilder b("words");
   const auto words = b.input("x", {8, 2}, DType::kInt64, 10);
   const auto table = b.weight("table", {10, 4}, kType);
@@ -83,7 +83,7 @@ TEST(Worker, AnErrorOfOneProcessEndsAll) {
 }
 
 // The second process gets no path of a job.
-TEST(Worker, TheFirstProcessReadsTheJob) {
+TEST(Worker, ReadsTheJobInTheFirstProcess) {
   const Scratch scratch("job_test");
   std::ofstream(scratch.file("plan.json"))
       << plan::to_json(make_plan(mlp(), "local:2", kDataParallel, Optimizer::kSgd));
@@ -100,7 +100,7 @@ TEST(Worker, TheFirstProcessReadsTheJob) {
   EXPECT_EQ(nlohmann::json::parse(run.out)["loss"].size(), 2U);
 }
 
-TEST(Worker, BadJobIsSaidOnce) {
+TEST(Worker, ReportsABadJobOnce) {
   const Scratch scratch("job_test");
   std::ofstream(scratch.file("job.json")) << R"({"plan": "plan.json", "step": 3})";
   const auto run = start(scratch, 2, scratch.file("job.json"), kTuned);
@@ -111,7 +111,7 @@ TEST(Worker, BadJobIsSaidOnce) {
   EXPECT_EQ(run.out.find(R"({"error")", said), std::string::npos) << run.out;
 }
 
-TEST(Worker, AStreamHasNotesAndLossesBeforeTheReport) {
+TEST(Worker, StreamsNotesAndLossesBeforeTheReport) {
   const Scratch scratch("stream_test");
   std::ofstream(scratch.file("plan.json"))
       << plan::to_json(make_plan(mlp(), "local:2", kDataParallel, Optimizer::kSgd));
@@ -136,7 +136,7 @@ TEST(Worker, AStreamHasNotesAndLossesBeforeTheReport) {
   EXPECT_EQ(report["loss"], (nlohmann::json{first["loss"], second["loss"]}));
 }
 
-TEST(Worker, BadFlagsPrintTheUsage) {
+TEST(Worker, PrintsTheUsageForBadFlags) {
   const auto run = start(Scratch(), 1, "--plan plan.json --steps 0");
   EXPECT_EQ(run.status, 2);
   EXPECT_NE(run.err.find("--steps cannot be '0': expected an integer of at least 1"),

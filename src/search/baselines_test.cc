@@ -51,7 +51,7 @@ struct InMemory {
 };
 
 // Each row is as fast as the fastest setting of its family that fits, or reports that none does.
-TEST(Baselines, AreTheBestSettingsThatFit) {
+TEST(Baselines, AreTheFastestSettingsThatFit) {
   constexpr auto kNetwork = "gpt2:layers=4,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   for (const auto& asked :
        {InMemory{kNetwork, "dgx_a100:1", 16, 1.5e9}, InMemory{kNetwork, "dgx_a100:1", 16, 0.5e9}}) {

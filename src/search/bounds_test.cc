@@ -10,7 +10,7 @@
 namespace tandem::search {
 namespace {
 
-TEST(Bounds, TheLargestIsToldThatNothingUndercuts) {
+TEST(Bounds, ReportTheLargestThatHolds) {
   const std::vector<Bound> bounds = {{Seconds{1}, "a"}, {Seconds{3}, "b"}, {Seconds{2}, "c"}};
   EXPECT_EQ(find_largest_bound(bounds, Seconds{4})->scope, "b");
   EXPECT_EQ(find_largest_bound(bounds, Seconds{3})->scope, "b");
@@ -20,7 +20,7 @@ TEST(Bounds, TheLargestIsToldThatNothingUndercuts) {
 
 // Other tests rely on this: every test program and every script that runs commands sets the
 // variable.
-TEST(Bounds, ThatAreUndercutEndATest) {
+TEST(Bounds, AreCheckedInTests) {
   const FailedChecksThrow guard;
   EXPECT_NO_THROW(check_bound(Seconds{2}, Seconds{2}, "plan"));
   EXPECT_THROW(check_bound(Seconds{1.9}, Seconds{2}, "plan"), CheckFailed);
@@ -37,7 +37,7 @@ machine::Machine two_kinds() {
   return out;
 }
 
-TEST(Bounds, OfComputeHoldForEveryWayToDivideIt) {
+TEST(Bounds, HoldForEveryDivisionOfCompute) {
   const auto model = models::parse_model("gpt2:layers=4,hidden=256,heads=4,seq=128,vocab=512")
                          .build(32, DType::kFp32);
   for (const auto& machine : {machine::load_machine("dgx_a100:2"), two_kinds()}) {
@@ -56,7 +56,7 @@ TEST(Bounds, OfComputeHoldForEveryWayToDivideIt) {
 }
 
 // On one device the bound leaves out only updates and exposed operations.
-TEST(Bounds, OfComputeAreNearWhatOneDeviceTakes) {
+TEST(Bounds, AreTightOnOneDevice) {
   const auto model = models::parse_model("gpt2:layers=4").build(8, DType::kFp32);
   const auto machine = machine::load_machine("dgx_a100:1,use=1/1");
   const auto result = search(model, machine, {});
@@ -68,7 +68,7 @@ TEST(Bounds, OfComputeAreNearWhatOneDeviceTakes) {
 
 // Covers every kind of winner: layouts, a grid strategy, a pipeline with layouts of its own,
 // delayed updates, Unity's search.
-TEST(Bounds, EveryPlanHasOneThatNothingUndercuts) {
+TEST(Bounds, ExistForEveryPlan) {
   const auto expect_bound = [](const Result& result) {
     ASSERT_TRUE(result.best.has_value());
     ASSERT_TRUE(result.lower_bound.has_value());
@@ -102,7 +102,7 @@ TEST(Bounds, EveryPlanHasOneThatNothingUndercuts) {
 
 // If a plain strategy is best, the bound is the grid's proved bound, not that of compute. Stages
 // smaller than a layer have rough estimates if they recompute, and a looser bound.
-TEST(Bounds, OfAPlainPlanAreOfTheGrid) {
+TEST(Bounds, ComeFromTheGridForAPlainPlan) {
   struct Question {
     int layers;
     Bytes memory;

@@ -29,7 +29,7 @@ TEST(Simplicity, CountsKindsOfParallelismBeforeFeatures) {
             complexity("megatron:tp=1,dp=2,pp=4,micro=8"));
 }
 
-TEST(Simplicity, PutsLayoutsAndRewritesBehind) {
+TEST(Simplicity, RanksLayoutsAndRewritesLast) {
   const Candidate layouts{.name = "search", .choices = {}};
   auto rewritten = layouts;
   rewritten.rewritten = std::make_shared<const Rewritten>(
@@ -45,7 +45,7 @@ TEST(Simplicity, PutsLayoutsAndRewritesBehind) {
 
 // With a tolerance the plan is at most that much slower. Faster plans are more complicated and are
 // reported beside it. Without a tolerance the plan is the fastest.
-TEST(Simplicity, OfThePlanIsWorthItsTolerance) {
+TEST(Simplicity, TradesTimeWithinTheTolerance) {
   const auto network = models::parse_model("gpt2:layers=6");
   const auto model = network.build(64, DType::kFp32);
   const auto machine = machine::load_machine("dgx_a100:1");

@@ -49,7 +49,7 @@ Exploration explored(const Situation& on, const std::string& strategies, std::si
 // ---- Points -------------------------------------------------------------------------------------
 
 // A point has the text that `simulate --strategy` prints.
-TEST(Explore, PointsAreTheNamedStrategies) {
+TEST(Explore, EvaluatesTheNamedStrategies) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:2"), 64);
   const auto found = explored(on, "all", 1);
   EXPECT_GT(found.points.size(), 100U);
@@ -101,7 +101,7 @@ TEST(Explore, EstimatesNetworksOfEqualLayers) {
 
 // Pipelines of few layers have rough estimates. The fastest that fits and the Pareto front must
 // still equal those of simulations. The other points differ by no more than their error bound.
-TEST(Explore, RoughEstimatesDecideNothing) {
+TEST(Explore, IgnoresRoughEstimatesInDecisions) {
   const auto network = models::parse_model(
       "llama3_8b:layers=13,hidden=512,heads=8,kv_heads=8,ffn=2048,vocab=2048,seq=1024");
   const Situation on(network.text, machine::load_machine("dgx_a100:2"), 64);
@@ -131,7 +131,7 @@ TEST(Explore, RoughEstimatesDecideNothing) {
   EXPECT_GE(simulated.points[*found].throughput, 0.99 * simulated.points[*best].throughput);
 }
 
-TEST(Explore, TheNumberOfThreadsChangesNothing) {
+TEST(Explore, IsTheSameForAnyNumberOfThreads) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   const auto one = explored(on, "all", 1);
   const auto four = explored(on, "all", 4);
@@ -143,7 +143,7 @@ TEST(Explore, TheNumberOfThreadsChangesNothing) {
   }
 }
 
-TEST(Explore, InferenceIsTheForwardPass) {
+TEST(Explore, EvaluatesTheForwardPassForInference) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   const auto training = explored(on, "dp", 1).points[0];
   const auto inference = explored(on, "dp", 1, lower::Mode::kInference).points[0];
@@ -152,7 +152,7 @@ TEST(Explore, InferenceIsTheForwardPass) {
   EXPECT_LT(inference.simulation.memory, training.simulation.memory);
 }
 
-TEST(Explore, WhatCannotBeMadeSaysWhy) {
+TEST(Explore, ReportsWhyAStrategyIsRefused) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 12);
   const auto found = explored(on, "baselines", 1);
   const auto dp = std::ranges::find(found.refused, "dp", &Refused::strategy);
@@ -160,7 +160,7 @@ TEST(Explore, WhatCannotBeMadeSaysWhy) {
   EXPECT_NE(dp->why.find("12"), std::string::npos) << dp->why;
 }
 
-TEST(Explore, StopsEarlyWithWhatThereIs) {
+TEST(Explore, StopsEarlyWithPartialResults) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
   std::size_t asked = 0;
   const auto found = explore({on.as_case()}, {strategies::list_named_settings("all", on.problem)},
@@ -170,7 +170,7 @@ TEST(Explore, StopsEarlyWithWhatThereIs) {
 }
 
 // Multiplies rates by k and divides latencies and launches by k: everything takes 1/k of the time.
-TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
+TEST(Explore, ScalesWithTheSpeedOfTheMachine) {
   const std::string models[] = {std::string(kSmall),
                                 "dlrm_a:tables=16,rows=1000,bottom=64-64,top=64"};
   for (const auto& text : models) {
@@ -199,7 +199,7 @@ TEST(Explore, AMachineKTimesAsFastTakesAKthOfTheTime) {
   }
 }
 
-TEST(Explore, FasterHardwareIsNeverSlower) {
+TEST(Explore, IsNeverSlowerOnFasterHardware) {
   const auto machine = machine::load_machine("dgx_a100:2");
   const auto before = explored(Situation(kSmall, machine, 64), "baselines", 1);
   for (const char* scale :
@@ -231,7 +231,7 @@ std::vector<std::size_t> front_by_force(const std::vector<Evaluated>& points) {
   return out;
 }
 
-TEST(ParetoFront, AgainstBruteForce) {
+TEST(ParetoFront, EqualsBruteForce) {
   const auto seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -246,7 +246,7 @@ TEST(ParetoFront, AgainstBruteForce) {
   }
 }
 
-TEST(ParetoFront, OfSomePointsAlone) {
+TEST(ParetoFront, ConsidersOnlyTheGivenPoints) {
   std::vector<Evaluated> points(3);
   for (std::size_t i = 0; i < 3; ++i) {
     points[i].simulation.memory = Bytes{static_cast<double>(i)};
@@ -255,7 +255,7 @@ TEST(ParetoFront, OfSomePointsAlone) {
   EXPECT_EQ(find_pareto_front(points, std::vector<std::size_t>{2, 1}), std::vector<std::size_t>{1});
 }
 
-TEST(Fastest, WithAndWithoutTheLimit) {
+TEST(Fastest, IsFoundWithAndWithoutTheLimit) {
   std::vector<Evaluated> points(3);
   for (std::size_t i = 0; i < 3; ++i) points[i].throughput = static_cast<double>(i);
   points[0].feasible = points[1].feasible = true;
@@ -319,7 +319,7 @@ Evaluated listed_point(std::size_t case_number, std::string strategy, double sec
   return out;
 }
 
-TEST(Explore, EqualPointsOfARunAreMergedUnderTheSimplestName) {
+TEST(Explore, MergesEqualPointsUnderTheSimplestName) {
   std::vector<Evaluated> points = {listed_point(0, "deepspeed:zero=3", 1, 5),
                                    listed_point(0, "dp:micro=2,recompute=selective", 2, 5),
                                    listed_point(0, "fsdp:recompute=selective", 1, 5),
@@ -340,7 +340,7 @@ TEST(Explore, EqualPointsOfARunAreMergedUnderTheSimplestName) {
   EXPECT_TRUE(points[3].same_as.empty());
 }
 
-TEST(Explore, EqualPointsOfCasesOfOneRunAreMerged) {
+TEST(Explore, MergesEqualPointsAcrossCases) {
   std::vector<Evaluated> points = {listed_point(0, "dp:recompute=selective", 2, 5),
                                    listed_point(1, "dp", 2, 5), listed_point(2, "dp", 2, 5)};
   EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 0, 1}),
@@ -351,7 +351,7 @@ TEST(Explore, EqualPointsOfCasesOfOneRunAreMerged) {
   EXPECT_EQ(points[1].case_number, 2U);
 }
 
-TEST(Explore, RankingHasTheHighestThroughputFirst) {
+TEST(Explore, RanksTheHighestThroughputFirst) {
   const std::vector<Evaluated> points = {listed_point(0, "a", 2, 1), listed_point(1, "b", 1, 1),
                                          listed_point(0, "c", 3, 1), listed_point(1, "d", 1, 1)};
   EXPECT_EQ(rank_by_throughput(points), (std::vector<std::size_t>{1, 3, 0, 2}));

@@ -8,7 +8,7 @@
 namespace tandem::search {
 namespace {
 
-TEST(FasterSettings, AreFasterWhereTheyAreSimulatedAndFit) {
+TEST(FasterSettings, AreFasterAndFitInSimulation) {
   const auto model =
       models::parse_model("gpt2:layers=12,hidden=512,heads=8,ffn=2048,seq=256,vocab=1024");
   const auto machine = machine::load_machine("dgx_a100:1");

@@ -38,7 +38,7 @@ struct OnMachine {
 
 const char* const kNetwork = "gpt2:layers=12,hidden=512,heads=8,ffn=2048,seq=256,vocab=1024";
 
-TEST(FittingSetting, FitsWhereItIsSimulated) {
+TEST(FittingSetting, FitsInSimulation) {
   const OnMachine c(kNetwork, "dgx_a100:1", 64);
   for (const char* text : {"dp", "fsdp", "deepspeed:zero=1", "megatron:tp=4,dp=2",
                            "megatron:tp=2,pp=2,dp=2,micro=8"}) {
@@ -59,7 +59,7 @@ TEST(FittingSetting, FitsWhereItIsSimulated) {
   }
 }
 
-TEST(FittingSetting, ChangesNoMoreThanItMust) {
+TEST(FittingSetting, ChangesAsLittleAsNecessary) {
   const OnMachine c(kNetwork, "dgx_a100:1", 64);
   const auto dp = c.setting("dp");
   const auto needs = std::get<Evaluated>(evaluate(c.limited_to(Bytes{1e15}), dp)).simulation.memory;
@@ -69,14 +69,14 @@ TEST(FittingSetting, ChangesNoMoreThanItMust) {
   }
 }
 
-TEST(FittingSetting, IsNoneWhereWeightsAloneAreTooMuch) {
+TEST(FittingSetting, IsEmptyIfWeightsDoNotFit) {
   const OnMachine c(kNetwork, "dgx_a100:1", 64);
   const auto on = c.limited_to(Bytes{1e6});
   Estimates estimates(on);
   EXPECT_FALSE(find_fitting_setting(estimates, c.setting("dp"), c.batch).has_value());
 }
 
-TEST(FittingSetting, IsNoneWithoutEstimates) {
+TEST(FittingSetting, IsEmptyWithoutEstimates) {
   const OnMachine c("mlp:layers=2", "dgx_a100:1", 64);
   const auto on = c.limited_to(Bytes{1e15});
   Estimates estimates(on);

@@ -147,19 +147,19 @@ void expect_little_regret_of_both(std::uint64_t from, std::uint64_t to, double p
   EXPECT_GE(static_cast<double>(near), 0.95 * static_cast<double>(cases)) << others;
 }
 
-TEST(JointOptimality, ThePlanFoundIsHardlySlowerThanAnyRewriting) {
+TEST(JointOptimality, HasLittleRegretAgainstAnyRewrite) {
   expect_little_regret_of_both(0, 200 / kFewer, 3000, 30 / kFewer);
 }
 
-TEST(JointOptimality, ThePlanFoundIsHardlySlowerThanAnyRewritingNightly) {
+TEST(JointOptimality, HasLittleRegretAgainstAnyRewriteNightly) {
   expect_little_regret_of_both(200, 1400, 30000, 400);
 }
 
-TEST(JointOptimality, NothingThreeStepsAwayCostsLess) {
+TEST(JointOptimality, FindsNoCheaperGraphWithinThreeSteps) {
   expect_no_better_rewrite(0, 260 / kFewer, 200 / kFewer);
 }
 
-TEST(JointOptimality, NothingThreeStepsAwayCostsLessNightly) {
+TEST(JointOptimality, FindsNoCheaperGraphWithinThreeStepsNightly) {
   expect_no_better_rewrite(260, 2600, 1800);
 }
 

@@ -16,13 +16,13 @@ graph::Graph mlp() {
   return models::parse_model("mlp:layers=4,hidden=64,inputs=64,outputs=64").build(6, DType::kFp32);
 }
 
-TEST(LeastStored, CountsWeightsStatesAndGradientsThatAreKept) {
+TEST(LeastStored, CountsWeightsStatesAndStoredGradients) {
   const auto model = mlp();
   EXPECT_DOUBLE_EQ(compute_least_stored(model, plan::Optimizer::kSgd, {}).value, kWeights);
   EXPECT_DOUBLE_EQ(compute_least_stored(model, plan::Optimizer::kAdam, {}).value, 4 * kWeights);
 }
 
-TEST(IsTooLarge, WhereAllDevicesTogetherUseLess) {
+TEST(LeastMemory, ExceedsAllDevicesTogether) {
   const auto model = mlp();
   const auto machine = machine::load_machine("summit:1");
   Options options;
@@ -33,7 +33,7 @@ TEST(IsTooLarge, WhereAllDevicesTogetherUseLess) {
 }
 
 // Whatever the options, a search that finds nothing reports what came nearest.
-TEST(IsTooLarge, LeavesASmallestCandidateToAdviseFrom) {
+TEST(LeastMemory, LeavesASmallestCandidateForAdvice) {
   const auto model = mlp();
   const auto machine = machine::load_machine("summit:1");
   Options options;

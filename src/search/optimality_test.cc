@@ -184,16 +184,16 @@ void expect_least_costs(std::uint64_t from, std::uint64_t to, bool saves = false
   }
 }
 
-TEST(Optimality, TheSearchCostIsTheLeastOfAllLayouts) { expect_least_costs(0, 560 / kFewer); }
+TEST(Optimality, FindsTheLeastCostOfAllLayouts) { expect_least_costs(0, 560 / kFewer); }
 
-TEST(Optimality, SoItIsWithWhatSavesMemory) { expect_least_costs(0, 240 / kFewer, true); }
+TEST(Optimality, FindsTheLeastCostWithMemorySaving) { expect_least_costs(0, 240 / kFewer, true); }
 
-TEST(Optimality, SoItIsWithWhatSavesMemoryNightly) { expect_least_costs(240, 3000, true); }
+TEST(Optimality, FindsTheLeastCostWithMemorySavingNightly) { expect_least_costs(240, 3000, true); }
 
-TEST(Optimality, TheSearchCostIsTheLeastOfAllLayoutsNightly) { expect_least_costs(560, 6000); }
+TEST(Optimality, FindsTheLeastCostOfAllLayoutsNightly) { expect_least_costs(560, 6000); }
 
 // The random graphs include some of every form.
-TEST(Optimality, SmallGraphsAreOfManyForms) {
+TEST(Optimality, CoversManyForms) {
   std::size_t other_than_series_parallel = 0;
   std::size_t with_shared_weights = 0;
   std::size_t with_several_outputs = 0;
@@ -397,31 +397,27 @@ void expect_bounds(const std::function<Graph(std::uint64_t)>& graph, std::uint64
   EXPECT_GE(communication, 0.05 * static_cast<double>(ratios.size()));
 }
 
-TEST(Optimality, NoPlanIsFasterThanItsBound) {
+TEST(Optimality, BoundsEveryPlan) {
   expect_bounds(trained_graph, 0, 80 / kFewer, 1000);
   expect_bounds(graph_of_tables, 0, 24 / kFewer, 20000);
 }
 
-TEST(Optimality, NoPlanIsFasterThanItsBoundNightly) {
+TEST(Optimality, BoundsEveryPlanNightly) {
   expect_bounds(trained_graph, 80, 800, 10000);
   expect_bounds(graph_of_tables, 24, 144, 100000);
 }
 
-TEST(Optimality, TablesLieSideBySideWhereThatIsFastest) {
+TEST(Optimality, PlacesTablesSideBySideIfFastest) {
   expect_little_regret_of_tables(0, 24 / kFewer, 20000);
 }
 
-TEST(Optimality, TablesLieSideBySideWhereThatIsFastestNightly) {
+TEST(Optimality, PlacesTablesSideBySideIfFastestNightly) {
   expect_little_regret_of_tables(24, 168, 100000);
 }
 
-TEST(Optimality, ThePlanFoundIsHardlySlowerThanTheFastest) {
-  expect_little_regret(0, 80 / kFewer, 3000);
-}
+TEST(Optimality, HasLittleRegret) { expect_little_regret(0, 80 / kFewer, 3000); }
 
-TEST(Optimality, ThePlanFoundIsHardlySlowerThanTheFastestNightly) {
-  expect_little_regret(80, 700, 10000);
-}
+TEST(Optimality, HasLittleRegretNightly) { expect_little_regret(80, 700, 10000); }
 
 }  // namespace
 }  // namespace tandem::search

@@ -35,7 +35,7 @@ std::string plan_text_of(const Result& result) {
                         .memory = result.best->simulation.memory});
 }
 
-TEST(CandidatePool, TheNumberOfThreadsChangesNothing) {
+TEST(CandidatePool, IsTheSameForAnyNumberOfThreads) {
   Asked asked;
   const auto one = asked.find();
   asked.options.threads = 3;
@@ -49,7 +49,7 @@ TEST(CandidatePool, TheNumberOfThreadsChangesNothing) {
 
 // Candidates that are given up would have changed nothing: not the best, the runner-up or the
 // leaders.
-TEST(CandidatePool, GivesUpWhatCannotMatter) {
+TEST(CandidatePool, AbandonsIrrelevantCandidates) {
   const Asked asked("mlp:layers=4,hidden=512");
   const machine::Digits digits(asked.machine);
   const strategies::Problem problem(asked.graph, digits);
@@ -87,7 +87,7 @@ TEST(CandidatePool, GivesUpWhatCannotMatter) {
   EXPECT_GT(given_up, candidates.size());
 }
 
-TEST(CandidatePool, SimulatesNoMoreThanItMay) {
+TEST(CandidatePool, LimitsSimulations) {
   Asked asked;
   const auto all = asked.find();
   EXPECT_EQ(all.stop_reason, StopReason::kDone);
@@ -104,7 +104,7 @@ TEST(CandidatePool, SimulatesNoMoreThanItMay) {
   }
 }
 
-TEST(CandidatePool, EndsEarlyWithThePlanThereIs) {
+TEST(CandidatePool, StopsEarlyWithTheBestPlan) {
   Asked asked;
   asked.options.until = {.seconds = 1e-9};
   const auto budget = asked.find();
@@ -126,7 +126,7 @@ TEST(CandidatePool, EndsEarlyWithThePlanThereIs) {
 
 // Weights and state exceed the limit by 48 bytes per device. Known strategies show how much is
 // missing.
-TEST(CandidatePool, WhatCannotFitIsSettledByWhatNeedsLeast) {
+TEST(CandidatePool, ProvesByTheLeastMemoryThatNothingFits) {
   Asked asked("gpt2:layers=4,hidden=256,heads=8,ffn=1024,vocab=1024,seq=64");
   const auto stored = compute_least_stored(asked.graph, asked.options.optimizer, {});
   asked.options.memory = stored / static_cast<double>(asked.machine.devices()) - Bytes{48};
@@ -141,7 +141,7 @@ TEST(CandidatePool, WhatCannotFitIsSettledByWhatNeedsLeast) {
 }
 
 // Estimates prove that a large model needs more memory, although its weights alone would fit.
-TEST(CandidatePool, WhatIsLargeAndFarFromFittingIsNotSimulated) {
+TEST(CandidatePool, SkipsLargeModelsFarFromFitting) {
   Asked asked("gpt2:layers=120,hidden=64,heads=4,ffn=256,vocab=256,seq=256");
   ASSERT_GE(asked.graph.size(), 2000U);
   const auto stored = compute_least_stored(asked.graph, asked.options.optimizer, {});
@@ -153,7 +153,7 @@ TEST(CandidatePool, WhatIsLargeAndFarFromFittingIsNotSimulated) {
   EXPECT_GE(nothing.smallest.over, 0.25 * *asked.options.memory);
 }
 
-TEST(CandidatePool, TheRunnerUpIsAnotherPlanAndNoFaster) {
+TEST(CandidatePool, ReportsADifferentRunnerUpThatIsNoFaster) {
   const auto result = Asked().find();
   ASSERT_TRUE(result.runner_up.has_value());
   EXPECT_TRUE(result.runner_up->feasible);

@@ -26,7 +26,7 @@ Setting make_setting(std::int64_t tp, std::int64_t pp, std::int64_t micro) {
 
 // Eight settings of one shape are the fastest. Those of other shapes follow, up to a quarter
 // slower.
-TEST(PromisingSettings, IncludeTheBestOfOtherShapes) {
+TEST(PromisingSettings, IncludeTheBestOfEachShape) {
   std::vector<Evaluated> settings;
   for (int i = 0; i < 9; ++i)
     settings.push_back(make_evaluated(make_setting(2, 2, 1 + i), 1 + i / 100.0));

@@ -58,7 +58,7 @@ double stored_share(const Evaluated& plan) {
 }
 
 // Gradients of 25 M parameters cost less than the exchanges between parts of images.
-TEST(Rediscovery, DataParallelismForResnet) {
+TEST(Rediscovery, FindsDataParallelismForResnet) {
   for (const std::string name : {"dgx_v100:1", "summit:1"}) {
     SCOPED_TRACE(name);
     const auto machine = machine::load_machine(name);
@@ -70,7 +70,7 @@ TEST(Rediscovery, DataParallelismForResnet) {
 
 // Weights and Adam's state take 13 GB and do not fit, so weights are sharded and gathered for every
 // use. The links overlap this with the compute of a large batch. Layers run only along the batch.
-TEST(Rediscovery, WeightsInPartsWhereMemoryIsShort) {
+TEST(Rediscovery, FindsShardedWeightsUnderTightMemory) {
   const auto machine = machine::load_machine("dgx_a100:1");
   Options options;
   options.optimizer = plan::Optimizer::kAdam;

@@ -9,7 +9,7 @@ namespace tandem::search {
 namespace {
 
 // Rewrites change which strategy is best: they shorten the stages of some more than of others.
-TEST(RewrittenStrategies, NoSingleChangeOfTheBestIsFaster) {
+TEST(RewrittenStrategies, AreLocallyOptimal) {
   constexpr std::int64_t kBatch = 20480;
   int rewritten = 0;
   const std::string five = TANDEM_SOURCE_DIR "/tests/search/machines/five.machine";

@@ -126,7 +126,7 @@ TEST(Search, ImprovesOnMegatronOnASummitNode) {
 
 // Without overlap of gradients a pipeline is the fastest here, among many strategies without
 // stages.
-TEST(Search, FindsPipelinesBesideFasterStrategies) {
+TEST(Search, FindsPipelinesAmongFasterStrategies) {
   const auto model = models::parse_model("bert_large");
   const auto machine = machine::load_machine("summit:16,software=serial");
   constexpr std::int64_t kBatch = 384;
@@ -164,7 +164,7 @@ TEST(Search, IsNeverWorseThanABaselineAndNeverBelowItsBound) {
 }
 
 // More states can only lower the bound, and the layouts of baselines are always retained.
-TEST(Search, MoreStatesNeverRaiseTheBound) {
+TEST(Search, LowersTheBoundWithMoreStates) {
   const auto model = build("bert_large:layers=2", 192);
   const auto machine = machine::load_machine("summit:4");
   Options options;
@@ -176,7 +176,7 @@ TEST(Search, MoreStatesNeverRaiseTheBound) {
   for (const auto& b : many.baselines) EXPECT_LE(*many.lower_bound, b.simulation.iteration);
 }
 
-TEST(Search, ShardsTheTablesOfDlrmAndKeepsItsMlpsDataParallel) {
+TEST(Search, ShardsDlrmTablesAndReplicatesItsMlps) {
   const auto machine = machine::load_machine("summit:8");
   const machine::Digits digits(machine);
   const auto result = search(build("dlrm", 49152), machine, {});
@@ -188,7 +188,7 @@ TEST(Search, ShardsTheTablesOfDlrmAndKeepsItsMlpsDataParallel) {
   EXPECT_LT(result.best->simulation.persistent.value, 26 * 256e6 / 10);
 }
 
-TEST(Search, KeepsWithinMemoryAndSaysWhenNothingFits) {
+TEST(Search, FitsInMemoryOrReportsThatNothingFits) {
   const auto model = build("mlp:layers=4", 64);
   const auto machine = machine::load_machine("local:4");
   Options options;
@@ -207,7 +207,7 @@ TEST(Search, KeepsWithinMemoryAndSaysWhenNothingFits) {
 }
 
 // Simulating a hundred layers with the many micro-batches that need the least memory takes seconds.
-TEST(Search, SaysByEstimatesThatALargeModelFitsNowhere) {
+TEST(Search, ReportsFromEstimatesThatALargeModelDoesNotFit) {
   const auto known = models::parse_model("gpt3_175b");
   const auto model = known.build(64, DType::kFp32);
   const auto machine = machine::load_machine("dgx_a100:1");
@@ -225,7 +225,7 @@ TEST(Search, SaysByEstimatesThatALargeModelFitsNowhere) {
 
 // A pipeline fits, but takes four times as long as layouts that need more memory. Layouts that save
 // memory must then be searched, even for a large network.
-TEST(Search, SavesMemoryInLayoutsWhereWhatFitsIsFarSlower) {
+TEST(Search, SavesMemoryInLayoutsIfFittingStrategiesAreSlow) {
   if (kFewer > 1) GTEST_SKIP() << "takes long";
   const auto known = models::parse_model("nasnet_a");
   const auto model = known.build(192, DType::kFp32);
@@ -240,7 +240,7 @@ TEST(Search, SavesMemoryInLayoutsWhereWhatFitsIsFarSlower) {
 }
 
 // The first stage of two has the large weight, whichever group's device comes first.
-TEST(MemoryLimits, BindEachGroupForWhatItHolds) {
+TEST(MemoryLimits, BindEachGroup) {
   const auto machine = [](const std::vector<std::string>& order) {
     auto m = flat_machine(2);
     for (const auto& name : order) {
@@ -293,7 +293,7 @@ TEST(Search, ReportsItsProgress) {
   EXPECT_EQ(best.back(), result.best->simulation.iteration.value);
 }
 
-TEST(Search, GivesTheSamePlanEveryTime) {
+TEST(Search, IsDeterministic) {
   const auto model = build("bert_large:layers=2", 48);
   const auto machine = machine::load_machine("summit:8");
   const auto text = [&] {
@@ -309,7 +309,7 @@ TEST(Search, GivesTheSamePlanEveryTime) {
   EXPECT_EQ(text(), text());
 }
 
-TEST(Search, UsesOnlyTheDimensionsItMay) {
+TEST(Search, UsesOnlyAllowedDimensions) {
   Options options;
   options.dims = {.data = true,
                   .model = false,
@@ -325,7 +325,7 @@ TEST(Search, UsesOnlyTheDimensionsItMay) {
 }
 
 // One large image is divided by rows or columns, and devices exchange a row at each border.
-TEST(Search, CutsALargeImageIntoParts) {
+TEST(Search, PartitionsALargeImage) {
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[1, 8, 512, 512]\n%w1 = weight() shape=[8, 8, 3, 3]\n"
       "%w2 = weight() shape=[8, 8, 3, 3]\n%t = input() shape=[1, 8, 512, 512]\n"
@@ -348,7 +348,7 @@ TEST(Search, CutsALargeImageIntoParts) {
 
 // In plans that divide images or concatenations, each operator and each resharding has steps of
 // proved rules. Nothing is checked by values alone.
-TEST(Search, PlansOfImagesAndConcatenationsAreDerivedWhole) {
+TEST(Search, DerivesPlansOfImagesAndConcatenationsCompletely) {
   struct Case {
     std::string model;
     std::int64_t batch;
@@ -450,7 +450,7 @@ TEST(Search, SavesMemoryOperatorByOperator) {
 
 // Without recomputation of layers it does not fit. Full recomputation is more than needed. The plan
 // recomputes as much as necessary, in the first layers.
-TEST(Search, ComputesNoMoreAgainThanMemoryAsksFor) {
+TEST(Search, RecomputesAsLittleAsNecessary) {
   const auto network = models::parse_model("llama3_8b:layers=8");
   const auto machine = machine::load_machine("dgx_a100:1");
   constexpr std::int64_t kBatch = 8;
@@ -487,7 +487,7 @@ TEST(Search, ComputesNoMoreAgainThanMemoryAsksFor) {
 
 // No layout of weights and activations fits, but recomputation or micro-batches do. They are
 // searched if the graph is an unchanged network.
-TEST(Search, FitsByComputingAgain) {
+TEST(Search, FitsByRecomputation) {
   const auto network = models::parse_model("gpt2:layers=4");
   const auto machine = machine::load_machine("dgx_a100:1");
   constexpr std::int64_t kBatch = 64;
@@ -509,7 +509,7 @@ TEST(Search, FitsByComputingAgain) {
 
 // If a model is too large, the search reports by how much. With that much more memory there is a
 // plan. The reported need does not depend on the limit.
-TEST(Search, AsksForAsMuchMemoryAsWillDo) {
+TEST(Search, ReportsTheMemoryThatIsNeeded) {
   const auto model = build("resnet50:image=64", 16);
   const auto machine = machine::load_machine("dgx_v100:1");
   Options options;

@@ -9,7 +9,7 @@
 namespace tandem::strategies {
 namespace {
 
-TEST(FactorKinds, ExpertsFromWhereTokensLeaveToWhereTheyComeBack) {
+TEST(FactorKinds, CoverExpertsFromDispatchToCombine) {
   const auto model = models::parse_model(
       "mixtral_8x7b:layers=1,hidden=16,heads=4,kv_heads=4,ffn=8,vocab=9,seq=8,experts=4");
   const auto graph = model.build(8, DType::kFp32);

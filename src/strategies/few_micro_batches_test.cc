@@ -20,7 +20,7 @@ struct Case {
 
 class FewMicroBatches : public testing::TestWithParam<Case> {};
 
-TEST_P(FewMicroBatches, TellTheTimesOfAll) {
+TEST_P(FewMicroBatches, PredictTheTimesOfMany) {
   const auto& [name, machine_name, batch] = GetParam();
   const auto machine = machine::load_machine(machine_name);
   const machine::Digits devices(machine);

@@ -50,7 +50,7 @@ std::vector<std::string> collectives(const Program& program) {
 
 // --- Figure 6: (A x B) x C
 
-TEST(Figure6, PartialSumsPassThroughAProduct) {
+TEST(Figure6, MovesPartialSumsThroughAMatmul) {
   // matmul(reduce(x), y) = reduce(matmul(x, replicate(y)))
   const auto late = parse_graph(R"(graph late
 %a = weight() shape=[6, 12]
@@ -100,7 +100,7 @@ std::string words_of(const machine::Mapping& mapping, const Digits& digits,
   return join(out, " ");
 }
 
-TEST(Figure7, OneTwoAndThreeDimensionsOnSummit) {
+TEST(Figure7, MapsOneToThreeDimensionsOnSummit) {
   struct Case {
     std::vector<std::int64_t> grid;
     std::string mapping;
@@ -134,7 +134,7 @@ TEST(Figure7, OneTwoAndThreeDimensionsOnSummit) {
 
 // --- Figure 8d: replicas and partitions of one tensor
 
-TEST(Figure8d, ReplicateAndPartitionOneTensor) {
+TEST(Figure8d, ReplicatesAndPartitionsOneTensor) {
   for (const std::string first : {"partition(%x) dim=0 degree=3", "replicate(%x) degree=2"}) {
     const bool cuts_first = first.starts_with("partition");
     const auto pcg = parse_graph(
@@ -155,7 +155,7 @@ Graph figure_9() {
       "%loss = mse(%y, %t)\nreturn %loss\n");
 }
 
-TEST(Figure9, FiveWaysToParallelizeALinearLayer) {
+TEST(Figure9, ParallelizesALinearLayerInFiveWays) {
   struct Case {
     const char* linear;
     const char* loss;
@@ -177,7 +177,7 @@ TEST(Figure9, FiveWaysToParallelizeALinearLayer) {
   }
 }
 
-TEST(Figure9, PipelinedAlongSamples) {
+TEST(Figure9, PipelinesAlongSamples) {
   // Micro-batches of two samples run one after another, with the heads on different devices.
   const auto digits = make_digits({2}, 2);
   const auto program =
@@ -199,7 +199,7 @@ Graph megatron_on_two(const Graph& model) {
   return plan::parallelize(model, digits, strategy.choices).pcg;
 }
 
-TEST(Figure10, FeedForwardBlock) {
+TEST(Figure10, ParallelizesAFeedForwardBlock) {
   const auto pcg = parse_graph(R"(graph mlp
 %x = input() shape=[4, 6]*2
 %w1 = weight() shape=[8/2, 6]
@@ -218,7 +218,7 @@ return %loss
 }
 
 // The strategy's own loss runs along the sequence; the figure ends before it.
-TEST(Figure10, Attention) {
+TEST(Figure10, ParallelizesAttention) {
   const auto pcg = parse_graph(R"(graph attention
 %x = input() shape=[2, 4, 6]*2
 %wq = weight() shape=[2/2, 3, 6]
@@ -244,7 +244,7 @@ return %loss
 
 // --- Figure 11b: an addition as the reduction of partial sums
 
-TEST(Figure11b, AdditionIsTheReductionOfAJoin) {
+TEST(Figure11b, ReplacesAnAdditionByTheReductionOfAJoin) {
   const auto model = parse_graph(
       "graph g\n%x = input() shape=[4, 6]\n%w = weight() shape=[2, 6]\n%v = weight() shape=[2, 6]\n"
       "%a = linear(%x, %w)\n%b = linear(%x, %v)\n%y = add(%a, %b)\n%t = input() shape=[4, 2]\n"
@@ -286,7 +286,7 @@ return %loss
 
 // --- Figure 16: what the search found
 
-TEST(Figure16, AnMlpWithReductionAndAllReduce) {
+TEST(Figure16, ParallelizesAnMlpWithReductionAndAllReduce) {
   const auto pcg = parse_graph(R"(graph mlp
 %x = input() shape=[4, 6/2]
 %w1 = weight() shape=[8, 6/2]
@@ -323,7 +323,7 @@ constexpr const char* kTables =
 constexpr const char* kWeightsAndLoss =
     "%t = input() shape=[4, 2]\n%loss = mse(%y, %t)\nreturn %loss\n";
 
-TEST(Figure16, AConcatenationIsAProductPerTableSummed) {
+TEST(Figure16, ReplacesAConcatenationByAMatmulPerTable) {
   const auto concatenated = parse_graph(
       std::string("graph g\n") + kTables +
       "%c = concat(%e0, %e1) axis=1\n%w0 = weight() shape=[2, 8]\n%w1 = weight() shape=[2, 8]\n"
@@ -384,7 +384,7 @@ return %loss
 
 // The tables are one stacked operator. Either rows are sent by all-to-all, or the results of their
 // matmuls by reduce-scatter.
-TEST(Figure16, StackedTablesWithoutAnAllToAll) {
+TEST(Figure16, AvoidsAnAllToAllOfStackedTables) {
   const auto model = parse_graph(
       "graph g\n%i = input() shape=[4, 2, 3] dtype=int64 below=6\n%t = weight() shape=[2, 6, 8]\n"
       "%e = embedding_bags(%i, %t)\n%w = weight() shape=[2, 2, 8]\n"
@@ -405,7 +405,7 @@ TEST(Figure16, StackedTablesWithoutAnAllToAll) {
   EXPECT_EQ(count_communicated_elements(products), 2 * 4 * 2);
 }
 
-TEST(Figure16, ABagIsAnEmbeddingThenAReduction) {
+TEST(Figure16, SplitsABagIntoAnEmbeddingAndAReduction) {
   const auto bag = parse_graph(
       "graph g\n%i = input() shape=[4, 6] dtype=int64 below=6\n%t = weight() shape=[6, 8]\n"
       "%y = embedding_bag(%i, %t)\nreturn %y\n");

@@ -14,7 +14,7 @@ graph::Graph build(const std::string& name) {
       .build(4, DType::kFp32);
 }
 
-TEST(Freeze, IsByKindOfLayer) {
+TEST(Freeze, AppliesByKindOfLayer) {
   for (const auto& [name, small] : models::small_models()) {
     SCOPED_TRACE(name);
     const auto model = build(name);
@@ -44,14 +44,14 @@ TEST(Freeze, IsByKindOfLayer) {
   }
 }
 
-TEST(Freeze, TablesByDefault) {
+TEST(Freeze, FreezesTablesByDefault) {
   using enum LayerKind;
   EXPECT_EQ(list_default_frozen_kinds(build("dlrm_a")), std::vector{kEmbedding});
   EXPECT_EQ(list_default_frozen_kinds(build("gpt2")), std::vector{kWordEmbedding});
   EXPECT_EQ(list_default_frozen_kinds(build("resnet50")), std::vector<LayerKind>{});
 }
 
-TEST(Freeze, SaysWhatCannotBe) {
+TEST(Freeze, ReportsErrors) {
   EXPECT_EQ(parse_layer_kinds("dense, experts,dense"),
             (std::vector{LayerKind::kDense, LayerKind::kExperts}));
   EXPECT_EQ(error_of([] { parse_layer_kinds("dense,heads"); }),

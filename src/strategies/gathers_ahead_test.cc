@@ -37,7 +37,7 @@ std::string backward_of(const lower::Program& program) {
   return "\n" + text.substr(text.find("<- seed"));
 }
 
-TEST(GathersAhead, StandBeforeTheSumsOfEarlierGradients) {
+TEST(PrefetchedGathers, PrecedeSumsOfEarlierGradients) {
   EXPECT_EQ(backward_of(sharded("fsdp", counting_machine())), R"(
 <- seed mse %loss
 <- backward mse %loss
@@ -58,7 +58,7 @@ TEST(GathersAhead, StandBeforeTheSumsOfEarlierGradients) {
 }
 
 // The weights are replicated, so nothing changes.
-TEST(GathersAhead, LeaveAloneWhatGathersNothingAgain) {
+TEST(PrefetchedGathers, ChangeNothingForReplicatedWeights) {
   for (const char* strategy : {"dp", "deepspeed:zero=2", "megatron:tp=2"}) {
     auto program = sharded(strategy, counting_machine());
     const auto before = to_text(program);
@@ -72,7 +72,7 @@ TEST(GathersAhead, LeaveAloneWhatGathersNothingAgain) {
 // pass, a gather overlaps the operator before it, and that operator's gradient is sent during the
 // ReLU. The last gradient is sent during updates of other weights. If gathers were issued where the
 // weights are used, the second and third one of the backward pass would be exposed.
-TEST(GathersAhead, AreHiddenBehindTheOperatorBefore) {
+TEST(PrefetchedGathers, OverlapTheOperatorBefore) {
   const auto m = counting_machine();
   const auto s = predict::simulate(sharded("fsdp", m), m);
   EXPECT_NEAR(s.exposed_comm.value, 64 * 64 * 4 / 2 / 1e9, 1e-12);

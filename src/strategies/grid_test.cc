@@ -40,7 +40,7 @@ std::vector<std::string> names_of(const std::vector<Setting>& settings) {
 
 // --- Text ----------------------------------------------------------------------------------------
 
-TEST(Setting, TextParsesBack) {
+TEST(Setting, RoundTripsText) {
   for (const std::string text :
        {"dp", "fsdp", "megatron", "megatron:tp=8", "megatron:tp=8,dp=16,sp", "megatron:tp=1/2,dp=4",
         "dp:bucket=25MB", "fsdp:recompute=full,bucket=1001B", "megatron:sp",
@@ -57,14 +57,14 @@ TEST(Setting, TextParsesBack) {
             "megatron:dp=2,sp");
 }
 
-TEST(Setting, OlderSpellingOfRecomputationIsRead) {
+TEST(Setting, AcceptsTheOlderSpellingOfRecomputation) {
   EXPECT_EQ(parse_setting("dp:recompute=products"), parse_setting("dp:recompute=save_matmuls"));
   EXPECT_EQ(to_text(parse_setting("dp:recompute=products")), "dp:recompute=save_matmuls");
   EXPECT_EQ(parse_setting("dp", {.recompute = "products", .schedule = {}}).recompute,
             Recompute::kSaveMatmuls);
 }
 
-TEST(Setting, Errors) {
+TEST(Setting, ReportsErrors) {
   const std::map<std::string, std::string> cases = {
       {"zero",
        "zero: unknown strategy (expected one of: dp, fsdp, megatron, deepspeed, expert, "
@@ -105,7 +105,7 @@ TEST(Setting, Errors) {
   }
 }
 
-TEST(Setting, TakesWhatIsSaidBesideIt) {
+TEST(Setting, AppliesFlags) {
   const auto text = [](const char* setting, const FlagSettings& beside) {
     return to_text(parse_setting(setting, beside));
   };
@@ -125,7 +125,7 @@ TEST(Setting, TakesWhatIsSaidBesideIt) {
       "--schedule: sets the order of a pipeline, but fsdp has none (use --strategy megatron:pp=N)");
 }
 
-TEST(Setting, OneKeyIsChanged) {
+TEST(Setting, ChangesOneKey) {
   EXPECT_EQ(set_key("megatron:tp=2,sp", "tp", "4"), "megatron:tp=4,sp");
   EXPECT_EQ(set_key(" megatron : tp = 2 ", "tp", "4"), "megatron:tp=4");
   EXPECT_EQ(set_key("dp", "micro", "4"), "dp:micro=4");
@@ -137,7 +137,7 @@ TEST(Setting, OneKeyIsChanged) {
             "sp: cannot be '4' (expected yes or no)");
 }
 
-TEST(Setting, ASchedulesOrderIsOneChoice) {
+TEST(Setting, TreatsTheScheduleAsOneChoice) {
   EXPECT_EQ(set_key("megatron:pp=4", "schedule", "gpipe"), "megatron:pp=4,schedule=gpipe");
   EXPECT_EQ(set_key("megatron:pp=4,schedule=gpipe", "schedule", "interleaved"),
             "megatron:pp=4,interleave=2");
@@ -148,7 +148,7 @@ TEST(Setting, ASchedulesOrderIsOneChoice) {
 }
 
 // Every key can be read by the families that have it, and by no other.
-TEST(Setting, KeysBelongToFamilies) {
+TEST(Setting, RestrictsKeysToFamilies) {
   const std::map<std::string_view, const char*> values = {{"schedule", "gpipe"},
                                                           {"recompute", "full"},
                                                           {"bucket", "1MB"},
@@ -170,7 +170,7 @@ TEST(Setting, KeysBelongToFamilies) {
 
 // --- What makes sense ----------------------------------------------------------------------------
 
-TEST(Grid, HasTheInnermostDigitsOfEveryLevel) {
+TEST(Grid, ListsTheInnermostDigitsOfEveryLevel) {
   const auto model = build("mlp:layers=2,hidden=48,inputs=48,outputs=48", 48);
   const auto digits = make_digits({4, 3});
   EXPECT_EQ(names_of(list_baseline_settings(Problem(model, digits))),
@@ -185,7 +185,7 @@ TEST(Grid, HasTheInnermostDigitsOfEveryLevel) {
                                       "megatron:tp=4,dp=1"}));
 }
 
-TEST(Grid, EveryNameMeansItsOwnStrategy) {
+TEST(Grid, NamesEachStrategyDifferently) {
   const auto digits = make_digits({2, 2});
   for (const auto& [name, small] : models::small_models()) {
     const auto model = build(fmt::format("{}:{}", name, small.settings), 4);
@@ -197,7 +197,7 @@ TEST(Grid, EveryNameMeansItsOwnStrategy) {
   }
 }
 
-TEST(Grid, MadmaxVariesEveryKindOfLayerButTables) {
+TEST(Grid, VariesEveryKindOfLayerExceptTablesForMadmax) {
   const auto model = build("dlrm_a_moe:" + models::small_models().at("dlrm_a_moe").settings, 4);
   const auto digits = make_digits({2, 2});
   const auto settings = list_madmax_settings(Problem(model, digits));
@@ -207,7 +207,7 @@ TEST(Grid, MadmaxVariesEveryKindOfLayerButTables) {
   EXPECT_EQ(names.front(), "madmax:dense=ddp,experts=ddp");
 }
 
-TEST(Grid, SaysWhyNot) {
+TEST(Grid, ReportsWhyAStrategyDoesNotApply) {
   struct Case {
     std::string strategy, model, error;
     std::int64_t batch = 4;
@@ -309,7 +309,7 @@ std::vector<Setting> settings_and_mixes(const Problem& problem) {
   return out;
 }
 
-TEST(Grid, EveryStrategyTrainsEveryNetworkLikeOneDevice) {
+TEST(Grid, TrainsEveryNetworkLikeOneDevice) {
   // Convolutions are slow to interpret, and so is attention on six devices.
   const std::set<std::string> slow = {"inception_v3", "nasnet_a", "resnet50", "resnext50"};
   std::map<std::string, int> made;

@@ -30,7 +30,7 @@ std::string weights_by_kind(const graph::Graph& model) {
   return out;
 }
 
-TEST(LayerKinds, OfALanguageModel) {
+TEST(LayerKinds, CoverALanguageModel) {
   EXPECT_EQ(weights_by_kind(build("gpt2")),
             "transformer: l0.attention_norm_scale l0.attention_norm_shift l0.w_q l0.b_q l0.w_k "
             "l0.b_k l0.w_v l0.b_v l0.w_o l0.b_o l0.ffn_norm_scale l0.ffn_norm_shift l0.w_ffn1 "
@@ -43,7 +43,7 @@ TEST(LayerKinds, OfALanguageModel) {
             "word_embedding: w_tokens w_logits\n");
 }
 
-TEST(LayerKinds, OfExperts) {
+TEST(LayerKinds, CoverExperts) {
   EXPECT_EQ(weights_by_kind(build("mixtral_8x7b")),
             "transformer: l0.attention_norm_scale l0.w_q l0.w_k l0.w_v l0.w_o l0.ffn_norm_scale "
             "l0.w_router final_norm_scale\n"
@@ -55,7 +55,7 @@ TEST(LayerKinds, OfExperts) {
             "experts: w_top1 w_top2\n");
 }
 
-TEST(LayerKinds, OfRecommenders) {
+TEST(LayerKinds, CoverRecommenders) {
   EXPECT_EQ(weights_by_kind(build("dlrm")),
             "embedding: table0 table1\ndense: w_bottom1 w_bottom2 w_top1 w_top2\n");
   EXPECT_EQ(weights_by_kind(build("xdl")), "embedding: table0 table1\ndense: w_top1 w_top2\n");
@@ -66,14 +66,14 @@ TEST(LayerKinds, OfRecommenders) {
             "l0.w_o l0.ffn_norm_scale l0.ffn_norm_shift l0.w_ffn1 l0.w_ffn2\n");
 }
 
-TEST(LayerKinds, OfOtherNetworksAreDense) {
+TEST(LayerKinds, AreDenseInOtherNetworks) {
   for (const std::string name : {"mlp", "candle_uno", "resnext50", "inception_v3", "nasnet_a"}) {
     const auto model = build(name);
     for (auto kind : find_layer_kinds(model)) EXPECT_EQ(kind, LayerKind::kDense) << name;
   }
 }
 
-TEST(LayerKinds, HaveNames) {
+TEST(LayerKinds, RoundTripNames) {
   for (auto kind : kLayerKinds) EXPECT_EQ(parse_layer_kind(name(kind)), kind);
   EXPECT_EQ(parse_layer_kind("conv"), std::nullopt);
 }

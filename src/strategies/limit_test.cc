@@ -28,7 +28,7 @@ void check_limits(const lower::Program& program, const machine::Machine& machine
 }
 
 // The program has scatters and gathers, whose roots are busy longer than the others.
-TEST(Limit, GivesUpWhatTakesAsLongAlone) {
+TEST(Limit, AbandonsProgramsThatTakeAsLong) {
   auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
@@ -41,7 +41,7 @@ TEST(Limit, GivesUpWhatTakesAsLongAlone) {
   }
 }
 
-TEST(Limit, GivesUpPipelinesThatTakeAsLong) {
+TEST(Limit, AbandonsPipelinesThatTakeAsLong) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits devices(machine);
   const auto model = models::parse_model("mlp:layers=8,hidden=64").build(96, DType::kFp32);

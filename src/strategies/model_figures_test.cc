@@ -15,7 +15,7 @@ ModelFigures figures(std::string_view text, std::int64_t batch = 2, DType dtype 
 // Table 2 of MAD-Max (ISCA'24): FLOPs and bytes looked up, per sample or token. Published FLOPs are
 // those of matmuls with weights. These figures also count attention scores, the vocabulary, norms
 // and lookups, so they are up to `more` higher.
-TEST(ModelFigures, PublishedOnes) {
+TEST(ModelFigures, MatchThePublishedOnes) {
   struct Case {
     std::string_view model;
     std::int64_t tokens;
@@ -50,7 +50,7 @@ TEST(ModelFigures, PublishedOnes) {
 
 // Figure 3: DLRM-C has 12 T parameters. A DLRM looks up more than 20 times what a language model
 // does for as much work.
-TEST(ModelFigures, OfDlrmC) {
+TEST(ModelFigures, MatchDlrmC) {
   const auto own =
       figures("dlrm_a:tables=64,rows=732000000,dim=256,bag=20,bottom=4x560,top=4x560,dense=560");
   EXPECT_NEAR(static_cast<double>(own.parameters.at(LayerKind::kEmbedding)), 12e12, 0.01 * 12e12);
@@ -58,7 +58,7 @@ TEST(ModelFigures, OfDlrmC) {
 }
 
 // "99.96 % of DLRM-A's parameters are tables"; "word embeddings are 0.37 % of GPT-3".
-TEST(ModelFigures, PartsOfKinds) {
+TEST(ModelFigures, MatchTheSharesOfKinds) {
   const auto dlrm = figures("dlrm_a").parameters;
   const auto tables = static_cast<double>(dlrm.at(LayerKind::kEmbedding));
   EXPECT_NEAR(tables / (tables + static_cast<double>(dlrm.at(LayerKind::kDense))), 0.9996, 0.00005);
@@ -69,7 +69,7 @@ TEST(ModelFigures, PartsOfKinds) {
 }
 
 // The kinds' parameters add up to all of the network's.
-TEST(ModelFigures, ParametersAddUp) {
+TEST(ModelFigures, AddParametersOfKinds) {
   for (const auto* spec : models::all_models()) {
     const auto graph =
         models::parse_model(spec->name + ":" + models::small_models().at(spec->name).settings)
@@ -88,7 +88,7 @@ TEST(ModelFigures, DoNotDependOnTheBatch) {
   EXPECT_EQ(2 * figures("gpt2:layers=2", 2, DType::kBf16).lookups.value, two.lookups.value);
 }
 
-TEST(ModelFigures, SamplesOfAGraph) {
+TEST(ModelFigures, CountSamples) {
   EXPECT_EQ(count_samples(models::parse_model("gpt2:layers=1").build(6, DType::kFp32)), 6);
   EXPECT_EQ(count_samples(models::parse_model("dlrm_a").build(3, DType::kFp32)), 3);
 }

@@ -9,7 +9,7 @@ namespace tandem::strategies {
 namespace {
 
 // Numbers in fp32 are sent as 16-bit ones, other types unchanged.
-TEST(NarrowExchange, HalvesAllToAllsOfWideNumbers) {
+TEST(NarrowExchange, HalvesAllToAllsInFp32) {
   for (const auto dtype : {DType::kFp32, DType::kBf16}) {
     const auto model =
         models::parse_model("dlrm:tables=4,rows=64,dim=8,dense=4,bottom=8,top=4").build(8, dtype);

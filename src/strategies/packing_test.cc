@@ -55,7 +55,7 @@ TEST(Packing, IsWithinAThirdOfTheBest) {
 
 // A table that one level splits is whole over the other level only, so it is on two of four
 // devices.
-TEST(Packing, CountsWhatIsCutOverTheOtherDigits) {
+TEST(Packing, CountsShardsOverTheOtherDigits) {
   const auto digits = plan::make_digits({2, 2});
   const std::vector<Load> loads = {
       {Bytes{8}, digits.all()}, {Bytes{4}, 0b01}, {Bytes{4}, digits.all()}, {Bytes{4}, 0b01}};

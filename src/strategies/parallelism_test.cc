@@ -13,7 +13,7 @@ std::string text_of(std::string_view setting, const StepSize& step) {
   return to_text(compute_parallelism(parse_setting(setting), step));
 }
 
-TEST(Parallelism, TextLeavesOutWhatIsOneOrNone) {
+TEST(Parallelism, OmitsDegreesOfOneFromText) {
   const StepSize step{.devices = 128, .batch = 512, .layers = 80};
   EXPECT_EQ(text_of("dp", step), "DP 128");
   EXPECT_EQ(text_of("dp", {}), "DP 1");
@@ -30,7 +30,7 @@ TEST(Parallelism, TextLeavesOutWhatIsOneOrNone) {
   EXPECT_EQ(to_text(some), "DP 32 x TP 4, recompute 16/80 layers");
 }
 
-TEST(Parallelism, MadmaxHasNumbersWhereAllLayersAreShardedAlike) {
+TEST(Parallelism, HasDegreesForMadmaxIfAllLayersAreShardedEqually) {
   StepSize step{.devices = 16, .batch = 64, .layers = {}, .kinds = {LayerKind::kTransformer}};
   EXPECT_EQ(text_of("madmax", step), "DP 16, ZeRO-3");
   EXPECT_EQ(text_of("madmax:transformer=ddp", step), "DP 16");
@@ -41,7 +41,7 @@ TEST(Parallelism, MadmaxHasNumbersWhereAllLayersAreShardedAlike) {
   EXPECT_EQ(compute_parallelism(parse_setting("madmax"), step).dp, std::nullopt);
 }
 
-TEST(Parallelism, GraphOfAStrategySaysTheSame) {
+TEST(Parallelism, AgreesWithTheGraphOfAStrategy) {
   const auto model =
       models::parse_model("gpt2:layers=2,hidden=64,heads=4,ffn=256,vocab=128,seq=32");
   const auto graph = model.build(16, DType::kFp32);

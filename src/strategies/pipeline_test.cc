@@ -32,7 +32,7 @@ lower::Program lowered(const Graph& model, const Strategy& s,
                       plan::Optimizer::kSgd);
 }
 
-TEST(Stages, OfATransformerEndBetweenItsLayers) {
+TEST(Stages, EndBetweenTheLayersOfATransformer) {
   const auto model = build("gpt2:layers=4,hidden=8,heads=2,ffn=16,vocab=8,seq=4", 4);
   const auto digits = plan::make_digits({2});
   const Problem problem(model, digits);
@@ -51,7 +51,7 @@ TEST(Stages, OfATransformerEndBetweenItsLayers) {
   EXPECT_FALSE(assign_stages(problem, 1000, 1).has_value());
 }
 
-TEST(Stages, OfEqualLayersAreEqual) {
+TEST(Stages, AreEqualForEqualLayers) {
   const auto model = build("mlp:layers=8,hidden=8,inputs=8,outputs=8", 4);
   const auto digits = plan::make_digits({4});
   const auto stage = assign_stages(Problem(model, digits), 4, digits.all());
@@ -64,7 +64,7 @@ TEST(Stages, OfEqualLayersAreEqual) {
 }
 
 // The embedding counts as `before` layers, the norm and the head as `behind` layers.
-TEST(Stages, CountWhatIsBeforeTheLayersAndBehind) {
+TEST(Stages, CountOperatorsBeforeAndAfterTheLayers) {
   using Counts = std::vector<std::int64_t>;
   EXPECT_EQ(divide_layers(40, 4, {1, 2}), (Counts{10, 11, 11, 8}));
   EXPECT_EQ(divide_layers(30, 4, {1, 1}), (Counts{7, 8, 8, 7}));
@@ -91,7 +91,7 @@ TEST(Stages, CountWhatIsBeforeTheLayersAndBehind) {
 }
 
 // The group of devices that is twice as fast gets twice as many layers.
-TEST(Stages, OfUnequalDevicesAreAsTheirSpeeds) {
+TEST(Stages, AreProportionalToTheSpeedsOfDevices) {
   const auto model = build("mlp:layers=9,hidden=8,inputs=8,outputs=8", 4);
   auto machine = machine::load_machine("summit:2");
   auto fast = machine.device;
@@ -149,7 +149,7 @@ TEST(Pipeline, TrainsLikeOneDevice) {
 }
 
 // ZeRO's levels gather and reduce as specified, on 2 devices in 4 micro-batches.
-TEST(Pipeline, ZeroLevelsDifferInWhatTheySend) {
+TEST(Pipeline, CommunicatesByZeroStage) {
   const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
   const auto moves = [&](const std::string& name) {
     const auto s = make_named_strategies(name, model, plan::make_digits({2}))[0];
@@ -197,7 +197,7 @@ TEST(Pipeline, FillsAndDrains) {
 
 // With delayed updates nothing is filled or drained. A step takes as long as the slowest rank works
 // on its micro-batches, and two versions of a weight are held.
-TEST(Pipeline, WithDelayedUpdatesTakesAsLongAsItsSlowestRank) {
+TEST(Pipeline, TakesTheTimeOfTheSlowestRankWithDelayedUpdates) {
   constexpr double kMicro = 1e-6;
   machine::Machine m = plan::machine_of({4});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
@@ -280,7 +280,7 @@ TEST(Pipeline, TrainsLikeOneDeviceWithDelayedGradients) {
 
 // One stage's device is slower, so the fast stage stalls. Tasks take a launch of their own device.
 // The slow stage's tasks are a chain between the fast stage's first and last ones.
-TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
+TEST(Pipeline, RunsEachStageAtTheSpeedOfItsDevice) {
   machine::Machine m = plan::machine_of({2});
   const auto device = [](double launch) {
     machine::Device d;
@@ -318,7 +318,7 @@ TEST(Pipeline, AStageRunsAtTheSpeedOfItsOwnDevice) {
 }
 
 // The default applies only if no number is given.
-TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
+TEST(Pipeline, UsesTheGivenMicroBatches) {
   const auto model = build("mlp:layers=4,hidden=8,inputs=8,outputs=8", 32);
   const auto name = [&](const std::string& text) {
     return make_named_strategies(text, model, plan::make_digits({2}))[0].name;
@@ -329,14 +329,14 @@ TEST(Pipeline, HasTheMicroBatchesItIsGiven) {
 }
 
 // Batch norms are over groups of 32 of 256 samples: 8 groups, 4 of them on each replica.
-TEST(Pipeline, ByDefaultHasMicroBatchesThatBatchNormsCanBeCutInto) {
+TEST(Pipeline, ChoosesMicroBatchesThatDivideBatchNormGroups) {
   const auto model = build("resnet50", 256);
   const auto name =
       make_named_strategies("megatron:pp=4,dp=2", model, plan::make_digits({2, 4}))[0].name;
   EXPECT_EQ(name, "megatron:tp=1,dp=2,pp=4,micro=4");
 }
 
-TEST(Pipeline, SaysWhyNot) {
+TEST(Pipeline, ReportsErrors) {
   const auto model = build("mlp:layers=2,hidden=8,inputs=8,outputs=8", 8);
   auto semantics = plan::Semantics::kSynchronous;
   const auto error = [&](const std::string& name) {

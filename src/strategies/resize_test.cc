@@ -70,7 +70,7 @@ constexpr const char* kDropout =
     "gpt2:layers=3,hidden=256,heads=16,ffn=512,seq=64,vocab=512,dropout=true";
 constexpr const char* kLlama = "llama3_8b:layers=3,hidden=256,heads=16,kv_heads=8,ffn=512,seq=64";
 
-TEST(LowerResize, IsLoweringForTheOtherBatch) {
+TEST(LowerResize, EqualsLoweringForTheOtherBatch) {
   for (const char* model : {kGpt, kDropout, kLlama}) {
     for (const char* strategy :
          {"dp", "fsdp", "deepspeed:zero=2,micro=4", "megatron:tp=8", "megatron:tp=4,sp,micro=2",
@@ -87,7 +87,7 @@ TEST(LowerResize, IsLoweringForTheOtherBatch) {
   }
 }
 
-TEST(LowerResize, RefusesOtherTasks) {
+TEST(LowerResize, RefusesUnequalTasks) {
   const auto refuses = [](const std::string& model, const std::string& other,
                           const std::string& strategy, const std::string& other_strategy,
                           std::int64_t batch = 64) {

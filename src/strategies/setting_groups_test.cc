@@ -35,7 +35,7 @@ std::set<std::string> texts(const std::vector<Setting>& settings) {
   return out;
 }
 
-TEST(WideGrid, EverySettingStandsOnceAndParsesBack) {
+TEST(WideGrid, ListsEverySettingOnceAndRoundTripsText) {
   const Situation on(kLanguage, "dgx_a100:2", 64);
   const auto all = texts(list_named_settings("all", on.problem));
   for (const auto* group : {"baselines", "memory_saving", "pipelines", "madmax_grid"}) {
@@ -58,12 +58,12 @@ TEST(WideGrid, EverySettingStandsOnceAndParsesBack) {
   EXPECT_EQ(list_named_settings("madmax_grid", on.problem).size(), 16U + 15U);
 }
 
-TEST(WideGrid, OneDeviceHasOneStrategy) {
+TEST(WideGrid, HasOneStrategyOnOneDevice) {
   const Situation on("mlp:layers=2,hidden=64,inputs=64,outputs=64", "local:1", 8);
   EXPECT_EQ(texts(list_named_settings("all", on.problem)), std::set<std::string>{"dp"});
 }
 
-TEST(WideGrid, OtherNamesAreStrategies) {
+TEST(WideGrid, TreatsOtherNamesAsStrategies) {
   const Situation on(kLanguage, "dgx_a100:1", 64);
   EXPECT_EQ(texts(list_named_settings("megatron:tp=4", on.problem)),
             std::set<std::string>{"megatron:tp=4,dp=2"});

@@ -45,7 +45,7 @@ double least_longest(const std::vector<double>& loads, std::size_t runs) {
 }
 
 // Layers of two kinds alternate, with operations of any batch: sums beyond 2^53 are rounded.
-TEST(Stages, AreTheSameWhateverTheBatch) {
+TEST(Stages, DoNotDependOnTheBatch) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 2000; ++round) {
     const std::size_t layers = 3 + random() % 40;

@@ -85,7 +85,7 @@ std::map<std::string, int> all_moves(const Program& program) {
 
 // --- Layouts -------------------------------------------------------------------------------------
 
-TEST(DataParallel, SplitsEveryTensorOnTheBatchAndCopiesTheWeights) {
+TEST(DataParallel, ShardsTensorsAlongTheBatchAndReplicatesWeights) {
   const auto digits = make_digits({2, 2});
   for (const auto* name : {"mlp:layers=3,hidden=8,inputs=4,outputs=2", "bert_large:layers=1",
                            "dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-1"}) {
@@ -107,7 +107,7 @@ TEST(DataParallel, SplitsEveryTensorOnTheBatchAndCopiesTheWeights) {
   }
 }
 
-TEST(Megatron, MlpSplitsColumnsThenRows) {
+TEST(Megatron, SplitsAnMlpColumnThenRowParallel) {
   const auto digits = make_digits({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
   const auto strategy = named("megatron:tp=2", model, digits);
@@ -123,7 +123,7 @@ TEST(Megatron, MlpSplitsColumnsThenRows) {
                                                     {"linear3", "01"}});
 }
 
-TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
+TEST(Megatron, SplitsHeadsAndTheFeedForwardWidthOfBert) {
   const auto digits = make_digits({2, 2});
   const auto model = build("bert_large:layers=1", 8);
   const auto strategy = named("megatron:tp=2", model, digits);
@@ -155,7 +155,7 @@ TEST(Megatron, BertSplitsHeadsAndTheFeedForwardWidth) {
 }
 
 // The loss is computed from all logits: each device has its part of the sequence, or all of it.
-TEST(Megatron, LossesAreInPartsOrWhole) {
+TEST(Megatron, ShardsOrReplicatesLosses) {
   const auto digits = make_digits({2, 2});
   const auto model =
       build("llama_65b:layers=1,hidden=16,heads=4,ffn=8,vocab=8,seq=8,loss=plain", 8);
@@ -171,7 +171,7 @@ TEST(Megatron, LossesAreInPartsOrWhole) {
 
 // Two key heads on four devices: each head is on two of them, whose query heads are halves of its
 // group. Attention gathers nothing.
-TEST(Megatron, MoreDevicesThanHeadsOfKeys) {
+TEST(Megatron, SupportsMoreDevicesThanKeyHeads) {
   const auto model =
       build("llama3_8b:layers=1,hidden=16,heads=8,kv_heads=2,ffn=16,vocab=12,seq=6", 2);
   const auto digits = make_digits({2, 2});
@@ -186,7 +186,7 @@ TEST(Megatron, MoreDevicesThanHeadsOfKeys) {
   }
 }
 
-TEST(Megatron, DlrmSplitsTablesByColumns) {
+TEST(Megatron, SplitsDlrmTablesByColumns) {
   const auto digits = make_digits({2, 2});
   const auto model = build("dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-4-2", 8);
   const auto strategy = named("megatron:tp=2", model, digits);
@@ -205,7 +205,7 @@ TEST(Megatron, DlrmSplitsTablesByColumns) {
                                                     {"top3", "01"}});
 }
 
-TEST(Megatron, WhatTheDigitsDoNotDivideIsComputedRedundantly) {
+TEST(Megatron, ComputesIndivisibleOperatorsRedundantly) {
   const auto digits = make_digits({4});
   const auto model = build("bert_large:layers=1,hidden=8,heads=2,ffn=8,seq=4", 4);
   const auto strategy = named("megatron:tp=4", model, digits);
@@ -218,7 +218,7 @@ TEST(Megatron, WhatTheDigitsDoNotDivideIsComputedRedundantly) {
 
 // --- Communication -------------------------------------------------------------------------------
 
-TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
+TEST(Megatron, ReducesOncePerBertBlockEachWay) {
   const auto digits = make_digits({2});
   for (const int layers : {1, 2, 3}) {
     const auto model = build(fmt::format("bert_large:layers={},seq=128", layers), 2);
@@ -243,7 +243,7 @@ TEST(Megatron, BertReducesOncePerAttentionAndFeedForwardEachWay) {
 // Every weight is gathered twice, since gathered weights are freed before the backward pass, and
 // its gradient is reduce-scattered. These are three ring passes, while an all-reduce has two. The
 // first layer needs no weight in the backward pass, since the input has no gradient.
-TEST(FullySharded, SendsHalfAsMuchAgainAsDataParallelism) {
+TEST(FullySharded, SendsOneAndAHalfTimesAsMuchAsDataParallelism) {
   const auto digits = make_digits({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
   const auto dp = lowered(model, digits, named("dp", model, digits));
@@ -262,7 +262,7 @@ TEST(FullySharded, SendsHalfAsMuchAgainAsDataParallelism) {
                  {{"w1", "00"}, {"w2", "00"}, {"w3", "11"}, {"linear1", "00"}});
 }
 
-TEST(FullySharded, StoresOverAsManyDevicesAsDivide) {
+TEST(FullySharded, ShardsOverAsManyDevicesAsDivideAWeight) {
   const auto digits = make_digits({2, 3});
   const auto model = build("mlp:layers=3,hidden=6,inputs=5,outputs=4", 6);
   expect_layouts(layouts(model, digits, named("fsdp", model, digits)),
@@ -276,7 +276,7 @@ TEST(FullySharded, StoresOverAsManyDevicesAsDivide) {
 
 // An all-reduce is a reduce-scatter and an all-gather, and the operators between them run along the
 // sequence. Inputs gathered for the two matmuls of a layer are regathered for their backward pass.
-TEST(Megatron, SequenceParallelismGathersAgainAndComputesNothingTwice) {
+TEST(Megatron, RegathersWithoutRecomputingUnderSequenceParallelism) {
   const auto digits = make_digits({2});
   const auto difference = [&](const std::string& strategy) {
     // Communication that one more layer adds.
@@ -317,7 +317,7 @@ TEST(Megatron, SequenceParallelismGathersAgainAndComputesNothingTwice) {
 
 // --- Recommenders and experts --------------------------------------------------------------------
 
-TEST(DlrmHybrid, TablesTravelByAllToAll) {
+TEST(DlrmHybrid, ExchangesRowsByAllToAll) {
   const auto digits = make_digits({2, 2});
   const auto model = build("dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-4-2", 8);
   const auto strategy = named("dlrm_hybrid", model, digits);
@@ -336,7 +336,7 @@ TEST(DlrmHybrid, TablesTravelByAllToAll) {
             strategy.choices);
 }
 
-TEST(DlrmHybrid, EqualTablesAreSplitByTablesThenColumnsThenRows) {
+TEST(DlrmHybrid, SplitsEqualTablesByTableThenColumnThenRow) {
   const auto layout = [](const std::string& sizes) {
     const auto digits = make_digits({2, 2});
     const auto model = build("dlrm_a:bag=2,dense=3,bottom=4-4,top=4-4," + sizes, 4);
@@ -350,7 +350,7 @@ TEST(DlrmHybrid, EqualTablesAreSplitByTablesThenColumnsThenRows) {
 }
 
 // The largest table comes first, each on the device with the least load.
-TEST(DlrmHybrid, TablesThatDoNotDivideLieWholeOnADeviceEach) {
+TEST(DlrmHybrid, PlacesIndivisibleTablesOnOneDeviceEach) {
   const auto model = graph::parse_graph(R"(
 graph tables
 repeat 3 as i from 0
@@ -388,7 +388,7 @@ return %loss
 
 // Four tables are on four devices. Each device is busy sending for the time of one scatter, and
 // receives the three others' rows meanwhile.
-TEST(DlrmHybrid, WhatTablesGiveTravelsFromAllOfThemAtOnce) {
+TEST(DlrmHybrid, ScattersRowsOfAllTablesAtOnce) {
   machine::Machine m;
   m.levels.emplace_back().count = 4;
   m.levels[0].bandwidth = BytesPerSecond{1};
@@ -432,7 +432,7 @@ TEST(Expert, SplitsLayersWithMoreWeightsThanResults) {
                   {"tower1.dense_relu2", "11"}});
 }
 
-TEST(ExpertParallel, TokensTravelByAllToAllOfWhatAnExpertGets) {
+TEST(ExpertParallel, ExchangesTheTokensOfExpertsByAllToAll) {
   const auto digits = make_digits({2, 2});
   const auto model = build(
       "mixtral_8x7b:layers=1,hidden=16,heads=4,kv_heads=2,ffn=12,vocab=11,seq=6,experts=8,"
@@ -481,7 +481,7 @@ TEST(Madmax, ShardsEveryKindOfLayerInsideANodeAndAcross) {
 
 // On 128 A100 of 40 GB, 793 B parameters fit only if the tables are split. Of the 39.3 GB, 24.8 are
 // tables and 11.7 the rows' gradients.
-TEST(Madmax, DlrmAFitsWithItsTablesSplit) {
+TEST(Madmax, FitsDlrmAWithShardedTables) {
   machine::Machine zionex = machine::load_machine("summit:1");
   zionex.name = "zionex:16";
   zionex.device.memory = Bytes{40e9};
@@ -501,7 +501,7 @@ TEST(Madmax, DlrmAFitsWithItsTablesSplit) {
 
 // --- Factor kinds --------------------------------------------------------------------------------
 
-TEST(FactorKinds, OfAnEncoderLayer) {
+TEST(FactorKinds, CoverAnEncoderLayer) {
   const auto model = build("bert_large:layers=1", 8);
   const auto nodes = analyze(model);
   const auto kinds = [&](std::string_view name) {

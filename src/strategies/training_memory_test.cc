@@ -58,7 +58,7 @@ void PrintTo(const ZeroCase& c, std::ostream* out) { *out << c.strategy; }
 class Zero : public testing::TestWithParam<ZeroCase> {};
 
 // The rest is activations, and buffers of one layer at a time.
-TEST_P(Zero, IsThePapersMemory) {
+TEST_P(Zero, MatchesTheMemoryOfThePaper) {
   for (const std::int64_t devices : {2, 4, 8}) {
     SCOPED_TRACE(devices);
     const std::int64_t batch = 4 * devices;
@@ -76,7 +76,7 @@ TEST_P(Zero, IsThePapersMemory) {
 
 // Gradients in fp32 take 2 more bytes in a device's shard. Gradients that are scattered at once are
 // whole for one layer at a time, for any number of micro-batches.
-TEST(ZeroMemory, NoWholeGradientStaysWhereTheyAreInParts) {
+TEST(ZeroMemory, HoldsNoUnshardedGradients) {
   constexpr std::int64_t kDevices = 4;
   for (const char* strategy : {"fsdp", "deepspeed:zero=2", "deepspeed:zero=3", "fsdp:micro=2"}) {
     SCOPED_TRACE(strategy);
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Zero,
                                          ZeroCase{"fsdp", 0, 16}));
 
 // Counts the elements that all devices send together.
-TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
+TEST(ZeroCommunication, EqualsDataParallelismAndHalfMoreFromStage3On) {
   const auto sent = [](const std::string& strategy) {
     return count_communicated_elements(program_of(kMlp, 16, "local:4", strategy, kMixed)) / 3;
   };
@@ -119,7 +119,7 @@ TEST(ZeroCommunication, IsThatOfDataParallelismAndHalfMoreFromStage3On) {
 // freed after their layers. So there is never more than one whole weight besides its shards. With
 // two micro-batches, all accumulated gradients are there, whole (stage 1) or sharded, besides the
 // weights both whole and sharded.
-TEST(ZeroMemory, WhereEverythingIsFreedAtItsLastUse) {
+TEST(ZeroMemory, FreesEverythingAtItsLastUse) {
   const auto bytes_a_parameter = [](const std::string& strategy) {
     const auto program =
         program_of(kMlp, 8, "local:2", strategy, {}, Optimizer::kSgd, DType::kFp32, true);
@@ -147,7 +147,7 @@ double persistent(const Precision& precision, Optimizer optimizer, DType dtype) 
          kParameters;
 }
 
-TEST(TrainingMemory, OfWhatPersistsFollowsOptimizerAndPrecision) {
+TEST(TrainingMemory, PersistsByOptimizerAndPrecision) {
   EXPECT_EQ(persistent({}, Optimizer::kSgd, DType::kFp32), 4);
   EXPECT_EQ(persistent({}, Optimizer::kMomentum, DType::kFp32), 8);
   EXPECT_EQ(persistent({}, Optimizer::kAdam, DType::kFp32), 12);
@@ -160,7 +160,7 @@ TEST(TrainingMemory, OfWhatPersistsFollowsOptimizerAndPrecision) {
 
 // Megatron has a separate buffer of fp32 gradients: 18 bytes per parameter from the first task on,
 // in one micro-batch or several. They are reduced over devices in place.
-TEST(TrainingMemory, OfMegatronIsEighteenBytesAParameter) {
+TEST(TrainingMemory, TakesEighteenBytesPerParameterInMegatron) {
   for (const char* strategy : {"dp", "dp:micro=2"}) {
     for (const char* machine : {"local:1", "local:2"}) {
       const auto memory = compute_memory(program_of(kMlp, 8, machine, strategy, kMegatron));
@@ -172,7 +172,7 @@ TEST(TrainingMemory, OfMegatronIsEighteenBytesAParameter) {
   }
 }
 
-TEST(TrainingMemory, GradientsAreSentInTheTypeTheyAreAddedUpIn) {
+TEST(TrainingMemory, SendsGradientsInTheTypeOfAccumulation) {
   const auto dtypes = [](const char* strategy, const Precision& precision) {
     const auto program = program_of(kMlp, 8, "local:2", strategy, precision);
     std::vector<DType> out;
@@ -213,7 +213,7 @@ double compute_saved_per_layer(const std::string& strategy,
   return (kept(5) - kept(4)) / (kSequence * kBatch * kHidden);
 }
 
-TEST(Activations, OfALayerAreThoseOfThePaper) {
+TEST(Activations, MatchThePaperForALayer) {
   constexpr double kScores = 5 * kHeads * kSequence / kHidden;
   constexpr double t = 4;
   EXPECT_DOUBLE_EQ(compute_saved_per_layer("dp"), 34 + kScores);
@@ -227,7 +227,7 @@ TEST(Activations, OfALayerAreThoseOfThePaper) {
 
 // Without dropout, three things are missing. Attention and the feed-forward block have no masks,
 // one byte each. The scores have no mask and no probabilities after dropout, 1 + 2 bytes.
-TEST(Activations, WithoutDropoutLackItsMasksAndResult) {
+TEST(Activations, ExcludeMasksAndResultWithoutDropout) {
   constexpr double kScores = 2 * kHeads * kSequence / kHidden;
   EXPECT_DOUBLE_EQ(compute_saved_per_layer("dp", ""), 32 + kScores);
   EXPECT_DOUBLE_EQ(compute_saved_per_layer("megatron:tp=4", ""), 8 + (24 + kScores) / 4);
@@ -258,7 +258,7 @@ std::vector<double> compute_saved_by_rank(const std::string& strategy, int ranks
   return out;
 }
 
-TEST(Activations, OfAPipelineAreThoseOfTheMicroBatchesInFlight) {
+TEST(Activations, CoverTheMicroBatchesInFlight) {
   // 32 micro-batches of 2 samples. 8 more layers, 2 per stage: rank r holds pp - r micro-batches.
   EXPECT_EQ(compute_saved_by_rank("megatron:tp=1,pp=4,micro=32", 4, 8),
             (std::vector<double>{2 * 4, 2 * 3, 2 * 2, 2 * 1}));
@@ -301,7 +301,7 @@ class Korthikanti : public testing::TestWithParam<Published> {
   static constexpr double kGiB = 1024.0 * 1024 * 1024;
 };
 
-TEST_P(Korthikanti, KeepsWhatFigure1Says) {
+TEST_P(Korthikanti, SavesTheTensorsOfFigure1) {
   const auto program = Korthikanti::program("");
   // A pipeline rank that has only layers: the paper leaves the embedding out.
   const auto ranks = program.digits.group(0, program.schedule.digits);
@@ -318,7 +318,7 @@ TEST_P(Korthikanti, KeepsWhatFigure1Says) {
   expect_near(compute_saved_gib(",sp,recompute=selective"), GetParam().with_both, "with both");
 }
 
-TEST_P(Korthikanti, KeepsThePartsOfFigure7) {
+TEST_P(Korthikanti, SavesThePartsOfFigure7) {
   const auto& p = GetParam();
   const double all = compute_saved_gib("");
   expect_near(100 * compute_saved_gib(",sp") / all, p.sequence, "% with sequence parallelism");
@@ -328,7 +328,7 @@ TEST_P(Korthikanti, KeepsThePartsOfFigure7) {
 }
 
 // Each member of a family needs at most as much memory as the one before it.
-TEST(TrainingMemory, FallsWithStagesRecomputationMicroBatchesAndTurns) {
+TEST(TrainingMemory, FallsWithStagesRecomputationMicroBatchesAndSlots) {
   using Family = std::vector<std::string>;
   for (const auto& family :
        {Family{"deepspeed:zero=0", "deepspeed:zero=1", "deepspeed:zero=2", "deepspeed:zero=3"},

@@ -14,7 +14,7 @@ ParallelShape shape(std::string_view text) {
   return parsed.value_or(ParallelShape{});
 }
 
-TEST(ParallelShape, TextRoundTrip) {
+TEST(ParallelShape, RoundTripsText) {
   for (const auto* text : {"[]", "[64]", "[64/2, 512]", "[64, 512]*3", "[64]+2", "[64]*3+2", "[]+4",
                            "[6/6, 4/2, 1]*2+3", "[1, 2, 3, 4, 5, 6, 7, 8]"}) {
     EXPECT_EQ(to_text(shape(text)), text);
@@ -32,7 +32,7 @@ TEST(ParallelShape, ParsesFields) {
   EXPECT_TRUE(shape("[64, 512]*1+1").is_undivided());
 }
 
-TEST(ParallelShape, BadTexts) {
+TEST(ParallelShape, RefusesBadText) {
   for (const auto* text : {"",
                            "64",
                            "[64",
@@ -64,7 +64,7 @@ TEST(ParallelShape, BadTexts) {
   }
 }
 
-TEST(ParallelShape, DualExchangesReplicasAndPartial) {
+TEST(ParallelShape, SwapsReplicasAndPartialSumsInTheDual) {
   struct Case {
     std::string_view shape, dual;
   };
@@ -75,7 +75,7 @@ TEST(ParallelShape, DualExchangesReplicasAndPartial) {
   }
 }
 
-TEST(ParallelShape, ShardAndDevices) {
+TEST(ParallelShape, ComputesShardAndDevices) {
   struct Case {
     std::string_view shape;
     Shape shard;
@@ -88,12 +88,12 @@ TEST(ParallelShape, ShardAndDevices) {
   }
 }
 
-TEST(ParallelShape, ShardBytes) {
+TEST(ParallelShape, ComputesShardBytes) {
   EXPECT_EQ((TensorType{shape("[12/3, 10/2]*2"), DType::kBf16}.shard_bytes()), Bytes{40});
   EXPECT_EQ((TensorType{shape("[]"), DType::kFp64}.shard_bytes()), Bytes{8});
 }
 
-TEST(Shape, Counts) {
+TEST(Shape, CountsElements) {
   EXPECT_EQ(Shape{}.count(), 1);
   EXPECT_EQ((Shape{3, 4}).count(), 12);
   EXPECT_EQ(to_text(Shape{}), "[]");
@@ -101,7 +101,7 @@ TEST(Shape, Counts) {
   EXPECT_NE((Shape{3, 4}), (Shape{3, 4, 1}));
 }
 
-TEST(Dense, IndicesRunInRowMajorOrder) {
+TEST(Dense, EnumeratesIndicesInRowMajorOrder) {
   std::vector<std::string> seen;
   std::int64_t flat = 0;
   for_each_index(Shape{2, 3}, [&](const Shape& index) {

@@ -44,7 +44,7 @@ struct Problem {
 
 using Doubles = std::vector<double>;
 
-TEST(Evaluate, ForwardByHand) {
+TEST(Evaluate, MatchesAForwardPassComputedByHand) {
   const Dense<double> x({2, 3}, {1, 2, 3, 4, 5, 6});
   const Dense<double> y({3}, {10, 0, -1});
   struct Case {
@@ -103,7 +103,7 @@ TEST(Evaluate, ForwardByHand) {
                    std::sqrt(2));
 }
 
-TEST(Evaluate, BackwardByHand) {
+TEST(Evaluate, MatchesABackwardPassComputedByHand) {
   const Dense<double> x({2, 2}, {1, 2, 3, 4});
   const Dense<double> y({2}, {10, -1});
   struct Case {
@@ -153,14 +153,14 @@ TEST(Evaluate, BackwardByHand) {
   }
 }
 
-TEST(Evaluate, BackwardAddsToWhatIsThereAndSkipsWhatIsNotWanted) {
+TEST(Evaluate, AddsToGradientsAndSkipsUnwantedOnes) {
   const Problem<double> s("a, a -> a", input(0) * input(1), {{{2}, {2, 3}}, {{2}, {5, 7}}});
   Dense<double> grad({2}, {100, 200});
   s.evaluation().backward(s.map.output, {{2}, {1, 1}}, {&grad, nullptr});
   EXPECT_EQ(grad.data, (Doubles{105, 207}));
 }
 
-TEST(Evaluate, ABlockIsReadAtGlobalIndices) {
+TEST(Evaluate, ReadsABlockAtGlobalIndices) {
   // Elements 1 to 3 of 6 are the inputs of elements 2 and 3 of a sum of neighbours.
   const Problem<double> s("i+r-1 -> i:6 | r:2", sum("r", input(0)), {{{6}, {1, 2, 3, 4, 5, 6}}});
   const std::vector<FactorRange> ranges = {{2, 6, 2}, {2, 2, 0}};
@@ -173,7 +173,7 @@ TEST(Evaluate, ABlockIsReadAtGlobalIndices) {
   EXPECT_EQ(gradient.data, (Doubles{1, 11, 10}));
 }
 
-TEST(Evaluate, RandomNumbersAreFunctionsOfTheGlobalIndex) {
+TEST(Evaluate, DrawsRandomNumbersByGlobalIndex) {
   const Problem<double> s("a b -> a b", keep(0.5, 3, "a b"), {Dense<double>({4, 5})});
   const auto whole = s.forward();
   for (std::int64_t half = 0; half < 2; ++half) {
@@ -196,7 +196,7 @@ TEST(Evaluate, RandomNumbersAreFunctionsOfTheGlobalIndex) {
             big.forward());
 }
 
-TEST(Evaluate, AShardKnowsItsOffsetAndTheGlobalExtent) {
+TEST(Evaluate, UsesTheOffsetAndGlobalExtentOfAShard) {
   // One shard is the second half of a: indices 2 and 3 of 4.
   const Problem<double> s("a -> a", index_along("a") * constant(100) + extent("a") * input(0),
                           {{{4}, {8, 9, 1, 2}}});
@@ -205,7 +205,7 @@ TEST(Evaluate, AShardKnowsItsOffsetAndTheGlobalExtent) {
   EXPECT_EQ(mean.evaluation({{2, 4, 2}}).forward({}).data, (Doubles{0.75}));
 }
 
-TEST(Structure, LinearOnlyWhereTheFormSaysSo) {
+TEST(Structure, IsLinearOnlyByForm) {
   struct Case {
     Term term;
     InputMask inputs;
@@ -236,7 +236,7 @@ TEST(Structure, LinearOnlyWhereTheFormSaysSo) {
     EXPECT_EQ(is_linear(term::bind(c.term, map), c.inputs), c.linear) << to_text(c.term);
 }
 
-TEST(Structure, SumsInPartsOnlyWhereNothingElseNeedsTheWholeSum) {
+TEST(Structure, AllowsPartialSumsOnlyIfNothingElseNeedsTheTotal) {
   const auto x = input(0);
   const auto total = sum("a", x);
   struct Case {
@@ -300,7 +300,7 @@ TEST(Field, IsAField) {
   }
 }
 
-TEST(Field, EdgesAndConstants) {
+TEST(Field, HandlesEdgesAndConstants) {
   EXPECT_EQ(Field(Field::kPrime), Field(0));
   EXPECT_EQ(Field(Field::kPrime - 1) + Field(1), Field(0));
   EXPECT_EQ(Field(Field::kPrime - 1) * Field(Field::kPrime - 1), Field(1));
@@ -315,7 +315,7 @@ TEST(Field, EdgesAndConstants) {
   EXPECT_EQ(N::from(0.5), N::from(0.5));
 }
 
-TEST(Field, OrdersWholeNumbersAsTheyAre) {
+TEST(Field, OrdersIntegers) {
   using N = Numbers<Field>;
   for (std::int64_t a = -5; a < 5; ++a) {
     for (std::int64_t b = -5; b < 5; ++b) {
@@ -326,7 +326,7 @@ TEST(Field, OrdersWholeNumbersAsTheyAre) {
   EXPECT_FALSE(N::greater(N::lowest(), N::lowest()));
 }
 
-TEST(Field, MaximumAndReluAreLatticeOperations) {
+TEST(Field, TreatsMaximumAndReluAsLatticeOperations) {
   using N = Numbers<Field>;
   const auto max = [](Field a, Field b) { return N::greater(a, b) ? a : b; };
   const auto relu = [](Field a) { return N::apply(Function::kRelu, a); };
@@ -351,7 +351,7 @@ TEST(Field, MaximumAndReluAreLatticeOperations) {
   EXPECT_LT(positive, 1000);
 }
 
-TEST(Field, OpaqueFunctionsAreUnrelated) {
+TEST(Field, RelatesNoOpaqueFunctions) {
   using N = Numbers<Field>;
   const Field x(12345);
   const Field y(67890);

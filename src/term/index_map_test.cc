@@ -72,7 +72,7 @@ TEST(IndexMap, Resolves) {
     EXPECT_EQ(describe(resolve_index(c.text, c.inputs)), c.result) << c.text;
 }
 
-TEST(IndexMap, ErrorsNameTheIndexAndBothValues) {
+TEST(IndexMap, NamesTheIndexAndBothValuesInErrors) {
   const Case cases[] = {
       {"... m k, ... k n -> ... m n",
        {{8, 64}, {63, 8}},

@@ -36,7 +36,7 @@ std::optional<Shape> resolved(std::string_view text, std::span<const Shape> inpu
 }
 
 // Compares with resolve_index on all small operands.
-TEST(ResultSizes, AreThoseOfResolvedText) {
+TEST(ResultSizes, EqualThoseOfResolvedText) {
   const std::string_view one[] = {
       "a b -> b a",
       "... !c -> ... !c",
@@ -84,7 +84,7 @@ TEST(ResultSizes, AreThoseOfResolvedText) {
   EXPECT_GT(fit, 500U);  // out of 65,000 pairs and texts
 }
 
-TEST(ResultSizes, TooManyDimensions) {
+TEST(ResultSizes, RefuseTooManyDimensions) {
   const Shape eight = {1, 1, 1, 1, 1, 1, 1, 1};
   EXPECT_EQ(compute_result_sizes("... -> ... 0", {&eight, 1}), std::nullopt);
   EXPECT_EQ(compute_result_sizes("a -> ... a", {&eight, 1}), std::nullopt);

@@ -91,7 +91,7 @@ std::size_t combinations(const TaskGraph& graph, Placements& placements) {
   return out;
 }
 
-TEST(UnityMapping, IsNoDearerThanAllPlacementsInTurnAndCostsWhatItSays) {
+TEST(UnityMapping, CostsNoMoreThanAllPlacementsInSequence) {
   Bench bench("summit:2");
   std::size_t compared = 0;
   std::size_t equal = 0;
@@ -122,7 +122,7 @@ TEST(UnityMapping, IsNoDearerThanAllPlacementsInTurnAndCostsWhatItSays) {
   EXPECT_GT(equal, 30U);
 }
 
-TEST(UnityMapping, WithoutTheProgramItTriesAllInTurn) {
+TEST(UnityMapping, TriesAllPlacementsInSequenceWithoutThePrograms) {
   Bench bench("summit:1", {.programs = false});
   std::size_t compared = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -139,7 +139,7 @@ TEST(UnityMapping, WithoutTheProgramItTriesAllInTurn) {
 }
 
 // Two matmuls of one tensor are added. Each runs on all devices or on a part of them.
-TEST(UnityMapping, DividesTheDevicesAmongTwoBranches) {
+TEST(UnityMapping, DividesTheDevicesBetweenTwoBranches) {
   Bench bench("summit:1");
   graph::GraphBuilder b("fork");
   const auto x = b.input("x", {96, 4096}, DType::kFp32);
@@ -196,7 +196,7 @@ TEST(UnityMapping, DividesResourcesByQuantityNotBySubset) {
   EXPECT_EQ(free_in(halved[0].first), 6);
 }
 
-TEST(UnityMapping, StagesOfAPipelineHaveNoneOfItsRanksToDivide) {
+TEST(UnityMapping, DoesNotDivideTheRanksOfAPipeline) {
   const machine::Digits digits(machine::load_machine("summit:4"));
   const machine::DigitMask nodes = machine::bit(0) | machine::bit(1);
   Regions regions(digits, nodes);
@@ -223,7 +223,7 @@ TEST(UnityMapping, PaysForATensorBetweenDifferentPlacements) {
   EXPECT_GT(apart.at(0, 0), 0);
 }
 
-TEST(UnityMapping, KeepsCostsOfSubgraphsForOtherCandidates) {
+TEST(UnityMapping, CachesCostsOfSubgraphsAcrossCandidates) {
   Bench kept("summit:1");
   Bench forgotten("summit:1", {.caches = false});
   const auto graph =

@@ -67,7 +67,7 @@ check::Report check_plan(const Case& of, const search::Evaluated& costed) {
   return check::check_plan(plan, plan::make_digits(plan, of.machine), of.graph);
 }
 
-TEST(Unity, PlansComputeWhatTheirModelsDo) {
+TEST(Unity, PreservesTheModel) {
   for (const char* name : {"mlp:layers=3,hidden=768,inputs=384,outputs=96",
                            "bert_large:layers=1,hidden=96,heads=12,vocab=384,seq=24",
                            "dlrm:variant=artifact", "candle_uno"}) {
@@ -85,7 +85,7 @@ TEST(Unity, PlansComputeWhatTheirModelsDo) {
   }
 }
 
-TEST(Unity, PipelinesAreOfAllOperatorsOneStageBehindTheOther) {
+TEST(Unity, PipelinesAllOperators) {
   for (const bool delayed : {false, true}) {
     Case of("bert_large:layers=4,hidden=48,heads=6,vocab=96,seq=12", 24, "summit:1");
     if (delayed) of.how.semantics = plan::Semantics::kDelayed1;
@@ -116,7 +116,7 @@ TEST(Unity, PipelinesAreOfAllOperatorsOneStageBehindTheOther) {
 // The search starts from known strategies that rules reach, so its result is no slower.
 // Column-parallel and row-parallel only gain together, and so do embedding tables that are all
 // split the same way.
-TEST(Unity, IsNoSlowerThanTheStrategiesItBeginsWith) {
+TEST(Unity, IsNoSlowerThanItsInitialCandidates) {
   for (const auto& [name, batch, strategies] :
        {std::tuple("mlp:layers=4", 1536, std::vector<std::string>{"dp", "megatron", "expert"}),
         std::tuple("dlrm", 6144, std::vector<std::string>{"dp", "megatron", "dlrm_hybrid"})}) {
@@ -132,7 +132,7 @@ TEST(Unity, IsNoSlowerThanTheStrategiesItBeginsWith) {
   }
 }
 
-TEST(Unity, RulesCutAsAStrategyDoes) {
+TEST(Unity, PartitionsByRulesLikeAStrategy) {
   Case of("mlp:layers=2,hidden=96,inputs=96,outputs=96", 96, "summit:1");
   const machine::Digits digits(of.machine);
   predict::CostModel costs(of.machine, digits, plan::Optimizer::kSgd);
@@ -152,7 +152,7 @@ TEST(Unity, RulesCutAsAStrategyDoes) {
 }
 
 // Plans with parallel branches on parts of the machine are deterministic, too.
-TEST(Unity, IsTheSameEveryTime) {
+TEST(Unity, IsDeterministic) {
   Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto first = of.find({.least_nodes = 4});
   const auto second = of.find({.least_nodes = 4});
@@ -161,7 +161,7 @@ TEST(Unity, IsTheSameEveryTime) {
   EXPECT_EQ(unity_of(first).mapped.layouts, unity_of(second).mapped.layouts);
 }
 
-TEST(Unity, SaysWhatEndsIt) {
+TEST(Unity, ReportsWhyItStops) {
   Case of("mlp:layers=5,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto few = of.find({.candidates = 50});
   EXPECT_EQ(few.stop_reason, search::StopReason::kCandidates);
@@ -188,7 +188,7 @@ TEST(Unity, EachOptionHasAnEffect) {
   EXPECT_EQ(unity_of(forgetful).simulation.iteration, unity_of(usual).simulation.iteration);
 }
 
-TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
+TEST(Unity, SplitsAtBottlenecksIntoLargeEnoughPieces) {
   const auto graph = models::parse_model("resnext50").build(96, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
@@ -219,7 +219,7 @@ TEST(Unity, CutsWhereAllPathsPassIntoPiecesOfEnoughOperators) {
   }
 }
 
-TEST(Unity, BordersAreDegreesOfEveryDimension) {
+TEST(Unity, ListsBorderDegreesOfEveryDimension) {
   const auto states = list_border_states({12, 4, 9}, 6, 100);
   std::set<std::vector<std::int64_t>> found;
   for (const auto& s : states) found.insert({s.begin(), s.end()});
@@ -257,7 +257,7 @@ double cost_in_pieces(const graph::Graph& graph, std::size_t least_nodes) {
   return made ? made->seconds : kImpossible;
 }
 
-TEST(Unity, SplittingFindsWhatTheWholeGraphHas) {
+TEST(Unity, FindsTheSamePlanBySplitting) {
   for (const auto& [name, batch] :
        {std::pair("mlp:layers=2,hidden=64,inputs=64,outputs=64", 4096),
         std::pair("mlp:layers=2,hidden=4096,inputs=64,outputs=64", 64),
@@ -278,7 +278,7 @@ double cost_of_piece(const SolvedPiece& solved, Substitutions& substitutions) {
 
 // The second of two matmuls is summed over devices before a border. The next layer's first matmul
 // needs the sum replicated. After joining the pieces, this is one all-reduce.
-TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
+TEST(Unity, MergesCollectivesAtABorder) {
   const auto graph = models::parse_model("mlp:layers=4,hidden=4096,inputs=4096,outputs=4096")
                          .build(64, DType::kFp32);
   OnTwoDevices here;
@@ -312,7 +312,7 @@ TEST(Unity, WhatMeetsAtABorderIsOneCollective) {
 // Every Megatron layer ends in a partial sum and begins replicated. A piece by itself ends the sum
 // at its border, and the next one replicates there. Joined, this is one all-reduce and is costed as
 // one.
-TEST(Unity, SumsAndCopiesThatMeetAtABorderAreOneAllReduce) {
+TEST(Unity, MergesReductionsAndReplicationsAtABorderIntoAnAllReduce) {
   const auto graph = graph::parse_graph(R"(graph blocks
 %x = input() shape=[64, 4096]
 %w1 = weight() shape=[4096, 4096]
@@ -354,7 +354,7 @@ return %loss
 }
 
 // Each device has some rows of an image, and one row of its neighbours.
-TEST(Unity, CutsImagesAlongTheirRowsByARule) {
+TEST(Unity, PartitionsImageRowsByARule) {
   graph::GraphBuilder b("image");
   const auto x = b.input("x", {2, 4, 8, 8}, DType::kFp32);
   const auto w = b.weight("w", {4, 4, 3, 3}, DType::kFp32);

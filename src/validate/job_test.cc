@@ -23,7 +23,7 @@ std::string first_setting(const Record& record) {
   return to_text(expect_job(record).settings.at(0));
 }
 
-TEST(Jobs, OfAGpt) {
+TEST(Jobs, DescribeAGpt) {
   const auto job = expect_job(small_gpt());
   EXPECT_EQ(job.model,
             "gpt2:layers=4,hidden=1024,heads=16,kv_heads=16,ffn=4096,vocab=51200,seq=1024,"
@@ -38,7 +38,7 @@ TEST(Jobs, OfAGpt) {
 }
 
 // Megatron pads the vocabulary so that tensor-parallel devices can shard it.
-TEST(Jobs, PadMegatronsVocabulary) {
+TEST(Jobs, PadTheVocabularyForMegatron) {
   auto r = small_gpt();
   r.model.vocab = 50257;
   r.parallel.tp = 4;
@@ -48,7 +48,7 @@ TEST(Jobs, PadMegatronsVocabulary) {
 }
 
 // Batch norm statistics are over the samples of one device.
-TEST(Jobs, OfAResNet) {
+TEST(Jobs, DescribeAResNet) {
   auto r = small_gpt();
   r.model = {};
   r.model.type = "resnet";
@@ -59,7 +59,7 @@ TEST(Jobs, OfAResNet) {
   EXPECT_EQ(expect_job(r).model, "resnet50:image=224,bn_group=51");
 }
 
-TEST(Jobs, KnowSoftwareByItsPaper) {
+TEST(Jobs, IdentifySoftwareByItsPaper) {
   auto r = small_gpt();
   r.source = "Narayanan et al., SC'21 (arXiv:2104.04473), table 1";
   EXPECT_EQ(expect_job(r).software, "megatron");
@@ -72,7 +72,7 @@ TEST(Jobs, KnowSoftwareByItsPaper) {
   EXPECT_EQ(expect_job(r).software, "aleph-alpha");
 }
 
-TEST(Jobs, OfOtherStrategies) {
+TEST(Jobs, DescribeOtherStrategies) {
   auto r = small_gpt();
   r.parallel.vpp = 2;
   r.parallel.sp = true;
@@ -139,7 +139,7 @@ TEST(Jobs, ChooseKernelsAndRecomputation) {
 
 // LLaMA-13B's embedding table of 128,000 tokens has the weights of two layers, so four stages have
 // 9, 11, 11 and 9 layers. Stages divide evenly if one would have no layer otherwise.
-TEST(Jobs, StagesThatWeighAlike) {
+TEST(Jobs, BalanceStages) {
   auto r = small_gpt();
   r.source = "Aleph-Alpha";
   r.model.type = "llama";
@@ -159,7 +159,7 @@ TEST(Jobs, StagesThatWeighAlike) {
   EXPECT_EQ(expect_job(r).settings.at(0).ends, std::nullopt);
 }
 
-TEST(Jobs, OfVTrainsSingleNodes) {
+TEST(Jobs, DescribeSingleNodesOfVTrain) {
   auto r = small_gpt();
   r.source = "VIA-Research/vTrain data/ground_truth_single.csv";
   r.model.vocab = 50257;
@@ -172,7 +172,7 @@ TEST(Jobs, OfVTrainsSingleNodes) {
   EXPECT_NE(expect_job(r).model.find("vocab=50257,"), std::string::npos);
 }
 
-TEST(Jobs, OfProductsInEightBits) {
+TEST(Jobs, DescribeFp8Matmuls) {
   auto r = small_gpt();
   r.source = "pytorch/torchtitan";
   r.options.dtype = "float8";
@@ -184,7 +184,7 @@ TEST(Jobs, OfProductsInEightBits) {
   EXPECT_EQ(reason(r), "context parallelism with unbalanced causal attention is not modelled");
 }
 
-TEST(Jobs, OfPackedSequences) {
+TEST(Jobs, DescribePackedSequences) {
   auto r = small_gpt();
   r.source = "mlcommons/training_results_v3.0 NVIDIA/results/dgxa100_ngc23.04_pytorch/bert";
   r.model.type = "bert";
@@ -192,7 +192,7 @@ TEST(Jobs, OfPackedSequences) {
   EXPECT_TRUE(expect_job(r).model.ends_with("seq=512,attention=fused"));
 }
 
-TEST(Jobs, GatherWeightsOnceAStep) {
+TEST(Jobs, GatherWeightsOncePerStep) {
   auto r = small_gpt();
   r.parallel = {};
   r.parallel.fsdp = true;
@@ -201,7 +201,7 @@ TEST(Jobs, GatherWeightsOnceAStep) {
   EXPECT_EQ(expect_job(r).settings[0].micro, 1);
 }
 
-TEST(Jobs, OnMachines) {
+TEST(Jobs, FindMachines) {
   EXPECT_EQ(find_machine_family("A100-80GB-SXM"), "dgx_a100");
   EXPECT_EQ(find_machine_family("a100_40gb"), "dgx_a100_40gb");
   EXPECT_EQ(find_machine_family("h100_80gb"), "dgx_h100");
@@ -234,7 +234,7 @@ TEST(Jobs, OnMachines) {
   EXPECT_NE(expect_job(r).machine.levels[1].network, nullptr);
 }
 
-TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
+TEST(Jobs, RefuseIncompleteOrImpossibleRecords) {
   const auto with = [](auto&& change) {
     auto r = small_gpt();
     change(r);
@@ -261,7 +261,7 @@ TEST(Jobs, AreNotMadeOfWhatIsMissingOrImpossible) {
   EXPECT_EQ(with([](Record& r) { r.model.layers = 1'000'000; }), "1000000 layers are too many");
 }
 
-TEST(Jobs, BatchesOfTokens) {
+TEST(Jobs, ConvertBatchesOfTokens) {
   auto r = small_gpt();
   r.batch = {};
   r.batch.tokens = 1024 * 31;  // 15.5 sequences for each of 2 replicas

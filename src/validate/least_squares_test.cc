@@ -17,7 +17,7 @@ TEST(LeastSquares, SolvesEquations) {
 }
 
 // Fits y = a + b t to points on a line and one outlier, which changes the result little.
-TEST(LeastSquares, FitsALineAndNotTheOutlier) {
+TEST(LeastSquares, IgnoresAnOutlier) {
   LeastSquares problem;
   problem.iterations = 100;
   problem.bounds = {{-100, 100}, {-100, 100}};

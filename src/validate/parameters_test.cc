@@ -27,7 +27,7 @@ TEST(Parameters, AreNumbersOfMachineFiles) {
   }
 }
 
-TEST(Parameters, OfLevelsThatAreNotThereAreNone) {
+TEST(Parameters, AreEmptyForMissingLevels) {
   const auto* node = parse_parameters("level node utilization")[0];
   EXPECT_FALSE(get_value(*node, machine::load_machine("dgx_a100:1")));
   EXPECT_FALSE(get_value(*node, machine::load_machine("local:2")));

@@ -25,7 +25,7 @@ Record record_with(const std::string& fields) {
       .at(0);
 }
 
-TEST(Records, AreRead) {
+TEST(Records, ReadAllFields) {
   const auto r = record_with(R"(
       "source":"S","model":{"type":"gpt","layers":24,"params_b":1.7,"surprise":[1]},
       "system":{"gpu":"A100","n_gpus":8,"inter_uni_GBps_per_gpu":12.5},
@@ -56,7 +56,7 @@ TEST(Records, AreRead) {
   EXPECT_DOUBLE_EQ(points[0].time.value, 10e-6);
 }
 
-TEST(Records, NullAndQuestionMarksSayNothing) {
+TEST(Records, TreatNullAndQuestionMarksAsUnknown) {
   const auto r = record_with(
       R"("model":{"layers":null,"hidden":"?","heads":"16?","seq_len":0,"type":"?"},"system":null)");
   EXPECT_EQ(r.unreadable, "");
@@ -65,7 +65,7 @@ TEST(Records, NullAndQuestionMarksSayNothing) {
   EXPECT_EQ(r.model.type, "");
 }
 
-TEST(Records, OfTheWrongKindAreUnreadable) {
+TEST(Records, RejectWrongTypes) {
   EXPECT_EQ(record_with(R"("model":{"layers":"many"})").unreadable,
             "'model.layers' is \"many\" and must be a non-negative number");
   EXPECT_EQ(record_with(R"("batch":{"micro_seqs":2.5})").unreadable,
@@ -82,7 +82,7 @@ TEST(Records, OfTheWrongKindAreUnreadable) {
 }
 
 // Memory relative to another run takes its sizes from the record that states the model.
-TEST(Records, ThatNameAModelAreCompleted) {
+TEST(Records, CompleteTheNamedModel) {
   const auto records = parse_records(
       R"({"records":[
         {"id":"a-1","group":"g","kind":"memory","source":"P 1","model":{"type":"gpt","name":"M"},
@@ -104,7 +104,7 @@ TEST(Records, ThatNameAModelAreCompleted) {
   EXPECT_FALSE(records[3].model.layers);  // of another source
 }
 
-TEST(Records, ErrorsNameTheRecordAndTheField) {
+TEST(Records, NameTheRecordAndTheFieldInErrors) {
   EXPECT_EQ(error_of("{"), "m.json: is not JSON (line 1, column 2)");
   EXPECT_EQ(error_of(R"({"records":[{"id":"a"},{"id":"b","model":{"layers":2,"layers":3}}]})"),
             "m.json: 'records[1].model.layers' is given twice (remove one of the two)");
@@ -124,7 +124,7 @@ TEST(Records, ErrorsNameTheRecordAndTheField) {
   EXPECT_EQ(twice[1].unreadable, "an earlier record has the same id");
 }
 
-TEST(Records, NameFieldsThatNothingLooksAt) {
+TEST(Records, NameUnusedFields) {
   const auto r = record_with(R"(
       "notes":"n","url":"u","modle":{},"model":{"layrs":24,"heads":null,"hidden":"?","odd":null},
       "batch":{"micro_seqs":2,"micro_samples":2},"options":{"dtype":"fp16"})");

@@ -21,14 +21,14 @@ std::vector<Pair> random_pairs(std::uint64_t seed, std::size_t n) {
   return out;
 }
 
-TEST(Statistics, ErrorsOfTwo) {
+TEST(Statistics, ComputesErrorsOfTwoPairs) {
   const std::vector<Pair> pairs = {{2, 3}, {4, 3}};
   EXPECT_DOUBLE_EQ(mean_absolute_error(pairs), (0.5 + 0.25) / 2);
   EXPECT_DOUBLE_EQ(bias(pairs), (0.5 - 0.25) / 2);
   EXPECT_EQ(mean_absolute_error({}), 0);
 }
 
-TEST(Statistics, SpearmanOfOrders) {
+TEST(Statistics, ComputesSpearmanOfOrders) {
   const std::vector<Pair> same = {{1, 10}, {2, 1000}, {3, 1001}};
   EXPECT_DOUBLE_EQ(spearman(same).value(), 1);
   const std::vector<Pair> reversed = {{1, 3}, {2, 2}, {3, 1}};
@@ -39,7 +39,7 @@ TEST(Statistics, SpearmanOfOrders) {
 }
 
 // Without equal values, rho = 1 - 6 sum d^2 / (n (n^2 - 1)), where d are the rank differences.
-TEST(Statistics, SpearmanIsTheClassicalFormula) {
+TEST(Statistics, MatchesTheClassicalSpearmanFormula) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto pairs = random_pairs(seed, 12);
     const auto rank = [&](double Pair::*side, double value) {
@@ -55,14 +55,14 @@ TEST(Statistics, SpearmanIsTheClassicalFormula) {
   }
 }
 
-TEST(Statistics, EqualValuesShareTheirRank) {
+TEST(Statistics, SharesRanksBetweenEqualValues) {
   // Ranks 1.5 1.5 3 against 1 2 3, by Pearson's formula.
   const std::vector<Pair> pairs = {{7, 1}, {7, 2}, {8, 3}};
   EXPECT_NEAR(spearman(pairs).value(), 1.5 / std::sqrt(1.5 * 2), 1e-12);
 }
 
 // No constant on a fine grid or at a kink is better.
-TEST(Statistics, BestConstantIsBest) {
+TEST(Statistics, FindsTheBestConstant) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto pairs = random_pairs(seed, 7);
     const auto error_with = [&](double constant) {
@@ -78,7 +78,7 @@ TEST(Statistics, BestConstantIsBest) {
   }
 }
 
-TEST(Statistics, OfOthersIsBestConstantWithoutIt) {
+TEST(Statistics, FindsTheBestConstantOfTheOthers) {
   const auto pairs = random_pairs(3, 9);
   const auto scaled = scale_leave_one_out(pairs);
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -90,7 +90,7 @@ TEST(Statistics, OfOthersIsBestConstantWithoutIt) {
 }
 
 // The mean of n numbers of deviation s is within 1.96 s / sqrt(n) in 95 of 100 cases.
-TEST(Statistics, BootstrapIsTheNormalInterval) {
+TEST(Statistics, BootstrapsTheNormalInterval) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> draw(10, 2);
   std::vector<double> values(400);
@@ -106,7 +106,7 @@ TEST(Statistics, BootstrapIsTheNormalInterval) {
   EXPECT_EQ(bootstrap_mean(one).high, 3);
 }
 
-TEST(Statistics, RegretIsWhatThePickCosts) {
+TEST(Statistics, ComputesTheRegretOfAChoice) {
   const std::vector<Pair> pairs = {{10, 5}, {8, 6}, {12, 7}};
   EXPECT_DOUBLE_EQ(regret(pairs), 10.0 / 8 - 1);
   const std::vector<Pair> right = {{10, 5}, {12, 6}};

@@ -19,7 +19,7 @@ Prediction predicted(const Record& record) {
 
 Metric number(const std::string& name, double value) { return {name, value}; }
 
-TEST(Metrics, ConvertThereAndBack) {
+TEST(Metrics, RoundTrip) {
   const auto r = small_gpt();
   for (const char* metric :
        {"iter_s", "tokens_per_s_per_gpu", "samples_per_s", "tokens_per_s", "tflops_per_gpu",
@@ -30,7 +30,7 @@ TEST(Metrics, ConvertThereAndBack) {
   }
 }
 
-TEST(Metrics, AreThePapersFormulas) {
+TEST(Metrics, MatchTheFormulasOfThePapers) {
   auto r = small_gpt();
   const double tokens = 32 * 1024;
   EXPECT_DOUBLE_EQ(std::get<double>(from_iteration(r, "tokens_per_s_per_gpu", Seconds{2})),
@@ -52,7 +52,7 @@ TEST(Metrics, AreThePapersFormulas) {
               3 * tokens * (4 * layer + 2 * 51200 * h), 1e6);
 }
 
-TEST(Validation, OfItsOwnPredictionsHasNoError) {
+TEST(Validation, HasNoErrorOnItsOwnPredictions) {
   auto r = small_gpt();
   const auto p = predicted(r);
   r.measured = {number("iter_s", p.iteration.value), number("mem_gib", p.memory.value / 1073741824),
@@ -91,7 +91,7 @@ TEST(Validation, GroupsSweeps) {
   EXPECT_EQ(validate(records, {}).groups.at("g").sweeps, 0U);
 }
 
-TEST(Validation, ConstantsAreThoseOfTheOperations) {
+TEST(Validation, FitsAConstantUtilization) {
   std::vector<Record> records;
   for (const std::int64_t batch : {16, 32, 64}) {
     auto r = small_gpt();
@@ -105,7 +105,7 @@ TEST(Validation, ConstantsAreThoseOfTheOperations) {
   EXPECT_NEAR(g.best_constant_mape.value(), 0, 1e-9);
 }
 
-TEST(Validation, AnswersWhatFits) {
+TEST(Validation, ReportsWhetherAModelFits) {
   EXPECT_EQ(classify_fit(Bytes{91}, Bytes{100}), Answer::kFits);
   EXPECT_EQ(classify_fit(Bytes{93}, Bytes{100}), Answer::kMargin);
   EXPECT_EQ(classify_fit(Bytes{107}, Bytes{100}), Answer::kMargin);
@@ -147,7 +147,7 @@ TEST(Validation, AnswersWhatFits) {
   EXPECT_EQ(oom.false_alarms, 0.25);
 }
 
-TEST(Validation, SkipsByKindAndSaysWhy) {
+TEST(Validation, SkipsByKindAndReportsWhy) {
   auto fact = small_gpt();
   fact.kind = "hardware";
   fact.measured = {number("iter_s", 1)};
@@ -175,7 +175,7 @@ TEST(Validation, SkipsByKindAndSaysWhy) {
   EXPECT_EQ(report.coverage_of_all, 1.0 / 4);
 }
 
-TEST(Validation, IsTheSameOnSeveralThreads) {
+TEST(Validation, IsTheSameForAnyNumberOfThreads) {
   std::vector<Record> records(6, small_gpt());
   for (std::size_t i = 0; i < records.size(); ++i) {
     records[i].id = std::to_string(i);
@@ -194,7 +194,7 @@ TEST(Validation, IsTheSameOnSeveralThreads) {
 
 // The records are measured on a machine with other numbers. The fit finds them, and predicts a
 // held-out size.
-TEST(Fits, FindTheMachineThatWasMeasured) {
+TEST(Fits, RecoverTheMeasuredMachine) {
   const auto parameters = parse_parameters("compute_utilization,level gpu utilization");
   const FittedNumbers truth = {{parameters[0], 0.45}, {parameters[1], 0.33}};
   std::vector<Record> records;
@@ -228,7 +228,7 @@ TEST(Fits, FindTheMachineThatWasMeasured) {
 }
 
 // Both attention kernels of the layout sweep share all numbers but that of attention.
-TEST(Fits, LeaveWhatSectionsOfOneStackDifferIn) {
+TEST(Fits, LeaveFieldsThatDifferBetweenProfilesOfOneStack) {
   std::vector<Record> records;
   for (const char* kernel : {"flash_attention2", "flash_attentionv1.0.8"}) {
     auto r = small_gpt();

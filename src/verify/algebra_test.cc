@@ -175,7 +175,7 @@ class Maker {
   std::vector<IndexVar> used_;
 };
 
-TEST(Algebra, NormalFormsKeepTheValue) {
+TEST(Algebra, NormalFormsPreserveValues) {
   unsigned given_up = 0;
   for (Hash seed = 0; seed < 3000; seed += kFewer) {
     Algebra algebra;
@@ -210,7 +210,7 @@ ScalarTerm applied(term::Function f, const Sum& argument) {
 
 // Normalizes functions of sums and of functions, and their products, by the laws of ordered
 // numbers.
-TEST(Algebra, LawsOfOrderKeepTheValue) {
+TEST(Algebra, OrderLawsPreserveTheValue) {
   using term::Function;
   unsigned given_up = 0;
   for (Hash seed = 0; seed < 400; seed += kFewer) {
@@ -244,7 +244,7 @@ TEST(Algebra, LawsOfOrderKeepTheValue) {
 }
 
 // Tries squares of sums and similar sums: one that is called nonnegative must not be negative.
-TEST(Algebra, WhatIsNeverNegativeIsNot) {
+TEST(Algebra, NonNegativeTermsAreNonNegative) {
   using term::Function;
   std::size_t said = 0;
   for (Hash seed = 0; seed < 600; ++seed) {
@@ -309,7 +309,7 @@ TEST(Algebra, KeysDoNotDependOnNames) {
   }
 }
 
-TEST(Algebra, DigitsAreThoseOfTheNumber) {
+TEST(Algebra, SplitsANumberIntoDigits) {
   Algebra algebra;
   const auto v = algebra.create_index(24);
   const auto digits = algebra.compute_digits(Linear::of(v), std::vector<std::int64_t>{12, 4, 1});

@@ -25,7 +25,7 @@ std::string found(const std::string& line, const std::vector<Instance>& good,
   return out;
 }
 
-TEST(Conditions, SeparateGoodFromBad) {
+TEST(Conditions, SeparateTrueFromFalseInstances) {
   const std::string add = "t: (add ?x ?y) => (add ?y ?x)";
   EXPECT_EQ(found(add, {of_shapes({{2, 3}, {2, 3}}), of_shapes({{4}, {4}})},
                   {of_shapes({{2, 3}, {1, 3}}), of_shapes({{2, 3}, {3}})}),

@@ -23,7 +23,7 @@ Comparison first_difference(const Rule& rule, Refutation* refutation) {
 }
 
 // Compares with a closed form: 1*4 + 2*5 = 14.
-TEST(Evaluate, ComputesWhatIsWritten) {
+TEST(Evaluate, ComputesPatterns) {
   const auto rule = rule_of("t: (matmul (relu ?x) ?y) => (matmul ?x ?y)");
   const Instance instance{{TensorType{ParallelShape{1, 3}}, TensorType{ParallelShape{3, 1}}}, {}};
   const auto side = type_side(rule.source, instance);
@@ -33,7 +33,7 @@ TEST(Evaluate, ComputesWhatIsWritten) {
   EXPECT_EQ(evaluate(*side, operands)[0].data, std::vector<double>{14});
 }
 
-TEST(Evaluate, EqualSidesAreEqualAndOthersAreNot) {
+TEST(Evaluate, DistinguishesEqualFromUnequalSides) {
   const std::vector<std::pair<std::string, Comparison>> cases = {
       {"a: (matmul ?x (matmul ?y ?z)) => (matmul (matmul ?x ?y) ?z)", Comparison::kEqual},
       {"b: (relu (add ?x ?y)) => (add (relu ?x) (relu ?y))", Comparison::kDifferent},
@@ -52,7 +52,7 @@ TEST(Evaluate, EqualSidesAreEqualAndOthersAreNot) {
   }
 }
 
-TEST(Evaluate, ARefutationSaysWhereWithWhat) {
+TEST(Evaluate, ReportsPlaceAndValuesOfARefutation) {
   const auto rule = rule_of("t: (sub ?x ?y) => (sub ?y ?x)");
   const Instance instance{{TensorType{ParallelShape{1}}, TensorType{ParallelShape{1}}}, {}};
   Refutation refutation;
@@ -62,7 +62,7 @@ TEST(Evaluate, ARefutationSaysWhereWithWhat) {
   EXPECT_NE(text.find(", with ?x = ["), std::string::npos) << text;
 }
 
-TEST(Evaluate, ShardsHoldWhatSidesMean) {
+TEST(Evaluate, ChecksShards) {
   const auto rule = rule_of(
       "k: (reduce (matmul (partition ?x dim=1 degree=2) (partition ?w dim=0 degree=2)) degree=2) "
       "=> (matmul ?x ?w) if rank(?x) == 2");

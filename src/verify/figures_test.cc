@@ -25,7 +25,7 @@ void expect_proved(const std::vector<Rule>& found, const std::string& text) {
   EXPECT_TRUE(is_proved(verdict.proof.status)) << text << "\n" << verdict.counterexample;
 }
 
-TEST(Figures, OfConvolutions) {
+TEST(Figures, AreProvedForConvolutions) {
   const std::string attributes =
       " stride=?stride padding=?padding dilation=?dilation groups=?groups)";
   for (const std::string_view groups : {"1", "2"}) {
@@ -42,7 +42,7 @@ TEST(Figures, OfConvolutions) {
   }
 }
 
-TEST(Figures, OfParallelOperators) {
+TEST(Figures, AreProvedForParallelOperators) {
   std::vector<rewrite::Rule> found;
   for (const auto& made : generate::make_parallel_rules(generate::operator_set("all"))) {
     found.push_back(made.rule);

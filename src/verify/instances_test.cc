@@ -26,7 +26,7 @@ std::set<std::string> list_matmul_operands(std::int64_t largest) {
   return out;
 }
 
-TEST(Instances, OfAProductAreAllThatFit) {
+TEST(Instances, CoverAllFittingSizesOfAMatmul) {
   const auto rule = rule_of("t: (matmul ?x ?y) => (matmul ?x ?y)");
   const auto patterns = find_patterns(rule);
   std::set<std::string> matrices;
@@ -76,7 +76,7 @@ TEST(Instances, AllOccur) {
   }
 }
 
-TEST(Instances, SayWhetherTheTargetFits) {
+TEST(Instances, ReportWhetherTheTargetFits) {
   const auto rule = rule_of(
       "t: (transpose (add ?x ?y) perm=[1, 0]) => (add (transpose ?x perm=[1, 0]) "
       "(transpose ?y perm=[1, 0]))");

@@ -12,7 +12,7 @@ const ops::Signature& signature_of(const ops::Op& op, const std::vector<Shape>& 
   return ops::get_signature(op, shapes);
 }
 
-TEST(KnownKernels, CompilesWhatComesOften) {
+TEST(KnownKernels, CompilesFrequentOperators) {
   KnownKernels kernels;
   const auto& s = signature_of(ops::parse_op(ops::kRelu, {}), {{2, 3}});
   EXPECT_EQ(kernels.find_or_compile(s).kernel, nullptr);
@@ -23,7 +23,7 @@ TEST(KnownKernels, CompilesWhatComesOften) {
   EXPECT_EQ(kernels.find_or_compile(s).kernel.get(), kernel);
 }
 
-TEST(KnownKernels, HasNoneOfLargeOnesOrOfNoElements) {
+TEST(KnownKernels, SkipsLargeAndEmptyOperators) {
   KnownKernels kernels;
   for (const auto& shape : {Shape{200, 200}, Shape{0, 3}}) {
     const auto& s = signature_of(ops::parse_op(ops::kRelu, {}), {shape});
@@ -32,13 +32,13 @@ TEST(KnownKernels, HasNoneOfLargeOnesOrOfNoElements) {
 }
 
 // Random values differ for each element, so they have no kernel.
-TEST(KnownKernels, HasNoneOfWhatIsRandom) {
+TEST(KnownKernels, SkipsRandomOperators) {
   KnownKernels kernels;
   const auto& s = signature_of(ops::parse_op(ops::kDropout, {}), {{2, 3}});
   for (int i = 0; i < 5; ++i) EXPECT_EQ(kernels.find_or_compile(s).kernel, nullptr);
 }
 
-TEST(KnownKernels, ForgetsWhenThereAreTooMany) {
+TEST(KnownKernels, EvictsKernelsAtItsLimit) {
   KnownKernels kernels(1000);
   for (std::int64_t n = 1; n < 100; ++n) {
     const auto& s = signature_of(ops::parse_op(ops::kSoftmax, {}), {{2, n}});

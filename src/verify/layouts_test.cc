@@ -18,7 +18,7 @@ std::string illegal(const std::string& source) {
   return rewrite::to_text(rule, side);
 }
 
-TEST(Layouts, SourcesThatAreLegalNowhere) {
+TEST(Layouts, IllegalSources) {
   for (const auto* source : {
            // A relu takes no partial sums.
            "(reduce (relu (replicate ?x degree=2)) degree=2)",
@@ -43,7 +43,7 @@ TEST(Layouts, SourcesThatAreLegalNowhere) {
 }
 
 // A source that has an instance is legal in some layout.
-TEST(Layouts, SourcesThatAreLegal) {
+TEST(Layouts, LegalSources) {
   for (const auto* source : {
            "(reduce (join ?x ?y) degree=2)",
            "(linear (join ?x ?y) ?w)",
@@ -59,7 +59,7 @@ TEST(Layouts, SourcesThatAreLegal) {
   }
 }
 
-TEST(Verdict, ARuleThatAppliesNowhereIsTrue) {
+TEST(Verdict, AcceptsARuleThatNeverApplies) {
   const auto verdict = verify(
       rewrite::parse_rule("r: (reduce (relu (replicate ?x degree=2)) degree=2) => (add ?x ?x)")[0]);
   EXPECT_EQ(verdict.proof.status, Status::kProved);

@@ -11,7 +11,7 @@ using Affine = LinearSystem::AffineForm;
 
 Affine constant(std::int64_t n) { return {.parts = {}, .constant = n}; }
 
-TEST(LinearSystem, KnowsWhatNeedsNegativeNumbers) {
+TEST(LinearSystem, RejectsSystemsThatNeedNegativeNumbers) {
   LinearSystem system;
   const auto x = system.add_variable();
   const auto y = system.add_variable();
@@ -27,7 +27,7 @@ TEST(LinearSystem, KnowsWhatNeedsNegativeNumbers) {
 }
 
 // Compares with every solution up to 6, for two equations in three variables.
-TEST(LinearSystem, FindsWhatTryingFinds) {
+TEST(LinearSystem, EqualsBruteForce) {
   std::mt19937 random(7);
   const auto draw = [&](int from, int to) {
     return std::uniform_int_distribution<std::int64_t>(from, to)(random);

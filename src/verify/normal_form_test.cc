@@ -95,7 +95,7 @@ const std::vector<std::string>& true_rules() {
   return rules;
 }
 
-TEST(NormalForm, TrueRulesHaveEqualForms) {
+TEST(NormalForm, IsEqualForTrueRules) {
   for (const auto& line : true_rules()) {
     std::string reason;
     const auto [equal, all] = proved(line, &reason);
@@ -104,7 +104,7 @@ TEST(NormalForm, TrueRulesHaveEqualForms) {
   }
 }
 
-TEST(NormalForm, FalseRulesHaveDifferentOnes) {
+TEST(NormalForm, DiffersForFalseRules) {
   for (const std::string line : {
            "a: (relu (add ?x ?y)) => (add (relu ?x) (relu ?y))",
            "b: (matmul ?x ?y) => (matmul ?y ?x)",

@@ -64,7 +64,7 @@ TEST(NullSpace, SolvesAndIsComplete) {
   }
 }
 
-TEST(NullSpace, ComputesTheLastFromTheFirst) {
+TEST(NullSpace, ComputesDependentFromFreeVariables) {
   // w = x + y
   EXPECT_EQ(compute_null_space({{1, 1, -1}}, 3), (std::vector<Vector>{{1, 0, 1}, {0, 1, 1}}));
 }

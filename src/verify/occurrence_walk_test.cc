@@ -18,7 +18,7 @@ Instance of(std::initializer_list<Shape> shapes) {
 }
 
 // Ranks and sizes of all four matmul operands depend on each other.
-TEST(OccurrenceWalk, ComesFar) {
+TEST(OccurrenceWalk, ReachesDistantSizes) {
   const auto walked =
       rule("(add (matmul ?x ?y) (matmul ?z ?w)) => (add (matmul ?z ?w) (matmul ?x ?y))");
   const auto near = of({{2, 2}, {2, 2}, {2, 2}, {2, 2}});
@@ -42,7 +42,7 @@ TEST(OccurrenceWalk, ComesFar) {
 }
 
 // All variables of one operand have one element, and those of the other have more.
-TEST(OccurrenceWalk, ComesToWhatIsStretchedTogether) {
+TEST(OccurrenceWalk, ReachesJointlyScaledSizes) {
   const auto walked = rule(
       "(add (layer_norm ?x ?y ?z) (layer_norm ?u ?v ?w)) => (add (layer_norm ?u ?v ?w) (layer_norm "
       "?x ?y ?z))");
@@ -59,7 +59,7 @@ TEST(OccurrenceWalk, ComesToWhatIsStretchedTogether) {
 }
 
 // Reaches a sum of two sizes if both operands are results, and a dimension behind the others.
-TEST(OccurrenceWalk, ComesToSizesThatTheOperatorsMake) {
+TEST(OccurrenceWalk, ReachesSizesComputedByOperators) {
   const auto walked = rule(
       "(linear (concat ?x ?y axis=1) (concat (constant shape=[?n, ?n] kind=\"eye\" value=1) ?z "
       "axis=1)) => (linear (concat ?x ?y axis=1) (concat (constant shape=[?n, ?n] kind=\"eye\" "
@@ -75,7 +75,7 @@ TEST(OccurrenceWalk, ComesToSizesThatTheOperatorsMake) {
   EXPECT_GT(of_rank_3, 3);
 }
 
-TEST(OccurrenceWalk, OfDegreesThatTheRuleNames) {
+TEST(OccurrenceWalk, ReachesDegreesNamedByTheRule) {
   const auto walked = rule("(combine ?x dim=0 degree=5) => (combine (relu ?x) dim=0 degree=5)");
   auto near = of({{10, 4}});
   near.tensors[0].shape.degrees[0] = 5;
@@ -85,7 +85,7 @@ TEST(OccurrenceWalk, OfDegreesThatTheRuleNames) {
   EXPECT_GT(occurred, 50);
 }
 
-TEST(Seen, TwoTogetherThatWereNot) {
+TEST(NoveltyFilter, AcceptsNewPairs) {
   NoveltyFilter seen;
   EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 2}})));
   EXPECT_FALSE(seen.is_new(of({{4, 5}, {5, 4}})));  // no size is 1, and the same sizes are equal

@@ -23,7 +23,7 @@ void expect_all_hold(std::span<const rewrite::Rule> properties, const PropertyLi
   }
 }
 
-TEST(PropertyCheck, SomeHold) {
+TEST(PropertyCheck, ProvesASample) {
   std::vector<rewrite::Rule> some;
   for (std::size_t i = 0; i < all_properties().size(); i += 5) some.push_back(all_properties()[i]);
   expect_all_hold(some, {.instances_of_pattern = 4,
@@ -34,10 +34,10 @@ TEST(PropertyCheck, SomeHold) {
                          .patterns = 9});
 }
 
-TEST(PropertyCheck, EachHoldsNightly) { expect_all_hold(all_properties(), {}); }
+TEST(PropertyCheck, ProvesEachNightly) { expect_all_hold(all_properties(), {}); }
 
 // Axioms that TASO tried and that are wrong as stated, and others without their conditions.
-TEST(PropertyCheck, RefutesWhatIsTrueOnlyUnderConditions) {
+TEST(PropertyCheck, RefutesPropertiesWithoutTheirConditions) {
   const std::string_view wrong[] = {
       // Concatenation associates along one axis only, and then the halves are not the operands.
       "(concat ?x (concat ?y ?z axis=?a) axis=?b) => (concat (concat ?x ?y axis=?b) ?z axis=?a)",
@@ -78,12 +78,12 @@ TEST(PropertyCheck, RefutesWhatIsTrueOnlyUnderConditions) {
   }
 }
 
-TEST(PropertyCheck, SaysWhereAndHow) {
+TEST(PropertyCheck, ReportsPlaceAndValues) {
   EXPECT_EQ(check_property(property("(split (concat ?x ?y axis=0) axis=0 parts=2) => ?x")).refuted,
             "?x [4, 1, 3], ?y [2, 1, 3]: output 0 is [3, 1, 3] and [4, 1, 3]");
 }
 
-TEST(PropertyCheck, NamesWhatFollowsFromTheOthers) {
+TEST(PropertyCheck, NamesRedundantProperties) {
   if (!SmtProver::is_available()) GTEST_SKIP() << "built without Z3";
   const auto properties = rewrite::parse_rules(
       "relu-passes-concat: (relu (concat ?x ?y axis=?a)) <=> (concat (relu ?x) (relu ?y) "
@@ -100,7 +100,7 @@ TEST(PropertyCheck, NamesWhatFollowsFromTheOthers) {
 }
 
 // A `<=>` is listed if either direction follows.
-TEST(PropertyCheck, RedundantPropertiesNightly) {
+TEST(PropertyCheck, ListsRedundantPropertiesNightly) {
   if (!SmtProver::is_available()) GTEST_SKIP() << "built without Z3";
   for (const auto& [name, from] : find_redundant(all_properties())) {
     std::string text;

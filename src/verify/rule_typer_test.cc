@@ -43,7 +43,7 @@ bool plainly_occurs(const Rule& rule, const Instance& instance) {
 }
 
 // Reuse from one instance does not change the result of the next, whether that fits or not.
-TEST(RuleTyper, SaysWhatOneInstanceAloneSays) {
+TEST(RuleTyper, AgreesWithTypingASingleInstance) {
   for (const auto text : kRules) {
     const auto rule = rewrite::parse_rule("typed: " + std::string(text))[0];
     const auto bases = find_patterns(rule).bases;

@@ -79,10 +79,10 @@ std::vector<rewrite::Rule> generated() {
 }
 
 // The tests judge samples; the nightly ones judge all mutants.
-TEST(ShippedRules, MutantsAreRefutedOrProved) { judge_mutants(written_rules(), 41); }
-TEST(ShippedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(written_rules(), 1); }
-TEST(GeneratedRules, MutantsAreRefutedOrProved) { judge_mutants(generated(), 401); }
-TEST(GeneratedRules, AllMutantsAreRefutedOrProvedNightly) { judge_mutants(generated(), 1); }
+TEST(ShippedRules, HaveJudgedMutants) { judge_mutants(written_rules(), 41); }
+TEST(ShippedRules, HaveJudgedMutantsNightly) { judge_mutants(written_rules(), 1); }
+TEST(GeneratedRules, HaveJudgedMutants) { judge_mutants(generated(), 401); }
+TEST(GeneratedRules, HaveJudgedMutantsNightly) { judge_mutants(generated(), 1); }
 
 }  // namespace
 }  // namespace tandem::verify

@@ -129,7 +129,7 @@ const std::string_view kTrue[] = {
     "rank(?x) == 2 and rank(?v) == 2 and rank(?w) == 2",
 };
 
-TEST_F(Smt, ProvesWhatFollowsFromTheProperties) {
+TEST_F(Smt, ProvesConsequencesOfTheProperties) {
   for (const auto text : kTrue) {
     const auto answer = prove(text, Seconds{60});  // on a busy machine, too
     EXPECT_TRUE(answer.proved) << text << "\n" << answer.reason;
@@ -183,7 +183,7 @@ const std::string_view kWrong[] = {
     "dim=1 degree=?d) choose ?d if rank(?x) == 2 and rank(?y) == 2",
 };
 
-TEST_F(Smt, DoesNotProveWhatIsWrong) {
+TEST_F(Smt, ProvesNoFalseRule) {
   for (const auto text : kWrong) {
     const auto answer = prove(text);
     EXPECT_FALSE(answer.proved) << text << "\n" << join(answer.used, ", ");
@@ -203,7 +203,7 @@ TEST_F(Smt, ProvesThatEverySideEqualsItself) {
   }
 }
 
-TEST_F(Smt, NamesWhatAProofNeeds) {
+TEST_F(Smt, NamesThePropertiesOfAProof) {
   const auto answer = prove(
       "(relu (conv2d ?x (scale ?w factor=?f))) => (conv2d (scale ?x "
       "factor=?f) ?w act=relu)");
@@ -212,7 +212,7 @@ TEST_F(Smt, NamesWhatAProofNeeds) {
   EXPECT_FALSE(answer.needs_sizes);
 }
 
-TEST_F(Smt, SaysWhereSizesOfInstancesAreNeeded) {
+TEST_F(Smt, ReportsThatSizesAreNeeded) {
   EXPECT_TRUE(prove("(linear (linear ?x ?v) ?w) => (matmul ?x (matmul (transpose ?v perm=[1, 0]) "
                     "(transpose ?w perm=[1, 0]))) if rank(?x) == 2")
                   .needs_sizes);
@@ -233,12 +233,12 @@ TEST_F(Smt, StopsAtItsTimeLimit) {
   EXPECT_LT(answer.time.value, 1);
 }
 
-TEST_F(Smt, PropertiesDoNotContradictEachOther) {
+TEST_F(Smt, FindsNoContradictionInTheProperties) {
   const auto answer = prover().find_contradiction(Seconds{2});
   EXPECT_FALSE(answer.proved) << join(answer.used, ", ");
 }
 
-TEST_F(Smt, PropertiesDoNotContradictEachOtherNightly) {
+TEST_F(Smt, FindsNoContradictionInThePropertiesNightly) {
   const auto answer = prover().find_contradiction(Seconds{60});
   EXPECT_FALSE(answer.proved) << join(answer.used, ", ");
 }
@@ -287,7 +287,7 @@ TEST_F(Smt, LeavesInterruptsToTheCommand) {
 }
 
 // Measures how long proofs take, without expectations.
-TEST_F(Smt, TimesNightly) {
+TEST_F(Smt, MeasuresTimesNightly) {
   std::vector<double> times;
   const auto take = [&](const Rule& rule) {
     const auto facts = find_size_facts(rule, find_patterns(rule));

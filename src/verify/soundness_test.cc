@@ -129,7 +129,7 @@ std::int64_t setting(const char* name, std::int64_t usual) {
   return text == nullptr ? usual : parse_int(text).value_or(usual);
 }
 
-TEST(Soundness, RandomRules) {
+TEST(Soundness, JudgesRandomRules) {
   constexpr std::uint64_t kSeed = 1;
   Tally tally;
   for (std::uint64_t seed = kSeed; seed < kSeed + 20; ++seed) {
@@ -210,7 +210,7 @@ const char* const kFalse[] = {
     "(add ?y (concat ?z ?x axis=0)) (linear ?y (sub ?y ?y))) factor=(dim(?z, 1) - 1))",
 };
 
-TEST(Soundness, WhatHadBeenProvedAndIsFalse) {
+TEST(Soundness, RefutesRulesThatWereWronglyProved) {
   for (std::size_t r = 0; r < std::size(kFalse); r += kFewer) {
     const auto* text = kFalse[r];
     const auto rule = rewrite::parse_rule(std::string("false: ") + text)[0];
@@ -230,7 +230,7 @@ TEST(Soundness, WhatHadBeenProvedAndIsFalse) {
 }
 
 // Finding them does not depend on one seed: only 1 of 114 verdicts fails to.
-TEST(Soundness, WhatIsFalseInFewPlacesIsFoundBySixSeedsNightly) {
+TEST(Soundness, RefutesRareCounterexamplesWithSixSeedsNightly) {
   constexpr Hash kSeeds = 6;
   int found = 0;
   for (const auto* text : kFalse) {
@@ -264,7 +264,7 @@ void judge_changed(const rewrite::Rule& rule, const Effort& effort, std::mt19937
   EXPECT_EQ(wrong, "") << rewrite::to_text(judged);
 }
 
-TEST(Soundness, KnownRulesAndChangedOnes) {
+TEST(Soundness, JudgesKnownAndChangedRules) {
   constexpr std::uint64_t kSeed = 1;
   std::mt19937_64 random(kSeed);
   Tally tally;
@@ -273,7 +273,7 @@ TEST(Soundness, KnownRulesAndChangedOnes) {
   print(tally, kSeed);
 }
 
-TEST(Soundness, ManyRulesNightly) {
+TEST(Soundness, JudgesManyRulesNightly) {
   const auto first = static_cast<std::uint64_t>(setting(
       "TANDEM_SOUNDNESS_SEED", std::chrono::system_clock::now().time_since_epoch().count()));
   const auto seconds = std::chrono::seconds(setting("TANDEM_SOUNDNESS_SECONDS", 1200));

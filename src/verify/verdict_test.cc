@@ -9,7 +9,7 @@ namespace {
 
 Rule rule_of(const std::string& line) { return rewrite::parse_rule(line)[0]; }
 
-TEST(Verdict, OfRulesWithKnownAnswers) {
+TEST(Verdict, MatchesKnownAnswers) {
   const std::vector<std::pair<std::string, Status>> cases = {
       {"a: (add ?x ?y) => (add ?y ?x)", Status::kProved},
       {"b: (matmul ?x (matmul ?y ?z)) => (matmul (matmul ?x ?y) ?z)", Status::kProved},
@@ -126,7 +126,7 @@ TEST(Verdict, OfRulesWithKnownAnswers) {
 }
 
 // An open degree must divide the size; a condition that it is 1 would be no answer.
-TEST(Verdict, ConditionsOfChosenDegrees) {
+TEST(Verdict, FindsConditionsOfChosenDegrees) {
   const auto condition = [](const std::string& line) {
     return verify(rule_of(line)).proof.condition;
   };
@@ -140,7 +140,7 @@ TEST(Verdict, ConditionsOfChosenDegrees) {
 }
 
 // Degrees that a rule names need not be powers of 2.
-TEST(Verdict, OddDegrees) {
+TEST(Verdict, CoversOddDegrees) {
   const auto of = [](const std::string& line) {
     const auto proof = verify(rule_of(line)).proof;
     return std::string(name(proof.status)) + " " + proof.condition;

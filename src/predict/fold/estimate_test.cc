@@ -65,7 +65,7 @@ void compare(const Case& c, Compared compared = Compared::kAll, double time_off 
   }
 }
 
-TEST(Estimate, IsThatOfTheWholeProgram) {
+TEST(Estimate, EqualsTheSimulationOfTheFullProgram) {
   const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
   for (const auto& model : {gpt, llama}) {
@@ -83,7 +83,7 @@ TEST(Estimate, IsThatOfTheWholeProgram) {
   }
 }
 
-TEST(Estimate, HasWhatSoftwareDoes) {
+TEST(Estimate, ModelsSoftwareProfiles) {
   const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   for (const char* software : {"megatron", "megatron-deepspeed", "torchtitan"}) {
     for (const char* strategy : {"dp", "dp:micro=4", "megatron:tp=2,dp=8,micro=4", "fsdp:micro=2",
@@ -95,7 +95,7 @@ TEST(Estimate, HasWhatSoftwareDoes) {
 }
 
 // Stages with different numbers of layers, and sends that block compute.
-TEST(Estimate, HasUnequalStagesAndBlockingSends) {
+TEST(Estimate, ModelsUnequalStagesAndBlockingSends) {
   const std::string gpt = "gpt2:layers={},hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   for (const bool waits : {false, true}) {
     for (const auto& [layers, strategy] :
@@ -109,7 +109,7 @@ TEST(Estimate, HasUnequalStagesAndBlockingSends) {
 }
 
 // MFU is relative to the peak of the weights' type, even if the loss is in fp32.
-TEST(Estimate, MfuIsOfTheTypeOfTheWeights) {
+TEST(Estimate, ComputesMfuForTheTypeOfTheWeights) {
   const auto machine = machine::load_machine("dgx_a100:1");
   const machine::Digits digits(machine);
   const auto mfu = [&](const std::string& model) {
@@ -126,7 +126,7 @@ TEST(Estimate, MfuIsOfTheTypeOfTheWeights) {
 }
 
 // Devices wait for their hosts, either within a slot or all the time.
-TEST(Estimate, HasHostsOfPipelines) {
+TEST(Estimate, ModelsHostsOfPipelines) {
   const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const std::string llama = "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
   for (const auto& model : {gpt, llama}) {
@@ -147,7 +147,7 @@ TEST(Estimate, HasHostsOfPipelines) {
 
 // The host of each of two stages dispatches one send and one receive per micro-batch, and two per
 // step for the tied weight. All else takes no host time.
-TEST(Estimate, HostsDispatchSends) {
+TEST(Estimate, ModelsSendsDispatchedByHosts) {
   auto machine = machine::load_machine("dgx_a100:1");
   auto& software = machine.device.software;
   software.dispatch_send = Seconds{0.01};
@@ -206,7 +206,7 @@ TEST(Estimate, LeavesMachinesOfManyLevelsToTheSimulation) {
 }
 
 // If stages end inside layers, the estimate is 1 to 2.5 % off and says that it is rough.
-TEST(Estimate, IsRoughWhereHostsOfUnevenStagesAreWaitedFor) {
+TEST(Estimate, IsRoughForHostBoundUnevenStages) {
   const auto model =
       models::parse_model("gpt2:layers=11,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
   const auto machine = machine::load_machine("dgx_a100:2,software=megatron-deepspeed");
@@ -219,7 +219,7 @@ TEST(Estimate, IsRoughWhereHostsOfUnevenStagesAreWaitedFor) {
 }
 
 // With few layers the delay of the host does not settle, and the estimate says that it is rough.
-TEST(Estimate, IsRoughWhereFewLayersWaitForHosts) {
+TEST(Estimate, IsRoughForFewHostBoundLayers) {
   const auto machine = machine::load_machine("dgx_a100:4,software=megatron-deepspeed");
   const auto is_rough = [&](const std::string& layers) {
     const auto model =
@@ -233,7 +233,7 @@ TEST(Estimate, IsRoughWhereFewLayersWaitForHosts) {
 
 // The number of stages does not divide the layers: stages end inside layers, and the loss may be a
 // stage of its own.
-TEST(Estimate, HasStagesThatEndInsideLayers) {
+TEST(Estimate, ModelsStagesThatEndInsideLayers) {
   const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const std::string llama = "llama3_8b:hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024";
   for (const auto& model : {gpt, llama}) {
@@ -265,7 +265,7 @@ TEST(Estimate, HasStagesThatEndInsideLayers) {
 // Rough cases: another stage of the same rank uses the tied weight, the tied weight is sharded,
 // gradients are sharded, or there are few layers. The estimate is still good enough to choose
 // strategies to simulate.
-TEST(Estimate, IsRoughWhereItLeavesOutMore) {
+TEST(Estimate, IsRoughForUnmodelledEffects) {
   constexpr double kNearEnough = 0.1;
   const auto compare_roughly = [&](const std::string& layers, const std::string& setting) {
     const auto text = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192" + layers;
@@ -319,7 +319,7 @@ TEST(Estimate, IsRoughWhereUpdatesOverlapLateGradients) {
 
 // If layers need little of a stage's memory, the ends of the network decide. Here both ends use a
 // weight, and the last stage gathers its shards.
-TEST(Estimate, HasMemoryOfRecomputedPipelines) {
+TEST(Estimate, ModelsMemoryOfPipelinesWithRecomputation) {
   const std::string gpt = "gpt2:hidden=1024,heads=16,ffn=4096,seq=1024,vocab=50257";
   for (const char* layers : {",layers=16", ",layers=18"}) {
     for (const char* strategy :
@@ -334,7 +334,7 @@ TEST(Estimate, HasMemoryOfRecomputedPipelines) {
 }
 
 // GPT-3 on 1,024 devices, in 64 and in 128 stages.
-TEST(Estimate, HasPipelinesLongerThanANetworkHasLayers) {
+TEST(Estimate, ModelsMoreStagesThanLayers) {
   for (const char* strategy : {"megatron:tp=8,pp=64,dp=2,micro=128,sp,recompute=full",
                                "megatron:tp=2,pp=128,dp=4,micro=128"}) {
     compare({"gpt3_175b", "dgx_a100:128", 2048, strategy});
@@ -343,7 +343,7 @@ TEST(Estimate, HasPipelinesLongerThanANetworkHasLayers) {
 
 // Unfused operators in fp32, a loss that every device computes, and an allocator with
 // fragmentation.
-TEST(Estimate, HasWhatPlainSoftwareDoes) {
+TEST(Estimate, ModelsPlainSoftware) {
   const std::string llama =
       "llama3_8b:layers=8,hidden=1024,heads=16,kv_heads=8,ffn=4096,seq=1024,norm=plain,loss=plain,"
       "attention=wide";
@@ -355,7 +355,7 @@ TEST(Estimate, HasWhatPlainSoftwareDoes) {
 
 // The order of strategies does not matter: stages that were lowered or timed for one strategy are
 // right for another.
-TEST(Estimate, DoesNotDependOnTheOthers) {
+TEST(Estimate, DoesNotDependOnEarlierEstimates) {
   const auto model =
       models::parse_model("gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192");
   const auto machine = machine::load_machine("dgx_a100:2");
@@ -391,7 +391,7 @@ TEST(Estimate, DoesNotDependOnTheOthers) {
 }
 
 // Sharded weights depend on the number of data-parallel devices, so 8 must not reuse results of 16.
-TEST(Estimate, KeepsNothingOfOtherPartsOfWeights) {
+TEST(Estimate, CachesNothingAcrossShardSizes) {
   const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   const auto model = models::parse_model(gpt);
   const auto machine = machine::load_machine("dgx_a100:2");
@@ -408,7 +408,7 @@ TEST(Estimate, KeepsNothingOfOtherPartsOfWeights) {
   compare({gpt, "dgx_a100:2", 128, "megatron:tp=2,dp=8,zero=1,micro=2"});
 }
 
-TEST(Estimate, HasWhatTrainingKeeps) {
+TEST(Estimate, ModelsTensorsSavedForBackward) {
   const std::string gpt = "gpt2:layers=8,hidden=1024,heads=16,ffn=4096,seq=1024,vocab=8192";
   for (const bool wide : {false, true}) {
     for (const char* strategy : {"dp", "deepspeed:zero=1", "deepspeed:zero=2,micro=4", "fsdp",

@@ -23,7 +23,7 @@ std::size_t count_actions(std::span<const Repeat> repeats) {
   return out;
 }
 
-TEST(Repeats, AreAllTurns) {
+TEST(Repeats, CoverAllSlots) {
   for (const auto order : {plan::Order::kGpipe, plan::Order::k1F1B, plan::Order::kInterleaved}) {
     for (const std::int64_t chunks : {1, 3}) {
       for (const std::int64_t micro : {4, 8, 20}) {
@@ -44,7 +44,7 @@ TEST(Repeats, AreAllTurns) {
   }
 }
 
-TEST(Repeats, OfManyMicroBatchesAreFew) {
+TEST(Repeats, AreFewForManyMicroBatches) {
   const auto actions = lower::list_actions(schedule_like(plan::Order::k1F1B, 4, 1000), 4, 0);
   const auto repeats = find_repeats(actions, 1000);
   EXPECT_EQ(count_actions(repeats), 2000U);
@@ -53,7 +53,7 @@ TEST(Repeats, OfManyMicroBatchesAreFew) {
 
 // Rank r of p keeps the activations of p - r micro-batches between slots. A backward pass adds its
 // own memory.
-TEST(Peaks, OneForwardOneBackwardIsTheClosedForm) {
+TEST(Peaks, EqualTheClosedFormOf1F1B) {
   for (const std::int64_t ranks : {2, 4, 8}) {
     for (const std::int64_t micro : {8, 100}) {
       HeldByStage stages;

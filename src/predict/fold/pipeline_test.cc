@@ -18,7 +18,7 @@ plan::Schedule schedule_of(plan::Order order, std::int64_t stages, std::int64_t 
 
 // Equal stages that send nothing take (m + p - 1) (f + b), and interleaved v times (m + (p - 1) /
 // v) (f + b).
-TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
+TEST(PipelineTime, EqualsTheClosedFormForEqualStages) {
   ScheduleCache actions;
   for (const std::int64_t ranks : {2, 4, 8}) {
     for (const std::int64_t chunks : {1, 2, 3}) {
@@ -38,7 +38,7 @@ TEST(PipelineTime, OfEqualStagesIsTheClosedForm) {
   }
 }
 
-TEST(PipelineTime, GoesOnAsEveryTurnDoes) {
+TEST(PipelineTime, AgreesWithSlotBySlotSimulation) {
   const std::uint64_t seed = 20261121;
   SCOPED_TRACE(seed);
   std::uint64_t drawn = 0;

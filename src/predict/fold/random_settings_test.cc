@@ -298,7 +298,7 @@ auto of_pipelines(const std::string& machine = {}) {
   return [=](Hash seed) { return Draw(seed, {}, machine).pipeline(); };
 }
 
-TEST(RandomSettings, AreEstimatedAsTheyAreSimulated) {
+TEST(RandomSettings, HaveEstimatesThatEqualSimulations) {
   EXPECT_GE(compare(0, 360 / kFewer, of_layers(kFewLayers)).near, 121 / kFewer);
   EXPECT_GT(compare(0, 240 / kFewer, of_layers(kManyLayers)).near, 100 / kFewer);
 }
@@ -307,22 +307,22 @@ TEST(RandomSettings, AreEstimatedOnMixedMachines) {
   EXPECT_GT(compare(0, 240 / kFewer, of_layers(kManyLayers, "mixed")).near, 20 / kFewer);
 }
 
-TEST(RandomSettings, AreEstimatedWhereDevicesShareLinks) {
+TEST(RandomSettings, AreEstimatedOnSharedLinks) {
   EXPECT_GT(compare(0, 240 / kFewer, of_layers(kManyLayers, "shared")).near, 50 / kFewer);
 }
 
-TEST(RandomSettings, PipelinesOfAnyZeroAndStageAreWithinTheirBounds) {
+TEST(RandomSettings, BoundPipelinesOfAnyZeroAndStage) {
   EXPECT_GT(compare(0, 160 / kFewer, of_pipelines()).rough, 120 / kFewer);
   EXPECT_GT(compare(0, 80 / kFewer, of_pipelines("mixed")).rough, 60 / kFewer);
   EXPECT_GT(compare(0, 80 / kFewer, of_pipelines("shared")).rough, 60 / kFewer);
 }
 
-TEST(RandomSettings, AreEstimatedAsTheyAreSimulatedNightly) {
+TEST(RandomSettings, HaveEstimatesThatEqualSimulationsNightly) {
   EXPECT_GT(compare(360, 6000, of_layers(kFewLayers)).near, 2000U);
   EXPECT_GT(compare(240, 6000, of_layers(kManyLayers)).near, 2500U);
 }
 
-TEST(RandomSettings, PipelinesOfAnyZeroAndStageAreWithinTheirBoundsNightly) {
+TEST(RandomSettings, BoundPipelinesOfAnyZeroAndStageNightly) {
   constexpr double kMore = 0.005;
   EXPECT_GT(compare(160, 3000, of_pipelines(), kMore).rough, 2000U);
   EXPECT_GT(compare(80, 1500, of_pipelines("mixed"), kMore).rough, 1000U);

@@ -48,7 +48,7 @@ GridResult evaluate_all(const GraphQuestion& q) {
 // Covers tensor parallel layers, delayed updates, tables whose gradients are summed whole or as
 // rows, recomputation and ZeRO. It also covers towers of which a stage may compute one before it
 // hears from the others.
-TEST(GraphGrid, NoStrategyIsFasterThanItsBound) {
+TEST(GraphGrid, BoundsEveryStrategy) {
   const std::vector<GraphQuestion> questions = {
       {"mlp:layers=4,hidden=512", "summit:2", 48},
       {"mlp:layers=4,hidden=96", "summit:1,software=serial", 24, plan::Optimizer::kAdam},

@@ -130,7 +130,7 @@ std::vector<Setting> possible_settings(const AskedGrid& asked) {
 
 // Pruned strategies are slower: none of the whole grid is faster than the best evaluated one, with
 // much memory and with little.
-TEST(Grid, LeavesOutNothingThatIsFaster) {
+TEST(Grid, OmitsNothingFaster) {
   unsigned round = 0;
   for (const auto& question : kQuestions) {
     for (const double memory : {80e9, 3e9, 1e9}) {
@@ -152,7 +152,7 @@ TEST(Grid, LeavesOutNothingThatIsFaster) {
 }
 
 // Checks not only strategies near the best: strategies far from it are evaluated, too.
-TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
+TEST(Grid, BoundsEveryStrategyFromBelow) {
   const std::vector<GridQuestion> questions = {
       {"llama3_8b", "dgx_h100:3", 512},
       {"llama3_70b", "dgx_h100:10,software=megatron", 512},
@@ -179,7 +179,7 @@ TEST(Grid, BoundsAreNeverAboveWhatTheirStrategiesTake) {
 }
 
 // A strategy with more micro-batches could not become a plan.
-TEST(Grid, HasNoMoreMicroBatchesThanAreSimulated) {
+TEST(Grid, LimitsMicroBatchesToThoseSimulated) {
   AskedGrid asked(
       {"gpt2:layers=4,hidden=256,heads=4,ffn=512,seq=64,vocab=512", "dgx_a100:1", 1U << 20U},
       Bytes{30e9});
@@ -194,7 +194,7 @@ TEST(Grid, HasNoMoreMicroBatchesThanAreSimulated) {
 }
 
 // Bounds are computed with more samples than a step has, up to the largest possible tensors.
-TEST(Grid, TakesBatchesOfManyLongSequences) {
+TEST(Grid, AcceptsBatchesOfManyLongSequences) {
   AskedGrid asked({"mixtral_8x7b:layers=4,seq=65536", "dgx_h100:32", 512}, Bytes{76e9});
   Estimates estimates(asked.on);
   FoldedGridModel model(asked.on, estimates);
@@ -216,7 +216,7 @@ std::string smallest_of(const std::vector<Evaluated>& evaluated) {
 // If nothing fits, no strategy of the whole grid needs noticeably less memory than the one found.
 // That also holds if some dimensions cannot be divided by all devices. Strategies that nominally
 // shard the most then store the most.
-TEST(Grid, FindsWhatNeedsLeastMemoryWhereNothingFits) {
+TEST(Grid, FindsTheLeastMemoryIfNothingFits) {
   auto questions = kQuestions;
   questions.insert(
       questions.end(),
@@ -246,7 +246,7 @@ TEST(Grid, FindsWhatNeedsLeastMemoryWhereNothingFits) {
 }
 
 // The search for the least memory ends with the first strategy that surely fits.
-TEST(Grid, EndsWithTheFirstThatFitsWhereMemoryAloneIsAsked) {
+TEST(Grid, StopsAtTheFirstFitIfOnlyMemoryMatters) {
   AskedGrid asked(kQuestions[0], Bytes{60e9});
   Estimates estimates(asked.on);
   FoldedGridModel model(asked.on, estimates);

@@ -31,7 +31,7 @@ TEST(Branches, AreTheTowersOfCandleUno) {
   }
 }
 
-TEST(Branches, AreFewOfTheWeightsOfAChainOfLayers) {
+TEST(Branches, HoldFewWeightsInAChainOfLayers) {
   for (const char* name : {"mlp:layers=4", "bert_large:layers=4", "resnet50"}) {
     EXPECT_LT(find_branches(network_of_towers(name, 24)).share, 0.5) << name;
   }
@@ -39,7 +39,7 @@ TEST(Branches, AreFewOfTheWeightsOfAChainOfLayers) {
 
 // Five towers on six devices: the step avoids most gradient sums. A search by cost tables alone, in
 // which operators run one after another, found 27.5 ms, and Unity's search 21.5 ms.
-TEST(Branches, LieOnDevicesOfTheirOwn) {
+TEST(Branches, ArePlacedOnSeparateDevices) {
   const auto model = network_of_towers("candle_uno", 96);
   const auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
@@ -78,7 +78,7 @@ TEST(Branches, ArePlacedByProvedSteps) {
 }
 
 // Each change is a simulation: the search ends when it may run no more.
-TEST(Branches, EndWithTheSearch) {
+TEST(Branches, StopWithTheSearch) {
   const auto model = network_of_towers("candle_uno", 96);
   const auto machine = machine::load_machine("summit:1");
   Options options;

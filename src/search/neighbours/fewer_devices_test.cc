@@ -18,7 +18,7 @@ struct OnParts {
 
 // Networks that are slower on all nodes. The batches do not divide over three nodes; layers are
 // equal or not, at once or in micro-batches. One network trains faster on two nodes than on three.
-TEST(FewerDevices, AreUsedWhereAllAreSlower) {
+TEST(FewerDevices, AreUsedIfFaster) {
   for (const auto& [text, name, batch] :
        {OnParts{"gpt2:layers=6", "dgx_a100:3", 64}, OnParts{"candle_uno", "summit:3", 4096},
         OnParts{"resnet50", "summit:3", 8192}, OnParts{"dlrm", "zionex:3", 2048}}) {
@@ -50,7 +50,7 @@ Seconds fastest(const OnParts& question) {
 
 // Small networks whose best part of a machine is hard to find. Some parts win by their layouts,
 // others only after rewrites and placement of embedding tables.
-TEST(FewerDevices, MoreNodesAreNeverSlower) {
+TEST(FewerDevices, MakeMoreNodesNeverSlower) {
   for (const auto& [text, machine, batch] :
        {OnParts{"mlp:layers=4,hidden=1024", "summit", 1152},
         OnParts{"dlrm:tables=20,dim=32", "summit", 1152},
@@ -67,7 +67,7 @@ TEST(FewerDevices, MoreNodesAreNeverSlower) {
 }
 
 // Three nodes do not divide the batch, and the fourth has no memory for a stage.
-TEST(FewerDevices, LeaveOutANodeOfLittleMemory) {
+TEST(FewerDevices, DropANodeWithLittleMemory) {
   constexpr std::int64_t kBatch = 64;
   const auto known = models::parse_model("llama3_8b:layers=6,vocab=8192");
   const auto model = known.build(kBatch, DType::kBf16);
@@ -87,7 +87,7 @@ TEST(FewerDevices, LeaveOutANodeOfLittleMemory) {
 }
 
 // Two of three fast nodes divide the batch, and are as fast as a machine with only two.
-TEST(FewerDevices, DivideTheBatchWhereTheFastestNodesDoNot) {
+TEST(FewerDevices, DivideTheBatchIfTheFastestNodesDoNot) {
   constexpr std::int64_t kBatch = 512;
   const auto known = models::parse_model("resnet50");
   const auto model = known.build(kBatch, DType::kFp32);

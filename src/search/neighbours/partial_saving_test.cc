@@ -55,7 +55,7 @@ TEST(PartialSaving, MixesOperatorByOperator) {
 }
 
 // A weight is stored as its first reader stores it.
-TEST(PartialSaving, SourcesGoWithTheirReaders) {
+TEST(PartialSaving, MovesSourcesWithTheirReaders) {
   Ends ends;
   const auto between = ends.between("dp", "fsdp");
   const auto half = mix_all_stages(ends.model, between.faster.candidate.choices,
@@ -72,7 +72,7 @@ TEST(PartialSaving, SourcesGoWithTheirReaders) {
 }
 
 // Every stage of a pipeline recomputes its first operators.
-TEST(PartialSaving, EveryStageHasItsShare) {
+TEST(PartialSaving, GivesEveryStageItsShare) {
   Ends ends;
   const auto between = ends.between("megatron:tp=1,pp=2,micro=4,dp=4",
                                     "megatron:tp=1,pp=2,micro=4,dp=4,recompute=full");

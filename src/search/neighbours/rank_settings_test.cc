@@ -64,7 +64,7 @@ class RankSettings : public testing::Test {
 
 constexpr const char* kFull = "megatron:tp=1,dp=2,pp=4,micro=16,recompute=full";
 
-TEST_F(RankSettings, LaterRanksRecomputeLess) {
+TEST_F(RankSettings, RecomputeLessOnLaterRanks) {
   CandidatePool pool(model_, machine_, options_);
   mix(pool, kFull);
   const auto& best = pool.result().best;
@@ -84,7 +84,7 @@ TEST_F(RankSettings, LaterRanksRecomputeLess) {
 
 // Settings of ranks may differ in how devices share a layer. Then tensors are resharded between
 // stages, and the step still equals that of one device.
-TEST(RankSettingsSemantics, StagesWithOtherGroupsTrainLikeOneDevice) {
+TEST(RankSettingsSemantics, TrainLikeOneDeviceWithDifferentGroups) {
   const auto model = models::parse_model("gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4")
                          .build(4, DType::kFp32);
   const auto machine = machine::load_machine("dgx_a100:1");
@@ -113,7 +113,7 @@ TEST(RankSettingsSemantics, StagesWithOtherGroupsTrainLikeOneDevice) {
   }
 }
 
-TEST_F(RankSettings, StepsWithoutPipelinesRecomputeNoMoreThanTheyHaveTo) {
+TEST_F(RankSettings, RecomputeAsLittleAsNecessaryWithoutPipelines) {
   const auto none = simulate("dp:micro=8");
   const auto full = simulate("dp:micro=8,recompute=full");
   options_.memory = (none.simulation.memory + full.simulation.memory) / 2;
@@ -127,7 +127,7 @@ TEST_F(RankSettings, StepsWithoutPipelinesRecomputeNoMoreThanTheyHaveTo) {
 
 // Ranks of one or two layers recompute whole operators more or less. The search still finds mixes
 // that fit.
-TEST_F(RankSettings, MoreMemoryIsNeverSlowerWithFewLayersARank) {
+TEST_F(RankSettings, AreNeverSlowerWithMoreMemoryAndFewLayersPerRank) {
   parsed_ = models::parse_model("gpt2:layers=10,hidden=128,heads=8,ffn=512,vocab=512,seq=512");
   model_ = parsed_.build(kBatch, DType::kFp32);
   options_.memory.reset();

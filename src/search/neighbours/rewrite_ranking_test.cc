@@ -33,7 +33,7 @@ graph::Graph mlp(int layers) {
   return models::parse_model(size).build(32, DType::kFp32);
 }
 
-TEST(Moves, RewriteAllPlacesThatLookAlike) {
+TEST(Moves, RewriteAllEquivalentPlaces) {
   const auto model = mlp(6);
   Dictionary dictionary;
   const RuleSet rules(rewrite::parse_rules(kFuse), dictionary, {});
@@ -52,7 +52,7 @@ TEST(Moves, RewriteAllPlacesThatLookAlike) {
 }
 
 // Moves that are found for three layers apply to all.
-TEST(Moves, AreTheSameWhateverTheNumberOfLayers) {
+TEST(Moves, DoNotDependOnTheNumberOfLayers) {
   Dictionary dictionary;
   const RuleSet rules(rewrite::list_usable_rules(), dictionary, {});
   const auto model = [](int layers) {
@@ -64,7 +64,7 @@ TEST(Moves, AreTheSameWhateverTheNumberOfLayers) {
             RewriteState(model(7), rules, dictionary).list_moves());
 }
 
-TEST(Moves, OfPlacesThatOverlapTakeThoseThatAreLeft) {
+TEST(Moves, SkipOverlappingPlaces) {
   const auto model = graph::parse_graph(R"(graph chain
 %x = input() shape=[4, 8]
 %a = relu(%x)
@@ -84,7 +84,7 @@ return %s
   EXPECT_EQ(count(at.draft().to_graph(model, dictionary), "relu"), 1U);
 }
 
-TEST(Moves, OfSinglePlacesAreAllOfThem) {
+TEST(Moves, IncludeEverySinglePlace) {
   const auto model = mlp(6);
   Dictionary dictionary;
   const RuleSet rules(rewrite::parse_rules(kFuse), dictionary, {});
@@ -141,7 +141,7 @@ void expect_checks(const Searched& searched, const Evaluated& best) {
   EXPECT_EQ(report.steps, plan.derivation.size());
 }
 
-TEST(JointSearch, MakeAPlanFasterAndItStillIsTheModel) {
+TEST(JointSearch, MakesAPlanFasterAndPreservesTheModel) {
   Searched searched("mlp:layers=4,hidden=256,inputs=256,outputs=64", 64, "summit:1");
   const auto as_it_is = searched.with(RewriteSearch::kNone);
   const auto joint = searched.with(RewriteSearch::kJoint);
@@ -154,7 +154,7 @@ TEST(JointSearch, MakeAPlanFasterAndItStillIsTheModel) {
 // No device can hold the tables, so devices communicate over a slow link. Then the features are not
 // concatenated: each has its part of the layer (Figure 16b), and partial sums are sent. A ranking
 // that ignores memory would put everything on one device and gain nothing.
-TEST(JointSearch, RanksWhereMemoryIsScarce) {
+TEST(JointSearch, RanksUnderTightMemory) {
   Searched searched("dlrm:variant=artifact", 2048, "summit:1");
   searched.machine = machine::parse_machine(R"(machine pair
 usage pair
@@ -188,7 +188,7 @@ level gpu 2
 // A layer that waits for the rows of all tables is divided into several, each for some of the rows.
 // They are computed while the rest is still being sent (Figure 16b). This also holds for layers
 // that were fused with the next operator.
-TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
+TEST(JointSearch, StartsALayerBeforeAllFeaturesArrive) {
   Searched searched("dlrm", 6144, "summit:1,software=serial");
   const auto as_it_is = searched.with(RewriteSearch::kNone);
   const auto joint = searched.with(RewriteSearch::kJoint);
@@ -202,7 +202,7 @@ TEST(JointSearch, BeginsALayerBeforeAllFeaturesAreThere) {
 
 // With sharded tables eight matmuls are best; with whole tables on different devices, two. Rewrites
 // that lost before are tried again.
-TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
+TEST(JointSearch, SplitsALayerByTablesSideBySide) {
   Searched searched("dlrm", 12288, "summit:2,software=serial");
   const auto as_it_is = searched.with(RewriteSearch::kNone);
   const auto joint = searched.with(RewriteSearch::kJoint);
@@ -214,7 +214,7 @@ TEST(JointSearch, DividesALayerAsTablesThatLieSideBySideWantIt) {
 
 // A rewritten graph is planned as if it were the model, with all strategies next to its tables. It
 // is not limited to the strategy under which it was ranked.
-TEST(JointSearch, LaysOutARewritingAsIfItWereTheModel) {
+TEST(JointSearch, PlansARewrittenGraphLikeTheModel) {
   Searched searched("dlrm", 24576, "summit:4,software=serial");
   const auto joint = searched.with(RewriteSearch::kJoint);
   ASSERT_TRUE(joint.best && joint.best->rewritten);
@@ -226,7 +226,7 @@ TEST(JointSearch, LaysOutARewritingAsIfItWereTheModel) {
 
 // A bag is looked up and summed in one kernel, which is the cheapest choice. If software takes
 // several kernels for it, bags are opened (Figure 16c).
-TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
+TEST(JointSearch, SplitsBagsThatTakeSeveralKernels) {
   for (const bool are_several : {false, true}) {
     SCOPED_TRACE(are_several);
     Searched searched("xdl:tables=4,rows=10000,dim=16,bag=2,top=64-64-2", 96, "summit:1");
@@ -246,7 +246,7 @@ TEST(JointSearch, OpensBagsThatTakeSeveralKernels) {
 
 // PyTorch sorts for the gradient of a bag, but takes one kernel for few single rows. This is
 // Unity's XDL, as in its artifact, with few samples.
-TEST(JointSearch, OpensBagsAsPyTorchComputesThem) {
+TEST(JointSearch, SplitsBagsLikePyTorch) {
   Searched searched("xdl", 3072, "summit:1,software=pytorch-tables");
   const auto as_it_is = searched.with(RewriteSearch::kNone);
   const auto joint = searched.with(RewriteSearch::kJoint);
@@ -257,7 +257,7 @@ TEST(JointSearch, OpensBagsAsPyTorchComputesThem) {
   expect_checks(searched, *joint.best);
 }
 
-TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {
+TEST(MatmulSplits, ExcludeMatmulsOfOneTensor) {
   EXPECT_TRUE(list_matmul_splits(mlp(4), nullptr).empty());
   const auto dlrm = models::parse_model("dlrm:tables=7,rows=1000").build(8, DType::kFp32);
   const auto rules = list_algebraic_rules();
@@ -273,7 +273,7 @@ TEST(BegunEarlier, LeavesAloneWhatWaitsForOneTensor) {
   EXPECT_EQ(concats, (std::multiset<int>{0, 2, 4}));
 }
 
-TEST(JointSearch, AtOnceAreNoWorseThanOneAfterTheOther) {
+TEST(JointSearch, IsNoWorseThanSequentialSearch) {
   const std::vector<std::pair<std::string, std::int64_t>> networks = {
       {"mlp:layers=3,hidden=512,inputs=512,outputs=64", 96},
       {"bert_large:layers=3,hidden=256,heads=4,ffn=1024,seq=64", 96},
@@ -317,7 +317,7 @@ TEST(JointSearch, FindsAPlanWithoutItsShortcuts) {
   expect_plan(searched.with(RewriteSearch::kNone));
 }
 
-TEST(TasoFlexflow, IsNoFasterThanThePlanAndTheSameEachTime) {
+TEST(TasoFlexflow, IsNoFasterThanThePlanAndDeterministic) {
   Searched searched("mlp:layers=3,hidden=512,inputs=512,outputs=64", 96, "summit:1");
   const auto joint = searched.with(RewriteSearch::kJoint);
   const auto walked = search_taso_flexflow(searched.graph, searched.machine, searched.options);

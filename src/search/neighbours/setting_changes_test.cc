@@ -39,7 +39,7 @@ struct Network {
 
 constexpr std::string_view kGpt = "gpt2:layers=4,hidden=64,heads=4,ffn=128,vocab=128,seq=16";
 
-TEST(SettingChanges, OfDataParallelism) {
+TEST(SettingChanges, CoverDataParallelism) {
   const Network on(kGpt, 16, {2});
   EXPECT_EQ(on.changes("dp", 16),
             (std::vector<std::string>{
@@ -48,7 +48,7 @@ TEST(SettingChanges, OfDataParallelism) {
                 "dp:recompute=selective", "dp:recompute=save_matmuls", "dp:recompute=full"}));
 }
 
-TEST(SettingChanges, OfAPipeline) {
+TEST(SettingChanges, CoverAPipeline) {
   const Network on(kGpt, 32, {4});
   const auto found = on.changes("megatron:tp=2,dp=1,sp,pp=2,micro=8", 32);
   EXPECT_EQ(
@@ -80,7 +80,7 @@ TEST(SettingChanges, AreSymmetricWithoutPipelines) {
   }
 }
 
-TEST(SettingChanges, InWords) {
+TEST(SettingChanges, ArePrintedInWords) {
   const auto text = [](const char* from, const char* to) {
     return describe_change(parse_setting(from), parse_setting(to));
   };

@@ -10,7 +10,7 @@ namespace tandem::search {
 namespace {
 
 // Tensor parallelism within each stage is worse here than the layouts that the network finds.
-TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
+TEST(StepLayouts, PlanTheModelInTheStagesOfTheStrategy) {
   const auto model =
       models::parse_model("bert_large:layers=4,hidden=16,heads=4,ffn=32,seq=4,vocab=64");
   const std::int64_t batch = 32;
@@ -49,7 +49,7 @@ TEST(StepLayouts, ArePlansOfTheModelInTheStrategysStages) {
 }
 
 // Networks of few layers, and small ones of unequal layers, are priced whole.
-TEST(StepLayouts, AreWorthMoreForExpertsHoweverFewTheLayers) {
+TEST(StepLayouts, FavorExpertsForAnyNumberOfLayers) {
   const std::int64_t batch = 32;
   const auto machine = machine::load_machine("dgx_a100:4");
   const machine::Digits digits(machine);
@@ -71,7 +71,7 @@ TEST(StepLayouts, AreWorthMoreForExpertsHoweverFewTheLayers) {
 
 // The first and the last stage share the embedding table, which also computes the logits, and send
 // each other the table and its gradient. If it is sharded, there is less to send.
-TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
+TEST(StepLayouts, ShardTensorsSentBetweenStages) {
   const auto model = models::parse_model("bert_large");
   const std::int64_t batch = 384;
   const auto graph = model.build(batch, DType::kFp32);
@@ -102,7 +102,7 @@ TEST(StepLayouts, WhatStagesSendEachOtherIsInParts) {
 
 // The search retains a limited number of states per operator. One more dimension changes them, but
 // the layouts found with fewer dimensions still compete.
-TEST(StepLayouts, WhatFewerDimensionsGiveIsAmongThoseOfMore) {
+TEST(StepLayouts, IncludeLayoutsOfFewerDimensions) {
   const auto model = models::parse_model("bert_large:layers=4");
   const std::int64_t batch = 96;
   const auto graph = model.build(batch, DType::kFp32);

@@ -47,7 +47,7 @@ Places places_of(const Candidate& candidate, const graph::Graph& model,
 }
 
 // Four tables on six devices: at most one of them is sharded.
-TEST(SideBySide, GivesDevicesWholeTables) {
+TEST(TablePlacement, PlacesUnshardedTablesOnDevices) {
   const auto model = fp32_model("xdl", 6144);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
@@ -62,7 +62,7 @@ TEST(SideBySide, GivesDevicesWholeTables) {
 }
 
 // There are more tables than devices, and not a multiple of them.
-TEST(SideBySide, LeavesFewTablesInParts) {
+TEST(TablePlacement, ShardsFewTables) {
   const auto model = fp32_model("dlrm:rows=100000", 6144);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
@@ -74,7 +74,7 @@ TEST(SideBySide, LeavesFewTablesInParts) {
 }
 
 // Tables hold a small part of the weights, or there are none: nothing is tried.
-TEST(SideBySide, OnlyWhereTablesAreMostOfTheWeights) {
+TEST(TablePlacement, AppliesOnlyIfTablesAreMostOfTheWeights) {
   for (const char* name : {"bert_large:layers=2", "mlp:layers=4"}) {
     const auto model = fp32_model(name, 24);
     const auto machine = machine::load_machine("summit:1");
@@ -89,7 +89,7 @@ TEST(SideBySide, OnlyWhereTablesAreMostOfTheWeights) {
 }
 
 // Each change is a simulation: the search ends when it may run no more.
-TEST(SideBySide, EndsWithTheSearch) {
+TEST(TablePlacement, StopsWithTheSearch) {
   const auto model = fp32_model("xdl", 6144);
   const auto machine = machine::load_machine("summit:1");
   Options options;

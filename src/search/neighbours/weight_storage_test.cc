@@ -19,7 +19,7 @@ Candidate candidate_of(const char* strategy, const graph::Graph& model,
 
 // Weights that are looked up in, or used twice, are stored as they are used. All other replicated
 // weights are sharded.
-TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
+TEST(WeightStorage, LeavesTablesAsTheyAreUsed) {
   const auto model = models::parse_model("bert_large:layers=2").build(24, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
@@ -53,7 +53,7 @@ TEST(StoreOtherwise, LeavesTablesAsTheyAreUsed) {
 }
 
 // There are seven sets of three levels, each also with gathered weights saved for backward.
-TEST(StoreOtherwise, TriesEverySetOfLevels) {
+TEST(WeightStorage, TriesEverySetOfLevels) {
   const auto model =
       models::parse_model("mlp:layers=4,inputs=96,hidden=96,outputs=96").build(96, DType::kFp32);
   const auto machine = machine::load_machine("summit:2");
@@ -69,7 +69,7 @@ TEST(StoreOtherwise, TriesEverySetOfLevels) {
   }
 }
 
-TEST(StoreOtherwise, LeavesPipelinesAsTheyAre) {
+TEST(WeightStorage, LeavesPipelinesAlone) {
   const auto model = models::parse_model("mlp:layers=4").build(24, DType::kFp32);
   const auto machine = machine::load_machine("summit:1");
   const Options options;

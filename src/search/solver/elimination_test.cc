@@ -99,7 +99,7 @@ TEST(Elimination, EqualsBruteForceOnAnyNetwork) {
 }
 
 // The result then has a state for every variable and their true cost, which may not be the minimum.
-TEST(Elimination, DropsStatesWhereItMayNotSpendMoreAndSaysSo) {
+TEST(Elimination, DropsStatesAtItsLimitAndReportsIt) {
   std::size_t inexact = 0;
   std::size_t best_found = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -124,7 +124,7 @@ TEST(Elimination, DropsStatesWhereItMayNotSpendMoreAndSaysSo) {
 
 // Returns blocks that are not series-parallel: complete graphs on four variables, one after
 // another.
-TEST(Elimination, EqualBlocksOfAnyFormShareTheirProducts) {
+TEST(Elimination, SharesTablesOfEqualBlocksOfAnyForm) {
   std::mt19937_64 random(3);
   const auto unary = random_table(random, 4, 1);
   std::vector<TablePtr> tables;
@@ -158,7 +158,7 @@ CostNetwork chain_of_equal_blocks(std::size_t blocks) {
   return network;
 }
 
-TEST(Elimination, EqualBlocksShareTheirProducts) {
+TEST(Elimination, SharesTablesOfEqualBlocks) {
   std::size_t before = 0;
   for (const std::size_t blocks : {16U, 32U, 64U, 128U, 256U}) {
     const auto network = chain_of_equal_blocks(blocks);
@@ -169,7 +169,7 @@ TEST(Elimination, EqualBlocksShareTheirProducts) {
   }
 }
 
-TEST(Elimination, OfNothingIsNothing) {
+TEST(Elimination, IsZeroForAnEmptyNetwork) {
   const auto found = minimize(CostNetwork{});
   EXPECT_EQ(found.cost, 0);
   EXPECT_TRUE(found.exact);

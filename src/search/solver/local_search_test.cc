@@ -25,7 +25,7 @@ CostNetwork random_network(std::mt19937_64& random) {
 
 constexpr double kClose = 1e-6;
 
-TEST(LocalSearch, TellsWhatItsStatesCostAndIsNoBetterThanTheMinimum) {
+TEST(LocalSearch, ReportsItsCostWhichIsNoBetterThanTheMinimum) {
   int found = 0;
   constexpr int kNetworks = 200;
   for (int seed = 0; seed < kNetworks; ++seed) {
@@ -45,7 +45,7 @@ TEST(LocalSearch, TellsWhatItsStatesCostAndIsNoBetterThanTheMinimum) {
   EXPECT_GT(found, kNetworks / 2);
 }
 
-TEST(LocalSearch, DescentEndsWhereNoVariableGains) {
+TEST(LocalSearch, DescendsToALocalMinimum) {
   for (int seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
@@ -61,7 +61,7 @@ TEST(LocalSearch, DescentEndsWhereNoVariableGains) {
   }
 }
 
-TEST(LocalSearch, AWalkIsThatOfItsSeed) {
+TEST(LocalSearch, IsDeterminedByItsSeed) {
   std::mt19937_64 random(7);
   const auto network = random_network(random);
   const Followers followers(6, false);

@@ -38,7 +38,7 @@ Best best_of(std::size_t states, const std::function<float(std::size_t)>& cost_o
   return out;
 }
 
-TEST(MinPlus, IsTheFirstLeastOfAllStates) {
+TEST(MinPlus, FindsTheFirstMinimumOfAllStates) {
   std::mt19937_64 random(7);
   for (std::size_t cols : {1, 2, 15, 16, 17, 32, 45}) {
     for (std::size_t states : {1, 3, 4, 31}) {
@@ -64,7 +64,7 @@ TEST(MinPlus, IsTheFirstLeastOfAllStates) {
 
 // The block has 16 columns and 24 states, the last three of them padding. Bounds are as loose as
 // for a whole table.
-TEST(MinPlus, EveryKernelFindsTheFirstLeastOfABlock) {
+TEST(MinPlus, FindsTheFirstMinimumOfABlockInEveryKernel) {
   std::mt19937_64 random(9);
   constexpr std::size_t kStates = 24;
   for (const auto* kernels : {&get_block_kernels(), &get_portable_block_kernels()}) {
@@ -100,7 +100,7 @@ TEST(MinPlus, EveryKernelFindsTheFirstLeastOfABlock) {
 
 // Eliminates v over four neighbours a, b, c, d: one table of v and a, one of a, v and c, and two
 // with d.
-TEST(MinPlus, AddsUpTablesOfSeveralVariables) {
+TEST(MinPlus, AddsTablesOfSeveralVariables) {
   std::mt19937_64 random(8);
   constexpr std::size_t kStates = 13;
   constexpr std::size_t kA = 3;

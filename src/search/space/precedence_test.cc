@@ -41,7 +41,7 @@ std::vector<std::set<std::size_t>> operators_after(const graph::Graph& graph) {
   return out;
 }
 
-TEST(Precedence, DividesAPassIntoSegments) {
+TEST(Precedence, SplitsAPassIntoSegments) {
   const auto graph = graph::parse_graph(R"(graph diamond
 %x = input() shape=[4, 8]
 %a = relu(%x)
@@ -64,7 +64,7 @@ return %e
   EXPECT_TRUE(precedence.has(kChain) && precedence.has(kBranches));
 }
 
-TEST(Precedence, IsThatOfAllPaths) {
+TEST(Precedence, EqualsThatOfAllPaths) {
   std::mt19937 random(7);
   std::size_t blocking = 0;
   for (int round = 0; round < 300; ++round) {
