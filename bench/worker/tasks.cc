@@ -150,9 +150,9 @@ Json measure_tasks(std::int64_t layers, std::int64_t width) {
           {"us_a_task_beyond_kernels", 1e6 * (ours - plain) / count}};
 }
 
-// --- Products -----------------------------------------------------------------------------------
+// --- Matmuls ------------------------------------------------------------------------------------
 
-struct Product {
+struct MatmulSize {
   std::int64_t rows, inputs, outputs;
 };
 
@@ -160,7 +160,7 @@ struct Product {
 // x [rows, inputs] times the transpose of w [outputs, inputs].
 class OneDnnMatmul {
  public:
-  OneDnnMatmul(const Product& p, const at::Tensor& x, const at::Tensor& w, bool chooses_layout)
+  OneDnnMatmul(const MatmulSize& p, const at::Tensor& x, const at::Tensor& w, bool chooses_layout)
       : out_(at::empty({p.rows, p.outputs})) {
     using Memory = dnnl::memory;
     using Tag = Memory::format_tag;
@@ -195,11 +195,11 @@ class OneDnnMatmul {
 };
 
 Json measure_matmuls() {
-  constexpr std::array kProducts = {Product{64, 2048, 2048},  Product{128, 2048, 1024},
-                                    Product{64, 8192, 1024},  Product{1024, 512, 2048},
-                                    Product{1024, 2048, 512}, Product{256, 512, 512}};
+  constexpr std::array kMatmulSizes = {MatmulSize{64, 2048, 2048},  MatmulSize{128, 2048, 1024},
+                                       MatmulSize{64, 8192, 1024},  MatmulSize{1024, 512, 2048},
+                                       MatmulSize{1024, 2048, 512}, MatmulSize{256, 512, 512}};
   Json out = Json::array();
-  for (const auto& p : kProducts) {
+  for (const auto& p : kMatmulSizes) {
     const auto x = at::rand({p.rows, p.inputs});
     const auto w = at::rand({p.outputs, p.inputs});
     double ours_s = std::numeric_limits<double>::infinity();

@@ -21,8 +21,8 @@ class DisjointSets {
     return at;
   }
 
-  // Merges the sets of two roots; `kept` represents both from now on.
-  void join(std::size_t kept, std::size_t other) { parents_[other] = kept; }
+  // Merges the sets of two roots; `root` represents both from now on.
+  void join(std::size_t root, std::size_t other) { parents_[other] = root; }
 
  private:
   std::vector<std::size_t> parents_;

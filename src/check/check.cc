@@ -34,9 +34,9 @@ std::optional<std::vector<Small>> make_small_plans(const plan::MappedGraph& mapp
                                                    const Digits& digits, std::int64_t most_devices,
                                                    double most_work) {
   std::vector<Small> out;
-  for (const auto& kept : choose_digits(mapped, digits, most_devices)) {
-    auto small = shrink(mapped, kept, true);
-    if (!small || estimate_work(*small) > most_work) small = shrink(mapped, kept, false);
+  for (const auto& retained : choose_digits(mapped, digits, most_devices)) {
+    auto small = shrink(mapped, retained, true);
+    if (!small || estimate_work(*small) > most_work) small = shrink(mapped, retained, false);
     if (!small) return std::nullopt;
     most_work -= estimate_work(*small);
     if (most_work < 0) return std::nullopt;
@@ -148,8 +148,8 @@ std::vector<std::string> find_unproved_rules(const std::vector<rewrite::Rule>& r
 }  // namespace
 
 Report check_plan(const plan::Plan& plan, const Digits& digits, const graph::Graph& model,
-                  bool allow_unproved, const Tell& told) {
-  const Tell tell = told ? told : [](const std::string& /*line*/) {};
+                  bool allow_unproved, const Tell& given_tell) {
+  const Tell tell = given_tell ? given_tell : [](const std::string& /*line*/) {};
   Report report;
   graph::Graph derived;
   try {

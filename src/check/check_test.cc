@@ -42,8 +42,8 @@ Report check(const Graph& model, const Digits& digits, const MappedGraph& mapped
 void expect_parts_agree(const MappedGraph& mapped, const Digits& digits) {
   for (const auto& part : split_into_operators(mapped, digits)) {
     SCOPED_TRACE(part.node);
-    for (const auto& kept : choose_digits(part.mapped, digits)) {
-      const auto small = shrink(part.mapped, kept, true);
+    for (const auto& retained : choose_digits(part.mapped, digits)) {
+      const auto small = shrink(part.mapped, retained, true);
       ASSERT_TRUE(small.has_value());
       const auto step =
           compare_step(lower::lower(small->mapped, small->digits, {}, plan::Optimizer::kSgd));
@@ -317,9 +317,9 @@ TEST(Shrink, ReducesSizesToSmallMultiplesOfTheDegrees) {
   const auto mapped = parallelize(
       model, digits,
       named_choices(model, digits, {{"linear1", "n d0"}, {"relu1", "d1 d0"}, {"linear2", "k d0"}}));
-  const auto kept = choose_digits(mapped, digits);
-  ASSERT_EQ(kept.size(), 1U);
-  const auto small = shrink(mapped, kept[0], true);
+  const auto retained = choose_digits(mapped, digits);
+  ASSERT_EQ(retained.size(), 1U);
+  const auto small = shrink(mapped, retained[0], true);
   ASSERT_TRUE(small.has_value());
   const auto text = layouts_text(small->mapped);
   EXPECT_NE(text.find("w1 [4/2, 2]*3 0r\n"), std::string::npos) << text;
@@ -358,9 +358,9 @@ TEST(Shrink, MergesDigitsWithEqualRoles) {
   std::map<std::string, std::string> words;
   for (const char* node : {"h1", "a", "h2", "loss"}) words[node] = "d0 d0 d0 * * * *";
   const auto mapped = parallelize(model, digits, named_choices(model, digits, words));
-  const auto kept = choose_digits(mapped, digits);
-  ASSERT_EQ(kept.size(), 1U);
-  EXPECT_EQ(kept[0].space.size(), 3U);  // one of the first three, one of the last, and the 3
+  const auto retained = choose_digits(mapped, digits);
+  ASSERT_EQ(retained.size(), 1U);
+  EXPECT_EQ(retained[0].space.size(), 3U);  // one of the first three, one of the last, and the 3
   const auto report = check(model, digits, mapped);
   EXPECT_TRUE(report.ok) << report.where << " " << report.message;
   EXPECT_EQ(report.devices, 12);

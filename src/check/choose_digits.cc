@@ -82,10 +82,10 @@ std::vector<RetainedDigits> choose_digits(const plan::MappedGraph& mapped, const
     if (known.emplace(size, list_roles(mapped, i)).second) different.push_back({i, size});
   }
   const auto micro_batches = choose_micro_batches(mapped.schedule, digits.group_size(pipeline));
-  const auto choice = [&](std::vector<RetainedDigits::RetainedDigit> kept) {
-    kept.insert(kept.end(), ranks.begin(), ranks.end());
-    std::ranges::sort(kept, {}, &RetainedDigits::RetainedDigit::digit);
-    return RetainedDigits{std::move(kept), micro_batches};
+  const auto choice = [&](std::vector<RetainedDigits::RetainedDigit> retained) {
+    retained.insert(retained.end(), ranks.begin(), ranks.end());
+    std::ranges::sort(retained, {}, &RetainedDigits::RetainedDigit::digit);
+    return RetainedDigits{std::move(retained), micro_batches};
   };
   const auto most = std::max(most_devices / count_devices(ranks), kFewestDevices);
   if (count_devices(all) <= most) return {choice(all)};
@@ -97,9 +97,9 @@ std::vector<RetainedDigits> choose_digits(const plan::MappedGraph& mapped, const
   std::vector<RetainedDigits> out;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     for (std::size_t j = i + 1; j < groups.size(); ++j) {
-      auto kept = groups[i];
-      kept.insert(kept.end(), groups[j].begin(), groups[j].end());
-      out.push_back(choice(std::move(kept)));
+      auto retained = groups[i];
+      retained.insert(retained.end(), groups[j].begin(), groups[j].end());
+      out.push_back(choice(std::move(retained)));
     }
   }
   return out;

@@ -129,7 +129,7 @@ class DimensionClasses {
     constexpr auto kNone = static_cast<std::size_t>(-1);
     const auto& map = get_node_signature(pcg_, id).map;
     std::vector<std::size_t> of_factor(map.factors.size(), kNone);
-    std::vector<ops::FactorId> kept;
+    std::vector<ops::FactorId> retained;
     const auto visit = [&](NodeId tensor, const term::Dims& dims) {
       for (std::size_t d = 0; d < dims.size(); ++d) {
         const auto at = dim(tensor, d);
@@ -137,7 +137,7 @@ class DimensionClasses {
           windowed_[root(at)] = true;
           for (const auto& part : dims[d].at.parts) {
             const int result = map.find_output_dim(part.factor);
-            if (result < 0) kept.push_back(part.factor);
+            if (result < 0) retained.push_back(part.factor);
             if (result < 0) continue;
             found_by_[id.index()].insert(static_cast<std::size_t>(result));
             windowed_[root(dim(id, static_cast<std::size_t>(result)))] = true;
@@ -148,7 +148,7 @@ class DimensionClasses {
         const auto& carriers = dims[d].carriers;
         const bool exact = dims[d].exact && !carriers.empty();
         const auto parts = exact ? std::vector{carriers[0]} : list_factors(dims[d]);
-        if (exact) kept.insert(kept.end(), carriers.begin() + 1, carriers.end());
+        if (exact) retained.insert(retained.end(), carriers.begin() + 1, carriers.end());
         for (auto f : parts) {
           sizes_[root(at)].insert(map.factors[f].size);
           if (of_factor[f] == kNone) of_factor[f] = at;
@@ -158,7 +158,7 @@ class DimensionClasses {
     };
     for (std::size_t i = 0; i < map.inputs.size(); ++i) visit(pcg_.inputs(id)[i], map.inputs[i]);
     visit(id, map.output);
-    for (auto f : kept) {
+    for (auto f : retained) {
       if (of_factor[f] != kNone) fixed_[root(of_factor[f])] = true;
     }
   }
@@ -188,19 +188,19 @@ class DimensionClasses {
   std::vector<std::set<std::size_t>> found_by_;  // by node: its result's window dimensions
 };
 
-Digits make_small_digits(const RetainedDigits& kept) {
+Digits make_small_digits(const RetainedDigits& retained) {
   machine::Machine machine;
-  for (const auto& digit : kept.space) machine.levels.emplace_back().count = digit.size;
-  return Digits(machine, kept.micro_batches);
+  for (const auto& digit : retained.space) machine.levels.emplace_back().count = digit.size;
+  return Digits(machine, retained.micro_batches);
 }
 
 class Shrinker {
  public:
-  Shrinker(const plan::MappedGraph& mapped, const RetainedDigits& kept, bool twice)
+  Shrinker(const plan::MappedGraph& mapped, const RetainedDigits& retained, bool twice)
       : mapped_(mapped),
-        retained_(kept),
+        retained_(retained),
         twice_(twice),
-        digits_(make_small_digits(kept)),
+        digits_(make_small_digits(retained)),
         classes_(mapped.pcg) {
     for (auto id : mapped.pcg.ids()) {
       const auto& layout = layouts_.emplace_back(shrink_layout(mapped.layouts[id.index()]));
@@ -396,9 +396,9 @@ class Shrinker {
 
 }  // namespace
 
-std::optional<Small> shrink(const plan::MappedGraph& mapped, const RetainedDigits& kept,
+std::optional<Small> shrink(const plan::MappedGraph& mapped, const RetainedDigits& retained,
                             bool twice) {
-  return Shrinker(mapped, kept, twice).run();
+  return Shrinker(mapped, retained, twice).run();
 }
 
 double estimate_work(const Small& small) {

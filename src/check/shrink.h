@@ -10,7 +10,7 @@
 
 namespace tandem::check {
 
-// The digits of a plan that are kept, with their new sizes.
+// The digits of a plan that are retained, with their new sizes.
 struct RetainedDigits {
   struct RetainedDigit {
     std::size_t digit = 0;
@@ -40,7 +40,7 @@ struct Small {
 // large. Tied dimensions of different sizes (windows, concatenations) shrink by a common divisor.
 // Dimensions that an attribute fixes keep their size. Returns nullopt if an operator cannot be made
 // small.
-std::optional<Small> shrink(const plan::MappedGraph& mapped, const RetainedDigits& kept,
+std::optional<Small> shrink(const plan::MappedGraph& mapped, const RetainedDigits& retained,
                             bool twice);
 
 // Returns roughly how many terms all devices together evaluate in a forward pass.

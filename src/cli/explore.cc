@@ -114,9 +114,9 @@ void print_as_json(const Explored& explored, const ExploreFlags& flags) {
 std::string format_changes(const Values& values) {
   std::string out;
   for (const auto& [key, value] : values) {
-    const bool is_told = key == "machine" || key == "batch" || key == "task" ||
-                         is_hyperparameter(key) || (key == "scale" && value == "none");
-    if (!is_told) out += fmt::format(", {} {}", key, value);
+    const bool is_in_header = key == "machine" || key == "batch" || key == "task" ||
+                              is_hyperparameter(key) || (key == "scale" && value == "none");
+    if (!is_in_header) out += fmt::format(", {} {}", key, value);
   }
   return out;
 }

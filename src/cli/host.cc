@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<Host*> current = nullptr;
 std::mutex telling;
-std::set<std::string> told;
+std::set<std::string> printed_notes;
 
 }  // namespace
 
@@ -34,14 +34,14 @@ void remark(const std::string& line) {
 void note(const std::string& line) {
   {
     const std::scoped_lock lock(telling);
-    if (!told.insert(line).second) return;
+    if (!printed_notes.insert(line).second) return;
   }
   remark("note: " + line);
 }
 
 void forget_notes() {
   const std::scoped_lock lock(telling);
-  told.clear();
+  printed_notes.clear();
 }
 
 void complain(const std::string& line) {

@@ -49,8 +49,8 @@ void explain_usage(const CLI::App& command, const std::string& path, const CLI::
     std::cerr << fmt::format("unknown flag {}{}\n", word,
                              near.empty() ? "" : " (did you mean " + near + "?)");
   }
-  const bool is_told = has_unknown && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  if (!is_told) std::cerr << error.what() << "\n";
+  const bool is_reported = has_unknown && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (!is_reported) std::cerr << error.what() << "\n";
   const auto footer = command.get_footer();
   const auto example = footer.find("tandem ");
   std::cerr << (example == std::string::npos

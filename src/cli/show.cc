@@ -206,7 +206,7 @@ void show_graph(const ShowFlags& flags) {
                     "add --machine; `tandem machines` lists the machines");
   }
   const auto shown = load(flags);
-  const auto alike = [&](graph::NodeId, graph::NodeId) { return !flags.unfolded; };
+  const auto is_equivalent = [&](graph::NodeId, graph::NodeId) { return !flags.unfolded; };
   switch (flags.form()) {
     case Form::kGraphJson:
       std::cout << graph::to_json(shown.graph);
@@ -215,7 +215,8 @@ void show_graph(const ShowFlags& flags) {
       print_json(make_figures(shown));
       return;
     case Form::kDot:
-      std::cout << report::to_dot(shown.graph, report::split_into_blocks(shown.graph, alike));
+      std::cout << report::to_dot(shown.graph,
+                                  report::split_into_blocks(shown.graph, is_equivalent));
       return;
     case Form::kText:
     case Form::kWords:

@@ -49,7 +49,7 @@ TEST(SmallBlocks, DoNotOverlap) {
 TEST(SmallBlocks, MoveBetweenThreads) {
   std::atomic<bool> whole = true;
   std::vector<Filled> passed;
-  for (int turn = 0; turn < 50; ++turn) {
+  for (int round = 0; round < 50; ++round) {
     std::thread([&] {
       for (const auto& f : passed) {
         if (!f.is_whole()) whole = false;
@@ -57,7 +57,7 @@ TEST(SmallBlocks, MoveBetweenThreads) {
       passed.clear();
       for (std::size_t i = 0; i < 20000; ++i) {
         passed.emplace_back(i % 270,
-                            static_cast<unsigned char>(i + static_cast<std::size_t>(turn)));
+                            static_cast<unsigned char>(i + static_cast<std::size_t>(round)));
       }
     }).join();
   }

@@ -47,12 +47,12 @@ std::vector<Weights> compute_weights(std::int64_t size, std::int64_t count, doub
 
 // Returns rows `first` to `last` of the image, scaled horizontally to one pixel per entry of
 // `columns`.
-std::vector<float> scale_horizontally(const RgbImage& picture, const std::vector<Weights>& columns,
+std::vector<float> scale_horizontally(const RgbImage& image, const std::vector<Weights>& columns,
                                       std::int64_t first, std::int64_t last) {
   std::vector<float> out;
   out.reserve(static_cast<std::size_t>(last - first + 1) * columns.size() * kColors);
   for (auto y = first; y <= last; ++y) {
-    const auto* row = picture.colors.data() + y * picture.width * std::int64_t{kColors};
+    const auto* row = image.colors.data() + y * image.width * std::int64_t{kColors};
     for (const auto& column : columns) {
       std::array<float, kColors> sum{};
       const auto* pixel = row + column.first * std::int64_t{kColors};
@@ -93,16 +93,16 @@ RgbImage decode(std::string_view bytes, const std::string& path) {
   fail_to_decode(path, "the file is not a JPEG, PNG, P5 or P6 image");
 }
 
-std::vector<float> resize_and_crop(const RgbImage& picture, std::int64_t channels,
+std::vector<float> resize_and_crop(const RgbImage& image, std::int64_t channels,
                                    std::int64_t height, std::int64_t width) {
   CHECK(channels == 1 || channels == std::int64_t{kColors}, channels);
-  const double scale = std::min(static_cast<double>(picture.height) / static_cast<double>(height),
-                                static_cast<double>(picture.width) / static_cast<double>(width));
-  const auto rows = compute_weights(picture.height, height, scale);
+  const double scale = std::min(static_cast<double>(image.height) / static_cast<double>(height),
+                                static_cast<double>(image.width) / static_cast<double>(width));
+  const auto rows = compute_weights(image.height, height, scale);
   const auto first = rows.front().first;
   const auto last = rows.back().first + static_cast<std::int64_t>(rows.back().of.size()) - 1;
   const auto narrow =
-      scale_horizontally(picture, compute_weights(picture.width, width, scale), first, last);
+      scale_horizontally(image, compute_weights(image.width, width, scale), first, last);
   const auto length = static_cast<std::size_t>(width) * kColors;
   const auto pixels = static_cast<std::size_t>(height * width);
   std::vector<float> out(static_cast<std::size_t>(channels) * pixels);

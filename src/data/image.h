@@ -34,7 +34,7 @@ RgbImage make_blank(std::int64_t height, std::int64_t width, const std::string& 
 // its middle. Each element is a weighted mean of the pixels around it. Weights fall linearly with
 // distance, to zero at the next pixel, or at the next element if that is farther. With one channel,
 // elements are the brightness.
-std::vector<float> resize_and_crop(const RgbImage& picture, std::int64_t channels,
+std::vector<float> resize_and_crop(const RgbImage& image, std::int64_t channels,
                                    std::int64_t height, std::int64_t width);
 
 // Normalizes colors from 0 to 255 by ImageNet's mean and standard deviation. With one channel, the

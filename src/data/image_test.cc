@@ -14,10 +14,10 @@ namespace {
 // Compares the size and the numbers separately, to keep messages short.
 void expect_image(const std::string& bytes, std::int64_t width, std::int64_t height,
                   const Bytes8& colors) {
-  const auto picture = decode(bytes, "a picture");
-  EXPECT_EQ(picture.width, width);
-  EXPECT_EQ(picture.height, height);
-  EXPECT_EQ(picture.colors, colors);
+  const auto image = decode(bytes, "an image");
+  EXPECT_EQ(image.width, width);
+  EXPECT_EQ(image.height, height);
+  EXPECT_EQ(image.colors, colors);
 }
 
 TEST(Image, DecodesPixmaps) {
@@ -97,10 +97,10 @@ TEST(Image, DecodesOrRefusesMutatedFiles) {
       }
       bytes[0] = whole[0];
       (void)error_of([&] {
-        const auto picture = decode(bytes, "");
-        EXPECT_EQ(static_cast<std::int64_t>(picture.colors.size()),
-                  3 * picture.height * picture.width);
-        if (picture.colors.size() < 10000) (void)resize_and_crop(picture, 3, 4, 4);
+        const auto decoded = decode(bytes, "");
+        EXPECT_EQ(static_cast<std::int64_t>(decoded.colors.size()),
+                  3 * decoded.height * decoded.width);
+        if (decoded.colors.size() < 10000) (void)resize_and_crop(decoded, 3, 4, 4);
       });
     }
   }
@@ -139,9 +139,9 @@ TEST(Image, InterpolatesNeighbours) {
 
 TEST(Image, ResizesAConstantToAConstant) {
   for (const auto& [height, width] : {std::pair{37, 53}, std::pair{5, 3}, std::pair{300, 64}}) {
-    const auto picture =
+    const auto image =
         make_gray_image(height, width, Bytes8(static_cast<std::size_t>(height * width), 130));
-    for (const auto e : resize_and_crop(picture, 3, 24, 31)) EXPECT_NEAR(e, 130, 1e-3);
+    for (const auto e : resize_and_crop(image, 3, 24, 31)) EXPECT_NEAR(e, 130, 1e-3);
   }
 }
 

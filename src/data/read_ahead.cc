@@ -36,7 +36,8 @@ void ReadAhead::prefetch(std::span<const std::int64_t> samples) {
   next_.assign(samples.rbegin(), samples.rend());
   for (const auto sample : samples) {
     auto& entry = entries_[sample];
-    if (const auto kept = before.find(sample); kept != before.end()) entry = kept->second;
+    if (const auto prepared = before.find(sample); prepared != before.end())
+      entry = prepared->second;
     if (entry == nullptr) entry = std::make_shared<ReadAheadSample>();
   }
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });

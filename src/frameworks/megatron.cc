@@ -139,7 +139,7 @@ class Megatron {
     add("--optimizer", plan_.optimizer == plan::Optimizer::kAdam ? "adam" : "sgd");
     if (plan_.optimizer != plan::Optimizer::kAdam) {
       add("--sgd-momentum",
-          plan_.optimizer == plan::Optimizer::kMomentum ? plan::kVelocityKept : 0.0);
+          plan_.optimizer == plan::Optimizer::kMomentum ? plan::kVelocityDecay : 0.0);
     }
   }
 

@@ -19,23 +19,23 @@ TEST_F(FormulasTest, StoresEqualFormulasOnce) {
 
 TEST_F(FormulasTest, ListsEachPartOnceAndOperandsFirst) {
   const auto sum = add(var(1), var(0));
-  const auto product = mul(sum, relu(sum));
-  EXPECT_EQ(formulas_.list_parts(product), (std::vector{var(1), var(0), sum, relu(sum), product}));
-  EXPECT_EQ(formulas_.list_variables(product), (std::vector{var(1), var(0)}));
+  const auto formula = mul(sum, relu(sum));
+  EXPECT_EQ(formulas_.list_parts(formula), (std::vector{var(1), var(0), sum, relu(sum), formula}));
+  EXPECT_EQ(formulas_.list_variables(formula), (std::vector{var(1), var(0)}));
   // The sum is one operator, however often it is read.
-  EXPECT_EQ(formulas_.operators(std::array{product}), 3U);
-  EXPECT_EQ(formulas_.operators(std::array{product}), 3U);
-  EXPECT_EQ(formulas_.operators(std::array{product, sum, relu(var(0))}), 4U);
+  EXPECT_EQ(formulas_.operators(std::array{formula}), 3U);
+  EXPECT_EQ(formulas_.operators(std::array{formula}), 3U);
+  EXPECT_EQ(formulas_.operators(std::array{formula, sum, relu(var(0))}), 4U);
   EXPECT_EQ(formulas_.operators(std::array{var(0)}), 0U);
 }
 
 TEST_F(FormulasTest, ReplacesPartsEverywhere) {
   const auto sum = add(var(0), var(1));
-  const auto product = mul(sum, relu(sum));
-  EXPECT_EQ(formulas_.replace(product, {{sum, var(2)}}), mul(var(2), relu(var(2))));
-  EXPECT_EQ(formulas_.replace(product, {{var(0), var(1)}, {var(1), var(0)}}),
+  const auto formula = mul(sum, relu(sum));
+  EXPECT_EQ(formulas_.replace(formula, {{sum, var(2)}}), mul(var(2), relu(var(2))));
+  EXPECT_EQ(formulas_.replace(formula, {{var(0), var(1)}, {var(1), var(0)}}),
             mul(add(var(1), var(0)), relu(add(var(1), var(0)))));
-  EXPECT_EQ(formulas_.replace(product, {{var(3), var(0)}}), product);
+  EXPECT_EQ(formulas_.replace(formula, {{var(3), var(0)}}), formula);
 }
 
 TEST_F(FormulasTest, ReturnsNothingForWrongTypes) {

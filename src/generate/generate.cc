@@ -90,11 +90,11 @@ class RuleGenerator {
   void prune() {
     sort(equations_);
     Pruning pruning(table_, formulas_, options_.threads);
-    const auto kept = pruning.select_independent(equations_, true, [&](std::size_t done) {
+    const auto independent = pruning.select_independent(equations_, true, [&](std::size_t done) {
       report_progress(fmt::format("checked {} of {} for derivations", done, equations_.size()));
     });
-    record_count("without those that follow from smaller ones", kept.size());
-    independent_ = drop_special_cases(kept);
+    record_count("without those that follow from smaller ones", independent.size());
+    independent_ = drop_special_cases(independent);
     record_count("without special cases", independent_.size());
   }
 
@@ -137,9 +137,9 @@ class RuleGenerator {
   std::vector<Equation> select_multi_output_equations() {
     const auto all = find_multi_output_equations(formulas_, equations_);
     record_count("of several outputs", all.size());
-    auto kept = select_independent_multi_output(table_, formulas_, independent_, all);
-    record_count("of several outputs, without those that follow from others", kept.size());
-    return kept;
+    auto independent = select_independent_multi_output(table_, formulas_, independent_, all);
+    record_count("of several outputs, without those that follow from others", independent.size());
+    return independent;
   }
 
   // Adds the commutativity of operations, because pruning has it built in.

@@ -422,15 +422,15 @@ void substitute(Expression& e, std::uint16_t symbol, const Expression& by) {
   for (auto& o : e.operands) substitute(o, symbol, by);
 }
 
-// Removes the symbols that are not `kept`.
-void drop_symbols(MadeRule& made, const std::vector<bool>& kept) {
-  std::vector<std::uint16_t> image(kept.size());
+// Removes the symbols for which `is_used` is false.
+void drop_symbols(MadeRule& made, const std::vector<bool>& is_used) {
+  std::vector<std::uint16_t> image(is_used.size());
   MadeRule out = made;
   out.rule.symbols.clear();
   out.found.symbols.clear();
-  for (std::size_t s = 0; s < kept.size(); ++s) {
+  for (std::size_t s = 0; s < is_used.size(); ++s) {
     image[s] = static_cast<std::uint16_t>(out.rule.symbols.size());
-    if (!kept[s]) continue;
+    if (!is_used[s]) continue;
     out.rule.symbols.push_back(made.rule.symbols[s]);
     out.found.symbols.push_back(made.found.symbols[s]);
   }

@@ -105,20 +105,20 @@ std::vector<Equation> select_independent_multi_output(const TensorTable& table, 
     rewrite.add(e);
     if (is_reversible(formulas, e)) backward.add(e);
   }
-  std::vector<Equation> kept;
+  std::vector<Equation> independent;
   for (const auto& e : several) {
     if (rewrite.derives(e, backward, {})) continue;
     rewrite.add(e);
-    kept.push_back(e);
+    independent.push_back(e);
   }
   // An equation with one tensor twice is smaller than its general form, and so came first.
-  std::erase_if(kept, [&](const Equation& e) {
+  std::erase_if(independent, [&](const Equation& e) {
     rewrite.forget(e);
     const bool follows = rewrite.derives(e, backward, {});
     if (!follows) rewrite.add(e);
     return follows;
   });
-  return kept;
+  return independent;
 }
 
 }  // namespace tandem::generate

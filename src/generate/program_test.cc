@@ -37,10 +37,10 @@ TEST(Programs, RejectWrongTypesAndLargeResults) {
   const auto large = programs.type_id(of_shape({3, 9}));
   EXPECT_EQ(programs.type_id(of_shape({2, 3})), small);
   EXPECT_EQ(programs.find_known(0, std::array{small, other}), nullptr);
-  const auto* product = programs.find(0, std::array{small, other});
-  ASSERT_NE(product, nullptr);
-  EXPECT_EQ(programs.type(product->type_id()), of_shape({2, 4}));
-  EXPECT_EQ(programs.find_known(0, std::array{small, other}), product);
+  const auto* matmul = programs.find(0, std::array{small, other});
+  ASSERT_NE(matmul, nullptr);
+  EXPECT_EQ(programs.type(matmul->type_id()), of_shape({2, 4}));
+  EXPECT_EQ(programs.find_known(0, std::array{small, other}), matmul);
   EXPECT_EQ(programs.find(0, std::array{other, small}), nullptr);
   EXPECT_EQ(programs.find(0, std::array{small, large}), nullptr);  // 18 elements
 }

@@ -238,7 +238,7 @@ std::vector<Equation> Pruning::select_independent(
     const std::vector<Equation>& equations, bool generalise,
     const std::function<void(std::size_t)>& progress) {
   constexpr std::size_t kBatch = 32;  // on average, one of a batch is kept
-  std::vector<Equation> kept;
+  std::vector<Equation> independent;
   Asking asking(*this, equations, generalise);
   const auto keep_underived = [&](std::size_t begin, std::size_t end) {
     const auto given = given_.size();
@@ -255,7 +255,7 @@ std::vector<Equation> Pruning::select_independent(
             return;
           }
         }
-        kept.push_back(equation);
+        independent.push_back(equation);
         add_given(equation);
       });
     }
@@ -273,7 +273,7 @@ std::vector<Equation> Pruning::select_independent(
       keep_underived(begin, end);
     }
   });
-  return kept;
+  return independent;
 }
 
 }  // namespace tandem::generate

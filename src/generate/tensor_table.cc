@@ -313,12 +313,13 @@ namespace {
 // Keeps the hashes that occur more than once in a sorted list, each once. Example: 1 1 2 3 3 3 -> 1
 // 3.
 void keep_repeated(std::vector<Hash>& sorted) {
-  std::size_t kept = 0;
+  std::size_t retained = 0;
   for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {
     const bool again = sorted[i] == sorted[i + 1];
-    if (again && (kept == 0 || sorted[kept - 1] != sorted[i])) sorted[kept++] = sorted[i];
+    if (again && (retained == 0 || sorted[retained - 1] != sorted[i]))
+      sorted[retained++] = sorted[i];
   }
-  sorted.resize(kept);
+  sorted.resize(retained);
 }
 
 // Returns which of `ranges` ascending ranges of equal length contains `hash`.

@@ -239,9 +239,10 @@ bool add_conditions(MadeRule& made, KernelCache& kernels) {
     for (const auto& condition : possible) {
       const auto fails = [&](const Assignment& a) { return !fulfils(a, condition); };
       const auto excluded = static_cast<std::size_t>(std::ranges::count_if(bad, fails));
-      const auto kept = good.size() - static_cast<std::size_t>(std::ranges::count_if(good, fails));
-      if (excluded > 0 && (chosen == nullptr || std::pair(excluded, kept) > best)) {
-        best = {excluded, kept};
+      const auto accepted =
+          good.size() - static_cast<std::size_t>(std::ranges::count_if(good, fails));
+      if (excluded > 0 && (chosen == nullptr || std::pair(excluded, accepted) > best)) {
+        best = {excluded, accepted};
         chosen = &condition;
       }
     }

@@ -63,11 +63,11 @@ NodeId GraphBuilder::copy_node(const Graph& from, NodeId id, std::span<const Nod
   const auto same_type = [&](NodeId here, NodeId there) {
     return node(here).type == from.node(there).type;
   };
-  const Node& kept = from.node(id);
+  const Node& original = from.node(id);
   if (!std::ranges::equal(inputs, from.inputs(id), same_type)) {
-    return add(kept.op, inputs, kept.name);
+    return add(original.op, inputs, original.name);
   }
-  check_new(kept.op, kept.name);
+  check_new(original.op, original.name);
   return append(from.data_->nodes[id.index()], inputs);
 }
 

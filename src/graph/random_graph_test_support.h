@@ -139,15 +139,15 @@ class RandomGraph {
   // Multiplies the last dimension with a new weight and moves the result's dimension to the front.
   void grow_contract(NodeId x, const ParallelShape& type) {
     if (type.rank() == 0 || type.rank() > 4) return;
-    std::string kept;
-    for (std::size_t d = 0; d + 1 < type.rank(); ++d) kept += fmt::format("a{} ", d);
+    std::string names;
+    for (std::size_t d = 0; d + 1 < type.rank(); ++d) names += fmt::format("a{} ", d);
     const auto last = type.rank() - 1;
     const auto n = draw_degree(type);
     const auto w = weight({6, type.sizes[last]}, {n, type.degrees[last]},
                           leading(type, 1) * type.replicas / n * type.partial);
     add(ops::kContract,
-        ops::Contract{fmt::format("{}k, n k -> n {}", kept,
-                                  kept.substr(0, kept.size() - (kept.empty() ? 0 : 1))),
+        ops::Contract{fmt::format("{}k, n k -> n {}", names,
+                                  names.substr(0, names.size() - (names.empty() ? 0 : 1))),
                       chance(0.5) ? 1 : 0.125},
         {x, w});
   }

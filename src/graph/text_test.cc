@@ -440,9 +440,9 @@ TEST(Graph, ErasureRemovesParallelismOnly) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const auto pcg = random_graph(seed);
     const auto erased = erase_parallelism(pcg);
-    std::size_t kept = 0;
-    for (auto id : pcg.ids()) kept += is_parallel(pcg.node(id)) ? 0 : 1;
-    EXPECT_EQ(erased.size(), kept);
+    std::size_t expected = 0;
+    for (auto id : pcg.ids()) expected += is_parallel(pcg.node(id)) ? 0 : 1;
+    EXPECT_EQ(erased.size(), expected);
     for (auto id : erased.ids()) EXPECT_TRUE(erased.node(id).type.shape.is_undivided());
     const auto serial = random_graph(seed, {.parallel = false});
     EXPECT_EQ(erase_parallelism(serial).identity_hash(), serial.identity_hash());

@@ -105,16 +105,16 @@ struct Bounds {
 bool is_legal(const Spread& spread) {
   const auto& s = *spread.signature;
   std::vector<ParallelShape> types;
-  bool has_product =
+  bool has_factor_product =
       std::ranges::any_of(s.map.output, [](const auto& dim) { return dim.carriers.size() > 1; });
   for (std::size_t i = 0; i < s.map.inputs.size(); ++i) {
     types.push_back(ops::compute_input_shape(s, spread.grid, i));
     for (std::size_t d = 0; d < types[i].rank(); ++d) {
       if (types[i].sizes[d] % types[i].degrees[d] != 0) return false;
-      has_product = has_product || s.map.inputs[i][d].carriers.size() > 1;
+      has_factor_product = has_factor_product || s.map.inputs[i][d].carriers.size() > 1;
     }
   }
-  if (!has_product) {
+  if (!has_factor_product) {
     EXPECT_TRUE(ops::infer_grid(s, types) == spread.grid) << to_text(types[0]);
     return true;
   }

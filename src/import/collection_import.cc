@@ -314,8 +314,8 @@ class SideImport {
   Expression compute_symbol_value(const CollectionOperator& op, const std::string& symbol,
                                   const ConstantSize& size) {
     if (symbol == "size" || symbol == "shape") {
-      const auto& told = symbol == "size" ? size.size : size.shape;
-      if (told) return *told;
+      const auto& constant = symbol == "size" ? size.size : size.shape;
+      if (constant) return *constant;
       // The symbol binds any size.
       return {
           .operation = Operation::kSymbol,

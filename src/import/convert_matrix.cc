@@ -30,11 +30,11 @@ void convert_matmul(OnnxCall& call) {
   // dimension.
   if (a_sizes.size() == 1) a = call.add_reshape(a, {1, a_sizes[0]});
   if (b_sizes.size() == 1) b = call.add_reshape(b, {b_sizes[0], 1});
-  const auto product = call.add(ops::kMatMul, {a, b});
-  auto sizes = call.node_sizes(product);
+  const auto matmul = call.add(ops::kMatMul, {a, b});
+  auto sizes = call.node_sizes(matmul);
   if (b_sizes.size() == 1) sizes.pop_back();
   if (a_sizes.size() == 1) sizes.erase(sizes.end() - (b_sizes.size() == 1 ? 1 : 2));
-  call.set_result(make_op(ops::kReshape, ops::Reshape{sizes}), {product});
+  call.set_result(make_op(ops::kReshape, ops::Reshape{sizes}), {matmul});
 }
 
 NodeId add_transpose(OnnxCall& call, NodeId x) {
@@ -68,14 +68,14 @@ void convert_gemm(OnnxCall& call) {
     call.set_result(spec, {a, b});
     return;
   }
-  auto product = call.add(spec, {a, b});
+  auto matmul = call.add(spec, {a, b});
   const auto factor = make_op(ops::kScale, ops::ScaleAttributes{alpha});
   if (!has_c) {
-    call.set_result(factor, {product});
+    call.set_result(factor, {matmul});
     return;
   }
-  if (alpha != 1) product = call.add(factor, {product});
-  call.set_result(ops::kAdd, {product, c});
+  if (alpha != 1) matmul = call.add(factor, {matmul});
+  call.set_result(ops::kAdd, {matmul, c});
 }
 
 // Converts "bij,bjk->bik" to "b i j, b j k -> b i k". Without an arrow, the letters that occur once

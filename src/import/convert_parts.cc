@@ -383,16 +383,16 @@ void convert_trilu(OnnxCall& call) {
   if (given.size() != 1) reject("the diagonal must be a scalar");
   const auto most = sizes.back() + sizes[sizes.size() - 2];
   const auto diagonal = std::clamp<std::int64_t>(given[0], -most, most);
-  Known kept{.type = kFloat, .sizes = {sizes[sizes.size() - 2], sizes.back()}};
-  call.charge(compute_product(kept.sizes));
-  for (std::int64_t r = 0; r < kept.sizes[0]; ++r) {
-    for (std::int64_t c = 0; c < kept.sizes[1]; ++c) {
+  Known mask{.type = kFloat, .sizes = {sizes[sizes.size() - 2], sizes.back()}};
+  call.charge(compute_product(mask.sizes));
+  for (std::int64_t r = 0; r < mask.sizes[0]; ++r) {
+    for (std::int64_t c = 0; c < mask.sizes[1]; ++c) {
       const bool on = upper ? c - r >= diagonal : c - r <= diagonal;
-      kept.reals.push_back(on ? 1 : 0);
+      mask.reals.push_back(on ? 1 : 0);
     }
   }
   const auto x = call.tensor(0);
-  call.set_result(ops::kMul, {x, call.constant(kept, call.dtype(x))});
+  call.set_result(ops::kMul, {x, call.constant(mask, call.dtype(x))});
 }
 
 }  // namespace

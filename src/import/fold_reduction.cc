@@ -17,13 +17,13 @@ Known fold_reduce(OnnxCall& call, const Operands& in) {
   if (none) return k;
   std::vector<bool> reduced(k.sizes.size(), axes.empty());
   for (auto a : axes) reduced[call.axis(a, k.sizes.size())] = true;
-  Sizes kept_sizes;
+  Sizes sizes_with_ones;
   Sizes sizes;
   for (std::size_t d = 0; d < reduced.size(); ++d) {
-    kept_sizes.push_back(reduced[d] ? 1 : k.sizes[d]);
-    if (!reduced[d] || keep) sizes.push_back(kept_sizes.back());
+    sizes_with_ones.push_back(reduced[d] ? 1 : k.sizes[d]);
+    if (!reduced[d] || keep) sizes.push_back(sizes_with_ones.back());
   }
-  const auto strides = compute_strides(kept_sizes);
+  const auto strides = compute_strides(sizes_with_ones);
   Known out{.type = k.type, .sizes = sizes};
   const auto n = count_and_charge(call, sizes);
   const auto op = call.op().substr(std::string_view("Reduce").size());

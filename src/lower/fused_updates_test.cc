@@ -12,7 +12,7 @@
 namespace tandem::lower {
 namespace {
 
-constexpr const char* kPerceptron = R"(
+constexpr const char* kMlp = R"(
 graph perceptron
 %x = input() shape=[8, 12] dtype=fp32
 %w1 = weight() shape=[16, 12] dtype=fp32
@@ -49,7 +49,7 @@ std::vector<std::string> updated(const Program& program) {
 
 std::vector<std::string> updated(const std::map<std::string, std::string>& words,
                                  plan::Optimizer optimizer = plan::Optimizer::kSgd) {
-  const auto model = graph::parse_graph(kPerceptron, "perceptron");
+  const auto model = graph::parse_graph(kMlp, "perceptron");
   const auto machine = make_updating_machine();
   const machine::Digits digits(machine);
   const auto mapped = plan::parallelize(model, digits, plan::named_choices(model, digits, words));
@@ -74,7 +74,7 @@ TEST(MatmulUpdates, RequirePlainSgd) {
 }
 
 TEST(MatmulUpdates, DependOnTheSoftwareProfile) {
-  const auto model = graph::parse_graph(kPerceptron, "perceptron");
+  const auto model = graph::parse_graph(kMlp, "perceptron");
   const auto digits = plan::make_digits({2});
   const auto mapped =
       plan::parallelize(model, digits, plan::named_choices(model, digits, {{"h", "n"}}));
@@ -82,7 +82,7 @@ TEST(MatmulUpdates, DependOnTheSoftwareProfile) {
 }
 
 TEST(MatmulUpdates, ExcludeMicroBatches) {
-  const auto model = graph::parse_graph(kPerceptron, "perceptron");
+  const auto model = graph::parse_graph(kMlp, "perceptron");
   const auto machine = make_updating_machine();
   const machine::Digits digits(machine, 2);
   plan::Chooser chooser(model, digits, 1, {.micro_batches = 2});

@@ -143,11 +143,11 @@ class Lowering : ProgramBuilder {
     const bool is_mask = node.op.spec().saves_mask;
     const auto type = ops::find_saved_dtype(node.op, node.type.dtype);
     if (!is_mask && !type) return Program::kNone;
-    const auto kept = add_buffer(BufferKind::kActivation, id, get_layout(id));
-    auto& buffer = program_.buffers[kept.index()];
+    const auto saved = add_buffer(BufferKind::kActivation, id, get_layout(id));
+    auto& buffer = program_.buffers[saved.index()];
     buffer.is_mask = is_mask;
     if (type) buffer.dtype = *type;
-    return kept;
+    return saved;
   }
 
   BufferId move_along_chain(NodeId id, bool again) {
@@ -254,10 +254,10 @@ class Lowering : ProgramBuilder {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (wants_gradient_[inputs[i].index()]) wanted |= ops::InputMask{1} << i;
     }
-    const auto kept = term::find_saved_inputs(signature.meaning, wanted);
+    const auto saved = term::find_saved_inputs(signature.meaning, wanted);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      task.reads.push_back((kept >> i & 1U) != 0 ? prepare_backward_operand(id, i)
-                                                 : Program::kNone);
+      task.reads.push_back((saved >> i & 1U) != 0 ? prepare_backward_operand(id, i)
+                                                  : Program::kNone);
     }
   }
 

@@ -243,7 +243,7 @@ TEST(Lower, AllocatesAVelocityForMomentum) {
   EXPECT_EQ(bytes_of(momentum, BufferKind::kState), bytes_of(sgd, BufferKind::kWeight));
   const Field rate(3);
   const Field minus_rate = term::Numbers<Field>::from_index(-1) * rate;
-  const Field decay = term::Numbers<Field>::from(plan::kVelocityKept);
+  const Field decay = term::Numbers<Field>::from(plan::kVelocityDecay);
   const auto feed = [](const Program& program) {
     return [&program](graph::NodeId id, std::int64_t step) {
       return graph::make_feed_values<Field>(program.pcg, 5, static_cast<std::uint64_t>(step))(id);

@@ -143,11 +143,11 @@ TEST(Rings, DetectAWrongBlock) {
                                     term::Field(3)))
         .gradients;
   };
-  auto never_starts_anew = good;
-  for (auto& task : never_starts_anew.tasks) {
+  auto never_resets = good;
+  for (auto& task : never_resets.tasks) {
     if (task.block) task.block->first = true;  // discards the blocks before
   }
-  EXPECT_NE(gradients(never_starts_anew), gradients(good));
+  EXPECT_NE(gradients(never_resets), gradients(good));
 }
 
 }  // namespace

@@ -402,13 +402,13 @@ class Interpreter {
   // Returns a device's velocity after adding this step's gradient. It starts at 0.
   const Dense<T>& update_velocity(const Task& task, std::int64_t device) {
     const auto& gradient = shard(task.reads[1], device);
-    auto& kept = slot(task.reads[2], device);
-    if (kept.data.empty()) kept = Dense<T>(gradient.shape);
-    const T decay = term::Numbers<T>::from(plan::kVelocityKept);
-    for (std::size_t i = 0; i < kept.data.size(); ++i) {
-      kept.data[i] = decay * kept.data[i] + gradient.data[i];
+    auto& velocity = slot(task.reads[2], device);
+    if (velocity.data.empty()) velocity = Dense<T>(gradient.shape);
+    const T decay = term::Numbers<T>::from(plan::kVelocityDecay);
+    for (std::size_t i = 0; i < velocity.data.size(); ++i) {
+      velocity.data[i] = decay * velocity.data[i] + gradient.data[i];
     }
-    return kept;
+    return velocity;
   }
 
   void update(const Task& task) {

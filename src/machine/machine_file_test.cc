@@ -331,7 +331,7 @@ TEST(LocalMachine, ReadsTheCacheDirectoryByDefault) {
   text.replace(text.find("node 8"), 6, "node ?");
   std::ofstream(directory + "/tandem/local.machine") << text;
   const auto* before = std::getenv("TANDEM_NO_CACHE");
-  const std::string kept = before == nullptr ? "" : before;
+  const std::string previous = before == nullptr ? "" : before;
   setenv("XDG_CACHE_HOME", directory.c_str(), 1);
   unsetenv("TANDEM_NO_CACHE");
   EXPECT_EQ(load_machine("local:3").name, "toy:3");
@@ -342,7 +342,7 @@ TEST(LocalMachine, ReadsTheCacheDirectoryByDefault) {
   if (before == nullptr)
     unsetenv("TANDEM_NO_CACHE");
   else
-    setenv("TANDEM_NO_CACHE", kept.c_str(), 1);
+    setenv("TANDEM_NO_CACHE", previous.c_str(), 1);
 }
 
 // The reference has a row for each field that the parser reads.

@@ -199,14 +199,14 @@ class Linked : public Network {
       return static_cast<std::int32_t>(std::ranges::find(units, unit) - units.begin());
     };
     const auto count = static_cast<std::int64_t>(units.size());
-    std::vector<Link> kept;
+    std::vector<Link> retained;
     for (auto link : links_) {
       link.a = number(link.a);
       link.b = number(link.b);
-      if (link.a < count && link.b < count) kept.push_back(link);
+      if (link.a < count && link.b < count) retained.push_back(link);
     }
-    if (find_unreached_unit(count, 0, kept)) return nullptr;
-    return make_linked_network(count, 0, std::move(kept), {}, packed_);
+    if (find_unreached_unit(count, 0, retained)) return nullptr;
+    return make_linked_network(count, 0, std::move(retained), {}, packed_);
   }
 
   [[nodiscard]] Hash hash() const override {
@@ -393,18 +393,18 @@ std::shared_ptr<const Network> make_linked_network(std::int64_t units, std::int6
 
 std::optional<std::int64_t> find_unreached_unit(std::int64_t units, std::int64_t switches,
                                                 std::span<const Network::Link> links) {
-  std::vector<std::vector<std::int32_t>> beside(static_cast<std::size_t>(units + switches));
+  std::vector<std::vector<std::int32_t>> neighbours(static_cast<std::size_t>(units + switches));
   for (const auto& link : links) {
-    beside[static_cast<std::size_t>(link.a)].push_back(link.b);
-    beside[static_cast<std::size_t>(link.b)].push_back(link.a);
+    neighbours[static_cast<std::size_t>(link.a)].push_back(link.b);
+    neighbours[static_cast<std::size_t>(link.b)].push_back(link.a);
   }
-  std::vector<bool> reached(beside.size());
+  std::vector<bool> reached(neighbours.size());
   std::vector<std::size_t> left = {0};
   reached[0] = true;
   while (!left.empty()) {
     const auto at = left.back();
     left.pop_back();
-    for (const auto next : beside[at]) {
+    for (const auto next : neighbours[at]) {
       if (reached[static_cast<std::size_t>(next)]) continue;
       reached[static_cast<std::size_t>(next)] = true;
       left.push_back(static_cast<std::size_t>(next));

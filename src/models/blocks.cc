@@ -47,9 +47,9 @@ NodeId Block::linear(NodeId x, std::int64_t width, std::string_view name, Bias b
     const auto b = weight(fmt::format("b_{}", name), {width});
     return add(ops::kLinear, {x, w, b}, name);
   }
-  const auto product = add(ops::kLinear, {x, w}, name);
+  const auto projected = add(ops::kLinear, {x, w}, name);
   const auto b = weight(fmt::format("b_{}", name), {width});
-  return add(ops::kAdd, {product, b}, fmt::format("{}_biased", name));
+  return add(ops::kAdd, {projected, b}, fmt::format("{}_biased", name));
 }
 
 NodeId Block::mlp(NodeId x, const std::vector<std::int64_t>& widths, std::string_view name,
@@ -125,10 +125,10 @@ NodeId Block::add_positions(NodeId x, std::int64_t positions, std::int64_t first
 NodeId Block::project(NodeId x, std::int64_t heads, std::int64_t width, bool bias,
                       std::string_view name) const {
   const auto w = weight(fmt::format("w_{}", name), {heads, width, this->width(x)});
-  const auto product = contract(x, w, "b s i, h d i -> b h s d", name);
-  if (!bias) return product;
+  const auto projected = contract(x, w, "b s i, h d i -> b h s d", name);
+  if (!bias) return projected;
   const auto b = weight(fmt::format("b_{}", name), {heads, 1, width});
-  return add(ops::kAdd, {product, b}, fmt::format("{}_biased", name));
+  return add(ops::kAdd, {projected, b}, fmt::format("{}_biased", name));
 }
 
 // Returns the mean of the values, weighted by the softmax of the scores.
@@ -164,8 +164,8 @@ NodeId Block::attention(NodeId query, NodeId key, NodeId value,
     if (options.cache == 0) return x;
     auto sizes = shape(x);
     sizes[2] = options.cache;
-    const auto kept = input(fmt::format("{}_cache", name), sizes);
-    return add(ops::kAppend, ops::Concat{2}, {kept, x}, fmt::format("{}_seen", name));
+    const auto cached = input(fmt::format("{}_cache", name), sizes);
+    return add(ops::kAppend, ops::Concat{2}, {cached, x}, fmt::format("{}_seen", name));
   };
   const auto q = rotate(project(query, options.heads, head, options.bias, "q"), "q_rotated");
   const auto new_k = rotate(project(key, options.kv_heads, head, options.bias, "k"), "k_rotated");

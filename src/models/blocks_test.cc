@@ -157,8 +157,8 @@ TEST(Blocks, AverageAllExperts) {
     const auto graph = builder.finish({b.mixture_of_experts(
         x, {.width = 3, .activation = &ops::kRelu, .gated = gated}, {.experts = 2, .active = 2})});
     const auto in = source(graph, "x");
-    const auto product = [&](const std::string& name, std::span<const double> v, std::size_t expert,
-                             std::size_t rows) {
+    const auto multiply = [&](const std::string& name, std::span<const double> v,
+                              std::size_t expert, std::size_t rows) {
       const auto w = source(graph, "w_" + name);
       std::vector<double> out(rows);
       for (std::size_t r = 0; r < rows; ++r) {
@@ -168,17 +168,17 @@ TEST(Blocks, AverageAllExperts) {
       }
       return out;
     };
-    const auto scores = product("router", in, 0, 2);
+    const auto scores = multiply("router", in, 0, 2);
     const double total = std::exp(scores[0]) + std::exp(scores[1]);
     std::vector<double> expected = {0, 0};
     for (std::size_t e = 0; e < 2; ++e) {
-      auto inner = product(gated ? "expert_gate" : "expert1", in, e, 3);
+      auto inner = multiply(gated ? "expert_gate" : "expert1", in, e, 3);
       for (auto& v : inner) v = std::max(v, 0.0);
       if (gated) {
-        const auto up = product("expert_up", in, e, 3);
+        const auto up = multiply("expert_up", in, e, 3);
         for (std::size_t i = 0; i < 3; ++i) inner[i] *= up[i];
       }
-      const auto out = product(gated ? "expert_down" : "expert2", inner, e, 2);
+      const auto out = multiply(gated ? "expert_down" : "expert2", inner, e, 2);
       for (std::size_t i = 0; i < 2; ++i) expected[i] += std::exp(scores[e]) / total * out[i];
     }
     const auto actual = output(graph);

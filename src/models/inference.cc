@@ -34,11 +34,11 @@ std::vector<NodeId> find_keys_and_values(const Graph& model) {
     if (op.is(ops::kAttention) && op.get<ops::Attention>().causal) {
       out.insert(out.end(), {inputs[1], inputs[2]});
     } else if (op.is(ops::kSoftmax) && op.get<ops::Softmax>().causal) {
-      const auto is_product = [&](NodeId n) { return model.node(n).op.is(ops::kContract); };
-      if (is_product(inputs[0])) out.push_back(model.inputs(inputs[0])[1]);
+      const auto is_contraction = [&](NodeId n) { return model.node(n).op.is(ops::kContract); };
+      if (is_contraction(inputs[0])) out.push_back(model.inputs(inputs[0])[1]);
       for (auto user : consumers[id.index()]) {
         if (is_dropout(model, user)) user = consumers[user.index()][0];
-        if (is_product(user)) out.push_back(model.inputs(user)[1]);
+        if (is_contraction(user)) out.push_back(model.inputs(user)[1]);
       }
     }
   }

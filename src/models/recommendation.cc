@@ -8,11 +8,11 @@
 namespace tandem::models {
 
 std::vector<NodeId> add_embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
-                                       std::int64_t beside) {
+                                       std::int64_t other_inputs) {
   std::vector<NodeId> out;
   const auto rows = settings.size("rows");
   const auto tables = settings.size("tables");
-  const auto most = static_cast<std::int64_t>(term::IndexMap::kMaxInputs) - beside;
+  const auto most = static_cast<std::int64_t>(term::IndexMap::kMaxInputs) - other_inputs;
   if (tables > most) {
     settings.fail(fmt::format("'tables' is {}, but may be at most {}", tables, most));
   }

@@ -11,10 +11,10 @@
 namespace tandem::models {
 
 // Adds for each of `tables` an input ("index0", ...), its embedding table and the sum of the rows
-// it names. `beside` is the number of other tensors that the caller concatenates with them; it
-// limits the number of tables.
+// it names. `other_inputs` is the number of other tensors that the caller concatenates with them;
+// it limits the number of tables.
 std::vector<NodeId> add_embedding_bags(const Block& b, const Settings& settings, std::int64_t batch,
-                                       std::int64_t beside);
+                                       std::int64_t other_inputs);
 
 // Sizes of the recommenders of MAD-Max (ISCA'24, table 2) and their variants.
 struct ProductionDlrmSizes {

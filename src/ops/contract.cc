@@ -51,15 +51,15 @@ Sides split_sides(std::string_view index) {
 // Returns the factors of the inputs that the output lacks: "b s i, h d i -> b h s d" -> "i".
 std::string find_contracted_factors(const std::string& index) {
   const auto sides = split_sides(index);
-  std::set<std::string_view> kept;
+  std::set<std::string_view> in_result;
   for (const auto& dim : split_dims(sides.output)) {
-    for (auto f : dim) kept.insert(get_factor_name(f));
+    for (auto f : dim) in_result.insert(get_factor_name(f));
   }
   std::set<std::string_view> out;
   for (auto side : sides.inputs) {
     for (const auto& dim : split_dims(side)) {
       for (auto f : dim) {
-        if (!kept.contains(get_factor_name(f))) out.insert(get_factor_name(f));
+        if (!in_result.contains(get_factor_name(f))) out.insert(get_factor_name(f));
       }
     }
   }

@@ -19,8 +19,8 @@ const OpSpec kDropout = define_op<Dropout>({
     },
     .meaning =
         [](const Dropout& a, std::span<const Shape>) {
-          const auto kept = term::keep(1 - a.p, a.origin, "...");
-          return term::constant(1 / (1 - a.p)) * (kept * term::input(0));
+          const auto mask = term::keep(1 - a.p, a.origin, "...");
+          return term::constant(1 / (1 - a.p)) * (mask * term::input(0));
         },
 });
 

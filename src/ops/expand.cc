@@ -27,9 +27,9 @@ std::string index_text(const Reshape& a, std::span<const Shape> in) {
       reject(fmt::format("shape {} does not fit {}: dim {} is {}, which cannot become {}",
                          tandem::attribute_text(a.shape), to_text(from), d, had, wanted));
     }
-    const bool kept = !is_new && had == wanted;
-    if (!is_new) read.push_back(kept ? names[d] : "0");
-    made.push_back(kept ? names[d] : fmt::format("{}:{}", names[d], wanted));
+    const bool is_unchanged = !is_new && had == wanted;
+    if (!is_new) read.push_back(is_unchanged ? names[d] : "0");
+    made.push_back(is_unchanged ? names[d] : fmt::format("{}:{}", names[d], wanted));
   }
   return fmt::format("{} -> {}", join(read, " "), join(made, " "));
 }

@@ -260,12 +260,12 @@ TEST(Values, DropoutRetainsAndScalesAShare) {
   const Tensor x = {{1000}, Values(1000, 3)};
   EXPECT_EQ(run("dropout", {"p=0"}, {x}), x.values);
   const auto out = run("dropout", {"p=0.25", "origin=5"}, {x});
-  int kept = 0;
+  int retained = 0;
   for (auto v : out) {
     EXPECT_TRUE(v == 0 || std::abs(v - 4) < 1e-12) << v;
-    kept += v != 0 ? 1 : 0;
+    retained += v != 0 ? 1 : 0;
   }
-  EXPECT_NEAR(kept, 750, 50);
+  EXPECT_NEAR(retained, 750, 50);
   EXPECT_NE(run("dropout", {"p=0.25", "origin=6"}, {x}), out);
 }
 

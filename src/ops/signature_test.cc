@@ -246,7 +246,7 @@ bool splits(const Example& e, const Signature& s, FactorId f, const std::vector<
 
 // Returns whether operands can be partitioned along this factor alone. That needs an operand that
 // carries the factor, and no dimension in which it follows other factors.
-bool stands_alone(const Signature& s, FactorId f) {
+bool is_sole_factor(const Signature& s, FactorId f) {
   bool found = false;
   bool inside = false;
   const auto look = [&](const term::Dims& dims, bool is_input) {
@@ -290,7 +290,7 @@ TEST(Signature, ForbidsExactlyTheWrongPartitions) {
     const auto& s = get_signature(make(e), e.inputs);
     const auto in = random_inputs<Field>(e, random);
     for (FactorId f = 0; f < s.use.size(); ++f) {
-      if (s.map.factors[f].size == 1 || !stands_alone(s, f)) continue;
+      if (s.map.factors[f].size == 1 || !is_sole_factor(s, f)) continue;
       const bool right = !is_read_elsewhere(s, f) && splits(e, s, f, in);
       EXPECT_EQ(right, s.use[f] != FactorUse::kWhole)
           << name_of(e) << " factor " << s.map.factors[f].name;
@@ -349,11 +349,11 @@ TEST(Signature, ReadsElementwiseOperandsAtTheResultIndex) {
 }
 
 TEST(Signature, CountsTheTermsOfAContraction) {
-  std::set<std::string> products;
+  std::set<std::string> contractions;
   for (const auto& e : examples()) {
     const auto& s = get_signature(make(e), e.inputs);
     if (!s.contraction) continue;
-    products.insert(e.op);
+    contractions.insert(e.op);
     const auto points = [&](term::FactorMask mask) {
       double n = 1;
       for (FactorId f = 0; f < s.map.factors.size(); ++f) {
@@ -367,10 +367,10 @@ TEST(Signature, CountsTheTermsOfAContraction) {
     EXPECT_LE(2 * results * points(c.depth), s.flops.value) << name_of(e);
   }
   for (const auto* op : {"linear", "matmul", "batch_matmul", "contract", "conv2d"}) {
-    EXPECT_TRUE(products.contains(op)) << op;
+    EXPECT_TRUE(contractions.contains(op)) << op;
   }
   for (const auto* op : {"cross_entropy", "mse", "softmax", "attention", "embedding", "add"}) {
-    EXPECT_FALSE(products.contains(op)) << op;
+    EXPECT_FALSE(contractions.contains(op)) << op;
   }
 }
 

@@ -30,8 +30,8 @@ inline Bytes state_bytes(Optimizer o, const Precision& precision, DType weight) 
          get_element_size(precision.state(weight));
 }
 
-// Momentum: velocity = kVelocityKept * velocity + gradient; weight -= rate * velocity.
-inline constexpr double kVelocityKept = 0.9;
+// Momentum: velocity = kVelocityDecay * velocity + gradient; weight -= rate * velocity.
+inline constexpr double kVelocityDecay = 0.9;
 
 // The order in which a device runs micro-batches.
 enum class Order : std::uint8_t {

@@ -13,19 +13,19 @@ namespace {
 TEST(ClassGroups, EqualTheGroupsOfTheirRepresentatives) {
   const auto machine = machine::load_machine("summit:2");
   const machine::Digits digits(machine, 2);
-  for (machine::DigitMask told = 0; told <= digits.all(); ++told) {
-    if ((told & ~digits.space()) != 0) continue;
-    ClassGroups groups(digits, told);
-    ASSERT_EQ(static_cast<std::int64_t>(groups.count()), digits.group_size(told));
+  for (machine::DigitMask class_digits = 0; class_digits <= digits.all(); ++class_digits) {
+    if ((class_digits & ~digits.space()) != 0) continue;
+    ClassGroups groups(digits, class_digits);
+    ASSERT_EQ(static_cast<std::int64_t>(groups.count()), digits.group_size(class_digits));
     for (std::int64_t device = 0; device < digits.devices(); ++device) {
       EXPECT_EQ(static_cast<std::int64_t>(groups.get_class(device)),
-                digits.rank_in_group(device, told));
+                digits.rank_in_group(device, class_digits));
     }
     for (std::size_t c = 0; c < groups.count(); ++c) {
       for (machine::DigitMask mask = 0; mask <= digits.space(); ++mask) {
         if ((mask & ~digits.space()) != 0) continue;
         std::vector<std::uint32_t> expected;
-        for (auto device : digits.group(groups.device(c), mask & told)) {
+        for (auto device : digits.group(groups.device(c), mask & class_digits)) {
           expected.push_back(static_cast<std::uint32_t>(groups.get_class(device)));
         }
         EXPECT_EQ(groups.get_group(c, mask), expected);

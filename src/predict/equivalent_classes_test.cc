@@ -18,14 +18,14 @@ namespace {
 using machine::Digits;
 using machine::Machine;
 
-Machine machine_of(std::int64_t devices, bool told_apart) {
+Machine machine_of(std::int64_t devices, bool distinct) {
   auto m = plan::machine_of({devices});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e10}}};
   m.device.bandwidth = BytesPerSecond{1e9};
   m.device.launch = Seconds{1e-6};
   m.levels[0].bandwidth = BytesPerSecond{3e8};
   m.levels[0].latency = Seconds{2e-6};
-  for (std::int64_t g = 0; told_apart && g < devices; ++g) {
+  for (std::int64_t g = 0; distinct && g < devices; ++g) {
     m.groups.push_back({fmt::format("g{}", g), m.device, 1});
   }
   return m;
@@ -59,9 +59,9 @@ Occupations work_of(const lower::Program& program, const Machine& machine,
 
 std::size_t joined(const lower::Program& program, const Machine& machine) {
   ClassGroups classes(program.digits, find_class_digits(program));
-  const auto told = classes.count();
+  const auto before = classes.count();
   classes.join(find_equivalent_classes(program, machine, Holders(program), classes));
-  return told - classes.count();
+  return before - classes.count();
 }
 
 TEST(EquivalentDevices, BehaveAsIfSimulatedOneByOne) {

@@ -109,10 +109,10 @@ TEST(Kernels, MoveOnlyTensorsAcrossTheirBorder) {
   constexpr double kSmall = 4 * (128 + 32);
   const auto apart = Roles(kBlock, {}).bytes();
   const auto fused = Roles(kBlock, fusing(Fusion::kElementwise)).bytes();
-  const double products = 2 * (kX + kW + kH);
+  const double matmuls = 2 * (kX + kW + kH);
   const double loss = 2 * kX + 4;
   // gelu reads and writes; dropout and the residual read two tensors and write one.
-  EXPECT_DOUBLE_EQ(fused[0], products + loss + 2 * kH + 3 * kX);
+  EXPECT_DOUBLE_EQ(fused[0], matmuls + loss + 2 * kH + 3 * kX);
   EXPECT_DOUBLE_EQ(apart[0], fused[0] + 2 * kH + 2 * kX + kSmall + 2 * kX);
   // Backward: the first matmul computes only its weight's gradient. Biases' gradients are summed.
   // gelu reads its operand. dropout reads the residual's gradient and writes its own.

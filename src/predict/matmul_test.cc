@@ -133,7 +133,7 @@ void expect_matmul(const MatmulShape& p, double rows, double columns, double dep
 }
 
 TEST(MatmulShapes, FollowTheIndexText) {
-  const auto product = [](const ops::Op& op, const std::vector<TensorType>& in,
+  const auto forward = [](const ops::Op& op, const std::vector<TensorType>& in,
                           const TensorType& out) {
     const auto work = forward_work(op, in, out);
     EXPECT_EQ(work.matmul_count, 1);
@@ -141,16 +141,16 @@ TEST(MatmulShapes, FollowTheIndexText) {
     return work.matmuls[0];
   };
   const auto linear = ops::make_op(ops::kLinear, ops::LinearAttributes{});
-  expect_matmul(product(linear, {make_type({4, 32, 64}), make_type({48, 64}), make_type({48})},
+  expect_matmul(forward(linear, {make_type({4, 32, 64}), make_type({48, 64}), make_type({48})},
                         make_type({4, 32, 48})),
                 4 * 32, 48, 64, 1);
   const auto scores =
       ops::make_op(ops::kContract, ops::Contract{"b (kv g) s d, b kv t d -> b (kv g) s t", 1});
-  expect_matmul(product(scores, {make_type({2, 8, 32, 64}), make_type({2, 4, 16, 64})},
+  expect_matmul(forward(scores, {make_type({2, 8, 32, 64}), make_type({2, 4, 16, 64})},
                         make_type({2, 8, 32, 16})),
                 2 * 32, 16, 64, 2 * 4);
   const auto conv = ops::make_op(ops::kConv2d, ops::Conv2d{.padding = {1, 1}});
-  expect_matmul(product(conv, {make_type({2, 16, 28, 28}), make_type({32, 16, 3, 3})},
+  expect_matmul(forward(conv, {make_type({2, 16, 28, 28}), make_type({32, 16, 3, 3})},
                         make_type({2, 32, 28, 28})),
                 2 * 28 * 28, 32, 16 * 9, 1);
 }

@@ -396,9 +396,9 @@ TEST(Memory, FreesTensorsNotSavedForBackward) {
   constexpr double kScalar = 4;
   // gelu needs its operand: x, t, a, b, c, and the gradient of c while the loss's gradient is
   // alive.
-  const auto kept = memory_of_chain("gelu({})");
-  EXPECT_EQ(kept.persistent, Bytes{kTensor});
-  EXPECT_EQ(kept.peak, Bytes{kTensor + 6 * kTensor + kScalar});
+  const auto saved = memory_of_chain("gelu({})");
+  EXPECT_EQ(saved.persistent, Bytes{kTensor});
+  EXPECT_EQ(saved.peak, Bytes{kTensor + 6 * kTensor + kScalar});
   // For a ReLU the result is enough: a is freed after b.
   EXPECT_EQ(memory_of_chain("relu({})").peak, Bytes{kTensor + 5 * kTensor + kScalar});
   // Sums need neither: a is freed after b, b after c. This leaves x, t, c and the gradient of c ...

@@ -86,9 +86,9 @@ TEST(ForwardWork, CountsOnlyTheElementsOfAShift) {
 }
 
 TEST(BackwardWork, HasOneMatmulPerDifferentiatedOperandOfLinear) {
-  const double product = 2 * kM * kN * kK;
-  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).flops, Flops{2 * product});
-  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b01).flops, Flops{product});
+  const double matmul = 2 * kM * kN * kK;
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b11).flops, Flops{2 * matmul});
+  EXPECT_EQ(backward_work(linear(), kLinearInputs, kLinearOutput, 0b01).flops, Flops{matmul});
 }
 
 TEST(BackwardWork, HasNoMatmulForABiasOrActivation) {

@@ -58,10 +58,10 @@ class BackgroundCall final : public cli::Host {
 
  private:
   void run(const std::function<void()>& work) {
-    std::unique_lock turn(one_at_a_time, std::defer_lock);
-    while (!stop_ && !turn.try_lock_for(50ms)) continue;
+    std::unique_lock lock(one_at_a_time, std::defer_lock);
+    while (!stop_ && !lock.try_lock_for(50ms)) continue;
     try {
-      if (turn.owns_lock()) {
+      if (lock.owns_lock()) {
         const cli::HostedBy here(*this);
         work();
       }

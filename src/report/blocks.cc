@@ -16,8 +16,8 @@ bool is_plain(const FoldedBlock& block) { return block.count == 1 && block.block
 
 class BlockSplitter {
  public:
-  BlockSplitter(std::vector<FoldedLine> lines, const Alike& alike)
-      : lines_(std::move(lines)), is_equivalent_(alike) {}
+  BlockSplitter(std::vector<FoldedLine> lines, const NodeEquivalence& is_equivalent)
+      : lines_(std::move(lines)), is_equivalent_(is_equivalent) {}
 
   std::vector<FoldedBlock> run() {
     std::vector<FoldedBlock> out;
@@ -144,14 +144,15 @@ class BlockSplitter {
   };
 
   std::vector<FoldedLine> lines_;
-  const Alike& is_equivalent_;
+  const NodeEquivalence& is_equivalent_;
   std::vector<Renamed> renamed_;
 };
 
 }  // namespace
 
-std::vector<FoldedBlock> split_into_blocks(const graph::Graph& model, const Alike& alike) {
-  return BlockSplitter(graph::fold(model), alike).run();
+std::vector<FoldedBlock> split_into_blocks(const graph::Graph& model,
+                                           const NodeEquivalence& is_equivalent) {
+  return BlockSplitter(graph::fold(model), is_equivalent).run();
 }
 
 }  // namespace tandem::report

@@ -38,8 +38,9 @@ struct FoldedBlock {
   std::vector<FoldedBlock> blocks = {};
 };
 
-using Alike = std::function<bool(graph::NodeId, graph::NodeId)>;
-// Returns the blocks of `model`. Folds nothing if `alike` returns false for all pairs.
-std::vector<FoldedBlock> split_into_blocks(const graph::Graph& model, const Alike& alike);
+using NodeEquivalence = std::function<bool(graph::NodeId, graph::NodeId)>;
+// Returns the blocks of `model`. Folds nothing if `is_equivalent` returns false for all pairs.
+std::vector<FoldedBlock> split_into_blocks(const graph::Graph& model,
+                                           const NodeEquivalence& is_equivalent);
 
 }  // namespace tandem::report

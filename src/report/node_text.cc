@@ -121,9 +121,9 @@ std::string shapes_text(const NodeFacts& facts) {
 std::string backward_text(const NodeFacts& facts) {
   std::string out = "\nBackward pass:\n";
   if (!facts.has_gradient) out += "  No trained weight needs its gradient.\n";
-  for (const auto& kept : facts.backward_operands) {
-    out += fmt::format("  It reads {} ({}{}).\n", kept.name, format_bytes(kept.bytes.value),
-                       kept.recomputed ? ", recomputed or regathered" : "");
+  for (const auto& operand : facts.backward_operands) {
+    out += fmt::format("  It reads {} ({}{}).\n", operand.name, format_bytes(operand.bytes.value),
+                       operand.recomputed ? ", recomputed or regathered" : "");
   }
   if (facts.recomputed) {
     out += "  Its result is recomputed, not saved for backward.\n";
@@ -237,9 +237,10 @@ Json transfers_json(const NodeFacts& facts, const PlanView& view) {
 
 Json backward_operands_json(const NodeFacts& facts) {
   Json out = Json::array();
-  for (const auto& kept : facts.backward_operands) {
-    out.push_back(
-        {{"name", kept.name}, {"bytes", to_integer(kept.bytes)}, {"recomputed", kept.recomputed}});
+  for (const auto& operand : facts.backward_operands) {
+    out.push_back({{"name", operand.name},
+                   {"bytes", to_integer(operand.bytes)},
+                   {"recomputed", operand.recomputed}});
   }
   return out;
 }

@@ -185,15 +185,15 @@ class GraphWriting {
     const NodeFactsSource source(view_);
     std::vector<NodeId> shown;
     append_shown_nodes(blocks, shown);
-    std::set<std::size_t> told;
+    std::set<std::size_t> included;
     for (auto id : shown) {
-      told.insert(id.index());
+      included.insert(id.index());
       for (auto input : mapped_.model.inputs(id)) {
-        if (!get_source_kind(mapped_.model.node(input)).empty()) told.insert(input.index());
+        if (!get_source_kind(mapped_.model.node(input)).empty()) included.insert(input.index());
       }
     }
     Json out = Json::object();
-    for (auto n : told) {
+    for (auto n : included) {
       const auto at = in_pcg_.find(mapped_.model.node(NodeId(n)).name);
       if (at == in_pcg_.end()) continue;
       out[std::to_string(n)] = node_json(collect_node_facts(source, at->second), view_);

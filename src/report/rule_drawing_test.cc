@@ -7,12 +7,12 @@
 namespace tandem::report {
 namespace {
 
-std::string picture(const std::string& line, std::size_t width = 100) {
+std::string draw(const std::string& line, std::size_t width = 100) {
   return "\n" + draw_rule(rewrite::parse_rule(line)[0], width);
 }
 
 TEST(RuleDrawing, DrawsBothSides) {
-  EXPECT_EQ(picture("a: (matmul ?x (add ?y ?z)) => (add (matmul ?x ?y) (matmul ?x ?z))"), R"(
+  EXPECT_EQ(draw("a: (matmul ?x (add ?y ?z)) => (add (matmul ?x ?y) (matmul ?x ?z))"), R"(
 matmul    =>  add
 ├─ ?x         ├─ matmul
 └─ add        │  ├─ ?x
@@ -24,7 +24,7 @@ matmul    =>  add
 }
 
 TEST(RuleDrawing, DrawsSharedNodesOnce) {
-  EXPECT_EQ(picture("a: (relu ?x), (tanh (relu ?x)) => (relu ?x), (tanh (relu ?x))"), R"(
+  EXPECT_EQ(draw("a: (relu ?x), (tanh (relu ?x)) => (relu ?x), (tanh (relu ?x))"), R"(
 relu [1]  =>  relu [1]
 └─ ?x         └─ ?x
 tanh          tanh
@@ -33,7 +33,7 @@ tanh          tanh
 }
 
 TEST(RuleDrawing, ShowsAttributesAndStacksWideRules) {
-  EXPECT_EQ(picture("a: (concat ?x ?y axis=1) => (scale (concat ?x ?y axis=1) factor=1)", 20), R"(
+  EXPECT_EQ(draw("a: (concat ?x ?y axis=1) => (scale (concat ?x ?y axis=1) factor=1)", 20), R"(
 concat axis=1
 ├─ ?x
 └─ ?y

@@ -75,14 +75,14 @@ std::optional<Slot> Draft::find(Hash hash) const {
   return std::nullopt;
 }
 
-Slot Draft::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for) {
+Slot Draft::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot replaced) {
   const auto hash =
       graph::hash_node(op_hash, inputs, [&](Slot input) { return nodes_[input].hash; });
   if (const auto known = find(hash)) return *known;
   added_.push_back(take_slot({.op = op,
                               .type = type,
                               .in_use = true,
-                              .named_after = nodes_[stands_for].named_after,
+                              .named_after = nodes_[replaced].named_after,
                               .op_hash = op_hash,
                               .hash = hash},
                              inputs));
@@ -214,7 +214,7 @@ Hash DraftEdits::compute_key(Slot slot) const {
 }
 
 Slot DraftEdits::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs,
-                     Slot stands_for) {
+                     Slot replaced) {
   auto& nodes = draft_.nodes_;
   const auto hash =
       graph::hash_node(op_hash, inputs, [&](Slot input) { return nodes[input].hash; });
@@ -229,7 +229,7 @@ Slot DraftEdits::add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> i
   const auto slot = draft_.take_slot({.op = op,
                                       .type = type,
                                       .in_use = true,
-                                      .named_after = nodes[stands_for].named_after,
+                                      .named_after = nodes[replaced].named_after,
                                       .op_hash = op_hash,
                                       .hash = hash},
                                      inputs);

@@ -49,9 +49,9 @@ class Draft {
   [[nodiscard]] Hash hash() const { return hash_; }
 
   // Adds a node as part of an edit: first add nodes, then replace. Returns the existing node if
-  // there is an equal one. A new node derives its name from `stands_for`. Discard a draft whose
+  // there is an equal one. A new node derives its name from `replaced`. Discard a draft whose
   // edit fails.
-  Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for);
+  Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot replaced);
   // Makes all users of an old node use the new one, except nodes that this edit added, and drops
   // nodes that no output needs. Takes time linear in the draft. Returns false if a node would
   // depend on itself. Stores in `changed` the slots that are new or have another operand than
@@ -88,7 +88,7 @@ class DraftEdits {
   [[nodiscard]] const Draft& draft() const { return draft_; }
   [[nodiscard]] const Draft::DraftNode& node(Slot slot) const { return draft_.node(slot); }
   // These work like Draft::add and Draft::replace. The new node must not depend on the old one.
-  Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot stands_for);
+  Slot add(OpId op, Hash op_hash, TypeId type, std::span<const Slot> inputs, Slot replaced);
   void replace(Slot before, Slot after);
   // Drops the nodes that were added since the last replacement.
   void undo();

@@ -448,7 +448,7 @@ template <class Edited>
 std::vector<Draft::Replacement> RuleSet::add_target(Edited& edited, const Rule& rule,
                                                     const Attempt& attempt,
                                                     const Bindings& bindings) const {
-  const auto stands_for = attempt.slot(rule.source.outputs[0]);
+  const auto replaced = attempt.slot(rule.source.outputs[0]);
   std::array<Slot, kMaxSourceNodes> of_variable{};
   for (std::size_t i = 0; i < rule.source.nodes.size(); ++i) {
     const auto& node = rule.source.nodes[i];
@@ -473,7 +473,7 @@ std::vector<Draft::Replacement> RuleSet::add_target(Edited& edited, const Rule& 
     }
     const auto type = dictionary_.infer_result_type(*op, types);
     if (!type) return {};
-    slots.push_back(edited.add(*op, dictionary_.op(*op).hash(), *type, inputs, stands_for));
+    slots.push_back(edited.add(*op, dictionary_.op(*op).hash(), *type, inputs, replaced));
   }
   std::vector<Draft::Replacement> replacements;
   bool differs = false;

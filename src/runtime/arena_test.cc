@@ -68,20 +68,20 @@ TEST(Arena, PreservesContents) {
     std::vector<Tensor> there;
     const auto drop = [&](std::size_t i) {
       const auto& t = there[i];
-      const auto is_kept = [&](unsigned char c) { return c == t.value; };
-      EXPECT_TRUE(std::all_of(t.memory, t.memory + t.bytes, is_kept));
+      const auto is_unchanged = [&](unsigned char c) { return c == t.value; };
+      EXPECT_TRUE(std::all_of(t.memory, t.memory + t.bytes, is_unchanged));
       std::size_t bytes = 0;
       EXPECT_TRUE(arena.free(t.memory, bytes));
       EXPECT_EQ(bytes, Arena::round_up(t.bytes));
       there.erase(there.begin() + static_cast<std::ptrdiff_t>(i));
     };
-    std::mt19937 alike(step == 4 ? 99 : 1);
+    std::mt19937 random_sizes(step == 4 ? 99 : 1);
     for (int i = 0; i < 200; ++i) {
-      if (there.size() > 10) drop(alike() % there.size());
-      const auto bytes = 65'536 + alike() % 300'000;
+      if (there.size() > 10) drop(random_sizes() % there.size());
+      const auto bytes = 65'536 + random_sizes() % 300'000;
       auto* memory = static_cast<unsigned char*>(arena.allocate(bytes));
-      const bool is_alike = step < 4;
-      EXPECT_TRUE(memory != nullptr || !is_alike);
+      const bool must_fit = step < 4;
+      EXPECT_TRUE(memory != nullptr || !must_fit);
       if (memory == nullptr) continue;
       const auto value = static_cast<unsigned char>(random());
       std::memset(memory, value, bytes);

@@ -17,7 +17,7 @@ using machine::DigitRole;
 
 namespace {
 
-constexpr std::size_t kKept = 2;
+constexpr std::size_t kRetained = 2;
 constexpr std::size_t kChunk = std::size_t{1} << 20U;
 
 std::int64_t get_element_bytes(DType type) {
@@ -150,8 +150,8 @@ bool Checkpoints::writes(std::size_t which) const {
   const auto& buffer = program_.buffer(lasting_[which].buffer);
   if (!machine::holds_shard(buffer.layout, program_.digits, world_.rank)) return false;
   const auto copies = buffer.layout.digits(DigitRole::kReplica) & program_.digits.space();
-  const auto turn = static_cast<std::int64_t>(which) % program_.digits.group_size(copies);
-  return program_.digits.rank_in_group(world_.rank, copies) == turn;
+  const auto writer = static_cast<std::int64_t>(which) % program_.digits.group_size(copies);
+  return program_.digits.rank_in_group(world_.rank, copies) == writer;
 }
 
 // --- Reading ------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ void Checkpoints::publish(Manifest manifest, const fs::path& unfinished) const {
   fs::rename(unfinished, get_step_directory(directory_, manifest.step));
   flush_directory(directory_);
   const auto steps = list_complete_steps(directory_);
-  for (std::size_t i = 0; i + kKept < steps.size(); ++i)
+  for (std::size_t i = 0; i + kRetained < steps.size(); ++i)
     discard(get_step_directory(directory_, steps[i]));
 }
 

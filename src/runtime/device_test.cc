@@ -246,10 +246,11 @@ TEST(Cuda, MovesCheckpointsBetweenGpusAndCpus) {
   const auto plan = plan_by_name("fsdp", mlp(), 2, Optimizer::kAdam);
   const auto whole = worker_losses(plan, 2, "");
   const Scratch scratch("device_checkpoint");
-  const auto kept = fmt::format("--checkpoint {} ", scratch.file("kept"));
-  worker_losses(plan, 2, kept + "--device cuda --steps 3");
-  worker_losses(plan, 2, kept + "--resume yes --steps 6");
-  const auto last = worker_losses(plan, 2, kept + "--resume yes --device cuda --steps 10");
+  const auto checkpoint_flag = fmt::format("--checkpoint {} ", scratch.file("kept"));
+  worker_losses(plan, 2, checkpoint_flag + "--device cuda --steps 3");
+  worker_losses(plan, 2, checkpoint_flag + "--resume yes --steps 6");
+  const auto last =
+      worker_losses(plan, 2, checkpoint_flag + "--resume yes --device cuda --steps 10");
   ASSERT_EQ(last.size(), 4U);
   for (std::size_t i = 0; i < last.size(); ++i) EXPECT_NEAR(last[i], whole[6 + i], 1e-9);
 }

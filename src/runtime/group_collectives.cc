@@ -268,11 +268,11 @@ void GroupCollectives::exchange(Transfer& transfer, const at::Tensor& from, cons
     return;
   }
   transfer.memory = nullptr;
-  const auto kept = std::make_shared<std::pair<MpiLengths, MpiLengths>>(gives, takes);
-  MPI_Ialltoallv(from.data_ptr(), kept->first.of.data(), kept->first.before.data(), type_,
-                 to.data_ptr(), kept->second.of.data(), kept->second.before.data(), type_, comm_,
-                 &transfer.request);
-  transfer.result = [kept, result = std::move(transfer.result)] { return result(); };
+  const auto lengths = std::make_shared<std::pair<MpiLengths, MpiLengths>>(gives, takes);
+  MPI_Ialltoallv(from.data_ptr(), lengths->first.of.data(), lengths->first.before.data(), type_,
+                 to.data_ptr(), lengths->second.of.data(), lengths->second.before.data(), type_,
+                 comm_, &transfer.request);
+  transfer.result = [lengths, result = std::move(transfer.result)] { return result(); };
 }
 
 Lengths GroupCollectives::split_evenly(const at::Tensor& t) const {

@@ -302,8 +302,8 @@ TEST(GuardedDevice, ComputesLikeTheCpu) {
   const auto x = at::arange(12, at::kDouble).view({3, 4});
   const auto y = x.to(guarded_device());
   EXPECT_FALSE(y.is_cpu());
-  const auto product = at::mm(y.narrow(0, 1, 2), y.t().contiguous()).add_(1);
-  EXPECT_TRUE(product.to(at::kCPU).equal(at::mm(x.narrow(0, 1, 2), x.t()).add_(1)));
+  const auto matmul = at::mm(y.narrow(0, 1, 2), y.t().contiguous()).add_(1);
+  EXPECT_TRUE(matmul.to(at::kCPU).equal(at::mm(x.narrow(0, 1, 2), x.t()).add_(1)));
 }
 
 TEST(GuardedDevice, RefusesOperandsOnOtherDevices) {

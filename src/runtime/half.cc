@@ -19,7 +19,7 @@ constexpr auto kTakeHalfOnGpus = std::to_array<std::string_view>(
     {"batch_norm", "gelu", "gelu_tanh", "layer_norm", "max_pool2d", "mul", "reduce_sum", "rms_norm",
      "rope", "scale", "sigmoid", "silu", "softmax", "sub", "tanh"});
 
-constexpr auto kProducts =
+constexpr auto kMatmulKernels =
     std::to_array<std::string_view>({"attention", "contract", "conv2d", "linear", "matmul"});
 
 // Returns whether bf16 matmuls are faster than fp32 on `device`. ATen uses oneDNN for them on CPUs,
@@ -47,7 +47,7 @@ bool takes_half_for_half_results(const Kernel& kernel, at::Device device) {
 }
 
 bool multiplies_half(const Kernel& kernel, at::Device device) {
-  return is_in(kProducts, kernel) && has_fast_half_matmuls(device);
+  return is_in(kMatmulKernels, kernel) && has_fast_half_matmuls(device);
 }
 
 at::Tensor widen(const at::Tensor& t) {

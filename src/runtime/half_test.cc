@@ -13,17 +13,17 @@
 namespace tandem::runtime {
 namespace {
 
-struct Product {
+struct MatmulCase {
   std::string name;
   ops::Op op;
   std::vector<Shape> operands;
 };
 
-void PrintTo(const Product& p, std::ostream* os) { *os << p.name; }
+void PrintTo(const MatmulCase& p, std::ostream* os) { *os << p.name; }
 
-class Half : public testing::TestWithParam<Product> {};
+class Half : public testing::TestWithParam<MatmulCase> {};
 
-Call call_of(const Product& p) {
+Call call_of(const MatmulCase& p) {
   Call call{.op = p.op, .operands = {}};
   for (const auto& shape : p.operands) {
     call.operands.push_back(
@@ -53,7 +53,7 @@ bool sums_in_fp32() {
 }
 
 // Compares with the results of fp32, with and without the values that forward saves.
-void expect_those_of_wide_numbers(const Product& p, at::Device place) {
+void expect_those_of_wide_numbers(const MatmulCase& p, at::Device place) {
   const c10::InferenceMode no_autograd;
   at::manual_seed(1);
   auto call = call_of(p);
@@ -64,19 +64,19 @@ void expect_those_of_wide_numbers(const Product& p, at::Device place) {
   }
   const auto wide = widen(narrow);
   constexpr double kRounding = 0x1p-8;  // Half of the last of eight bits
-  std::vector<at::Tensor> kept_of_wide, kept_of_narrow;
-  call.saved = &kept_of_wide;
+  std::vector<at::Tensor> saved_wide, saved_narrow;
+  call.saved = &saved_wide;
   const auto result = kernel.forward(call, wide);
-  call.saved = &kept_of_narrow;
+  call.saved = &saved_narrow;
   EXPECT_LE(difference(kernel.forward(call, narrow), result), 2 * kRounding);
 
   const auto gradient = at::randn_like(result).to(at::kBFloat16);
   const auto all = (term::InputMask{1} << narrow.size()) - 1;
   for (const bool keeps : {false, true}) {
-    call.saved = keeps ? &kept_of_wide : nullptr;
+    call.saved = keeps ? &saved_wide : nullptr;
     const auto of_wide = kernel.backward(
         call, {.operands = wide, .result = {}, .gradient = widen(gradient), .wanted = all});
-    call.saved = keeps ? &kept_of_narrow : nullptr;
+    call.saved = keeps ? &saved_narrow : nullptr;
     const auto of_narrow = kernel.backward(
         call, {.operands = narrow, .result = {}, .gradient = gradient, .wanted = all});
     ASSERT_EQ(of_narrow.size(), of_wide.size());
@@ -93,7 +93,7 @@ TEST_P(Half, MatchesFp32Matmuls) {
   expect_those_of_wide_numbers(GetParam(), at::kCPU);
 }
 
-std::vector<Product> list_matmul_cases() {
+std::vector<MatmulCase> list_matmul_cases() {
   const auto linear = [](ops::Activation act) {
     return ops::make_op(ops::kLinear, ops::LinearAttributes{act});
   };
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Half, testing::ValuesIn(list_matmul_cases()),
                          [](const auto& test) { return test.param.name; });
 
 #ifdef TANDEM_HAS_CUDA
-class HalfOnGpus : public testing::TestWithParam<Product> {};
+class HalfOnGpus : public testing::TestWithParam<MatmulCase> {};
 
 TEST_P(HalfOnGpus, MatchesFp32Kernels) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
@@ -127,7 +127,7 @@ TEST_P(HalfOnGpus, MatchesFp32Kernels) {
   expect_those_of_wide_numbers(GetParam(), gpu);
 }
 
-std::vector<Product> on_gpus() {
+std::vector<MatmulCase> on_gpus() {
   const auto attention = [](bool causal) {
     return ops::make_op(ops::kAttention, ops::Attention{0.125, causal});
   };
@@ -171,7 +171,7 @@ TEST(HalfOnGpus, ComputesFp32WeightGradientsOnRequest) {
 
 // CPUs widen the operands of kernels that are not matmuls.
 TEST(HalfKernels, ConvertToFp32OnCpus) {
-  const Product sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
+  const MatmulCase sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
   const auto& kernel = find_kernel(call_of(sum));
   EXPECT_FALSE(multiplies_half(kernel, at::kCPU));
   EXPECT_FALSE(multiplies_half(kernel, at::Device(at::kCUDA, 0)));

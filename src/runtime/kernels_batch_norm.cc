@@ -29,10 +29,10 @@ struct Statistics {
 };
 
 // Number of tensors that are saved for backward per group.
-constexpr std::size_t kKept = 4;
+constexpr std::size_t kSavedPerGroup = 4;
 
-Statistics get_saved_statistics(const std::vector<at::Tensor>& kept, std::size_t group) {
-  const auto* t = &kept[kKept * group];
+Statistics get_saved_statistics(const std::vector<at::Tensor>& saved, std::size_t group) {
+  const auto* t = &saved[kSavedPerGroup * group];
   return {t[0], t[1], t[2], t[3].item<std::int64_t>()};
 }
 
@@ -43,14 +43,14 @@ Statistics compute_statistics(const at::Tensor& x, double eps) {
 
 at::Tensor batch_norm_forward(const Call& call, std::span<const at::Tensor> in) {
   auto groups = split_groups(call, in[0]);
-  std::vector<at::Tensor> kept;
+  std::vector<at::Tensor> saved;
   for (auto& x : groups) {
     auto [out, mean, inverse, reserve, chosen] =
         at::_batch_norm_impl_index(x, in[1], in[2], {}, {}, true, 0, get_eps(call), true);
     x = out;
-    kept.insert(kept.end(), {mean, inverse, reserve, at::scalar_tensor(chosen, at::kLong)});
+    saved.insert(saved.end(), {mean, inverse, reserve, at::scalar_tensor(chosen, at::kLong)});
   }
-  call.save(std::move(kept));
+  call.save(std::move(saved));
   return join_groups(std::move(groups));
 }
 

@@ -96,8 +96,8 @@ Gradients expert_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
   const auto g = flatten_tokens(b.gradient);
   if (b.wants(0)) {
-    const auto product = multiply_nonzero_rows(g, b.operands[1].transpose(1, 2));
-    out[0] = apply_scale(call, product).view(to_aten(call.operands[0].local));
+    const auto matmul = multiply_nonzero_rows(g, b.operands[1].transpose(1, 2));
+    out[0] = apply_scale(call, matmul).view(to_aten(call.operands[0].local));
   }
   if (b.wants(1))
     out[1] = apply_scale(call, multiply_over_nonzero_rows(g, flatten_tokens(b.operands[0])));

@@ -20,8 +20,8 @@ at::Tensor list_pair_indices(std::int64_t n, at::Device device) {
 
 at::Tensor interaction_forward(const Call&, std::span<const at::Tensor> in) {
   const auto& x = in[0];
-  const auto products = at::bmm(x, x.transpose(1, 2));
-  return products.view({x.size(0), -1}).index_select(1, list_pair_indices(x.size(1), x.device()));
+  const auto dots = at::bmm(x, x.transpose(1, 2));
+  return dots.view({x.size(0), -1}).index_select(1, list_pair_indices(x.size(1), x.device()));
 }
 
 Gradients interaction_backward(const Call&, const BackwardInput& b) {
@@ -29,8 +29,8 @@ Gradients interaction_backward(const Call&, const BackwardInput& b) {
   const auto n = x.size(1);
   auto g = at::zeros({x.size(0), n * n}, x.options());
   g.index_copy_(1, list_pair_indices(n, x.device()), b.gradient);
-  const auto of_products = g.view({-1, n, n});
-  return {at::bmm(at::add(of_products, of_products.transpose(1, 2)), x)};
+  const auto dot_gradient = g.view({-1, n, n});
+  return {at::bmm(at::add(dot_gradient, dot_gradient.transpose(1, 2)), x)};
 }
 
 // Returns whether the device has all vectors. Otherwise some pairs would span devices.

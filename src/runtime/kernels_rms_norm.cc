@@ -18,8 +18,9 @@ template <class T>
 }
 
 template <class T>
-[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T sum_products(
-    const T* __restrict x, const T* __restrict g, const T* __restrict scale, std::int64_t width) {
+[[gnu::optimize("O3", "associative-math", "no-signed-zeros", "no-trapping-math")]] T
+sum_triple_products(const T* __restrict x, const T* __restrict g, const T* __restrict scale,
+                    std::int64_t width) {
   T sum = 0;
   for (std::int64_t i = 0; i < width; ++i) sum += x[i] * g[i] * scale[i];
   return sum;
@@ -40,8 +41,8 @@ template <class T>
 }
 
 template <class T>
-[[gnu::optimize("O3")]] void add_products(T* __restrict to, const T* __restrict x,
-                                          const T* __restrict g, T rate, std::int64_t width) {
+[[gnu::optimize("O3")]] void add_scaled_row(T* __restrict to, const T* __restrict x,
+                                            const T* __restrict g, T rate, std::int64_t width) {
   for (std::int64_t i = 0; i < width; ++i) to[i] += g[i] * x[i] * rate;
 }
 
@@ -162,7 +163,7 @@ Gradients rms_norm_backward(const Call& call, const BackwardInput& b) {
       auto* to = out[0].data_ptr<scalar_t>();
       for (std::int64_t r = 0; r < rates.numel(); ++r) {
         const auto at = r * width;
-        const auto dot = sum_products(from + at, gradient + at, factors, width);
+        const auto dot = sum_triple_products(from + at, gradient + at, factors, width);
         const auto drift = rate[r] * rate[r] * dot / static_cast<scalar_t>(width);
         compute_row_gradient(to + at, from + at, gradient + at, factors, rate[r], drift, width);
       }
@@ -171,7 +172,7 @@ Gradients rms_norm_backward(const Call& call, const BackwardInput& b) {
       out[1] = at::zeros({width}, x.options());
       auto* to = out[1].data_ptr<scalar_t>();
       for (std::int64_t r = 0; r < rates.numel(); ++r) {
-        add_products(to, from + r * width, gradient + r * width, rate[r], width);
+        add_scaled_row(to, from + r * width, gradient + r * width, rate[r], width);
       }
     }
   });

@@ -89,8 +89,8 @@ at::Tensor rotate_pairs(const Call& call, const at::Tensor& given, int sign) {
     auto* to = out.data_ptr<scalar_t>();
     const auto all = x.numel() / (2 * pairs);
     for (std::int64_t r = 0; r < all; ++r) {
-      const auto turn = r % rows * pairs;
-      rotate_row(to + r * 2 * pairs, from + r * 2 * pairs, cos + turn, sin + turn,
+      const auto first_angle = r % rows * pairs;
+      rotate_row(to + r * 2 * pairs, from + r * 2 * pairs, cos + first_angle, sin + first_angle,
                  static_cast<scalar_t>(sign), pairs);
     }
   });

@@ -417,8 +417,8 @@ class KernelTest : public testing::TestWithParam<Case> {
 
     const auto& kernel = find_kernel(call);
     const auto result = kernel.forward(call, tensors);
-    std::vector<at::Tensor> kept;
-    call.saved = &kept;
+    std::vector<at::Tensor> saved;
+    call.saved = &saved;
     kernel.forward(call, tensors);
     call.saved = nullptr;
     const auto expected = evaluation.forward(dims);
@@ -463,8 +463,8 @@ class KernelTest : public testing::TestWithParam<Case> {
     saved_result_ = result;
     if (kernel.uses_result(call.op)) check_all("from the result:");
     saved_result_ = at::Tensor();
-    call.saved = &kept;
-    if (!kept.empty()) check_all("with what forward kept:");
+    call.saved = &saved;
+    if (!saved.empty()) check_all("with what forward kept:");
     call.saved = nullptr;
     call.row_sparse = true;
     // Only libtorch's own devices have sparse tensors.

@@ -15,9 +15,9 @@ struct Matrices {
 inline dnnl::matmul::primitive_desc make_matmul_description(
     const Matrices& m, const dnnl::engine& engine, const dnnl::primitive_attr& attributes = {}) {
 #if DNNL_VERSION_MAJOR < 3
-  const auto product =
+  const auto matmul =
       m.bias ? dnnl::matmul::desc(m.a, m.b, *m.bias, m.out) : dnnl::matmul::desc(m.a, m.b, m.out);
-  return {product, attributes, engine};
+  return {matmul, attributes, engine};
 #else
   if (m.bias) return {engine, m.a, m.b, *m.bias, m.out, attributes};
   return {engine, m.a, m.b, m.out, attributes};

@@ -72,7 +72,7 @@ void apply_sgd(at::Tensor& weight, const at::Tensor& gradient, double rate) {
 
 void apply_momentum(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& velocity,
                     double rate) {
-  velocity.mul_(plan::kVelocityKept).add_(gradient);
+  velocity.mul_(plan::kVelocityDecay).add_(gradient);
   weight.sub_(velocity, rate);
 }
 

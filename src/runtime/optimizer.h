@@ -9,7 +9,7 @@ namespace tandem::runtime {
 // Computes weight -= rate * gradient. The gradient may be an uncoalesced sparse tensor of rows.
 void apply_sgd(at::Tensor& weight, const at::Tensor& gradient, double rate);
 
-// Computes velocity = plan::kVelocityKept * velocity + gradient; weight -= rate * velocity.
+// Computes velocity = plan::kVelocityDecay * velocity + gradient; weight -= rate * velocity.
 void apply_momentum(at::Tensor& weight, const at::Tensor& gradient, at::Tensor& velocity,
                     double rate);
 

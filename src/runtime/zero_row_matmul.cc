@@ -33,8 +33,8 @@ at::Tensor multiply_nonzero_rows(const at::Tensor& rows, const at::Tensor& other
   for (std::int64_t b = 0; b < in.size(0); ++b) {
     const auto used = find_nonzero_rows(in.select(0, b));
     if (used.numel() == 0) continue;
-    const auto product = at::mm(in.select(0, b).index_select(0, used), other.select(0, b).t());
-    out.select(0, b).index_copy_(0, used, product);
+    const auto matmul = at::mm(in.select(0, b).index_select(0, used), other.select(0, b).t());
+    out.select(0, b).index_copy_(0, used, matmul);
   }
   return out;
 }

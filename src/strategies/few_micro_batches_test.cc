@@ -26,7 +26,7 @@ TEST_P(FewMicroBatches, PredictTheTimesOfMany) {
   const machine::Digits devices(machine);
   const auto model = models::parse_model(name).build(batch, DType::kBf16);
   const Problem problem(model, devices);
-  std::size_t told = 0;
+  std::size_t predicted = 0;
   constexpr std::pair<int, int> kPipelines[] = {{1, 1}, {2, 1}, {2, 2}, {3, 1},
                                                 {3, 2}, {4, 1}, {6, 1}};
   for (const auto& [ranks, interleave] : kPipelines) {
@@ -44,7 +44,7 @@ TEST_P(FewMicroBatches, PredictTheTimesOfMany) {
               lower::lower(plan::parallelize(model, digits, strategy->choices, strategy->schedule),
                            digits, machine.device.software, plan::Optimizer::kAdam);
           if (!predict::find_few_micro_batches(program)) continue;
-          ++told;
+          ++predicted;
           const auto all = predict::simulate(program, machine, predict::Classes::kDifferent);
           const auto few = predict::simulate_within(2 * all.iteration, program, machine,
                                                     predict::Classes::kDifferent, nullptr,
@@ -63,7 +63,7 @@ TEST_P(FewMicroBatches, PredictTheTimesOfMany) {
       }
     }
   }
-  EXPECT_GT(told, 10);
+  EXPECT_GT(predicted, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(

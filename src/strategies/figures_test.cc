@@ -392,17 +392,17 @@ TEST(Figure16, AvoidsAnAllToAllOfStackedTables) {
       "%loss = mse(%y, %u)\nreturn %loss\n");
   const auto digits = make_digits({2});
   const auto concat = lowered(model, digits, {{"e", "t"}, {"y", "b"}, {"loss", "d0"}});
-  const auto products = lowered(model, digits, {{"e", "t"}, {"y", "t"}, {"loss", "d0"}});
-  for (const auto* program : {&concat, &products}) {
+  const auto matmuls = lowered(model, digits, {{"e", "t"}, {"y", "t"}, {"loss", "d0"}});
+  for (const auto* program : {&concat, &matmuls}) {
     expect_legal_and_equal(program->pcg);
     lower::expect_same_step(model, *program, 5);
   }
   EXPECT_EQ(collectives(concat),
             (std::vector<std::string>{"all_to_all", "all_to_all", "all_reduce"}));
-  EXPECT_EQ(collectives(products), (std::vector<std::string>{"reduce_scatter", "all_gather"}));
+  EXPECT_EQ(collectives(matmuls), (std::vector<std::string>{"reduce_scatter", "all_gather"}));
   // Half of the rows b t d and of their gradients, and the weight's gradients; or b o twice.
   EXPECT_EQ(count_communicated_elements(concat), 4 * 2 * 8 + 2 * 2 * 2 * 8);
-  EXPECT_EQ(count_communicated_elements(products), 2 * 4 * 2);
+  EXPECT_EQ(count_communicated_elements(matmuls), 2 * 4 * 2);
 }
 
 TEST(Figure16, SplitsABagIntoAnEmbeddingAndAReduction) {

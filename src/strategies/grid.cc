@@ -103,22 +103,22 @@ std::vector<Strategy> make_strategies(const std::vector<Setting>& settings,
 
 std::vector<Strategy> make_named_strategies(const std::string& name, const graph::Graph& model,
                                             const Digits& digits, plan::Semantics semantics,
-                                            const FlagSettings& beside) {
+                                            const FlagSettings& flags) {
   const Problem problem(model, digits);
   std::vector<Setting> settings;
   if (name == "best_baseline") {
-    if (!beside.schedule.empty()) {
+    if (!flags.schedule.empty()) {
       throw UserError("flag", "--schedule",
                       "sets the order of one pipeline, which best_baseline does not have",
                       "use --strategy megatron:pp=N");
     }
     settings = list_baseline_settings(problem, semantics);
-    if (!beside.recompute.empty()) {
-      const auto recompute = parse_recompute(beside.recompute).value();
+    if (!flags.recompute.empty()) {
+      const auto recompute = parse_recompute(flags.recompute).value();
       for (auto& setting : settings) setting.recompute = recompute;
     }
   } else {
-    const auto setting = parse_setting(name, beside);
+    const auto setting = parse_setting(name, flags);
     if (setting.stale && semantics == plan::Semantics::kSynchronous) {
       throw UserError(
           "strategy", name,

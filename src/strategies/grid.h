@@ -51,6 +51,6 @@ std::vector<Strategy> make_strategies(const std::vector<Setting>& settings, cons
 // `semantics` that allow them.
 std::vector<Strategy> make_named_strategies(
     const std::string& name, const graph::Graph& model, const machine::Digits& digits,
-    plan::Semantics semantics = plan::Semantics::kSynchronous, const FlagSettings& beside = {});
+    plan::Semantics semantics = plan::Semantics::kSynchronous, const FlagSettings& flags = {});
 
 }  // namespace tandem::strategies

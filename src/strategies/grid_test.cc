@@ -106,8 +106,8 @@ TEST(Setting, ReportsErrors) {
 }
 
 TEST(Setting, AppliesFlags) {
-  const auto text = [](const char* setting, const FlagSettings& beside) {
-    return to_text(parse_setting(setting, beside));
+  const auto text = [](const char* setting, const FlagSettings& flags) {
+    return to_text(parse_setting(setting, flags));
   };
   EXPECT_EQ(text("dp", {.recompute = "full", .schedule = {}}), "dp:recompute=full");
   EXPECT_EQ(text("megatron:pp=4", {.recompute = {}, .schedule = "gpipe"}),

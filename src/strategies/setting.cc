@@ -250,13 +250,13 @@ void set_schedule(Setting& setting, const std::string& schedule, std::string_vie
 
 }  // namespace
 
-Setting parse_setting(std::string_view text, const FlagSettings& beside) {
+Setting parse_setting(std::string_view text, const FlagSettings& flags) {
   auto out = parse_setting(text);
-  if (!beside.recompute.empty()) {
+  if (!flags.recompute.empty()) {
     if (sets_key(text, "recompute")) fail_given_twice("--recompute", text, "recompute");
-    out.recompute = parse_recompute(beside.recompute).value();
+    out.recompute = parse_recompute(flags.recompute).value();
   }
-  if (!beside.schedule.empty()) set_schedule(out, beside.schedule, text);
+  if (!flags.schedule.empty()) set_schedule(out, flags.schedule, text);
   return out;
 }
 

@@ -84,8 +84,8 @@ struct FlagSettings {
 // Default number of virtual stages per rank in an interleaved pipeline.
 inline constexpr std::int64_t kPiecesUnlessSaid = 2;
 
-// Parses `text` and adds the settings given beside it. Throws UserError if the text has the same
+// Parses `text` and adds the settings of `flags`. Throws UserError if the text has the same
 // setting itself, or if there is no pipeline to schedule.
-Setting parse_setting(std::string_view text, const FlagSettings& beside);
+Setting parse_setting(std::string_view text, const FlagSettings& flags);
 
 }  // namespace tandem::strategies

@@ -205,12 +205,12 @@ std::string gpt(int layers, const std::string& more = ",dropout=true") {
 double compute_saved_per_layer(const std::string& strategy,
                                const std::string& more = ",dropout=true") {
   const auto machine = strategy == "dp" ? "local:1" : "local:4";
-  const auto kept = [&](int layers) {
+  const auto compute_saved = [&](int layers) {
     return compute_memory(program_of(gpt(layers, more), static_cast<std::int64_t>(kBatch), machine,
                                      strategy, kMegatron))
         .saved.value;
   };
-  return (kept(5) - kept(4)) / (kSequence * kBatch * kHidden);
+  return (compute_saved(5) - compute_saved(4)) / (kSequence * kBatch * kHidden);
 }
 
 TEST(Activations, MatchThePaperForALayer) {
@@ -242,7 +242,7 @@ TEST(Activations, ExcludeMasksAndResultWithoutDropout) {
 // layers count.
 std::vector<double> compute_saved_by_rank(const std::string& strategy, int ranks, int layers_more) {
   std::vector<double> out;
-  const auto kept = [&](int layers) {
+  const auto compute_saved = [&](int layers) {
     const auto program =
         program_of(gpt(layers), 64, fmt::format("local:{}", ranks), strategy, kMegatron);
     std::vector<double> bytes;
@@ -251,8 +251,8 @@ std::vector<double> compute_saved_by_rank(const std::string& strategy, int ranks
     }
     return bytes;
   };
-  const auto few = kept(layers_more);
-  const auto many = kept(2 * layers_more);
+  const auto few = compute_saved(layers_more);
+  const auto many = compute_saved(2 * layers_more);
   const double layer = kSequence * kBatch * kHidden * (34 + 5 * kHeads * kSequence / kHidden);
   for (std::size_t r = 0; r < few.size(); ++r) out.push_back((many[r] - few[r]) / layer);
   return out;

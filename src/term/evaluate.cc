@@ -111,7 +111,7 @@ std::int64_t Evaluation<T>::compute_read_position(const BoundNode& node) const {
 }
 
 template <class T>
-bool Evaluation<T>::is_kept(const BoundNode& node) const {
+bool Evaluation<T>::is_retained(const BoundNode& node) const {
   std::int64_t flat = 0;
   for (auto f : node.dims) flat = flat * ranges_[f].global + global_index(f);
   return draw_uniform(draw_.seed, draw_.step, static_cast<std::uint64_t>(node.origin),
@@ -144,7 +144,7 @@ T Evaluation<T>::evaluate_at_point(std::uint32_t id) const {
     case Kind::kInside:
       return N::from_index(compute_read_position(node) < 0 ? 0 : 1);
     case Kind::kKeep:
-      return N::from_index(is_kept(node) ? 1 : 0);
+      return N::from_index(is_retained(node) ? 1 : 0);
     case Kind::kAdd:
       return evaluate_at_point(node.a) + evaluate_at_point(node.b);
     case Kind::kMul:

@@ -87,7 +87,7 @@ class Evaluation {
   // Returns the position in its input's block that `node` reads at the current point, or -1 if the
   // read is outside the tensor.
   [[nodiscard]] std::int64_t compute_read_position(const BoundNode& node) const;
-  [[nodiscard]] bool is_kept(const BoundNode& node) const;
+  [[nodiscard]] bool is_retained(const BoundNode& node) const;
   [[nodiscard]] bool is_guarded_out(const BoundNode& node) const;
   T evaluate_at_point(std::uint32_t node) const;
   void push(std::uint32_t node, T adjoint);

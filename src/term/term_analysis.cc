@@ -81,9 +81,9 @@ struct Reads {
   bool differentiable = false;
 };
 
-Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask wanted, InputMask& kept) {
+Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask wanted, InputMask& saved) {
   const BoundNode& node = term.nodes[id];
-  const auto child = [&](std::uint32_t c) { return collect_reads(term, c, wanted, kept); };
+  const auto child = [&](std::uint32_t c) { return collect_reads(term, c, wanted, saved); };
   switch (node.kind) {
     case Kind::kConstant:
     case Kind::kExtent:
@@ -100,7 +100,7 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask wanted, I
       const auto a = child(node.a);
       const auto guard = node.has_b() ? child(node.b).inputs : InputMask{0};
       const bool smooth = (node.kind == Kind::kFunction || node.has_gradient) && a.differentiable;
-      if (smooth) kept |= a.inputs | guard;
+      if (smooth) saved |= a.inputs | guard;
       return {a.inputs | guard, smooth};
     }
     default:
@@ -112,8 +112,8 @@ Reads collect_reads(const BoundTerm& term, std::uint32_t id, InputMask wanted, I
   if (node.kind == Kind::kEqual || node.kind == Kind::kLess) return {both.inputs, false};
   // The gradient of a product's factor uses the other factor; that of a divisor uses both operands.
   if (node.kind == Kind::kMul || node.kind == Kind::kDiv) {
-    if (b.differentiable) kept |= a.inputs;
-    if (a.differentiable || (node.kind == Kind::kDiv && b.differentiable)) kept |= b.inputs;
+    if (b.differentiable) saved |= a.inputs;
+    if (a.differentiable || (node.kind == Kind::kDiv && b.differentiable)) saved |= b.inputs;
   }
   return both;
 }
@@ -141,9 +141,9 @@ bool is_linear(const BoundTerm& term, InputMask inputs) {
 }
 
 InputMask find_saved_inputs(const BoundTerm& term, InputMask wanted) {
-  InputMask kept = 0;
-  collect_reads(term, static_cast<std::uint32_t>(term.nodes.size() - 1), wanted, kept);
-  return kept;
+  InputMask saved = 0;
+  collect_reads(term, static_cast<std::uint32_t>(term.nodes.size() - 1), wanted, saved);
+  return saved;
 }
 
 InputMask find_added_inputs(const BoundTerm& term) {

@@ -224,8 +224,8 @@ TEST(UnityMapping, PaysForATensorBetweenDifferentPlacements) {
 }
 
 TEST(UnityMapping, CachesCostsOfSubgraphsAcrossCandidates) {
-  Bench kept("summit:1");
-  Bench forgotten("summit:1", {.caches = false});
+  Bench caching("summit:1");
+  Bench uncached("summit:1", {.caches = false});
   const auto graph =
       models::parse_model("mlp:layers=8,hidden=96,inputs=96,outputs=96").build(96, DType::kFp32);
   const auto tables_of = [&](Bench& bench, std::vector<double>& costs) {
@@ -241,13 +241,13 @@ TEST(UnityMapping, CachesCostsOfSubgraphsAcrossCandidates) {
   };
   std::vector<double> costs;
   std::vector<double> others;
-  const auto made = tables_of(kept, costs);
-  const auto made_anew = tables_of(forgotten, others);
+  const auto cached_tables = tables_of(caching, costs);
+  const auto recomputed = tables_of(uncached, others);
   EXPECT_EQ(costs, others);
-  EXPECT_EQ(made[1], 0U);
-  EXPECT_EQ(made_anew[1], made_anew[0]);
-  EXPECT_GT(made[2], 0U);
-  EXPECT_LT(made[2], made_anew[2]);
+  EXPECT_EQ(cached_tables[1], 0U);
+  EXPECT_EQ(recomputed[1], recomputed[0]);
+  EXPECT_GT(cached_tables[2], 0U);
+  EXPECT_LT(cached_tables[2], recomputed[2]);
 }
 
 }  // namespace

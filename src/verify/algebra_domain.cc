@@ -128,7 +128,7 @@ void Algebra::drop_minor_digits(Linear& e, const Domain& domain) const {
 
 bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
   auto& domain = term.domain;
-  std::vector<Linear> kept;
+  std::vector<Linear> retained;
   for (auto& e : domain.guards) {
     drop_minor_digits(e, domain);
     std::int64_t divisor = 0;
@@ -156,22 +156,22 @@ bool Algebra::simplify_guards(ScalarTerm& term, bool& changed) {
     // Guards that bound an expression by 0 from both sides are an equation.
     Linear opposite{{}, -e.constant};
     for (const auto& [v, n] : e.parts) opposite.add(Linear::of(v), -n);
-    const auto other = std::ranges::find(kept, opposite);
-    if (range.end == 1 || other != kept.end()) {
-      if (other != kept.end()) kept.erase(other);
+    const auto other = std::ranges::find(retained, opposite);
+    if (range.end == 1 || other != retained.end()) {
+      if (other != retained.end()) retained.erase(other);
       domain.zeros.push_back(e);
       changed = true;
       continue;
     }
     if (laws_ == Laws::kOfOrder && tighten(e, domain)) changed = true;
-    const auto same = std::ranges::find(kept, e.parts, &Linear::parts);
-    if (same == kept.end()) {
-      kept.push_back(e);
+    const auto same = std::ranges::find(retained, e.parts, &Linear::parts);
+    if (same == retained.end()) {
+      retained.push_back(e);
     } else {
       same->constant = std::min(same->constant, e.constant);
     }
   }
-  domain.guards = std::move(kept);
+  domain.guards = std::move(retained);
   return true;
 }
 

@@ -126,12 +126,13 @@ Hash hash_ignoring_names(const ScalarTerm& term) {
 
 Sum Algebra::merge_terms(Sum terms) {
   if (terms.size() < 2) return terms;
-  std::map<Hash, std::vector<std::size_t>> alike;
-  for (std::size_t i = 0; i < terms.size(); ++i) alike[hash_ignoring_names(terms[i])].push_back(i);
+  std::map<Hash, std::vector<std::size_t>> by_hash;
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    by_hash[hash_ignoring_names(terms[i])].push_back(i);
   Sum out;
   std::map<Key, std::vector<std::size_t>> groups;
   std::vector<std::vector<IndexVar>> orders(terms.size());
-  for (const auto& [unused, members] : alike) {
+  for (const auto& [unused, members] : by_hash) {
     if (members.size() == 1) out.push_back(std::move(terms[members[0]]));
     for (auto i : members) {
       if (members.size() == 1) continue;

@@ -62,9 +62,10 @@ bool drop_squared_sum(ScalarTerm& term, Visit&& visit) {
     for (std::size_t j = i + 1; j < ranges.size(); ++j) {
       const auto v = ranges[i].var;
       const auto w = ranges[j].var;
-      const bool alike = ranges[i].bound && ranges[j].bound && ranges[i].range == ranges[j].range &&
-                         !in_conditions(v) && !in_conditions(w);
-      if (!alike || std::ranges::any_of(term.atoms, [&](const Atom& atom) {
+      const bool is_equal = ranges[i].bound && ranges[j].bound &&
+                            ranges[i].range == ranges[j].range && !in_conditions(v) &&
+                            !in_conditions(w);
+      if (!is_equal || std::ranges::any_of(term.atoms, [&](const Atom& atom) {
             return mentions(atom, v) && mentions(atom, w);
           })) {
         continue;
@@ -135,10 +136,10 @@ void rename_shared(SquareRoot& root, IndexVar name) {
   if (!root.shared) return;
   const auto by = Linear::of(name);
   substitute(root.term, root.shared->var, by);
-  ScalarTerm beside;
-  beside.atoms = std::move(root.weight);
-  substitute(beside, root.shared->var, by);
-  root.weight = std::move(beside.atoms);
+  ScalarTerm factor;
+  factor.atoms = std::move(root.weight);
+  substitute(factor, root.shared->var, by);
+  root.weight = std::move(factor.atoms);
 }
 
 Key make_atoms_key(const std::vector<Atom>& atoms) {
@@ -183,18 +184,18 @@ bool Algebra::is_square(const Sum& sum) {
     const auto ratio = to_fraction(term.coefficient * unit.inverse());
     const auto p = ratio ? find_integer_root(ratio->numerator) : std::nullopt;
     const auto q = ratio ? find_integer_root(ratio->denominator) : std::nullopt;
-    const bool alike = root->shared.has_value() == first->shared.has_value() &&
-                       (!root->shared || root->shared->range == first->shared->range) &&
-                       make_atoms_key(root->weight) == make_atoms_key(first->weight);
-    if (!p || !q || !alike) return false;
+    const bool matches = root->shared.has_value() == first->shared.has_value() &&
+                         (!root->shared || root->shared->range == first->shared->range) &&
+                         make_atoms_key(root->weight) == make_atoms_key(first->weight);
+    if (!p || !q || !matches) return false;
     root->term.coefficient =
         term::Numbers<Field>::from_index(*p) * term::Numbers<Field>::from_index(*q).inverse();
     roots.push_back(std::move(root->term));
   }
   const auto n = first ? to_fraction(unit) : std::nullopt;
   if (!n || n->numerator <= 0 || roots.size() < 2) return false;
-  ScalarTerm beside{.coefficient = unit, .atoms = first->weight};
-  if (first->shared) beside.domain.ranges.push_back({name, first->shared->range, false});
+  ScalarTerm factor{.coefficient = unit, .atoms = first->weight};
+  if (first->shared) factor.domain.ranges.push_back({name, first->shared->range, false});
   const auto scopes = scope_.size();
   const auto wanted = make_key(sum);
   squares_ = true;
@@ -209,7 +210,7 @@ bool Algebra::is_square(const Sum& sum) {
         signed_roots[r].coefficient =
             signed_roots[r].coefficient * term::Numbers<Field>::from_index(-1);
       }
-      auto square = multiply(multiply(signed_roots, rename_bound_indices(signed_roots)), {beside});
+      auto square = multiply(multiply(signed_roots, rename_bound_indices(signed_roots)), {factor});
       if (first->shared) square = sum_over(square, name);
       equal = make_key(square) == wanted;
     }

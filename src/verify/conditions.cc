@@ -345,10 +345,10 @@ std::optional<ConditionChoice> choose_conditions(const std::vector<ConditionCand
     for (const auto& c : candidates) {
       auto g = left_good;
       auto b = left_bad;
-      const auto kept = static_cast<double>((g &= c.good).count());
+      const auto accepted = static_cast<double>((g &= c.good).count());
       const auto excluded = bads - static_cast<double>((b &= c.bad).count());
-      if (kept == 0 || excluded == 0) continue;
-      const double score = weight * (kept / goods - c.penalty) + excluded / bads + weight;
+      if (accepted == 0 || excluded == 0) continue;
+      const double score = weight * (accepted / goods - c.penalty) + excluded / bads + weight;
       if (score <= best_score) continue;
       best_score = score;
       best = &c;

@@ -66,12 +66,12 @@ class Mutator {
     int found = 0;
     for (std::size_t i = 1; i < all.size() && found < 2; ++i) {
       const auto* other = all[(static_cast<std::size_t>(self) + i) % all.size()];
-      const bool alike =
+      const bool is_compatible =
           other->role == spec.role && other->attributes == spec.attributes &&
           other->attributes_type == spec.attributes_type &&
           other->index_inputs == spec.index_inputs &&
           std::ranges::count(other->index, ',') == std::ranges::count(spec.index, ',');
-      if (!alike) continue;
+      if (!is_compatible) continue;
       ++found;
       add_mutant([&](Rule& r) { r.target.nodes[n].spec = other; });
     }

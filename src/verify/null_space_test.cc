@@ -7,7 +7,7 @@
 namespace tandem::verify {
 namespace {
 
-std::int64_t product(const Vector& a, const Vector& b) {
+std::int64_t dot(const Vector& a, const Vector& b) {
   std::int64_t out = 0;
   for (std::size_t i = 0; i < a.size(); ++i) out += a[i] * b[i];
   return out;
@@ -59,7 +59,7 @@ TEST(NullSpace, SolvesAndIsComplete) {
     EXPECT_EQ(basis.size() + rank(rows, columns), columns) << "seed " << seed;
     EXPECT_EQ(rank(basis, columns), basis.size()) << "seed " << seed;
     for (const auto& x : basis) {
-      for (const auto& row : rows) EXPECT_EQ(product(row, x), 0) << "seed " << seed;
+      for (const auto& row : rows) EXPECT_EQ(dot(row, x), 0) << "seed " << seed;
     }
   }
 }

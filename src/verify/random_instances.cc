@@ -29,12 +29,12 @@ class Draws {
     sizes_ = {first, first, second, second, first + second};
     const bool plain = draw_below(2) == 0;
     auto out = near_[plain ? 0 : draw_below(near_.size())];
-    const bool alike = draw_below(3) == 0;
+    const bool equal_sizes = draw_below(3) == 0;
     // Sizes of 1 are few in some draws and nearly all in others.
     ones_of_ten_ = draw_from(std::array<std::size_t, 3>{1, 3, 8});
     const auto changed_of_ten = draw_from(std::array<std::size_t, 3>{2, 5, 9});
     if (!parallel_ && draw_below(8) == 0 && !out.tensors.empty()) change_rank(out.tensors);
-    for (auto& type : out.tensors) change_shape(type.shape, alike);
+    for (auto& type : out.tensors) change_shape(type.shape, equal_sizes);
     for (std::size_t s = 0; s < out.symbols.size(); ++s) {
       if (draw_below(10) < changed_of_ten) change_symbol(s, *out.symbols[s]);
     }
@@ -65,14 +65,14 @@ class Draws {
     return out;
   }
 
-  // Changes sizes, and sometimes degrees. With `alike`, most sizes become the first one.
-  void change_shape(ParallelShape& shape, bool alike) {
+  // Changes sizes, and sometimes degrees. With `equal_sizes`, most sizes become the first one.
+  void change_shape(ParallelShape& shape, bool equal_sizes) {
     if (!parallel_ && draw_below(8) == 0) {
       shape = ParallelShape(this->draw_shape(draw_below(4)));
       return;
     }
     for (std::size_t d = 0; d < shape.rank(); ++d) {
-      const auto to = alike && draw_below(4) != 0 ? sizes_[0] : draw_size();
+      const auto to = equal_sizes && draw_below(4) != 0 ? sizes_[0] : draw_size();
       if (to % shape.degrees[d] == 0) shape.sizes[d] = to;
     }
     if (!parallel_ || draw_below(3) != 0) return;

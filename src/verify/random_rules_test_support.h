@@ -69,14 +69,14 @@ class RandomRules {
         shape.push_back(sizes[equal ? 0 : static_cast<std::size_t>(below(3))]);
       at.tensors.push_back({ParallelShape(shape), DType::kFp32});
     }
-    std::map<Hash, std::vector<TestTerm>> alike;
+    std::map<Hash, std::vector<TestTerm>> by_values;
     for (int i = 0; i < terms; ++i) {
       auto drawn = term(3);
       if (drawn.operands.empty()) continue;
-      if (const auto hash = values(drawn, at)) alike[*hash].push_back(std::move(drawn));
+      if (const auto hash = values(drawn, at)) by_values[*hash].push_back(std::move(drawn));
     }
     std::vector<TestRule> out;
-    for (auto& [hash, group] : alike) {
+    for (auto& [hash, group] : by_values) {
       for (std::size_t i = 1; i < group.size(); ++i) {
         const auto& other = group[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))];
         if (other == group[i]) continue;

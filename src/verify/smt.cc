@@ -275,7 +275,7 @@ z3::expr for_all(z3::context& z3, const std::vector<z3::expr>& variables,
   std::vector<Z3_ast> terms(triggers.begin(), triggers.end());
   const auto pattern = Z3_mk_pattern(z3, static_cast<unsigned>(terms.size()), terms.data());
   z3.check_error();
-  const z3::ast kept(z3, Z3_pattern_to_ast(z3, pattern));
+  const z3::ast owner(z3, Z3_pattern_to_ast(z3, pattern));
   const auto out = Z3_mk_forall_const(z3, 0, static_cast<unsigned>(bound.size()), bound.data(), 1,
                                       &pattern, body);
   z3.check_error();

@@ -25,10 +25,10 @@ TEST(StepLayouts, PlanTheModelInTheStagesOfTheStrategy) {
                                  "megatron:tp=4,pp=2,micro=4,interleave=2,recompute=full"}) {
     SCOPED_TRACE(text);
     const auto setting = complete(strategies::parse_setting(text), problem)[0];
-    std::size_t products = 0;
-    const auto candidates = lay_out_step(setting, problem, costs, options, products);
+    std::size_t tables = 0;
+    const auto candidates = lay_out_step(setting, problem, costs, options, tables);
     ASSERT_FALSE(candidates.empty());
-    EXPECT_GT(products, 0U);
+    EXPECT_GT(tables, 0U);
     for (const auto& candidate : candidates) {
       const auto& schedule = candidate.schedule;
       EXPECT_EQ(schedule.micro_batches, setting.micro);
@@ -83,8 +83,8 @@ TEST(StepLayouts, ShardTensorsSentBetweenStages) {
   options.network = {&model, batch, DType::kFp32};
   const auto text = "megatron:tp=1,dp=48,pp=2,interleave=4,micro=4";
   const auto setting = complete(strategies::parse_setting(text), problem)[0];
-  std::size_t products = 0;
-  const auto candidates = lay_out_step(setting, problem, costs, options, products);
+  std::size_t tables = 0;
+  const auto candidates = lay_out_step(setting, problem, costs, options, tables);
   ASSERT_FALSE(candidates.empty());
   const auto ids = graph.ids();
   const auto table =
@@ -116,8 +116,8 @@ TEST(StepLayouts, IncludeLayoutsOfFewerDimensions) {
     Options options;
     options.network = {&model, batch, DType::kFp32};
     options.dims.sequence = along_the_sequence;
-    std::size_t products = 0;
-    return lay_out_step(setting, problem, costs, options, products);
+    std::size_t tables = 0;
+    return lay_out_step(setting, problem, costs, options, tables);
   };
   const auto more = laid_out(true);
   for (const auto& candidate : laid_out(false)) {

@@ -58,14 +58,14 @@ TEST(WeightStorage, TriesEverySetOfLevels) {
       models::parse_model("mlp:layers=4,inputs=96,hidden=96,outputs=96").build(96, DType::kFp32);
   const auto machine = machine::load_machine("summit:2");
   const Options options;
-  for (const bool gathers_again : {false, true}) {
+  for (const bool regathers : {false, true}) {
     CandidatePool pool(model, machine, options);
     auto from = candidate_of("dp", model, pool.digits());
     for (auto id : model.ids()) {
-      if (is_weight(model.node(id))) from.choices[id.index()].recompute = gathers_again;
+      if (is_weight(model.node(id))) from.choices[id.index()].recompute = regathers;
     }
     enter_storage_variants(pool, from);
-    EXPECT_EQ(pool.result().candidates, gathers_again ? 14U : 7U);
+    EXPECT_EQ(pool.result().candidates, regathers ? 14U : 7U);
   }
 }
 

@@ -129,7 +129,7 @@ TEST(Elimination, SharesTablesOfEqualBlocksOfAnyForm) {
   const auto unary = random_table(random, 4, 1);
   std::vector<TablePtr> tables;
   for (int e = 0; e < 7; ++e) tables.push_back(random_table(random, 4, 4));
-  const auto products = [&](std::size_t blocks) {
+  const auto count_tables = [&](std::size_t blocks) {
     CostNetwork network;
     network.unary.assign(4 * blocks, unary);
     for (std::size_t first = 0; first < 4 * blocks; first += 4) {
@@ -145,7 +145,7 @@ TEST(Elimination, SharesTablesOfEqualBlocksOfAnyForm) {
     EXPECT_TRUE(found.exact);
     return found.computed_tables;
   };
-  EXPECT_LE(products(64), products(32) + 24);
+  EXPECT_LE(count_tables(64), count_tables(32) + 24);
 }
 
 CostNetwork chain_of_equal_blocks(std::size_t blocks) {
@@ -162,10 +162,10 @@ TEST(Elimination, SharesTablesOfEqualBlocks) {
   std::size_t before = 0;
   for (const std::size_t blocks : {16U, 32U, 64U, 128U, 256U}) {
     const auto network = chain_of_equal_blocks(blocks);
-    const auto products = minimize(network).computed_tables;
+    const auto computed = minimize(network).computed_tables;
     // Doubling the chain adds a few products, far fewer than it has blocks.
-    EXPECT_LE(products, before + 24) << blocks;
-    before = products;
+    EXPECT_LE(computed, before + 24) << blocks;
+    before = computed;
   }
 }
 

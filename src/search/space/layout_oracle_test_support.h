@@ -284,12 +284,12 @@ class LayoutOracle {
   }
 
   predict::Cost weight_cost(NodeId id, const Layout& layout, const Shape* looked_up,
-                            bool of_product = false) {
+                            bool of_matmul = false) {
     const auto& type = model_.node(id).type;
     if (!is_trained(model_.node(id))) {
       return costs_.frozen_weight_cost(type.shape.sizes, type.dtype, layout);
     }
-    return costs_.weight_cost(type.shape.sizes, type.dtype, layout, looked_up, of_product);
+    return costs_.weight_cost(type.shape.sizes, type.dtype, layout, looked_up, of_matmul);
   }
 
   // Adds the layout that a tensor's users share. A source has it from the beginning; an operator's
