@@ -8,7 +8,7 @@
 namespace tandem {
 
 template <class Attempt>
-std::string error_of(const Attempt& attempt) {
+std::string get_error(const Attempt& attempt) {
   try {
     attempt();
   } catch (const UserError& e) {

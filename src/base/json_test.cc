@@ -9,7 +9,7 @@ namespace {
 
 template <class Json>
 std::string said(const std::string& text, int deepest = 100) {
-  return error_of([&] { (void)read_json<Json>(text, "file", "f.json", deepest); });
+  return get_error([&] { (void)read_json<Json>(text, "file", "f.json", deepest); });
 }
 
 // Returns the error for both orders of keys.

@@ -28,14 +28,14 @@ using plan::make_digits;
 using plan::MappedGraph;
 using plan::named_choices;
 
-plan::Plan plan_of(MappedGraph mapped) {
+plan::Plan make_plan(MappedGraph mapped) {
   plan::Plan out;
   out.mapped = std::move(mapped);
   return out;
 }
 
 Report check(const Graph& model, const Digits& digits, const MappedGraph& mapped) {
-  return check_plan(plan_of(mapped), digits, model);
+  return check_plan(make_plan(mapped), digits, model);
 }
 
 // Checks every part of the plan alone, as if the whole program were too large.
@@ -69,7 +69,7 @@ TEST(Check, AcceptsARewrittenModelWithItsDerivation) {
   ASSERT_TRUE(fused.has_value());
   const auto rewritten = fused->to_graph(model, dictionary);
   const auto digits = make_digits({2, 2});
-  auto plan = plan_of(parallelize(rewritten, digits, plan::random_choices(rewritten, digits, 1)));
+  auto plan = make_plan(parallelize(rewritten, digits, plan::random_choices(rewritten, digits, 1)));
   EXPECT_FALSE(check_plan(plan, digits, model).ok);
   plan.derivation = {rewrite::make_derivation_step(rules, match, draft, *fused)};
   EXPECT_EQ(check_plan(plan, digits, model).message, "unknown rule");
@@ -129,7 +129,7 @@ TEST(Check, ComparesMicroBatchesWithTheDerivation) {
   const plan::Schedule schedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
   const auto model = plan::random_model(16, 0);
   plan::Chooser chooser(model, digits, 0, schedule);
-  auto plan = plan_of(parallelize(model, digits, chooser.run(), schedule));
+  auto plan = make_plan(parallelize(model, digits, chooser.run(), schedule));
   auto cut = plan::find_micro_batched(plan.mapped);
   plan.rules = {plan::pipeline_rule()};
   plan.pipeline_steps = plan::make_pipeline_steps(model, cut);
@@ -184,7 +184,7 @@ TEST(Check, AcceptsNamedStrategies) {
 // A position embedding is read once for all micro-batches. Its gradient is summed over them before
 // it goes to where the embedding is stored.
 TEST(Check, AcceptsPositionEmbeddingsWithMicroBatches) {
-  const auto machine = plan::machine_of({2, 2, 2});
+  const auto machine = plan::make_machine({2, 2, 2});
   const auto model = models::parse_model("gpt2:layers=2,hidden=8,heads=2,ffn=8,vocab=8,seq=4")
                          .build(8, DType::kFp32);
   for (const char* ways :

@@ -30,7 +30,7 @@ class NewFileTest : public testing::Test {
   [[nodiscard]] std::string path(const std::string& name = "out") const {
     return (directory_ / name).string();
   }
-  static std::string text_of(const std::string& path) {
+  static std::string read_text(const std::string& path) {
     std::ostringstream out;
     out << std::ifstream(path).rdbuf();
     return out.str();
@@ -41,7 +41,7 @@ class NewFileTest : public testing::Test {
   }
   void write_old_file(const std::string& text) const { std::ofstream(path()) << text; }
 
-  static std::string message_of(const std::string& path) {
+  static std::string get_message(const std::string& path) {
     try {
       NewFile file(path);
       file.write("x");
@@ -62,7 +62,7 @@ TEST_F(NewFileTest, AppearsAtTheEnd) {
   file.write(std::string(1 << 20, 'b'));
   EXPECT_FALSE(fs::exists(path()));
   file.finish();
-  EXPECT_EQ(text_of(path()), "a" + std::string(1 << 20, 'b'));
+  EXPECT_EQ(read_text(path()), "a" + std::string(1 << 20, 'b'));
   EXPECT_EQ(files(), 1);
 }
 
@@ -70,12 +70,12 @@ TEST_F(NewFileTest, RetainsTheOldFileUntilTheEndAndItsMode) {
   write_old_file("old");
   ::chmod(path().c_str(), 0640);
   { NewFile(path()).write("new"); }
-  EXPECT_EQ(text_of(path()), "old");
+  EXPECT_EQ(read_text(path()), "old");
   EXPECT_EQ(files(), 1);
   NewFile file(path());
   file.write("new");
   file.finish();
-  EXPECT_EQ(text_of(path()), "new");
+  EXPECT_EQ(read_text(path()), "new");
   EXPECT_EQ(fs::status(path()).permissions(), fs::perms(0640));
 }
 
@@ -86,7 +86,7 @@ TEST_F(NewFileTest, FollowsLinks) {
   file.write("new");
   file.finish();
   EXPECT_TRUE(fs::is_symlink(path("link")));
-  EXPECT_EQ(text_of(path()), "new");
+  EXPECT_EQ(read_text(path()), "new");
   EXPECT_EQ(files(), 2);
 }
 
@@ -100,7 +100,7 @@ TEST_F(NewFileTest, LeavesTheOldFileIfASignalEndsTheProgram) {
       ::raise(signal);
     };
     EXPECT_EXIT(end(), testing::KilledBySignal(signal), "");
-    EXPECT_EQ(text_of(path()), "old");
+    EXPECT_EQ(read_text(path()), "old");
     EXPECT_EQ(files(), 1);
   }
 }
@@ -116,19 +116,19 @@ TEST_F(NewFileTest, LeavesIgnoredSignalsIgnored) {
     std::_Exit(0);
   };
   EXPECT_EXIT(go_on(), testing::ExitedWithCode(0), "");
-  EXPECT_EQ(text_of(path()), "x");
+  EXPECT_EQ(read_text(path()), "x");
 }
 
 TEST_F(NewFileTest, WritesToSpecialFilesInPlace) {
-  EXPECT_EQ(message_of("/dev/null"), "");
+  EXPECT_EQ(get_message("/dev/null"), "");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
 TEST_F(NewFileTest, Errors) {
-  EXPECT_EQ(message_of(path("missing/out")), "directory '" + path("missing") + "' does not exist");
-  EXPECT_EQ(message_of(path("")), "is a directory");
-  EXPECT_EQ(message_of("/dev/full"), "cannot be written: No space left on device");
-  EXPECT_EQ(message_of(path(std::string(300, 'n'))), "cannot be written: File name too long");
+  EXPECT_EQ(get_message(path("missing/out")), "directory '" + path("missing") + "' does not exist");
+  EXPECT_EQ(get_message(path("")), "is a directory");
+  EXPECT_EQ(get_message("/dev/full"), "cannot be written: No space left on device");
+  EXPECT_EQ(get_message(path(std::string(300, 'n'))), "cannot be written: File name too long");
   EXPECT_EQ(files(), 0);
 }
 
@@ -140,7 +140,7 @@ TEST_F(NewFileTest, ReportsInAdvanceThatAFileCannotBeWritten) {
   EXPECT_EQ(files(), 0);
   write_old_file("before");
   expect_writable(path());
-  EXPECT_EQ(text_of(path()), "before");
+  EXPECT_EQ(read_text(path()), "before");
   EXPECT_EQ(files(), 1);
 }
 
@@ -148,7 +148,7 @@ TEST_F(NewFileTest, WritesOnlyTheContentToAPipe) {
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
   expect_writable(path());  // would wait for a reader
   std::string got;
-  std::thread reader([&] { got = text_of(path()); });
+  std::thread reader([&] { got = read_text(path()); });
   write_file(path(), "x");
   reader.join();
   EXPECT_EQ(got, "x");

@@ -149,14 +149,14 @@ std::string validate_operators(const std::string& ops) {
 }
 
 // Returns the operator set with the name `ops`, or reads it from the file `ops`.
-generate::OperatorSet operators_of(const std::string& ops) {
+generate::OperatorSet parse_operators(const std::string& ops) {
   const bool is_file = std::filesystem::is_regular_file(ops);
   return is_file ? generate::parse_operator_set(read_file(ops)) : generate::operator_set(ops);
 }
 
 void run(const GenerateFlags& flags) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto set = operators_of(flags.ops);
+  const auto set = parse_operators(flags.ops);
   NewFile file(flags.output);
   auto generated = run_interruptible("rules generate", [&] {
     Progress progress;

@@ -48,7 +48,7 @@ class DatasetTest : public testing::Test {
 };
 
 template <class T>
-std::string bytes_of(const std::vector<T>& values) {
+std::string to_bytes(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
@@ -123,8 +123,8 @@ TEST(Shuffle, IsAPermutation) {
 TEST_F(DatasetTest, ShiftsTargetsByOneToken) {
   const auto model = language_model();
   for (const bool wide : {false, true}) {
-    const auto path = wide ? write("t.u32", bytes_of<std::uint32_t>({5, 6, 7, 8, 9, 10, 999, 1}))
-                           : write("t.bin", bytes_of<std::uint16_t>({5, 6, 7, 8, 9, 10, 999, 1}));
+    const auto path = wide ? write("t.u32", to_bytes<std::uint32_t>({5, 6, 7, 8, 9, 10, 999, 1}))
+                           : write("t.bin", to_bytes<std::uint16_t>({5, 6, 7, 8, 9, 10, 999, 1}));
     const auto samples = open_samples(path, model);
     EXPECT_EQ(samples->count(), 2);
     EXPECT_EQ(read(*samples, input(model, "tokens"), 1, 3), (std::vector<double>{8, 9, 10}));
@@ -134,8 +134,8 @@ TEST_F(DatasetTest, ShiftsTargetsByOneToken) {
 
 TEST_F(DatasetTest, ReadsArraysByName) {
   const auto model = language_model();
-  write_array("tokens", "<i4", "(2, 3)", bytes_of<std::int32_t>({1, 2, 3, 4, 5, 6}));
-  write_array("target", "|u1", "(2, 3)", bytes_of<std::uint8_t>({7, 8, 9, 250, 251, 252}));
+  write_array("tokens", "<i4", "(2, 3)", to_bytes<std::int32_t>({1, 2, 3, 4, 5, 6}));
+  write_array("target", "|u1", "(2, 3)", to_bytes<std::uint8_t>({7, 8, 9, 250, 251, 252}));
   const auto samples = open_samples(directory(), model);
   EXPECT_EQ(samples->count(), 2);
   EXPECT_EQ(read(*samples, input(model, "tokens"), 1, 3), (std::vector<double>{4, 5, 6}));
@@ -145,10 +145,10 @@ TEST_F(DatasetTest, ReadsArraysByName) {
 TEST_F(DatasetTest, ReadsArraysOfFloats) {
   const auto model = clicks();
   const std::vector<float> dense(39, 0.25F);
-  write_array("dense", "<f4", "(3, 13)", bytes_of(dense));
-  write_array("index0", "<i8", "(3,)", bytes_of<std::int64_t>({99, 98, 97}));
-  write_array("index25", "<u2", "(3, 1)", bytes_of<std::uint16_t>({0, 1, 2}));
-  write_array("target", "<f8", "(3, 1)", bytes_of<double>({0, 1, 0.5}));
+  write_array("dense", "<f4", "(3, 13)", to_bytes(dense));
+  write_array("index0", "<i8", "(3,)", to_bytes<std::int64_t>({99, 98, 97}));
+  write_array("index25", "<u2", "(3, 1)", to_bytes<std::uint16_t>({0, 1, 2}));
+  write_array("target", "<f8", "(3, 1)", to_bytes<double>({0, 1, 0.5}));
   const auto samples = open_samples(directory(), model);
   EXPECT_EQ(samples->count(), 3);
   EXPECT_EQ(read(*samples, input(model, "dense"), 2, 13)[12], 0.25);
@@ -185,7 +185,7 @@ TEST_F(DatasetTest, ReadsEverySampleOncePerEpoch) {
   const auto model = language_model();
   std::vector<std::uint16_t> tokens(3 * 7 + 1);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i);
-  const Dataset data(write("t.bin", bytes_of(tokens)), model, 3);
+  const Dataset data(write("t.bin", to_bytes(tokens)), model, 3);
   ASSERT_EQ(data.samples(), 7);
   std::vector<std::vector<double>> passes(2);
   for (std::int64_t step = 0; step < 7; ++step) {
@@ -209,7 +209,7 @@ TEST_F(DatasetTest, ReadsEverySampleOncePerEpoch) {
 TEST_F(DatasetTest, ReportsErrors) {
   const auto words = language_model();
   const auto said = [](const std::string& path, const graph::Graph& model) {
-    return error_of([&] {
+    return get_error([&] {
       const Dataset data(path, model, 0);
       std::vector<double> to(1);
       for (auto id : list_inputs(model)) {
@@ -230,27 +230,27 @@ TEST_F(DatasetTest, ReportsErrors) {
          "has 3 bytes, which is not a multiple of 2 bytes per token");
   expect(write("empty.bin", ""), words, "has 0 tokens, but one sample needs 4");
   expect(write("short.bin", "abcdef"), words, "has 3 tokens, but one sample needs 4");
-  expect(write("large.bin", bytes_of<std::uint16_t>({1000, 1, 2, 3})), words,
+  expect(write("large.bin", to_bytes<std::uint16_t>({1000, 1, 2, 3})), words,
          "sample 0 has the value 1000 for input %tokens, which takes 0 to 999");
   expect(write("t.bin", "abcdefgh"), clicks(), "which do not fit input %dense of clicks");
 
   expect(directory(), words, "tokens.npy");
-  write_array("target", "<i8", "(1, 3)", bytes_of<std::int64_t>({1, 2, 3}));
+  write_array("target", "<i8", "(1, 3)", to_bytes<std::int64_t>({1, 2, 3}));
   write("tokens.npy", "PK and so on, no NumPy");
   expect(directory(), words, "is not a .npy file");
   write_array("tokens", "<c8", "(1, 3)", "");
   expect(directory(), words, "has the unsupported element type '<c8'");
-  write_array("tokens", "<i8", "(2, 3)", bytes_of<std::int64_t>({1, 2, 3}));
+  write_array("tokens", "<i8", "(2, 3)", to_bytes<std::int64_t>({1, 2, 3}));
   expect(directory(), words, "is truncated: it holds 3 elements instead of 2 x 3");
-  write_array("tokens", "<i8", "(2, 2)", bytes_of<std::int64_t>({1, 2, 3, 4}));
+  write_array("tokens", "<i8", "(2, 2)", to_bytes<std::int64_t>({1, 2, 3, 4}));
   expect(directory(), words, "has 2 elements per sample, but input %tokens takes 3");
   write_array("tokens", "<i8", "(0, 3)", "");
   expect(directory(), words, "has no samples");
   write_array("tokens", "<i8", "(2, 99999999999, 99999999999)", "");
   expect(directory(), words, "has the invalid shape");
-  write_array("tokens", "<i8", "(2, 3)", bytes_of<std::int64_t>({1, 2, 3, 4, 5, 6}));
+  write_array("tokens", "<i8", "(2, 3)", to_bytes<std::int64_t>({1, 2, 3, 4, 5, 6}));
   expect(directory(), words, "has 1 samples, but");
-  write_array("tokens", "<i8", "(1, 3)", bytes_of<std::int64_t>({-1, 2, 3}));
+  write_array("tokens", "<i8", "(1, 3)", to_bytes<std::int64_t>({-1, 2, 3}));
   expect(directory(), words, "sample 0 has the value -1 for input %tokens");
   fs::resize_file(directory() + "/tokens.npy", 40);
   expect(directory(), words, "has a truncated header");

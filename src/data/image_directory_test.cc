@@ -54,7 +54,7 @@ return %loss
                             "text");
 }
 
-const graph::Node& input_of(const graph::Graph& model, const std::string& name) {
+const graph::Node& find_input(const graph::Graph& model, const std::string& name) {
   for (auto id : list_inputs(model)) {
     if (model.node(id).name == name) return model.node(id);
   }
@@ -82,8 +82,8 @@ TEST_F(ImageDirectoryTest, SortsClassesAndImagesByName) {
   const auto samples = open_samples(directory(), model);
   ASSERT_EQ(samples->count(), 4);
   for (std::int64_t s = 0; s < 4; ++s) {
-    EXPECT_EQ(read_one(*samples, input_of(model, "target"), s), s < 2 ? 0 : 1);
-    EXPECT_NEAR(read_one(*samples, input_of(model, "image"), s, 3),
+    EXPECT_EQ(read_one(*samples, find_input(model, "target"), s), s < 2 ? 0 : 1);
+    EXPECT_NEAR(read_one(*samples, find_input(model, "image"), s, 3),
                 shown(static_cast<int>(10 * (s + 1))), 1e-6);
   }
 }
@@ -92,7 +92,7 @@ TEST_F(ImageDirectoryTest, StoresChannelsFirst) {
   write("a/x.ppm", portable("P6 2 2 255\n", {255, 0, 51, 1, 1, 1, 1, 1, 1, 0, 255, 102}));
   const auto model = classifier(3, 2);
   const auto samples = open_samples(directory(), model);
-  const auto& image = input_of(model, "image");
+  const auto& image = find_input(model, "image");
   EXPECT_NEAR(read_one(*samples, image, 0, 0), (1 - 0.485) / 0.229, 1e-6);
   EXPECT_NEAR(read_one(*samples, image, 0, 4), (0 - 0.456) / 0.224, 1e-6);
   EXPECT_NEAR(read_one(*samples, image, 0, 8), (0.2 - 0.406) / 0.225, 1e-6);
@@ -111,7 +111,7 @@ TEST_F(ImageDirectoryTest, ReadsTheSameImagesAhead) {
   EXPECT_TRUE(ahead.identity().starts_with("pictures, 7 samples, ")) << ahead.identity();
   for (std::int64_t step = 0; step < 20; ++step) {
     for (const char* name : {"image", "target"}) {
-      const auto& from = input_of(model, name);
+      const auto& from = find_input(model, name);
       std::vector<double> one(from.name == "image" ? 8 : 2);
       auto other = one;
       ahead.read(from, step, 0, one);
@@ -124,11 +124,11 @@ TEST_F(ImageDirectoryTest, ReadsTheSameImagesAhead) {
 
 TEST_F(ImageDirectoryTest, ReportsErrors) {
   const auto said = [this](const graph::Graph& model) {
-    return error_of([&] {
+    return get_error([&] {
       const Dataset data(directory(), model, 0);
       std::vector<double> to(1);
       for (std::int64_t step = 0; step < data.samples(); ++step) {
-        data.read(input_of(model, "image"), step, 0, to);
+        data.read(find_input(model, "image"), step, 0, to);
       }
     });
   };
@@ -169,7 +169,7 @@ TEST_F(ImageDirectoryTest, ReportsErrors) {
 return %loss
 )",
                                          "text");
-  const auto text = error_of([&] { (void)open_samples(directory(), clicks); });
+  const auto text = get_error([&] { (void)open_samples(directory(), clicks); });
   EXPECT_NE(text.find("holds images in class directories, which do not fit input %dense of clicks"),
             std::string::npos)
       << text;

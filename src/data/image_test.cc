@@ -60,7 +60,7 @@ TEST(Image, DecodesJpegsWithOneShadePerBlock) {
 
 TEST(Image, ReportsErrors) {
   const auto said = [](const std::string& bytes) {
-    return error_of([&] { (void)decode(bytes, "cat.jpg"); });
+    return get_error([&] { (void)decode(bytes, "cat.jpg"); });
   };
   const auto jpeg = JpegWriter(64, 64, 1, Bytes8(64, 77)).bytes();
   const auto image = png(2, 1, 0, 8, std::string("\0\5\x64", 3));
@@ -96,7 +96,7 @@ TEST(Image, DecodesOrRefusesMutatedFiles) {
         bytes[random() % bytes.size()] = static_cast<char>(random());
       }
       bytes[0] = whole[0];
-      (void)error_of([&] {
+      (void)get_error([&] {
         const auto decoded = decode(bytes, "");
         EXPECT_EQ(static_cast<std::int64_t>(decoded.colors.size()),
                   3 * decoded.height * decoded.width);

@@ -22,7 +22,7 @@ inline std::string big_endian(std::uint32_t value, int bytes) {
 
 // --- PNG ----------------------------------------------------------------------------------------
 
-inline std::uint32_t crc_of(const std::string& bytes) {
+inline std::uint32_t compute_crc(const std::string& bytes) {
   std::uint32_t crc = 0xffffffffU;
   for (const char c : bytes) {
     crc ^= static_cast<std::uint8_t>(c);
@@ -33,7 +33,7 @@ inline std::uint32_t crc_of(const std::string& bytes) {
 
 inline std::string png_chunk(const std::string& kind, const std::string& data) {
   return big_endian(static_cast<std::uint32_t>(data.size()), 4) + kind + data +
-         big_endian(crc_of(kind + data), 4);
+         big_endian(compute_crc(kind + data), 4);
 }
 
 // `rows` has each row's filter, followed by its bytes. `type` is 0 for gray, 2 for colors, 3 for a

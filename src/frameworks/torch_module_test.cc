@@ -10,8 +10,8 @@
 namespace tandem::frameworks {
 namespace {
 
-plan::Plan plan_of(const std::string& model_text, const std::string& machine_text,
-                   const std::string& strategy) {
+plan::Plan make_plan(const std::string& model_text, const std::string& machine_text,
+                     const std::string& strategy) {
   const auto machine = machine::load_machine(machine_text);
   const auto model = models::parse_model(model_text).build(16, DType::kFp32);
   const auto made =
@@ -26,9 +26,9 @@ plan::Plan plan_of(const std::string& model_text, const std::string& machine_tex
   return plan;
 }
 
-TorchModule module_of(const std::string& model, const std::string& machine,
-                      const std::string& strategy) {
-  return make_torch_module(plan_of(model, machine, strategy), machine::load_machine(machine));
+TorchModule make_module(const std::string& model, const std::string& machine,
+                        const std::string& strategy) {
+  return make_torch_module(make_plan(model, machine, strategy), machine::load_machine(machine));
 }
 
 const TorchWeight& weight(const TorchModule& module, const std::string& name) {
@@ -41,7 +41,7 @@ const char* const kMlp = "mlp:layers=2,hidden=64,inputs=64,outputs=64";
 const char* const kBert = "bert_large:layers=1,hidden=64,heads=8,ffn=64,vocab=64,seq=16";
 
 TEST(TorchModule, SeparatesDataParallelism) {
-  const auto module = module_of(kMlp, "dgx_a100:2", "megatron:tp=8");
+  const auto module = make_module(kMlp, "dgx_a100:2", "megatron:tp=8");
   EXPECT_EQ(module.mesh.replicate.size, 2);
   EXPECT_EQ(module.mesh.shard.size, 1);
   ASSERT_EQ(module.mesh.planned.size(), 1U);
@@ -58,23 +58,23 @@ TEST(TorchModule, SeparatesDataParallelism) {
 
 TEST(TorchModule, NumbersDevicesLikeTheMachine) {
   // Tensor parallelism between nodes, data parallelism inside them
-  const auto module = module_of(kMlp, "dgx_a100:2", "megatron:tp=1/2");
+  const auto module = make_module(kMlp, "dgx_a100:2", "megatron:tp=1/2");
   EXPECT_EQ(module.numbering.sizes, (std::vector<std::int64_t>{2, 8}));
   EXPECT_EQ(module.numbering.order, (std::vector<std::size_t>{1, 0}));
   EXPECT_EQ(module.mesh.dims().size(), 3U);
 }
 
 TEST(TorchModule, ShardsWeightsWithFsdp) {
-  const auto module = module_of(kMlp, "dgx_a100:1", "fsdp");
+  const auto module = make_module(kMlp, "dgx_a100:1", "fsdp");
   EXPECT_EQ(module.mesh.shard.size, 8);
   EXPECT_TRUE(module.mesh.planned.empty());
   EXPECT_TRUE(module.layers.empty());
   EXPECT_TRUE(module.regather);
-  EXPECT_FALSE(module_of(kMlp, "dgx_a100:1", "deepspeed:zero=2").regather);
+  EXPECT_FALSE(make_module(kMlp, "dgx_a100:1", "deepspeed:zero=2").regather);
 }
 
 TEST(TorchModule, FlattensHeadsAndTheirFeatures) {
-  const auto module = module_of(kBert, "dgx_a100:1", "megatron:tp=8");
+  const auto module = make_module(kBert, "dgx_a100:1", "megatron:tp=8");
   const auto& q = weight(module, "l0.w_q");
   EXPECT_EQ(q.shape, (Shape{64, 64}));
   EXPECT_EQ(q.stored, Placements{"Shard(0)"});
@@ -89,7 +89,7 @@ TEST(TorchModule, FlattensHeadsAndTheirFeatures) {
 
 TEST(ModuleForm, RefusesPlacementsInsideHeads) {
   const auto model = models::parse_model(kBert).build(16, DType::kFp32);
-  const auto form_of = [&](const std::string& name, std::size_t operand) {
+  const auto make_form = [&](const std::string& name, std::size_t operand) {
     for (auto id : model.ids()) {
       if (model.node(id).name == name) return make_module_form(model, id, operand);
     }
@@ -97,21 +97,21 @@ TEST(ModuleForm, RefusesPlacementsInsideHeads) {
   };
   const std::optional<int> none;
   // "b s i, h d i -> b h s d"
-  const auto q = form_of("l0.q", 1);
+  const auto q = make_form("l0.q", 1);
   EXPECT_EQ(q.weight_dims, (DimMap{0, none, 1}));
   EXPECT_EQ(q.input_dims, (DimMap{0, 1, -1}));
   EXPECT_EQ(q.output_dims, (DimMap{0, -1, 1, none}));
   // "b h s d, o h d -> b s o"
-  const auto out = form_of("l0.attention_out", 1);
+  const auto out = make_form("l0.attention_out", 1);
   EXPECT_EQ(out.weight_dims, (DimMap{0, 1, none}));
   EXPECT_EQ(out.input_dims, (DimMap{0, -1, 1, none}));
   EXPECT_EQ(out.output_dims, (DimMap{0, 1, -1}));
-  EXPECT_EQ(form_of("l0.ffn1", 1).weight_dims, (DimMap{0, 1}));
+  EXPECT_EQ(make_form("l0.ffn1", 1).weight_dims, (DimMap{0, 1}));
 }
 
 TEST(TorchModule, RefusesPipelines) {
   EXPECT_EQ(
-      error_of([] { module_of(kMlp, "dgx_a100:1", "megatron:tp=4,pp=2"); }),
+      get_error([] { make_module(kMlp, "dgx_a100:1", "megatron:tp=4,pp=2"); }),
       "megatron:tp=4,dp=1,pp=2,micro=16: has 2 pipeline stages, which `--to torch` does not "
       "support (use `--to megatron` or `--to torchtitan`, or plan without a pipeline: `tandem "
       "plan ... --no-pipeline`)");

@@ -23,7 +23,7 @@ std::set<std::string> texts(const Generated& generated) {
 
 // Returns what a side computes, by the sequential interpreter.
 std::vector<Dense<Field>> run(const rewrite::Side& side, const Assignment& assignment) {
-  const auto graph = graph_of(side, assignment);
+  const auto graph = make_graph(side, assignment);
   const auto values = graph::run_forward<Field>(graph, graph::make_feed_values<Field>(graph, 3));
   std::vector<Dense<Field>> out;
   for (auto o : graph.outputs()) out.push_back(values[o.index()]);

@@ -35,10 +35,10 @@ TEST(OperatorSet, ReportsErrors) {
       {"constant (constant shape=[?n])", "a size of the constant has no value"},
   };
   for (const auto& [text, expected] : cases) {
-    const auto message = error_of([&, text = text] { (void)parse_operator_set(text); });
+    const auto message = get_error([&, text = text] { (void)parse_operator_set(text); });
     EXPECT_NE(message.find(expected), std::string::npos) << message;
   }
-  EXPECT_NE(error_of([] { (void)operator_set("tasso"); }).find("unknown operator set 'tasso'"),
+  EXPECT_NE(get_error([] { (void)operator_set("tasso"); }).find("unknown operator set 'tasso'"),
             std::string::npos);
 }
 

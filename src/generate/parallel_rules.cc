@@ -105,7 +105,7 @@ std::vector<OperatorUse> list_uses(const OperatorSet& set) {
     const auto& nodes = operation.pattern.nodes;
     const bool single = nodes.size() == operation.arity + 1 && operation.arity > 0;
     if (!single || nodes.back().spec->role != ops::Role::kCompute) continue;
-    const auto op = operator_of(nodes.back());
+    const auto op = make_operator(nodes.back());
     std::vector<TensorType> types(operation.arity);
     const auto choose = [&](const auto& self, std::size_t i) -> void {
       if (i == types.size()) return add_uses(operation, op, types, out);

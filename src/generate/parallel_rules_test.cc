@@ -67,7 +67,7 @@ TEST(ParallelRules, CoverDimensionsAndAttributes) {
 // Runs a side on virtual devices. Throws UserError if it is not legal.
 std::vector<Dense<term::Field>> run(const rewrite::Side& side, const Assignment& assignment,
                                     std::vector<TensorType>& types) {
-  const auto graph = graph_of(side, assignment);
+  const auto graph = make_graph(side, assignment);
   const auto output = graph.outputs()[0];
   types.push_back(graph.node(output).type);
   const auto values = graph::run_sharded_forward<term::Field>(

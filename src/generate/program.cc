@@ -10,7 +10,7 @@
 
 namespace tandem::generate {
 
-ops::Op operator_of(const rewrite::PatternNode& node) {
+ops::Op make_operator(const rewrite::PatternNode& node) {
   ops::AttributeList attributes;
   for (std::size_t i = 0; i < node.attributes.size(); ++i) {
     CHECK(node.attributes[i].operation == rewrite::Operation::kLiteral, node.spec->name);

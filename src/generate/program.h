@@ -109,6 +109,6 @@ std::vector<Field> draw_random_values(const TensorType& type, std::int64_t below
                                       std::size_t draw);
 
 // Returns the operator of a pattern node whose attributes are literals.
-ops::Op operator_of(const rewrite::PatternNode& node);
+ops::Op make_operator(const rewrite::PatternNode& node);
 
 }  // namespace tandem::generate

@@ -13,7 +13,7 @@ namespace tandem::generate {
 
 // Returns `side` as a graph with the types and values of `assignment`. Throws UserError if it is
 // not legal.
-inline graph::Graph graph_of(const rewrite::Side& side, const Assignment& assignment) {
+inline graph::Graph make_graph(const rewrite::Side& side, const Assignment& assignment) {
   constexpr std::int64_t kUsualBelow = 4;
   graph::GraphBuilder builder("side");
   std::vector<const TensorType*> types;
@@ -39,7 +39,7 @@ inline graph::Graph graph_of(const rewrite::Side& side, const Assignment& assign
     }
     std::vector<graph::NodeId> inputs;
     for (auto i : node.inputs) inputs.push_back(nodes[i]);
-    nodes.push_back(builder.add(operator_of(literal), inputs));
+    nodes.push_back(builder.add(make_operator(literal), inputs));
   }
   std::vector<graph::NodeId> outputs;
   for (auto o : side.outputs) outputs.push_back(nodes[o]);

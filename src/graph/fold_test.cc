@@ -24,11 +24,11 @@ std::string expect_unfolds(const Graph& graph) {
 }
 
 // Returns a graph of these nodes and an input %x.
-Graph graph_of(std::string_view body) {
+Graph parse_body(std::string_view body) {
   return parse_graph(fmt::format("graph g\n%x = input() shape=[4, 4]\n{}", body));
 }
 
-std::string folded(std::string_view body) { return expect_unfolds(graph_of(body)); }
+std::string folded(std::string_view body) { return expect_unfolds(parse_body(body)); }
 
 // Repeats the text once for every number, which replaces @.
 std::string repeated(std::string_view text, int from, int to) {
@@ -130,7 +130,7 @@ TEST(Fold, LeavesOtherLinesAlone) {
       "%a1 = relu(%x)\n%a2 = relu(%a1)\n%a3 = relu(%a2)\n",
   };
   for (const auto body : bodies) {
-    const auto graph = graph_of(fmt::format("{}return %x\n", body));
+    const auto graph = parse_body(fmt::format("{}return %x\n", body));
     EXPECT_EQ(expect_unfolds(graph), to_text(graph));
   }
 }
@@ -159,7 +159,7 @@ return %l4.y
 
 TEST(Fold, AlignsComments) {
   const auto graph =
-      graph_of(repeated("%a@ = relu(%x)\n%b@ = add(%a@, %x)\n", 0, 3) + "return %b2\n");
+      parse_body(repeated("%a@ = relu(%x)\n%b@ = add(%a@, %x)\n", 0, 3) + "return %b2\n");
   FoldedTextOptions options;
   options.header = {"first", "second"};
   options.comment = [](const FoldedLine& line) {

@@ -11,7 +11,7 @@ namespace {
 
 using term::Field;
 
-std::string error_of(const std::string& text) {
+std::string get_error(const std::string& text) {
   try {
     parse_graph(text);
   } catch (const UserError& e) {
@@ -53,7 +53,7 @@ TEST(Join, ErasesToAdditions) {
 
 TEST(Join, Errors) {
   const auto join = [](const char* x, const char* y, const char* operands = "%x, %y") {
-    return error_of(
+    return get_error(
         fmt::format("graph g\n%x = weight() {}\n%y = input() {}\n%s = join({})\n"
                     "return %s\n",
                     x, y, operands));

@@ -8,7 +8,7 @@
 namespace tandem::graph {
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string get_error(const std::string& text) {
   try {
     parse_graph_json(text, "g.json");
   } catch (const UserError& e) {
@@ -34,27 +34,27 @@ TEST(GraphJson, WritesAndReads) {
 }
 
 TEST(GraphJson, ReportsErrors) {
-  EXPECT_EQ(error_of("["), "g.json: is not JSON");
-  EXPECT_EQ(error_of("[]"), "g.json: is not a JSON object");
-  EXPECT_EQ(error_of(document(R"({"name": "x", "op": "input", "name": "y"})")),
+  EXPECT_EQ(get_error("["), "g.json: is not JSON");
+  EXPECT_EQ(get_error("[]"), "g.json: is not a JSON object");
+  EXPECT_EQ(get_error(document(R"({"name": "x", "op": "input", "name": "y"})")),
             "g.json: 'nodes[0].name' is given twice");
-  EXPECT_EQ(error_of("{}"), "g.json: key 'tandem_graph' must be 1");
-  EXPECT_EQ(error_of(document("", "")), "g.json: key 'outputs' names no node");
-  EXPECT_EQ(error_of(document("1")), "g.json: node 0: must be an object");
-  EXPECT_EQ(error_of(document(R"({"name": "x"})")), "g.json: node 'x': key 'op' must be a string");
-  EXPECT_EQ(error_of(document(R"({"name": "x", "op": "rleu"})")),
+  EXPECT_EQ(get_error("{}"), "g.json: key 'tandem_graph' must be 1");
+  EXPECT_EQ(get_error(document("", "")), "g.json: key 'outputs' names no node");
+  EXPECT_EQ(get_error(document("1")), "g.json: node 0: must be an object");
+  EXPECT_EQ(get_error(document(R"({"name": "x"})")), "g.json: node 'x': key 'op' must be a string");
+  EXPECT_EQ(get_error(document(R"({"name": "x", "op": "rleu"})")),
             "g.json: node 'x': unknown operator 'rleu'");
-  EXPECT_EQ(error_of(document(R"({"name": "x", "op": "relu", "inputs": ["y"]})")),
+  EXPECT_EQ(get_error(document(R"({"name": "x", "op": "relu", "inputs": ["y"]})")),
             "g.json: node 'x': there is no node 'y' before this one");
-  EXPECT_EQ(error_of(document(kInput + "," + kInput)),
+  EXPECT_EQ(get_error(document(kInput + "," + kInput)),
             "g.json: node 'x': another node already has this name");
-  EXPECT_EQ(error_of(document(R"({"name": "x", "op": "input", "attributes": {"shape": 2}})")),
+  EXPECT_EQ(get_error(document(R"({"name": "x", "op": "input", "attributes": {"shape": 2}})")),
             "g.json: node 'x': attribute 'shape' must be a string");
   EXPECT_EQ(
-      error_of(document(
+      get_error(document(
           R"({"name": "x", "op": "input", "attributes": {"shape": "[2]"}, "type": "[3] fp32"})")),
       "g.json: node 'x': is written as [3] fp32, but its type is [2] fp32");
-  EXPECT_EQ(error_of("{\"a\":" + std::string(5000, '[')), "g.json: is nested too deeply");
+  EXPECT_EQ(get_error("{\"a\":" + std::string(5000, '[')), "g.json: is nested too deeply");
 }
 
 }  // namespace

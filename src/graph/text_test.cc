@@ -85,7 +85,7 @@ TEST(GraphText, RoundTripsRandomGraphs) {
 
 TEST(GraphText, RoundTripsEveryOperatorAndAttribute) {
   for (const auto& example : ops::examples()) {
-    SCOPED_TRACE(name_of(example));
+    SCOPED_TRACE(format_name(example));
     GraphBuilder b("one");
     std::vector<NodeId> inputs;
     for (std::size_t i = 0; i < example.inputs.size(); ++i) {

@@ -74,7 +74,7 @@ struct Spread {
 // Returns a graph with one node of this operator and new sources of the types that the grid needs;
 // `change` may alter them.
 template <class Change>
-Graph graph_of(const Example& example, const Spread& spread, const Change& change) {
+Graph make_graph(const Example& example, const Spread& spread, const Change& change) {
   const auto op = make(example);
   GraphBuilder builder(example.op);
   std::vector<NodeId> inputs;
@@ -87,8 +87,8 @@ Graph graph_of(const Example& example, const Spread& spread, const Change& chang
   }
   return builder.finish({builder.add(op, inputs, "y")});
 }
-Graph graph_of(const Example& example, const Spread& spread) {
-  return graph_of(example, spread, [](std::size_t, ParallelShape&) {});
+Graph make_graph(const Example& example, const Spread& spread) {
+  return make_graph(example, spread, [](std::size_t, ParallelShape&) {});
 }
 
 // Bounds of a test: up to `degree` for every factor, in all combinations of up to `tasks`. Partial
@@ -204,7 +204,7 @@ void expect_every_legal_grid(const Bounds& bounds, std::uint64_t least_cases) {
     OneDevice<Field> one;
     for_each_spread(some, bounds, [&](const Example& example, const Spread& spread) {
       if (++cases % kFewer != 0) return;
-      const auto graph = graph_of(example, spread);
+      const auto graph = make_graph(example, spread);
       SCOPED_TRACE(to_text(graph));
       // Grids over the same sizes share the one-device results.
       const auto erased = erase_parallelism(graph);
@@ -232,7 +232,7 @@ TEST(ProofByExecution, CoversASampleInDouble) {
     if (example.positive) continue;  // sources have either sign
     for_each_spread(example, {.degree = 3}, [&](const Example& sized, const Spread& spread) {
       if (++cases % 7 != 0) return;
-      const auto graph = graph_of(sized, spread);
+      const auto graph = make_graph(sized, spread);
       SCOPED_TRACE(fmt::format("seed {}\n{}", cases, to_text(graph)));
       expect_equals_one_device<double>(graph, cases);
     });
@@ -248,7 +248,7 @@ TEST(ProofByExecution, RefusesIllegalCombinations) {
     const auto refused = [&](const ops::TaskGrid& grid, const auto& change) {
       ++cases;
       try {
-        ADD_FAILURE() << "accepted:\n" << to_text(graph_of(example, {&s, grid}, change));
+        ADD_FAILURE() << "accepted:\n" << to_text(make_graph(example, {&s, grid}, change));
       } catch (const UserError& e) {
         EXPECT_EQ(e.where, fmt::format("{} %y", example.op)) << e.what();
       }

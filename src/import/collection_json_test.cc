@@ -394,7 +394,7 @@ TEST(CollectionJson, ReportsUnsupportedParts) {
 
 TEST(CollectionJson, ReportsMalformedInput) {
   const auto message = [](const std::string& text) {
-    return error_of([&] { import_collection(text, "c.json"); });
+    return get_error([&] { import_collection(text, "c.json"); });
   };
   const auto relu = op("OP_RELU", {-1});
   const auto dangling = rule("r", {relu}, {op("OP_RELU", {4})});

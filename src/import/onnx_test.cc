@@ -12,12 +12,12 @@
 namespace tandem::import {
 namespace {
 
-std::string text_of(const File& file, const OnnxOptions& options = {}) {
+std::string import_to_text(const File& file, const OnnxOptions& options = {}) {
   return graph::to_text(import_onnx(file.text(), "m.onnx", options).graph);
 }
 
 // "where: message (hint)" of the error.
-std::string error_of(const std::string& file, const OnnxOptions& options = {}) {
+std::string get_error(const std::string& file, const OnnxOptions& options = {}) {
   try {
     import_onnx(file, "m.onnx", options);
   } catch (const UserError& e) {
@@ -26,7 +26,7 @@ std::string error_of(const std::string& file, const OnnxOptions& options = {}) {
   }
   return "no error";
 }
-std::string error_of(const File& file) { return error_of(file.text()); }
+std::string get_error(const File& file) { return get_error(file.text()); }
 
 bool starts_with(const std::string& text, const std::string& begin) {
   EXPECT_EQ(text.substr(0, begin.size()), begin);
@@ -37,7 +37,7 @@ TEST(Onnx, ImportsALinearLayerWithItsWeights) {
   const File file{.nodes = {node("Gemm", {"x", "w", "b"}, {"h"}, integer("transB", 1)),
                             node("Relu", {"h"}, {"y"})},
                   .initializers = {weights("w", {4, 3}), weights("b", {4})}};
-  EXPECT_EQ(text_of(file),
+  EXPECT_EQ(import_to_text(file),
             "graph test\n"
             "%x = input() shape=[2, 3]\n"
             "%w = weight() shape=[4, 3]\n"
@@ -67,7 +67,7 @@ TEST(Onnx, FoldsShapes) {
 TEST(Onnx, ResolvesSymbolicBatchAndNamedDimensions) {
   const File file{.nodes = {node("Relu", {"x"}, {"y"})},
                   .inputs = {value_info("x", kFloat, {{0, "N"}, {0, "seq"}, {4}})}};
-  EXPECT_EQ(error_of(file),
+  EXPECT_EQ(get_error(file),
             "m.onnx: input 'x': dim 1 ('seq') has no fixed size (set it with --dim seq=SIZE "
             "or FILE.onnx:seq=SIZE)");
   const auto model = import_onnx(file.text(), "m.onnx", {.batch = 5, .dims = {{"seq", 7}}});
@@ -133,7 +133,7 @@ TEST(Onnx, ReplacesCausalMasksByAnAttribute) {
   const File file{.nodes = {node("Add", {"x", "mask"}, {"m"}), node("Softmax", {"m"}, {"y"})},
                   .initializers = {tensor<float>("mask", kFloat, {3, 3}, mask)},
                   .inputs = {value_info("x", kFloat, {{2}, {3}, {3}})}};
-  EXPECT_EQ(text_of(file),
+  EXPECT_EQ(import_to_text(file),
             "graph test\n"
             "%x = input() shape=[2, 3, 3]\n"
             "%y = softmax(%x) causal=true : [2, 3, 3] fp32\n"
@@ -156,13 +156,13 @@ TEST(Onnx, BoundsIndicesByTheSmallestTable) {
                             node("Gather", {"v", "ids"}, {"b"}), node("Add", {"a", "b"}, {"y"})},
                   .initializers = {weights("w", {9, 4}), weights("v", {5, 4})},
                   .inputs = {value_info("ids", kInt64, {{2}, {3}})}};
-  EXPECT_TRUE(text_of(file).find("%ids = input() shape=[2, 3] dtype=int64 below=5\n") !=
+  EXPECT_TRUE(import_to_text(file).find("%ids = input() shape=[2, 3] dtype=int64 below=5\n") !=
               std::string::npos);
 }
 
 TEST(Onnx, AppendsALoss) {
   const File file{.nodes = {node("Relu", {"x"}, {"y"})}};
-  EXPECT_EQ(text_of(file, {.append_loss = true}),
+  EXPECT_EQ(import_to_text(file, {.append_loss = true}),
             "graph test\n"
             "%x = input() shape=[2, 3]\n"
             "%y = relu(%x) : [2, 3] fp32\n"
@@ -181,7 +181,7 @@ TEST(Onnx, InlinesFunctionsOfTheModel) {
                                call("own", "turn", {"h"}, {"b"}, integer("d", -1))});
   const File file{.nodes = {call("own", "twice", {"x"}, {"y"}, integer("dim", 0))},
                   .functions = {inner, outer}};
-  EXPECT_EQ(text_of(file),
+  EXPECT_EQ(import_to_text(file),
             "graph test\n"
             "%x = input() shape=[2, 3]\n"
             "%y.h.h = neg(%x) : [2, 3] fp32\n"
@@ -241,7 +241,7 @@ TEST(Onnx, AddsNamedDimensions) {
                              value_info("n", kFloat, {{0, "batch"}, {0, "new"}})}};
   const auto model = import_onnx(file.text(), "m.onnx", {.dims = {{"past", 0}, {"new", 3}}});
   EXPECT_EQ(to_text(model.graph.node(model.graph.outputs()[0]).type.shape.sizes), "[1, 4]");
-  EXPECT_EQ(error_of(file.text(), OnnxOptions{.dims = {{"past", 0}, {"new", 3}, {"nwe", 3}}}),
+  EXPECT_EQ(get_error(file.text(), OnnxOptions{.dims = {{"past", 0}, {"new", 3}, {"nwe", 3}}}),
             "m.onnx: no input dimension is called 'nwe' (named dimensions: batch, new, past)");
 }
 
@@ -249,7 +249,7 @@ TEST(Onnx, AddsNamedDimensions) {
 
 TEST(OnnxErrors, Functions) {
   const auto with = [](const std::string& f, const std::string& n) {
-    return error_of(File{.nodes = {n}, .functions = {f}});
+    return get_error(File{.nodes = {n}, .functions = {f}});
   };
   const auto error = with(function("own", "f", {"a"}, {"b"}, {call("own", "f", {"a"}, {"b"})}),
                           call("own", "f", {"x"}, {"y"}));
@@ -274,7 +274,7 @@ TEST(OnnxErrors, Functions) {
   }
   functions.push_back(function("own", "f30", {"a"}, {"b"}, {node("Relu", {"a"}, {"b"})}));
   const auto many =
-      error_of(File{.nodes = {call("own", "f0", {"x"}, {"y"})}, .functions = functions});
+      get_error(File{.nodes = {call("own", "f0", {"x"}, {"y"})}, .functions = functions});
   EXPECT_TRUE(many.ends_with("the model's functions expand to too many nodes")) << many;
 }
 
@@ -283,7 +283,7 @@ TEST(OnnxErrors, ExternalContents) {
     const auto shape = tensor<std::int64_t>("s", kInt64, {2}, {}, false) + number(14, 1) +
                        bytes(13, bytes(1, "location") + bytes(2, location));
     const File file{.nodes = {node("Reshape", {"x", "s"}, {"y"})}, .initializers = {shape}};
-    return error_of(file.text(), OnnxOptions{.directory = testing::TempDir()});
+    return get_error(file.text(), OnnxOptions{.directory = testing::TempDir()});
   };
   const std::string begin = "m.onnx: Reshape with output 'y': tensor 's' is stored in the file '";
   EXPECT_EQ(with("../s.bin"), begin + "../s.bin', which is not in the directory of the model");
@@ -294,7 +294,7 @@ TEST(OnnxErrors, ExternalContents) {
 TEST(OnnxErrors, UnknownOperatorWithAlternatives) {
   const File file{.nodes = {node("NonMaxSuppression", {"x"}, {"y"}, "", "boxes")}};
   EXPECT_TRUE(
-      starts_with(error_of(file),
+      starts_with(get_error(file),
                   "m.onnx: NonMaxSuppression 'boxes': the operator NonMaxSuppression is not "
                   "supported (supported: Abs Add And ArgMax "));
 }
@@ -303,34 +303,35 @@ TEST(OnnxErrors, TruncatedFile) {
   const auto whole_file = File{.nodes = {node("Relu", {"x"}, {"y"})}}.text();
   for (std::size_t size = 0; size < whole_file.size(); ++size) {
     // A file that is cut between messages is a model without the rest.
-    const auto error = error_of(whole_file.substr(0, size));
+    const auto error = get_error(whole_file.substr(0, size));
     EXPECT_TRUE(error != "no error" || size + 4 == whole_file.size()) << size;
   }
-  EXPECT_EQ(error_of(std::string("")), "m.onnx: the file contains no graph (is it an ONNX model?)");
+  EXPECT_EQ(get_error(std::string("")),
+            "m.onnx: the file contains no graph (is it an ONNX model?)");
   EXPECT_EQ(
-      error_of(std::string("graph mlp\n")),
+      get_error(std::string("graph mlp\n")),
       "m.onnx: field 12 has the unknown wire type 7 (the file is damaged, truncated or not an "
       "ONNX model)");
 }
 
 TEST(OnnxErrors, MissingAndCyclic) {
   const std::string hint = " (sort the nodes: each must come after the nodes that it reads)";
-  EXPECT_EQ(error_of(File{.nodes = {node("Add", {"x", "w"}, {"y"}, "", "add")}}),
+  EXPECT_EQ(get_error(File{.nodes = {node("Add", {"x", "w"}, {"y"}, "", "add")}}),
             "m.onnx: Add 'add': input 1 is 'w', which is no graph input, initializer or output of "
             "an earlier node" +
                 hint);
-  EXPECT_EQ(error_of(File{.nodes = {node("Add", {"x", "z"}, {"y"}), node("Relu", {"y"}, {"z"})}}),
+  EXPECT_EQ(get_error(File{.nodes = {node("Add", {"x", "z"}, {"y"}), node("Relu", {"y"}, {"z"})}}),
             "m.onnx: Add with output 'y': input 1 is 'z', which is no graph input, initializer or "
             "output of an earlier node" +
                 hint);
-  EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"x"})}}),
+  EXPECT_EQ(get_error(File{.nodes = {node("Relu", {"x"}, {"x"})}}),
             "m.onnx: Relu with output 'x': two tensors have the name 'x'");
-  EXPECT_EQ(error_of(File{}), "m.onnx: output 'y': no node produces it");
+  EXPECT_EQ(get_error(File{}), "m.onnx: output 'y': no node produces it");
 }
 
 TEST(OnnxErrors, SizesAndTypes) {
   const auto with_input = [](const std::string& input) {
-    return error_of(File{.nodes = {node("Relu", {"x"}, {"y"})}, .inputs = {input}});
+    return get_error(File{.nodes = {node("Relu", {"x"}, {"y"})}, .inputs = {input}});
   };
   EXPECT_EQ(with_input(value_info("x", kFloat, {{2}, {-3}})),
             "m.onnx: input 'x': dim 1 has the negative size -3");
@@ -351,7 +352,7 @@ TEST(OnnxErrors, SizesAndTypes) {
 
 TEST(OnnxErrors, Contents) {
   const auto with_shape = [](const std::string& shape) {
-    return error_of(File{.nodes = {node("Reshape", {"x", "s"}, {"y"})}, .initializers = {shape}});
+    return get_error(File{.nodes = {node("Reshape", {"x", "s"}, {"y"})}, .initializers = {shape}});
   };
   EXPECT_EQ(
       with_shape(tensor<std::int64_t>("s", kInt64, {2}, {6})),
@@ -372,11 +373,11 @@ TEST(OnnxErrors, Contents) {
 
 // Found by fuzzing.
 TEST(OnnxErrors, MissingOperands) {
-  EXPECT_EQ(error_of(File{.nodes = {node("BatchNormalization", {"x"}, {"y"})}}),
+  EXPECT_EQ(get_error(File{.nodes = {node("BatchNormalization", {"x"}, {"y"})}}),
             "m.onnx: BatchNormalization with output 'y': input 1 is missing");
-  EXPECT_EQ(
-      error_of(File{.nodes = {node("Trilu", {"x", "k"}, {"y"})}, .initializers = {whole("k", {})}}),
-      "m.onnx: Trilu with output 'y': the diagonal must be a scalar");
+  EXPECT_EQ(get_error(File{.nodes = {node("Trilu", {"x", "k"}, {"y"})},
+                           .initializers = {whole("k", {})}}),
+            "m.onnx: Trilu with output 'y': the diagonal must be a scalar");
   const File scalar{.nodes = {node("ReduceSum", {"x"}, {"s"}, integer("keepdims", 0)),
                               node("Expand", {"s", "to"}, {"y"})},
                     .initializers = {whole("to", {1, 4})},
@@ -385,14 +386,14 @@ TEST(OnnxErrors, MissingOperands) {
 }
 
 TEST(OnnxErrors, UnsupportedAttributes) {
-  EXPECT_EQ(error_of(File{.nodes = {node("Relu", {"x"}, {"y"}, integer("limit", 6))}}),
+  EXPECT_EQ(get_error(File{.nodes = {node("Relu", {"x"}, {"y"}, integer("limit", 6))}}),
             "m.onnx: Relu with output 'y': attribute limit is not supported");
 }
 
 TEST(OnnxErrors, LimitsOfConstantFolding) {
   const File file{.nodes = {node("Expand", {"a", "s"}, {"b"}), node("Reshape", {"x", "b"}, {"y"})},
                   .initializers = {whole("a", {1}), whole("s", {1 << 30})}};
-  EXPECT_EQ(error_of(file),
+  EXPECT_EQ(get_error(file),
             "m.onnx: Expand with output 'b': constant folding needs too many elements (only "
             "small constants are folded)");
 }

@@ -30,7 +30,7 @@ return %loss
 
 // Returns a machine of two devices whose software updates weights in matmuls.
 machine::Machine make_updating_machine() {
-  auto machine = plan::machine_of({2});
+  auto machine = plan::make_machine({2});
   machine.device.software.updates_in_matmuls = true;
   return machine;
 }
@@ -96,7 +96,7 @@ TEST(MatmulUpdates, ExcludeMicroBatches) {
 TEST(MatmulUpdates, CoverTableRows) {
   const auto model = models::parse_model("dlrm:tables=2,rows=64,dim=8,dense=4,bottom=8,top=4")
                          .build(4, DType::kFp32);
-  auto machine = plan::machine_of({1});
+  auto machine = plan::make_machine({1});
   const auto lowered = [&](plan::Optimizer optimizer) {
     const machine::Digits digits(machine);
     const auto choices = plan::named_choices(model, digits, {});

@@ -212,7 +212,7 @@ TEST(Figure2, ReductionSendsTheHiddenLayerFourTimes) {
 
 // --- Buffers and phases --------------------------------------------------------------------------
 
-double bytes_of(const Program& program, BufferKind kind) {
+double count_bytes(const Program& program, BufferKind kind) {
   Bytes total;
   for (const auto& buffer : program.buffers) {
     if (buffer.kind == kind) total += buffer.bytes();
@@ -226,10 +226,10 @@ TEST(Lower, AllocatesTwoAdamStatesPerWeight) {
   const auto choices = megatron(model, digits);
   const auto sgd = lowered(model, digits, choices);
   const auto adam = lowered(model, digits, choices, Optimizer::kAdam);
-  EXPECT_EQ(bytes_of(sgd, BufferKind::kState), 0);
-  EXPECT_EQ(bytes_of(sgd, BufferKind::kWeight), 4 * (4 * 6 + 6 * 2) / 2);
-  EXPECT_EQ(bytes_of(adam, BufferKind::kWeight), bytes_of(sgd, BufferKind::kWeight));
-  EXPECT_EQ(bytes_of(adam, BufferKind::kState), 2 * bytes_of(sgd, BufferKind::kWeight));
+  EXPECT_EQ(count_bytes(sgd, BufferKind::kState), 0);
+  EXPECT_EQ(count_bytes(sgd, BufferKind::kWeight), 4 * (4 * 6 + 6 * 2) / 2);
+  EXPECT_EQ(count_bytes(adam, BufferKind::kWeight), count_bytes(sgd, BufferKind::kWeight));
+  EXPECT_EQ(count_bytes(adam, BufferKind::kState), 2 * count_bytes(sgd, BufferKind::kWeight));
 }
 
 // Compares momentum's weights after two steps with those of SGD. Momentum's first step is a step of
@@ -240,7 +240,7 @@ TEST(Lower, AllocatesAVelocityForMomentum) {
   const auto choices = megatron(model, digits);
   const auto sgd = lowered(model, digits, choices);
   const auto momentum = lowered(model, digits, choices, Optimizer::kMomentum);
-  EXPECT_EQ(bytes_of(momentum, BufferKind::kState), bytes_of(sgd, BufferKind::kWeight));
+  EXPECT_EQ(count_bytes(momentum, BufferKind::kState), count_bytes(sgd, BufferKind::kWeight));
   const Field rate(3);
   const Field minus_rate = term::Numbers<Field>::from_index(-1) * rate;
   const Field decay = term::Numbers<Field>::from(plan::kVelocityDecay);
@@ -284,7 +284,7 @@ TEST(Lower, ComputesTheSameStepInMixedPrecision) {
                            (b.kind == BufferKind::kGradient && b.sizes == Shape{6, 8});
       EXPECT_EQ(b.dtype == DType::kFp32, is_wide) << program.pcg.node(b.node).name;
     }
-    EXPECT_EQ(bytes_of(program, BufferKind::kState), 4 * 6 * 8);
+    EXPECT_EQ(count_bytes(program, BufferKind::kState), 4 * 6 * 8);
   }
 }
 
@@ -381,7 +381,8 @@ TEST(Lower, EmitsOnlyForwardTasksForInference) {
   ASSERT_EQ(program.tasks.size(), 1U);
   EXPECT_EQ(program.tasks[0].kind, TaskKind::kForward);
   EXPECT_EQ(program.loss, program.tensor[program.pcg.outputs()[0].index()]);
-  EXPECT_EQ(bytes_of(program, BufferKind::kGradient) + bytes_of(program, BufferKind::kState), 0);
+  EXPECT_EQ(count_bytes(program, BufferKind::kGradient) + count_bytes(program, BufferKind::kState),
+            0);
   const auto execution =
       run_program(program, graph::make_feed_values<Field>(program.pcg), Field(3));
   EXPECT_EQ(assemble(program, execution, program.loss),
@@ -433,13 +434,13 @@ TEST(LowerErrors, NameTheCause) {
       "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
       "return %y\n");
   const auto good = parallelize(model, digits, named_choices(model, digits, {{"y", "d0 *"}}));
-  EXPECT_EQ(error_of([&] { lower(good, digits, {}, Optimizer::kSgd); }),
+  EXPECT_EQ(get_error([&] { lower(good, digits, {}, Optimizer::kSgd); }),
             "%y: training requires a scalar loss, but the output has shape [4/2, 6]*2");
 
   const auto error = [&](std::size_t node, std::string_view layout) {
     auto bad = good;
     bad.layouts[node] = machine::parse_layout(layout).value();
-    return error_of([&] { lower(bad, digits, {}, Optimizer::kSgd, Mode::kInference); });
+    return get_error([&] { lower(bad, digits, {}, Optimizer::kSgd, Mode::kInference); });
   };
   EXPECT_EQ(error(0, "0r"), "no error");
   EXPECT_EQ(error(0, "0"), "input %x: layout '0' has 1 digits, but the machine has 2");
@@ -451,7 +452,7 @@ TEST(LowerErrors, NameTheCause) {
     auto bad = good;
     bad.schedule = schedule;
     bad.schedule.semantics = plan::Semantics::kDelayed1;
-    return error_of([&] { lower(bad, digits, {}, Optimizer::kSgd, Mode::kInference); });
+    return get_error([&] { lower(bad, digits, {}, Optimizer::kSgd, Mode::kInference); });
   };
   EXPECT_EQ(delayed({}), "no error");
   EXPECT_EQ(delayed({.order = plan::Order::kGpipe}),

@@ -19,7 +19,7 @@ using machine::Step;
 using plan::make_digits;
 using plan::parallelize;
 
-std::map<Step, int> moves_of(const Program& program) {
+std::map<Step, int> count_moves(const Program& program) {
   std::map<Step, int> out;
   for (const auto& task : program.tasks) {
     if (task.kind == TaskKind::kMove) ++out[task.step.kind];
@@ -89,11 +89,11 @@ Program attention(bool ring) {
 // in addition.
 TEST(Rings, PassKeysAndValues) {
   const auto gathered = attention(false);
-  auto before = moves_of(gathered);
+  auto before = count_moves(gathered);
   EXPECT_EQ(before[Step::kAllGather], 2);
   EXPECT_EQ(before[Step::kReduceScatter], 2);
   const auto ring = attention(true);
-  auto after = moves_of(ring);
+  auto after = count_moves(ring);
   EXPECT_EQ(after[Step::kAllGather], 0);
   EXPECT_EQ(after[Step::kReduceScatter], 0);
   EXPECT_EQ(after[Step::kShift], 2 * 3 * 3);

@@ -11,7 +11,7 @@ namespace {
 using plan::Order;
 
 // Returns slots as text: "F0 F1 B0". A stage after the rank's first one is "F0'1".
-std::string text_of(const std::vector<Action>& actions, std::int64_t ranks) {
+std::string format_actions(const std::vector<Action>& actions, std::int64_t ranks) {
   std::string out;
   for (const auto& action : actions) {
     if (action.phase == Phase::kUpdate) continue;
@@ -25,7 +25,7 @@ std::string text_of(const std::vector<Action>& actions, std::int64_t ranks) {
 TEST(Order, ListsTheUsualSchedules) {
   const auto actions = [](Order order, std::int64_t micro, std::int64_t stages, std::int64_t ranks,
                           std::int64_t rank) {
-    return text_of(
+    return format_actions(
         list_actions({.order = order, .micro_batches = micro, .stages = stages}, ranks, rank),
         ranks);
   };

@@ -235,7 +235,7 @@ class Interpreter {
     machine::NodeLayout uses;
   };
 
-  [[nodiscard]] OperatorLayouts operator_of(NodeId id) const {
+  [[nodiscard]] OperatorLayouts get_operator_layouts(NodeId id) const {
     OperatorLayouts out;
     for (auto i : program_.pcg.inputs(id)) {
       const auto& buffer = program_.buffer(program_.tensor[i.index()]);
@@ -289,7 +289,7 @@ class Interpreter {
   }
 
   void run_forward(const Task& task) {
-    const OperatorLayouts op = operator_of(task.node);
+    const OperatorLayouts op = get_operator_layouts(task.node);
     for_each_holder(op.output, [&](std::int64_t device) {
       std::vector<term::Operand<T>> operands;
       for (std::size_t i = 0; i < task.reads.size(); ++i) {
@@ -309,7 +309,7 @@ class Interpreter {
   }
 
   void run_backward(const Task& task) {
-    const OperatorLayouts op = operator_of(task.node);
+    const OperatorLayouts op = get_operator_layouts(task.node);
     if (op.signature->gradient_from_result) return run_backward_from_result(task, op);
     for_each_holder(op.output, [&](std::int64_t device) {
       std::vector<Dense<T>*> gradients(op.inputs.size(), nullptr);

@@ -10,13 +10,13 @@ namespace {
 using Sizes = std::vector<std::int64_t>;
 
 // Returns a machine with levels of these counts.
-Machine machine_of(const Sizes& counts) {
+Machine make_machine(const Sizes& counts) {
   Machine m;
   for (const auto count : counts) m.levels.emplace_back().count = count;
   return m;
 }
 
-Sizes sizes_of(const Digits& digits) {
+Sizes list_sizes(const Digits& digits) {
   Sizes out;
   for (std::size_t i = 0; i < digits.count(); ++i) out.push_back(digits[i].size);
   return out;
@@ -36,11 +36,11 @@ TEST(Digits, FactorizeLevelsOutermostFirst) {
       {{1048573}, {1048573}},
       {{1 << 20}, Sizes(20, 2)},
   };
-  for (const auto& c : cases) EXPECT_EQ(sizes_of(Digits(machine_of(c.counts))), c.sizes);
+  for (const auto& c : cases) EXPECT_EQ(list_sizes(Digits(make_machine(c.counts))), c.sizes);
 }
 
 TEST(Digits, KnowTheirLevels) {
-  const Digits digits(machine_of({8, 2, 3}));
+  const Digits digits(make_machine({8, 2, 3}));
   EXPECT_EQ(digits[0].level, 0U);
   EXPECT_EQ(digits[2].level, 0U);
   EXPECT_EQ(digits[3].level, 1U);
@@ -49,7 +49,7 @@ TEST(Digits, KnowTheirLevels) {
 }
 
 TEST(Digits, LocateTheLastDeviceOfSummit) {
-  const Digits digits(machine_of({8, 2, 3}));
+  const Digits digits(make_machine({8, 2, 3}));
   const auto coordinates = [&](std::int64_t device) {
     Sizes out;
     for (std::size_t i = 0; i < digits.count(); ++i) out.push_back(digits.coordinate(device, i));
@@ -60,8 +60,8 @@ TEST(Digits, LocateTheLastDeviceOfSummit) {
 }
 
 TEST(Digits, StartWithMicroBatches) {
-  const Digits digits(machine_of({2, 3}), 4);
-  EXPECT_EQ(sizes_of(digits), (Sizes{4, 2, 3}));
+  const Digits digits(make_machine({2, 3}), 4);
+  EXPECT_EQ(list_sizes(digits), (Sizes{4, 2, 3}));
   EXPECT_EQ(digits[0].level, kTimeLevel);
   EXPECT_EQ(digits.time(), 1U);
   EXPECT_EQ(digits.space(), 0b110U);
@@ -70,11 +70,11 @@ TEST(Digits, StartWithMicroBatches) {
   EXPECT_EQ(digits.coordinate(23, 0), 3);
   EXPECT_EQ(digits.rank_in_group(23, digits.space()), 5);
   EXPECT_EQ(digits.group(5, digits.time()), (Sizes{5, 11, 17, 23}));
-  EXPECT_EQ(Digits(machine_of({2, 3})).time(), 0U);
+  EXPECT_EQ(Digits(make_machine({2, 3})).time(), 0U);
 }
 
 TEST(Digits, ComputeGroupSizes) {
-  const Digits digits(machine_of({8, 2, 3}));
+  const Digits digits(make_machine({8, 2, 3}));
   EXPECT_EQ(digits.group_size(0), 1);
   EXPECT_EQ(digits.group_size(0b10001), 6);
   EXPECT_EQ(digits.group_size(0b11111, 0), 8);
@@ -83,7 +83,7 @@ TEST(Digits, ComputeGroupSizes) {
 }
 
 TEST(Digits, ComputeGroups) {
-  const Digits digits(machine_of({8, 2, 3}));
+  const Digits digits(make_machine({8, 2, 3}));
   EXPECT_EQ(digits.group(47, 0), (Sizes{47}));
   EXPECT_EQ(digits.group(47, 0b10000), (Sizes{45, 46, 47}));
   EXPECT_EQ(digits.group(47, 0b01000), (Sizes{44, 47}));
@@ -93,7 +93,7 @@ TEST(Digits, ComputeGroups) {
 // Checks for every device and mask: a group lists its devices in ascending order, each at its own
 // rank, and all share the coordinates outside of the mask.
 TEST(Digits, AgreeInRanksAndGroups) {
-  const Digits digits(machine_of({4, 1, 6}));
+  const Digits digits(make_machine({4, 1, 6}));
   for (DigitMask mask = 0; mask <= digits.all(); ++mask) {
     for (std::int64_t device = 0; device < digits.devices(); ++device) {
       const auto group = digits.group(device, mask);

@@ -33,7 +33,7 @@ Machine edited(const std::string& path, const std::string& value) {
   return parse_machine(with_field(kFile, {path, value}), "toy.machine");
 }
 
-std::string error_of(const std::string& path, const std::string& value = "1") {
+std::string get_error(const std::string& path, const std::string& value = "1") {
   try {
     edited(path, value);
   } catch (const UserError& e) {
@@ -78,24 +78,24 @@ TEST(Edit, AcceptsUnitsWithoutABlank) {
 }
 
 TEST(Edit, ReportsErrors) {
-  EXPECT_EQ(error_of("level.rack.latency"),
+  EXPECT_EQ(get_error("level.rack.latency"),
             "level.rack.latency: the machine has no level 'rack' (write level.NAME.FIELD, where "
             "NAME is node or slot)");
-  EXPECT_EQ(error_of("device."),
+  EXPECT_EQ(get_error("device."),
             "device.: is not a field of machine files (write device.FIELD, device.peak.TYPE or "
             "level.NAME.FIELD, see docs/reference/machine-format.md)");
-  EXPECT_EQ(error_of("device.C.memory"),
+  EXPECT_EQ(get_error("device.C.memory"),
             "device.C.memory: is not a field of machine files (write device.FIELD, "
             "device.peak.TYPE or level.NAME.FIELD, see docs/reference/machine-format.md)");
-  EXPECT_TRUE(error_of("device.speed")
+  EXPECT_TRUE(get_error("device.speed")
                   .starts_with("toy.machine:7: device A.1: unknown field 'speed' (expected one of: "
                                "memory, reserve, bandwidth, memory_utilization, "));
-  EXPECT_EQ(error_of("device.memory", "16"),
+  EXPECT_EQ(get_error("device.memory", "16"),
             "toy.machine:3: memory 16: expected an amount like '16 GB' (units: B, KB, MB, GB, TB, "
             "KiB, MiB, GiB)");
-  EXPECT_EQ(error_of("device.memory", "-1GB"),
+  EXPECT_EQ(get_error("device.memory", "-1GB"),
             "toy.machine:3: memory -1 GB: must be greater than 0");
-  EXPECT_EQ(error_of("device.memory", "1 GB\nreserve 0 B"),
+  EXPECT_EQ(get_error("device.memory", "1 GB\nreserve 0 B"),
             "device.memory: cannot be '1 GB?reserve 0 B' (the value must fit on one line)");
 }
 

@@ -37,7 +37,7 @@ std::string with(std::string_view lines) {
          "\n";
 }
 
-std::string error_of(const std::string& text, std::int64_t size = 0) {
+std::string get_error(const std::string& text, std::int64_t size = 0) {
   return parse_error(text, size);
 }
 
@@ -134,7 +134,7 @@ TEST(TopologyText, ReportsLineCauseAndRemedy) {
        "link 7 s\nroute 0 2 via s\nroute 0 2 via s",
        "toy.machine:23: route 0 2 via s: a second route from 0 to 2"},
   };
-  for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
+  for (const auto& c : cases) EXPECT_EQ(get_error(with(c.lines)), c.error);
 }
 
 TEST(UtilizationText, AcceptsOneNumberOrOnePerSize) {
@@ -194,7 +194,7 @@ TEST(UtilizationText, ReportsLineCauseAndRemedy) {
        "toy.machine:13: utilization 2: must not be greater than 1 (expected the fraction of the "
        "rated value that is reached in practice, like '0.8')"},
   };
-  for (const auto& c : cases) EXPECT_EQ(error_of(with(c.lines)), c.error);
+  for (const auto& c : cases) EXPECT_EQ(get_error(with(c.lines)), c.error);
 }
 
 TEST(TopologyText, LimitsTheUnitsOfOtherTopologies) {
@@ -202,12 +202,12 @@ TEST(TopologyText, LimitsTheUnitsOfOtherTopologies) {
     return kDevice + "level node ?\n  bandwidth 10 GB/s\n  latency 2 us\ntopology " +
            std::string(topology) + "\n";
   };
-  EXPECT_EQ(error_of(text("ring"), 1025),
+  EXPECT_EQ(get_error(text("ring"), 1025),
             "toy.machine:13: level 'node': 1025 units, more than 1024 for this topology (switch "
             "and fat_tree allow any number of units)");
-  EXPECT_EQ(error_of(text("ring"), 1024), "no error");
-  EXPECT_EQ(error_of(text("fat_tree 32 2:1"), 100000), "no error");
-  EXPECT_EQ(error_of(text("torus 4x4"), 0).substr(0, 40),
+  EXPECT_EQ(get_error(text("ring"), 1024), "no error");
+  EXPECT_EQ(get_error(text("fat_tree 32 2:1"), 100000), "no error");
+  EXPECT_EQ(get_error(text("torus 4x4"), 0).substr(0, 40),
             "toy.machine:10: toy needs a size: toy:SI");
 }
 
@@ -275,10 +275,10 @@ TEST(DeviceGroups, ReportLineCauseAndRemedy) {
       {kDevice + kDevice.substr(kDevice.find("device")),
        "toy.machine:10: device 'A100' is given twice"},
   };
-  for (const auto& c : cases) EXPECT_EQ(error_of(c.text), c.error);
+  for (const auto& c : cases) EXPECT_EQ(get_error(c.text), c.error);
   auto other = both("group new A100 3\ngroup old V100 5");
   other.replace(other.find("peak fp32 15.7"), 9, "peak fp64");
-  EXPECT_EQ(error_of(other),
+  EXPECT_EQ(get_error(other),
             "toy.machine: the devices A100+V100 have no element type in common (add a 'peak' of "
             "the same type to each device)");
 }

@@ -40,7 +40,7 @@ std::string changed(std::string_view from, std::string_view to) {
   return text.replace(at, from.size(), to);
 }
 
-std::string error_of(const std::string& text, std::int64_t size = 4) {
+std::string get_error(const std::string& text, std::int64_t size = 4) {
   return parse_error(text, size);
 }
 
@@ -153,25 +153,25 @@ TEST(ParseMachine, ReportsLineCauseAndRemedy) {
        "toy.machine:3: 'wat' is outside of a device or level (expected one of: machine, usage, "
        "doc, device, level, mapping, software)"},
   };
-  for (const auto& c : cases) EXPECT_EQ(error_of(changed(c.from, c.to)), c.error);
+  for (const auto& c : cases) EXPECT_EQ(get_error(changed(c.from, c.to)), c.error);
 }
 
 TEST(ParseMachine, NeedsADeviceALevelAndAPeak) {
   const std::string text(kGood);
-  EXPECT_EQ(error_of(text.substr(0, text.find("level"))),
+  EXPECT_EQ(get_error(text.substr(0, text.find("level"))),
             "toy.machine: machine 'toy' has no level (add at least one line 'level NAME COUNT')");
-  EXPECT_EQ(error_of(""), "toy.machine: 'machine' is missing (add a line 'machine NAME')");
+  EXPECT_EQ(get_error(""), "toy.machine: 'machine' is missing (add a line 'machine NAME')");
   auto no_peak = changed("  peak fp32 15.7 TFLOP/s\n", "");
   no_peak.erase(no_peak.find("  peak"), no_peak.find("level") - no_peak.find("  peak"));
-  EXPECT_EQ(error_of(no_peak),
+  EXPECT_EQ(get_error(no_peak),
             "toy.machine:5: device thing: field 'peak' is missing "
             "(expected an element type and a rate like 'fp32 15.7 TFLOP/s')");
 }
 
 TEST(ParseMachine, RequiresASizeForAnOpenCount) {
-  EXPECT_EQ(error_of(std::string(kGood), 0),
+  EXPECT_EQ(get_error(std::string(kGood), 0),
             "toy.machine:10: toy needs a size: toy:NODES (the count of level 'box' is '?')");
-  EXPECT_EQ(error_of(changed("box ?", "box 2"), 4),
+  EXPECT_EQ(get_error(changed("box ?", "box 2"), 4),
             "toy.machine: machine 'toy' takes no size, but was given 4 (only a machine with a "
             "level of count '?' takes a size)");
   EXPECT_EQ(parse_machine(changed("box ?", "box 2"), "toy.machine").name, "toy");
@@ -197,7 +197,7 @@ TEST(ParseMachine, ReportsGarbageInPrintableText) {
       }
       if (text.empty()) text = " ";
     }
-    const auto error = error_of(text);
+    const auto error = get_error(text);
     for (const char c : error) ASSERT_TRUE(c >= ' ' && c <= '~') << round;
   }
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-Machine machine_of(const Sizes& counts) {
+Machine make_machine(const Sizes& counts) {
   Machine m;
   m.name = "toy";
   for (const auto count : counts) {
@@ -32,7 +32,7 @@ std::vector<std::string> texts(const Machine& machine, const Sizes& grid) {
   return out;
 }
 
-std::string error_of(const Machine& machine, const Sizes& grid, const std::string& name) {
+std::string get_error(const Machine& machine, const Sizes& grid, const std::string& name) {
   try {
     find_mapping(machine, grid, name);
   } catch (const UserError& e) {
@@ -95,7 +95,7 @@ TEST(Mapping, EqualsBruteForce) {
   const std::vector<Sizes> grids = {{2},    {4},    {6},    {12},      {2, 2},    {2, 3},
                                     {4, 3}, {3, 4}, {6, 2}, {2, 2, 2}, {2, 2, 3}, {3, 2, 6}};
   for (const auto& counts : machines) {
-    const auto machine = machine_of(counts);
+    const auto machine = make_machine(counts);
     const Digits digits(machine);
     // Among equal digits, only the number with each use counts.
     const auto shape = [&](const auto& dims) {
@@ -134,7 +134,7 @@ TEST(Mapping, EqualsBruteForce) {
 
 // Digits of a ring's level are not equivalent: 2 units may be adjacent or opposite.
 TEST(Mapping, DistinguishesAllDigitsOfARing) {
-  auto machine = machine_of({4});
+  auto machine = make_machine({4});
   EXPECT_EQ(list_mappings(machine, Sizes{2, 2}).size(), 1U);
   machine.levels[0].network = make_torus(Sizes{4}, Seconds{1e-6}, false);
   EXPECT_EQ(texts(machine, {2, 2}),
@@ -211,14 +211,14 @@ TEST(NamedMapping, ExtendsTheEnumeration) {
                                       "crossed = node/2:dim1, node/2:dim0, gpu/2:dim0, gpu/2:dim1",
                                       "node:dim1, gpu:dim0"}));
   EXPECT_EQ(find_mapping(machine, Sizes{4, 4}, "wide").name, "wide");
-  EXPECT_EQ(error_of(machine, {4, 4}, "wyde"),
+  EXPECT_EQ(get_error(machine, {4, 4}, "wyde"),
             "mapping wyde: toy:4 has no mapping of this name (did you mean 'wide'?)");
-  EXPECT_EQ(error_of(machine_of({2}), {2}, "wide"),
+  EXPECT_EQ(get_error(make_machine({2}), {2}, "wide"),
             "mapping wide: toy has no mapping of this name (write the mapping out, like "
             "'node:dim0, gpu:dim1')");
-  EXPECT_EQ(error_of(machine, {16, 4}, "wide"),
+  EXPECT_EQ(get_error(machine, {16, 4}, "wide"),
             "mapping wide: makes a grid of 4x4 on toy:4, not 16x4");
-  EXPECT_EQ(error_of(machine, {4}, "noed:dim0"),
+  EXPECT_EQ(get_error(machine, {4}, "noed:dim0"),
             "mapping noed:dim0: 'noed:dim0': unknown level 'noed' (did you mean 'node'?)");
 }
 

@@ -14,7 +14,7 @@ std::string with_line(const std::string& line) {
          line + "\nlevel process 2\n  bandwidth 1 GB/s\n  latency 1 us\n";
 }
 
-Device device_of(const std::string& line) {
+Device parse_device(const std::string& line) {
   return parse_machine(with_line(line), "toy.machine").device;
 }
 
@@ -32,7 +32,7 @@ TEST(Measured, RoundTripsALine) {
                         .time = Seconds{812e-6},
                         .modelled = Seconds{640e-6}};
   EXPECT_EQ("measured " + to_text(expected), line);
-  const auto& measured = device_of(line).measured;
+  const auto& measured = parse_device(line).measured;
   EXPECT_TRUE(measured.has(expected.kind.hash(), expected.make_shapes_key()));
   expected.shapes[0] = {32, 8};
   EXPECT_FALSE(measured.has(expected.kind.hash(), expected.make_shapes_key()));
@@ -54,7 +54,7 @@ MeasuredTime update(double elements, double time, double modelled) {
           .modelled = Seconds{modelled}};
 }
 
-double time_of(const MeasuredTimes& times, double elements, double modelled) {
+double predict_time(const MeasuredTimes& times, double elements, double modelled) {
   const auto shapes = update(elements, 0, 0).make_shapes_key();
   return times.estimate_time(update(0, 0, 0).kind.hash(), shapes, Seconds{modelled}).value;
 }
@@ -63,13 +63,13 @@ TEST(Measured, WeightsTheNearestRatiosMost) {
   MeasuredTimes times;
   times.add(update(1000, 1.5, 1));  // 1.5 times as long as modelled
   times.add(update(4000, 24, 4));   // 6 times
-  EXPECT_DOUBLE_EQ(time_of(times, 4000, 4), 24);
-  EXPECT_DOUBLE_EQ(time_of(times, 4000, 8), 24);  // the measured time itself
-  EXPECT_NEAR(time_of(times, 2000, 2), 6, 1e-9);  // in the middle: 3 times
-  EXPECT_NEAR(time_of(times, 4001, 4) / 4, 6, 0.01);
-  EXPECT_NEAR(time_of(times, 999, 1), 1.5, 0.01);
-  EXPECT_GT(time_of(times, 1500, 1.5) / 1.5, 1.5);
-  EXPECT_LT(time_of(times, 1500, 1.5) / 1.5, 3);
+  EXPECT_DOUBLE_EQ(predict_time(times, 4000, 4), 24);
+  EXPECT_DOUBLE_EQ(predict_time(times, 4000, 8), 24);  // the measured time itself
+  EXPECT_NEAR(predict_time(times, 2000, 2), 6, 1e-9);  // in the middle: 3 times
+  EXPECT_NEAR(predict_time(times, 4001, 4) / 4, 6, 0.01);
+  EXPECT_NEAR(predict_time(times, 999, 1), 1.5, 0.01);
+  EXPECT_GT(predict_time(times, 1500, 1.5) / 1.5, 1.5);
+  EXPECT_LT(predict_time(times, 1500, 1.5) / 1.5, 3);
   const auto other = linear(1, 1, 1);
   EXPECT_DOUBLE_EQ(
       times.estimate_time(other.kind.hash(), other.make_shapes_key(), Seconds{8}).value, 8);
@@ -80,15 +80,15 @@ TEST(Measured, ComparesTasksByTimePerElement) {
   MeasuredTimes times;
   times.add(update(1000, 3, 1));   // modelled as 1 us per element; took 3 times as long
   times.add(update(10000, 1, 1));  // modelled as a tenth of that; took the modelled time
-  EXPECT_NEAR(time_of(times, 4000, 4) / 4, 3, 0.05);
-  EXPECT_NEAR(time_of(times, 40000, 4) / 4, 1, 0.05);
+  EXPECT_NEAR(predict_time(times, 4000, 4) / 4, 3, 0.05);
+  EXPECT_NEAR(predict_time(times, 40000, 4) / 4, 1, 0.05);
 }
 
 TEST(Measured, IgnoresZeroTimesForOtherSizes) {
   MeasuredTimes times;
   times.add(update(1000, 0, 1));
-  EXPECT_DOUBLE_EQ(time_of(times, 1000, 1), 0);
-  EXPECT_DOUBLE_EQ(time_of(times, 2000, 2), 2);
+  EXPECT_DOUBLE_EQ(predict_time(times, 1000, 1), 0);
+  EXPECT_DOUBLE_EQ(predict_time(times, 2000, 2), 2);
 }
 
 TEST(Measured, CopiesTimesWithADevice) {

@@ -16,7 +16,7 @@ Layout layout(std::string_view text) {
   return parsed.value_or(Layout{});
 }
 
-std::string text_of(const std::vector<ReshardStep>& steps) {
+std::string format_steps(const std::vector<ReshardStep>& steps) {
   std::string out;
   for (const auto& step : steps) {
     out += fmt::format("{}{} {}>{}", out.empty() ? "" : ", ", name(step.kind), to_text(step.before),
@@ -70,7 +70,8 @@ TEST(Reshard, NamesTheCollective) {
       {"01", "10", "all_gather 01>0r, all_to_all 0r>1r, slice 1r>10"},
   };
   for (const auto& c : cases) {
-    EXPECT_EQ(text_of(reshard(layout(c.from), layout(c.to))), c.steps) << c.from << " -> " << c.to;
+    EXPECT_EQ(format_steps(reshard(layout(c.from), layout(c.to))), c.steps)
+        << c.from << " -> " << c.to;
   }
 }
 
@@ -149,7 +150,7 @@ TEST(Reshard, ConnectsEveryPairOfLayoutsByLegalSteps) {
       for (const auto& to : layouts) {
         ++pairs;
         const auto steps = reshard(from, to);
-        SCOPED_TRACE(fmt::format("{} -> {}: {}", to_text(from), to_text(to), text_of(steps)));
+        SCOPED_TRACE(fmt::format("{} -> {}: {}", to_text(from), to_text(to), format_steps(steps)));
         EXPECT_EQ(steps.empty(), from == to);
         EXPECT_LE(steps.size(), 2 * digits + 1);
         longest = std::max(longest, steps.size());

@@ -7,7 +7,7 @@
 namespace tandem::machine {
 namespace {
 
-std::string error_of(std::string_view text) {
+std::string get_error(std::string_view text) {
   try {
     parse_scale(text);
   } catch (const UserError& e) {
@@ -26,18 +26,18 @@ TEST(Scale, RoundTripsText) {
 }
 
 TEST(Scale, Errors) {
-  EXPECT_EQ(error_of("speed=2"),
+  EXPECT_EQ(get_error("speed=2"),
             "--scale: 'speed' cannot be scaled (expected one of: memory, compute, capacity, "
             "bandwidth, intra, inter, latency, launch)");
   const std::string hint = " (expected a factor from 1e-6 to 1e6)";
-  EXPECT_EQ(error_of("compute=0"), "--scale: compute cannot be '0'" + hint);
-  EXPECT_EQ(error_of("inter=-2"), "--scale: inter cannot be '-2'" + hint);
-  EXPECT_EQ(error_of("inter=nan"), "--scale: inter cannot be 'nan'" + hint);
-  EXPECT_EQ(error_of("inter=fast"), "--scale: inter cannot be 'fast'" + hint);
-  EXPECT_EQ(error_of("inter"), "--scale: inter cannot be ''" + hint);
-  EXPECT_EQ(error_of("inter=2,inter=3"), "--scale: 'inter' is given twice");
-  EXPECT_EQ(error_of("memory=2,capacity=3"), "--scale: 'capacity' is given twice");
-  EXPECT_EQ(error_of(""), "--scale: is empty (write it like compute=10,inter=10)");
+  EXPECT_EQ(get_error("compute=0"), "--scale: compute cannot be '0'" + hint);
+  EXPECT_EQ(get_error("inter=-2"), "--scale: inter cannot be '-2'" + hint);
+  EXPECT_EQ(get_error("inter=nan"), "--scale: inter cannot be 'nan'" + hint);
+  EXPECT_EQ(get_error("inter=fast"), "--scale: inter cannot be 'fast'" + hint);
+  EXPECT_EQ(get_error("inter"), "--scale: inter cannot be ''" + hint);
+  EXPECT_EQ(get_error("inter=2,inter=3"), "--scale: 'inter' is given twice");
+  EXPECT_EQ(get_error("memory=2,capacity=3"), "--scale: 'capacity' is given twice");
+  EXPECT_EQ(get_error(""), "--scale: is empty (write it like compute=10,inter=10)");
 }
 
 TEST(Scale, MultipliesTheNamedFields) {

@@ -62,7 +62,7 @@ software compiled
   peak fp32 1 TFLOP/s
 )";
 
-std::string error_of(const std::string& text, const std::string& software = "") {
+std::string get_error(const std::string& text, const std::string& software = "") {
   return parse_error(text, 2, software);
 }
 
@@ -206,7 +206,7 @@ TEST(SoftwareText, ReportsLineCauseAndRemedy) {
       {"software x\n  reserve 50 GB",
        "toy.machine:3: device thing: reserve 50 GB leaves nothing of the memory 40 GB"},
   };
-  for (const auto& c : cases) EXPECT_EQ(error_of(kToy + c.lines + "\n", "x"), c.error) << c.lines;
+  for (const auto& c : cases) EXPECT_EQ(get_error(kToy + c.lines + "\n", "x"), c.error) << c.lines;
 }
 
 TEST(SoftwareText, ParsesComputeThatWaitsForSends) {
@@ -219,7 +219,7 @@ TEST(SoftwareText, ParsesComputeThatWaitsForSends) {
 
 // A software profile is checked even if it is not requested.
 TEST(SoftwareText, ReportsErrorsOfUnusedProfiles) {
-  EXPECT_EQ(error_of(kToy + "  interference 2\n"),
+  EXPECT_EQ(get_error(kToy + "  interference 2\n"),
             "toy.machine:50: interference 2: must not be greater than 1 (expected the fraction of "
             "the rated value that is reached in practice, like '0.8')");
 }

@@ -75,10 +75,11 @@ TEST(Inputs, ReadAllFields) {
 }
 
 TEST(Inputs, ModelErrors) {
-  const auto say = [](const Json& json) { return error_of([&] { model(json); }); };
-  EXPECT_EQ(error_of([] { parse_model("{", "m.json"); }), "m.json: is not JSON (line 1, column 2)");
-  EXPECT_EQ(error_of([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
-  EXPECT_EQ(error_of([] { parse_model(R"({"type": "LLM", "dim": 1, "type": "ViT"})", "m.json"); }),
+  const auto say = [](const Json& json) { return get_error([&] { model(json); }); };
+  EXPECT_EQ(get_error([] { parse_model("{", "m.json"); }),
+            "m.json: is not JSON (line 1, column 2)");
+  EXPECT_EQ(get_error([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
+  EXPECT_EQ(get_error([] { parse_model(R"({"type": "LLM", "dim": 1, "type": "ViT"})", "m.json"); }),
             "m.json: 'type' is given twice (remove one of the two)");
   EXPECT_EQ(say(with(kDlrm, "type", "RNN")),
             "m.json: 'type' cannot be 'RNN' "
@@ -96,7 +97,7 @@ TEST(Inputs, ModelErrors) {
   EXPECT_EQ(say(with(kDlrm, "num_active_experts", 5)),
             "m.json: 'num_active_experts' 5 is more than 'num_experts' 4");
   const std::string deep(100000, '[');
-  EXPECT_EQ(error_of([&] {
+  EXPECT_EQ(get_error([&] {
               parse_model(R"({"type": )" + deep + std::string(100000, ']') + "}", "m.json");
             }),
             "m.json: is nested too deeply");
@@ -107,7 +108,7 @@ TEST(Inputs, ModelErrors) {
 }
 
 TEST(Inputs, SystemErrors) {
-  const auto say = [](const Json& json) { return error_of([&] { system(json); }); };
+  const auto say = [](const Json& json) { return get_error([&] { system(json); }); };
   EXPECT_EQ(say(with(kSystem, "bw_per_nvlink", -5e10)),
             "s.json: 'bw_per_nvlink' is -50000000000.0 and must be a number above 0");
   EXPECT_EQ(say(with(kSystem, "flops_util", 1.5)),
@@ -125,7 +126,7 @@ TEST(Inputs, StrategyErrors) {
   const auto say = [](const Json& methods, const Json& degrees) {
     const auto json =
         with(with(kDlrmTask, "mlp_parallel", methods), "mlp_parallel_degree", degrees);
-    return error_of([&] { dlrm_task(json); });
+    return get_error([&] { dlrm_task(json); });
   };
   EXPECT_EQ(say({"pp"}, {8}), "t.json: 'mlp_parallel' cannot be 'pp' (supported: ddp, fsdp, tp)");
   EXPECT_EQ(say("tp", {8}), "t.json: 'mlp_parallel' is \"tp\" and must be a list of strings");
@@ -146,16 +147,16 @@ TEST(Inputs, StrategyErrors) {
 }
 
 TEST(Inputs, TaskErrors) {
-  const auto say = [](const Json& json) { return error_of([&] { dlrm_task(json); }); };
+  const auto say = [](const Json& json) { return get_error([&] { dlrm_task(json); }); };
   EXPECT_EQ(say(with(kDlrmTask, "type", "train")),
             "t.json: 'type' cannot be 'train' (supported: pretrain, finetune, inference)");
   EXPECT_EQ(
       say(with(kDlrmTask, "emb_parallel", Json::array({"ddp"}))),
       "t.json: 'emb_parallel' must be [\"mp\"]: a DLRM distributes its tables over the devices");
   EXPECT_EQ(say(with(kDlrmTask, "local_batch", 5)), "t.json: the field 'local_batch' is unknown");
-  EXPECT_EQ(error_of([] { vision_task(with(kVisionTask, "min_frozen_layer", 7)); }),
+  EXPECT_EQ(get_error([] { vision_task(with(kVisionTask, "min_frozen_layer", 7)); }),
             "t.json: 'min_frozen_layer' 7 is more than the model's 6 layers");
-  EXPECT_EQ(error_of([] { vision_task(with(kVisionTask, "freeze_emb", 1)); }),
+  EXPECT_EQ(get_error([] { vision_task(with(kVisionTask, "freeze_emb", 1)); }),
             "t.json: 'freeze_emb' is 1 and must be true or false");
 }
 

@@ -14,7 +14,7 @@ graph::Graph build(std::string_view text, std::int64_t batch) {
   return parse_model(text).build(batch, DType::kFp32);
 }
 
-Shape shape_of(const graph::Graph& graph, std::string_view name) {
+Shape find_shape(const graph::Graph& graph, std::string_view name) {
   for (auto id : graph.ids()) {
     if (graph.node(id).name == name) return graph.node(id).type.shape.sizes;
   }
@@ -173,18 +173,18 @@ TEST(Published, InceptionShapes) {
       {"mixed9.concat", {1, 1280, 8, 8}},     {"mixed10.concat", {1, 2048, 8, 8}},
       {"mixed11.concat", {1, 2048, 8, 8}},    {"logits", {1, 1000}},
   };
-  for (const auto& [name, shape] : cases) EXPECT_EQ(shape_of(graph, name), shape) << name;
+  for (const auto& [name, shape] : cases) EXPECT_EQ(find_shape(graph, name), shape) << name;
 }
 
 TEST(Published, OtherShapes) {
   const auto nasnet = build("nasnet_a", 1);
-  EXPECT_EQ(shape_of(nasnet, "stage1.cell6.concat"), Shape({1, 1008, 42, 42}));
-  EXPECT_EQ(shape_of(nasnet, "stage3.cell6.concat"), Shape({1, 4032, 11, 11}));
+  EXPECT_EQ(find_shape(nasnet, "stage1.cell6.concat"), Shape({1, 1008, 42, 42}));
+  EXPECT_EQ(find_shape(nasnet, "stage3.cell6.concat"), Shape({1, 4032, 11, 11}));
   const auto resnet = build("resnet50", 1);
-  EXPECT_EQ(shape_of(resnet, "stage1.block3.relu"), Shape({1, 256, 56, 56}));
-  EXPECT_EQ(shape_of(resnet, "stage4.block3.relu"), Shape({1, 2048, 7, 7}));
+  EXPECT_EQ(find_shape(resnet, "stage1.block3.relu"), Shape({1, 256, 56, 56}));
+  EXPECT_EQ(find_shape(resnet, "stage4.block3.relu"), Shape({1, 2048, 7, 7}));
   const auto candle = build("candle_uno", 1);
-  EXPECT_EQ(shape_of(candle, "features"), Shape({1, 20962}));
+  EXPECT_EQ(find_shape(candle, "features"), Shape({1, 20962}));
 }
 
 TEST(Published, Operators) {

@@ -153,7 +153,7 @@ inline std::vector<Example> examples() {
 
 inline Op make(const Example& e) { return parse_op(find_op(e.op), e.attributes); }
 
-inline std::string name_of(const Example& e) {
+inline std::string format_name(const Example& e) {
   std::string out = e.op + " " + make(e).attribute_text();
   for (const auto& shape : e.inputs) out += " " + to_text(shape);
   return out;

@@ -210,9 +210,9 @@ TEST(Meaning, ForwardEqualsLoops) {
     const auto in = random_inputs<double>(c.example, random);
     const auto out = forward(c.example, in);
     const auto expected = c.loops(in);
-    ASSERT_EQ(out.shape, expected.shape) << name_of(c.example);
+    ASSERT_EQ(out.shape, expected.shape) << format_name(c.example);
     for (std::size_t i = 0; i < out.data.size(); ++i) {
-      EXPECT_NEAR(out.data[i], expected.data[i], 1e-12) << name_of(c.example) << " at " << i;
+      EXPECT_NEAR(out.data[i], expected.data[i], 1e-12) << format_name(c.example) << " at " << i;
     }
   }
 }
@@ -223,7 +223,7 @@ TEST(Meaning, BackwardEqualsFiniteDifferences) {
   std::mt19937_64 random(2);
   for (const auto& e : examples()) {
     if (e.op == "row_max") continue;  // by definition a constant in the backward pass
-    SCOPED_TRACE(name_of(e));
+    SCOPED_TRACE(format_name(e));
     auto in = random_inputs<double>(e, random);
     const auto s = get_signature(make(e), e.inputs);
     // The scalar is the dot product of weights and output.

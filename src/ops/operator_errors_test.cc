@@ -251,9 +251,9 @@ TEST(EveryOperator, ReportsTheMismatch) {
   for (const auto& c : cases) {
     try {
       get_signature(make(c.use), c.use.inputs);
-      ADD_FAILURE() << text_of(c.use) << " was accepted";
+      ADD_FAILURE() << format_use(c.use) << " was accepted";
     } catch (const UserError& e) {
-      EXPECT_EQ(std::string_view(e.what()), c.what) << text_of(c.use);
+      EXPECT_EQ(std::string_view(e.what()), c.what) << format_use(c.use);
     }
   }
 }

@@ -357,7 +357,7 @@ std::vector<Row> rows() {
 
 TEST(Operators, HaveIndexTextShapeAndLegalPartitionings) {
   for (const auto& row : rows()) {
-    SCOPED_TRACE(text_of(row.use));
+    SCOPED_TRACE(format_use(row.use));
     const auto op = make(row.use);
     EXPECT_EQ(op.spec().index_text(op.raw(), row.use.inputs), row.index);
     const auto& s = get_signature(op, row.use.inputs);

@@ -69,7 +69,7 @@ TEST(Signature, ListsFactorUsesAndPartialInputs) {
   };
   for (const auto& c : cases) {
     EXPECT_EQ(describe(get_signature(make(c.example), c.example.inputs)), c.signature)
-        << name_of(c.example);
+        << format_name(c.example);
   }
 }
 
@@ -110,17 +110,18 @@ TEST(Signature, ClaimsLinearityCorrectly) {
     InputMask covered = 0;
     for (const auto set : s.partial_inputs) {
       covered |= set;
-      EXPECT_TRUE(is_linear_whenever_tried(e, set, random)) << name_of(e) << " in inputs " << set;
+      EXPECT_TRUE(is_linear_whenever_tried(e, set, random))
+          << format_name(e) << " in inputs " << set;
       // The set is minimal: the operator is not linear in a smaller one.
       for (InputMask part = (set - 1) & set; part != 0; part = (part - 1) & set) {
         EXPECT_FALSE(is_linear_whenever_tried(e, part, random))
-            << name_of(e) << " in inputs " << part;
+            << format_name(e) << " in inputs " << part;
       }
     }
     for (std::size_t i = 0; i < e.inputs.size(); ++i) {
       const InputMask one = InputMask{1} << i;
       if ((covered & one) != 0) continue;
-      EXPECT_FALSE(is_linear_whenever_tried(e, one, random)) << name_of(e) << " in input " << i;
+      EXPECT_FALSE(is_linear_whenever_tried(e, one, random)) << format_name(e) << " in input " << i;
     }
   }
 }
@@ -161,7 +162,7 @@ TEST(Signature, ListsExactlyTheOperandsReadInBackward) {
           matters = gradients(changed, wanted) != gradients(in, wanted);
         }
         EXPECT_EQ(matters, (reads >> i & 1U) != 0)
-            << name_of(e) << " input " << i << " for the gradients of " << wanted;
+            << format_name(e) << " input " << i << " for the gradients of " << wanted;
       }
     }
   }
@@ -186,7 +187,7 @@ TEST(Signature, ComputesTheSameGradientsFromResults) {
     EXPECT_EQ(Evaluation<Field>(*s.gradient_from_result, make_full_ranges(s.map), operands(read))
                   .forward(s.map.inputs[0]),
               expected)
-        << name_of(e);
+        << format_name(e);
   }
   EXPECT_GE(found, 4);  // three examples of softmax, and relu
 }
@@ -293,7 +294,7 @@ TEST(Signature, ForbidsExactlyTheWrongPartitions) {
       if (s.map.factors[f].size == 1 || !is_sole_factor(s, f)) continue;
       const bool right = !is_read_elsewhere(s, f) && splits(e, s, f, in);
       EXPECT_EQ(right, s.use[f] != FactorUse::kWhole)
-          << name_of(e) << " factor " << s.map.factors[f].name;
+          << format_name(e) << " factor " << s.map.factors[f].name;
     }
   }
 }
@@ -328,11 +329,11 @@ TEST(Signature, ReadsElementwiseOperandsAtTheResultIndex) {
         if (e.inputs[i] != size) continue;
         for (std::size_t j = 0; given == &one && j < one.data.size(); ++j) {
           if (j == at) continue;
-          EXPECT_EQ(grads[i].data[j], Field(0)) << name_of(e) << " input " << i;
+          EXPECT_EQ(grads[i].data[j], Field(0)) << format_name(e) << " input " << i;
         }
         if (((s.added_inputs >> i) & 1U) == 0) continue;
         adding.insert(e.op);
-        EXPECT_EQ(grads[i].data, given->data) << name_of(e) << " input " << i;
+        EXPECT_EQ(grads[i].data, given->data) << format_name(e) << " input " << i;
       }
     }
   }
@@ -363,8 +364,8 @@ TEST(Signature, CountsTheTermsOfAContraction) {
     };
     const auto& c = *s.contraction;
     const double results = points(c.rows) * points(c.columns) * points(c.batch);
-    EXPECT_EQ(results, static_cast<double>(term::to_shape(s.map.output).count())) << name_of(e);
-    EXPECT_LE(2 * results * points(c.depth), s.flops.value) << name_of(e);
+    EXPECT_EQ(results, static_cast<double>(term::to_shape(s.map.output).count())) << format_name(e);
+    EXPECT_LE(2 * results * points(c.depth), s.flops.value) << format_name(e);
   }
   for (const auto* op : {"linear", "matmul", "batch_matmul", "contract", "conv2d"}) {
     EXPECT_TRUE(contractions.contains(op)) << op;

@@ -15,7 +15,7 @@ ParallelShape shape(std::string_view text) {
   return parsed.value_or(ParallelShape{});
 }
 
-Signature signature_of(const Op& op, const std::vector<ParallelShape>& inputs) {
+Signature make_signature(const Op& op, const std::vector<ParallelShape>& inputs) {
   std::vector<Shape> sizes;
   for (const auto& in : inputs) sizes.push_back(in.sizes);
   return get_signature(op, sizes);
@@ -33,7 +33,7 @@ struct Case {
 std::string run(const Case& c) {
   std::vector<ParallelShape> inputs;
   for (auto in : c.inputs) inputs.push_back(shape(in));
-  const auto s = signature_of(parse_op(find_op(c.op), c.attributes), inputs);
+  const auto s = make_signature(parse_op(find_op(c.op), c.attributes), inputs);
   try {
     const auto grid = infer_grid(s, inputs);
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -240,7 +240,7 @@ TEST(TaskGrid, NamesTheFactorAndBothValuesInErrors) {
 // The example in the header: linear [b/2 k],[n/3 k].
 TEST(TaskGrid, ListsTheShardsThatATaskReads) {
   const std::vector<ParallelShape> inputs = {shape("[4/2, 5]*3"), shape("[6/3, 5]*2")};
-  const auto s = signature_of(parse_op(kLinear, {}), inputs);
+  const auto s = make_signature(parse_op(kLinear, {}), inputs);
   const auto grid = infer_grid(s, inputs);
   ASSERT_EQ(grid.tasks(), 6);
   for (std::int64_t task = 0; task < 6; ++task) {
@@ -256,7 +256,7 @@ TEST(TaskGrid, ListsTheShardsThatATaskReads) {
 // The degrees are: contracted 2, partial sums passing through 3, redundant replicas 2.
 TEST(TaskGrid, OrdersCoordinatesAsDocumented) {
   const std::vector<ParallelShape> inputs = {shape("[4, 6/2]*2+3"), shape("[5, 6/2]*6")};
-  const auto s = signature_of(parse_op(kLinear, {}), inputs);
+  const auto s = make_signature(parse_op(kLinear, {}), inputs);
   const auto grid = infer_grid(s, inputs);
   ASSERT_EQ(grid.tasks(), 12);
   for (std::int64_t task = 0; task < 12; ++task) {

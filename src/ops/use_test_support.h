@@ -23,7 +23,7 @@ inline Op make(const Use& use) {
   return parse_op(find_op(use.op), list);
 }
 
-inline std::string text_of(const Use& use) {
+inline std::string format_use(const Use& use) {
   std::string out = use.op;
   for (const auto& a : use.attributes) out += " " + a;
   for (const auto& shape : use.inputs) out += " " + to_text(shape);

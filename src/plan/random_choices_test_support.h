@@ -20,14 +20,14 @@
 namespace tandem::plan {
 
 // Returns a machine with one level for each count, and no performance figures.
-inline machine::Machine machine_of(const std::vector<std::int64_t>& counts) {
+inline machine::Machine make_machine(const std::vector<std::int64_t>& counts) {
   machine::Machine out;
   for (auto count : counts) out.levels.emplace_back().count = count;
   return out;
 }
 inline machine::Digits make_digits(const std::vector<std::int64_t>& counts,
                                    std::int64_t micro_batches = 1) {
-  return machine::Digits(machine_of(counts), micro_batches);
+  return machine::Digits(make_machine(counts), micro_batches);
 }
 
 // --- Models: `n` is the number of devices, which divides most sizes ------------------------------

@@ -15,7 +15,7 @@ namespace {
 using lower::Program;
 
 machine::Machine ordinary_machine(const std::vector<std::int64_t>& counts) {
-  auto m = plan::machine_of(counts);
+  auto m = plan::make_machine(counts);
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e9}}};
   m.device.bandwidth = BytesPerSecond{1e9};
   m.device.launch = Seconds{1e-6};

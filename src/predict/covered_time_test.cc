@@ -9,7 +9,7 @@
 namespace tandem::predict {
 namespace {
 
-Span span_of(std::uint32_t stream, int start, int end) {
+Span make_span(std::uint32_t stream, int start, int end) {
   Span out;
   out.stream = stream;
   out.start = Seconds{static_cast<double>(start)};
@@ -20,7 +20,7 @@ Span span_of(std::uint32_t stream, int start, int end) {
 TEST(CoveredTime, IsZeroWithoutSpans) { EXPECT_EQ(covered_time({}, Seconds{10}), Seconds{}); }
 
 TEST(CoveredTime, CountsOverlapsOnce) {
-  const std::vector<Span> spans = {span_of(0, 0, 4), span_of(3, 2, 6), span_of(0, 9, 11)};
+  const std::vector<Span> spans = {make_span(0, 0, 4), make_span(3, 2, 6), make_span(0, 9, 11)};
   EXPECT_EQ(covered_time(spans, Seconds{10}), Seconds{7});
 }
 
@@ -36,7 +36,7 @@ TEST(CoveredTime, EqualsTheNumberOfMarkedSeconds) {
     for (std::uint32_t stream = 0; stream < 4; ++stream) {
       for (int now = draw(10); now < kIteration;) {
         const int end = now + 1 + draw(8);
-        spans.push_back(span_of(stream, now, end));
+        spans.push_back(make_span(stream, now, end));
         for (int t = now; t < end; ++t) marked[static_cast<std::size_t>(t % kIteration)] = true;
         now = end + draw(12);
       }

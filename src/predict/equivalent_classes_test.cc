@@ -18,8 +18,8 @@ namespace {
 using machine::Digits;
 using machine::Machine;
 
-Machine machine_of(std::int64_t devices, bool distinct) {
-  auto m = plan::machine_of({devices});
+Machine make_machine(std::int64_t devices, bool distinct) {
+  auto m = plan::make_machine({devices});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e10}}};
   m.device.bandwidth = BytesPerSecond{1e9};
   m.device.launch = Seconds{1e-6};
@@ -42,8 +42,8 @@ lower::Program lowered(const graph::Graph& model, const Machine& machine,
 using Occupations =
     std::map<std::int64_t, std::set<std::tuple<std::uint32_t, std::uint32_t, Seconds, Seconds>>>;
 
-Occupations work_of(const lower::Program& program, const Machine& machine,
-                    const Simulation& simulation) {
+Occupations simulate_work(const lower::Program& program, const Machine& machine,
+                          const Simulation& simulation) {
   const ClassGroups classes(
       program.digits, find_class_digits(program) | find_group_digits(machine, program.digits));
   Occupations out;
@@ -57,7 +57,7 @@ Occupations work_of(const lower::Program& program, const Machine& machine,
   return out;
 }
 
-std::size_t joined(const lower::Program& program, const Machine& machine) {
+std::size_t count_joined(const lower::Program& program, const Machine& machine) {
   ClassGroups classes(program.digits, find_class_digits(program));
   const auto before = classes.count();
   classes.join(find_equivalent_classes(program, machine, Holders(program), classes));
@@ -67,8 +67,8 @@ std::size_t joined(const lower::Program& program, const Machine& machine) {
 TEST(EquivalentDevices, BehaveAsIfSimulatedOneByOne) {
   std::size_t all_joined = 0;
   for (const std::int64_t devices : {3, 4, 6, 8, 12}) {
-    const auto together = machine_of(devices, false);
-    const auto apart = machine_of(devices, true);
+    const auto together = make_machine(devices, false);
+    const auto apart = make_machine(devices, true);
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
       SCOPED_TRACE(fmt::format("{} devices, seed {}", devices, seed));
       const auto model = plan::random_model(devices, seed);
@@ -79,10 +79,10 @@ TEST(EquivalentDevices, BehaveAsIfSimulatedOneByOne) {
       const auto program_apart = lowered(model, apart, choices);
       const auto a = simulate(program, together);
       const auto b = simulate(program_apart, apart);
-      all_joined += joined(program, together);
+      all_joined += count_joined(program, together);
       ASSERT_EQ(a.iteration, b.iteration);
       ASSERT_EQ(a.memory, b.memory);
-      ASSERT_EQ(work_of(program, together, a), work_of(program_apart, apart, b));
+      ASSERT_EQ(simulate_work(program, together, a), simulate_work(program_apart, apart, b));
       const auto different = simulate(program, together, Classes::kDifferent);
       EXPECT_EQ(different.iteration, a.iteration);
       EXPECT_EQ(different.compute, a.compute);

@@ -30,7 +30,7 @@ Machine known(std::int64_t devices) {
 }
 
 // `skew`: factor by which times of collectives are off, alternately up and down.
-Profile profile_of(const Machine& m, double skew) {
+Profile make_profile(const Machine& m, double skew) {
   Profile out{.devices = m.devices(), .resident = Bytes{2e8}, .operators = {}, .collectives = {}};
   for (const auto dtype : {DType::kFp32, DType::kFp64}) {
     for (const auto n : {1, 512, 1024}) {
@@ -74,7 +74,7 @@ Machine fitted(const Profile& profile) {
 TEST(Fit, RecoversAMachine) {
   for (const std::int64_t devices : {2, 3, 8}) {
     const auto m = known(devices);
-    const auto profile = profile_of(m, 1);
+    const auto profile = make_profile(m, 1);
     const auto back = fitted(profile);
     EXPECT_LT(worst_ratio(back, profile), 1.05) << devices;
     EXPECT_NEAR(back.levels[0].latency.value, 2e-6, 0.1e-6);
@@ -89,7 +89,7 @@ TEST(Fit, RecoversAMachine) {
 
 // Each collective has its own rates, but all share one latency.
 TEST(Fit, DistinguishesCollectives) {
-  const auto profile = profile_of(known(2), 1.5);
+  const auto profile = make_profile(known(2), 1.5);
   const auto back = fitted(profile);
   EXPECT_LT(worst_ratio(back, profile), 1.5);
   auto large = profile;
@@ -98,7 +98,7 @@ TEST(Fit, DistinguishesCollectives) {
 }
 
 TEST(Fit, AcceptsNoiseThatMakesLongMessagesFaster) {
-  auto profile = profile_of(known(2), 1);
+  auto profile = make_profile(known(2), 1);
   for (auto& c : profile.collectives) {
     if (c.bytes == Bytes{1 << 20}) c.time = c.time / 50;
   }
@@ -106,7 +106,7 @@ TEST(Fit, AcceptsNoiseThatMakesLongMessagesFaster) {
 }
 
 TEST(Profile, RoundTripsJson) {
-  const auto profile = profile_of(known(2), 1.1);
+  const auto profile = make_profile(known(2), 1.1);
   const auto back = parse_profile(to_json(profile).dump());
   EXPECT_EQ(to_json(back).dump(), to_json(profile).dump());
   EXPECT_EQ(back.collectives.size(), profile.collectives.size());
@@ -116,7 +116,7 @@ TEST(Profile, RoundTripsJson) {
 
 // A device with several cores and no peer.
 TEST(Fit, TreatsOneProcessWithThreadsAsOneDevice) {
-  auto profile = profile_of(known(2), 1);
+  auto profile = make_profile(known(2), 1);
   profile.devices = 1;
   profile.threads = 2;
   profile.collectives.clear();
@@ -130,7 +130,7 @@ TEST(Fit, TreatsOneProcessWithThreadsAsOneDevice) {
 
 // Small matmuls reach little of the bf16 peak. This must not affect fp32.
 TEST(Fit, FitsTypesSeparately) {
-  auto profile = profile_of(known(2), 1);
+  auto profile = make_profile(known(2), 1);
   double rate = 100e9;
   for (const auto n : {256, 512, 1024}) {
     MeasuredOperator o{"linear", DType::kBf16, {n, n, n}, 2, {}};

@@ -32,7 +32,7 @@ constexpr double kInfinite = 1e30;
 // Launches take 1 us, links have 1 GB/s on each level, and nothing else takes time. An all-reduce
 // of 1000 bytes over two devices then takes 1 us.
 Machine counting_machine(const std::vector<std::int64_t>& counts) {
-  Machine m = plan::machine_of(counts);
+  Machine m = plan::make_machine(counts);
   m.device.peak = {{DType::kFp32, FlopsPerSecond{kInfinite}}};
   m.device.bandwidth = BytesPerSecond{kInfinite};
   m.device.launch = Seconds{kMicro};
@@ -58,7 +58,7 @@ Graph mlp(const std::string& settings, std::int64_t batch) {
 // --- Time ----------------------------------------------------------------------------------------
 
 TEST(Simulate, AddsAChainOfCompute) {
-  auto m = plan::machine_of({1});
+  auto m = plan::make_machine({1});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e9}}};
   m.device.compute_utilization = 0.5;
   m.device.bandwidth = BytesPerSecond{kInfinite};
@@ -175,7 +175,7 @@ TEST(Simulate, ExposesTensorParallelAllReduces) {
 
 // Returns a machine whose numbers are all finite and different.
 Machine ordinary_machine(const std::vector<std::int64_t>& counts, double link_speed = 1) {
-  Machine m = plan::machine_of(counts);
+  Machine m = plan::make_machine(counts);
   m.device.peak = {{DType::kFp32, FlopsPerSecond{2e9}}};
   m.device.compute_utilization = 0.7;
   m.device.bandwidth = BytesPerSecond{3e9};
@@ -352,7 +352,7 @@ TEST(Rings, OverlapBlocksWithTransfers) {
   constexpr double kBlockBytes = 32 * 32 * 4;
   for (const double bandwidth : {0.2e9, 1e9, 50e9}) {
     SCOPED_TRACE(bandwidth);
-    auto m = plan::machine_of({4});
+    auto m = plan::make_machine({4});
     m.device.peak = {{DType::kFp32, FlopsPerSecond{10e9}}};
     m.device.bandwidth = BytesPerSecond{kInfinite};
     m.levels[0].bandwidth = BytesPerSecond{bandwidth};
@@ -382,7 +382,7 @@ TEST(Rings, HoldTwoBlocks) {
 
 // x is [64, 64], and each tensor has 16 KiB. `op` is applied twice after a linear; then comes the
 // loss.
-Memory memory_of_chain(const std::string& op) {
+Memory compute_chain_memory(const std::string& op) {
   const auto text = fmt::format(
       "graph g\n%x = input() shape=[64, 64]\n%w = weight() shape=[64, 64]\n%t = input() shape=[64, "
       "64]\n"
@@ -396,13 +396,13 @@ TEST(Memory, FreesTensorsNotSavedForBackward) {
   constexpr double kScalar = 4;
   // gelu needs its operand: x, t, a, b, c, and the gradient of c while the loss's gradient is
   // alive.
-  const auto saved = memory_of_chain("gelu({})");
+  const auto saved = compute_chain_memory("gelu({})");
   EXPECT_EQ(saved.persistent, Bytes{kTensor});
   EXPECT_EQ(saved.peak, Bytes{kTensor + 6 * kTensor + kScalar});
   // For a ReLU the result is enough: a is freed after b.
-  EXPECT_EQ(memory_of_chain("relu({})").peak, Bytes{kTensor + 5 * kTensor + kScalar});
+  EXPECT_EQ(compute_chain_memory("relu({})").peak, Bytes{kTensor + 5 * kTensor + kScalar});
   // Sums need neither: a is freed after b, b after c. This leaves x, t, c and the gradient of c ...
-  const auto freed = memory_of_chain("add({0}, {0})");
+  const auto freed = compute_chain_memory("add({0}, {0})");
   EXPECT_EQ(freed.peak, Bytes{kTensor + 4 * kTensor + kScalar});
 }
 

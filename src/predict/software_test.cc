@@ -18,7 +18,7 @@ using machine::Machine;
 constexpr double kMicro = 1e-6;
 
 Machine counting_machine(std::int64_t devices) {
-  Machine m = plan::machine_of({devices});
+  Machine m = plan::make_machine({devices});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
   m.device.bandwidth = BytesPerSecond{1e30};
   m.device.launch = Seconds{kMicro};

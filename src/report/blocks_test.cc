@@ -9,7 +9,7 @@
 namespace tandem::report {
 namespace {
 
-std::string text_of(const std::vector<FoldedBlock>& blocks) {
+std::string format_blocks(const std::vector<FoldedBlock>& blocks) {
   std::vector<std::string> out;
   for (const auto& block : blocks) {
     std::vector<std::string> inside;
@@ -19,7 +19,7 @@ std::string text_of(const std::vector<FoldedBlock>& blocks) {
     for (const auto& node : block.nodes) {
       inside.push_back(fmt::format("{}({})", node.name, join(node.operands, ",")));
     }
-    if (!block.blocks.empty()) inside.push_back(text_of(block.blocks));
+    if (!block.blocks.empty()) inside.push_back(format_blocks(block.blocks));
     auto text = join(inside, " ");
     if (block.count > 1) {
       text = fmt::format("{} x [{}]", block.count, text);
@@ -45,7 +45,7 @@ TEST(Blocks, AreRunsOfEquivalentRounds) {
   const auto chain = graph::parse_graph(kChain);
   // Nodes with the same letter are equivalent; the first is %x.
   const auto blocks = [&](const std::string& kinds) {
-    return text_of(split_into_blocks(chain, [&](graph::NodeId a, graph::NodeId b) {
+    return format_blocks(split_into_blocks(chain, [&](graph::NodeId a, graph::NodeId b) {
       return kinds[a.index()] == kinds[b.index()];
     }));
   };
@@ -86,16 +86,16 @@ repeat 3 as i from 0
 end
 return %end2
 )");
-  EXPECT_EQ(text_of(split_into_blocks(nested, [](auto, auto) { return true; })),
+  EXPECT_EQ(format_blocks(split_into_blocks(nested, [](auto, auto) { return true; })),
             "x(); 3 x [in=x/end{i} start{i}(in); 4 x [part{i}.{j}(start{i})]; "
             "end{i}(part{i}.0,part{i}.3)]");
   // The middle iteration differs in its third part.
   const graph::NodeId odd(1 + 6 + 3);
-  EXPECT_EQ(
-      text_of(split_into_blocks(nested, [&](auto a, auto b) { return a != odd && b != odd; })),
-      "x() start0(x); 4 x [part0.{j}(start0)]; end0(part0.0,part0.3) start1(end0); "
-      "2 x [part1.{j}(start1)]; part1.2(start1) part1.3(start1) end1(part1.0,part1.3) "
-      "start2(end1); 4 x [part2.{j}(start2)]; end2(part2.0,part2.3)");
+  EXPECT_EQ(format_blocks(
+                split_into_blocks(nested, [&](auto a, auto b) { return a != odd && b != odd; })),
+            "x() start0(x); 4 x [part0.{j}(start0)]; end0(part0.0,part0.3) start1(end0); "
+            "2 x [part1.{j}(start1)]; part1.2(start1) part1.3(start1) end1(part1.0,part1.3) "
+            "start2(end1); 4 x [part2.{j}(start2)]; end2(part2.0,part2.3)");
 }
 
 }  // namespace

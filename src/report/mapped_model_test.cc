@@ -46,7 +46,7 @@ TEST(MappedModel, CoversAllTasksOfRandomPrograms) {
   const std::vector<Case> cases = {
       {{2, 3}, 0, 1, 1}, {{2, 2}, 0b10, 2, 2}, {{2}, 0, 2, 3}, {{2, 2}, 0b110, 4, 4}};
   for (const auto& c : cases) {
-    const auto machine = plan::machine_of(c.counts);
+    const auto machine = plan::make_machine(c.counts);
     const auto digits = plan::make_digits(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       if (seed % 3 == 1 && c.micro_batches > 2) continue;  // attention's batch is 2
@@ -75,7 +75,7 @@ TEST(MappedModel, CoversAllTasksOfRandomPrograms) {
 }
 
 TEST(MappedText, ListsStagesAndMicroBatches) {
-  auto machine = plan::machine_of({2});
+  auto machine = plan::make_machine({2});
   machine.levels[0].name = "gpu";
   const machine::Digits digits(machine, 4);  // time 4, gpu 2
   plan::MappedGraph mapped;

@@ -12,7 +12,7 @@ namespace {
 
 const char* const kColumns = "mlp:layers=2,hidden=64,inputs=64,outputs=64";
 
-NodeFacts facts_of(const ExplainedPlan& e, const std::string& name) {
+NodeFacts find_facts(const ExplainedPlan& e, const std::string& name) {
   return collect_node_facts(e.view(), find_node(e.program.pcg, name, "plan.json"));
 }
 
@@ -26,14 +26,14 @@ std::string transfers_text(const NodeFacts& facts) {
 
 TEST(NodeFacts, DescribeColumnThenRowParallelLayers) {
   const auto e = explained_plan(kColumns, "local:2", 8, "megatron:tp=2");
-  const auto columns = facts_of(e, "linear1");
+  const auto columns = find_facts(e, "linear1");
   ASSERT_EQ(columns.levels.size(), 1U);
   EXPECT_EQ(columns.levels[0].text(),
             "2 processes: n (dimension 0 of w1) split 2 ways, which shards dimension 1 of the "
             "result");
   EXPECT_EQ(columns.index, "... k, n k -> ... n");
   EXPECT_TRUE(columns.transfers.empty());
-  const auto rows = facts_of(e, "linear2");
+  const auto rows = find_facts(e, "linear2");
   EXPECT_EQ(rows.levels[0].text(),
             "2 processes: k (dimension 1 of relu1, dimension 1 of w2) split 2 ways, which makes "
             "the result 2 partial sums");
@@ -43,7 +43,7 @@ TEST(NodeFacts, DescribeColumnThenRowParallelLayers) {
   ASSERT_EQ(rows.backward_operands.size(), 2U);
   EXPECT_EQ(rows.backward_operands[0].name, "relu1");
   EXPECT_EQ(rows.backward_operands[1].name, "w2");
-  const auto weight = facts_of(e, "w2");
+  const auto weight = find_facts(e, "w2");
   EXPECT_EQ(weight.levels[0].text(), "2 processes: dimension 1 sharded 2 ways");
   EXPECT_EQ(weight.state.value, 2 * 64 * 32 * 4);
   ASSERT_TRUE(weight.update.has_value());

@@ -9,7 +9,7 @@ namespace {
 
 const char* const kTwoLayers = "mlp:layers=2,hidden=64,inputs=64,outputs=64";
 
-std::vector<std::string> names_of(const std::vector<PlanDiff::ComparedProperty>& fields) {
+std::vector<std::string> list_names(const std::vector<PlanDiff::ComparedProperty>& fields) {
   std::vector<std::string> out;
   for (const auto& field : fields) out.push_back(field.name);
   return out;
@@ -30,7 +30,7 @@ TEST(PlanDiff, ListsOperatorsWithDifferentLayouts) {
   const auto diff = compare_plans(dp.view(), tp.view());
   EXPECT_FALSE(diff.is_same());
   EXPECT_TRUE(diff.same_graph);
-  EXPECT_EQ(names_of(diff.header), std::vector<std::string>{"strategy"});
+  EXPECT_EQ(list_names(diff.header), std::vector<std::string>{"strategy"});
   EXPECT_TRUE(diff.schedule.empty());
   const auto first = std::ranges::find(diff.spread, "linear1", &PlanDiff::Spread::name);
   ASSERT_NE(first, diff.spread.end());
@@ -51,7 +51,7 @@ TEST(PlanDiff, NamesIncomparableParts) {
       explained_plan("mlp:layers=3,hidden=64,inputs=64,outputs=64", "summit:1", 12, "dp");
   const auto diff = compare_plans(small.view(), other.view());
   const std::vector<std::string> expected = {"model", "machine", "batch"};
-  EXPECT_EQ(names_of(diff.header), expected);
+  EXPECT_EQ(list_names(diff.header), expected);
   EXPECT_FALSE(diff.same_graph);
   EXPECT_EQ(diff.notes.size(), 3U);
   EXPECT_TRUE(diff.only_a.empty());
@@ -63,7 +63,7 @@ TEST(PlanDiff, ListsDifferencesOfSchedules) {
   const auto once = explained_plan(kTwoLayers, "local:2", 8, "dp");
   const auto twice = explained_plan(kTwoLayers, "local:2", 8, "dp:micro=2");
   const auto diff = compare_plans(once.view(), twice.view());
-  EXPECT_EQ(names_of(diff.schedule), std::vector<std::string>{"micro_batches"});
+  EXPECT_EQ(list_names(diff.schedule), std::vector<std::string>{"micro_batches"});
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json data_of(const ExplainedPlan& e, std::size_t most_spans = kMostReportedSpans) {
+Json make_data(const ExplainedPlan& e, std::size_t most_spans = kMostReportedSpans) {
   const auto view = e.view();
   return report_data({.view = view, .title = "a plan", .headline = {{"model", "m"}}}, most_spans);
 }
@@ -86,7 +86,7 @@ double highest(const Json& memory) {
 TEST(ReportData, DescribesThePlan) {
   const auto e = explained_plan("gpt2:layers=4,hidden=32,heads=4,ffn=64,vocab=32,seq=8",
                                 "dgx_a100:2", 32, "megatron:tp=2,dp=8");
-  const auto data = data_of(e);
+  const auto data = make_data(e);
   expect_whole(data.at("graph"));
   expect_timeline(data.at("timeline"), e);
   // The layers are equivalent, and only one of them has facts.
@@ -106,7 +106,7 @@ TEST(ReportData, DescribesThePlan) {
 TEST(ReportData, DistinguishesTheStagesOfAPipeline) {
   const auto e = explained_plan("mlp:layers=8,hidden=8,inputs=8,outputs=8", "dgx_a100:2", 64,
                                 "megatron:tp=1,pp=4,micro=4");
-  const auto data = data_of(e);
+  const auto data = make_data(e);
   expect_whole(data.at("graph"));
   expect_timeline(data.at("timeline"), e);
   EXPECT_EQ(data["timeline"]["classes"].size(), 4U);
@@ -127,7 +127,7 @@ TEST(ReportData, DistinguishesTheStagesOfAPipeline) {
   for (const auto& stage : data["graph"]["stage"]) stages.insert(stage.get<int>());
   EXPECT_EQ(stages, (std::set<int>{0, 1, 2, 3}));
   // Without room, only the busiest class is shown.
-  EXPECT_EQ(data_of(e, 0)["timeline"]["classes"].size(), 1U);
+  EXPECT_EQ(make_data(e, 0)["timeline"]["classes"].size(), 1U);
 }
 
 TEST(ReportData, NamesTheRuleThatCreatedANode) {
@@ -163,7 +163,7 @@ return %loss
 
 TEST(ReportPage, EscapesScriptEnds) {
   const auto e = explained_plan("mlp:layers=2,hidden=8,inputs=8,outputs=8", "local:2", 8, "dp");
-  auto data = data_of(e);
+  auto data = make_data(e);
   data["title"] = "</script><script>alert(1)</script>";
   const auto page = report_page(data);
   EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);

@@ -51,7 +51,7 @@ struct Slice {
 };
 
 // Returns the slices of each row. Checks that they are in order and do not overlap.
-std::map<Row, std::vector<Slice>> rows_of(const Json& json) {
+std::map<Row, std::vector<Slice>> collect_rows(const Json& json) {
   std::map<Row, std::vector<Slice>> out;
   for (const auto& e : json.at("traceEvents")) {
     if (e.at("ph") != "X") continue;
@@ -75,7 +75,7 @@ bool begins_a_slice(const std::vector<Slice>& slices, std::int64_t at) {
 }
 
 void expect_well_formed(const Traced& t, std::size_t least_arrows) {
-  const auto rows = rows_of(t.json);
+  const auto rows = collect_rows(t.json);
   std::map<Row, std::string> names;
   std::map<std::int64_t, std::vector<Json>> arrows;
   std::map<std::int64_t, double> peak;  // by process
@@ -173,7 +173,7 @@ TEST(Trace, LimitsTheNumberOfClasses) {
   const auto some = traced(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64, spans * 2 / 3);
   EXPECT_GE(some.trace.classes_shown, 1U);
   EXPECT_LT(some.trace.classes_shown, 4U);
-  EXPECT_TRUE(rows_of(some.json).contains({some.simulation.busiest, 0}));
+  EXPECT_TRUE(collect_rows(some.json).contains({some.simulation.busiest, 0}));
   EXPECT_EQ(traced(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64, 0).trace.classes_shown, 1U);
 }
 

@@ -48,7 +48,7 @@ TEST(Proofs, RoundTripText) {
 
 TEST(Proofs, ReportErrors) {
   const auto message = [](const std::string& text) {
-    return error_of([&] { parse_proofs(text, "proofs"); });
+    return get_error([&] { parse_proofs(text, "proofs"); });
   };
   EXPECT_EQ(message("a 12 proved"), "proofs:1: expected 'NAME HASH STATUS PROVER [CONDITION]'");
   EXPECT_EQ(message("\na xyz proved z3"), "proofs:2: 'xyz' is not a hash");
@@ -88,7 +88,7 @@ TEST(ShippedProofs, HaveUniqueNames) {
 
 TEST(ShippedProofs, AreFoundByName) {
   EXPECT_EQ(find_shipped_rule("add-commutes").rule.name, "add-commutes");
-  EXPECT_EQ(error_of([] { find_shipped_rule("add-comutes"); }),
+  EXPECT_EQ(get_error([] { find_shipped_rule("add-comutes"); }),
             "add-comutes: unknown rule (did you mean 'add-commutes'?)");
 }
 

@@ -51,7 +51,7 @@ Places places_by_replay(const RuleSet& rules, const Graph& graph, const Draft& d
       DerivationStep step{rule.name, {}, {}, draft.hash(), 0};
       for (auto slot : tuple) step.place.push_back(draft.node(slot).hash);
       // No graph has hash 0, so a step that applies fails at its end.
-      const auto wrong = error_of([&] { replay(graph, {step}, make_rule_finder(rules.rules())); });
+      const auto wrong = get_error([&] { replay(graph, {step}, make_rule_finder(rules.rules())); });
       if (wrong.find("the graph after") != std::string::npos) out.emplace(rule.name, tuple);
     }
   }
@@ -231,7 +231,7 @@ TEST(RewriteEngine, RefusesWrongStepsInReplay) {
   const auto find = make_rule_finder(rules.rules());
   EXPECT_EQ(graph::to_text(replay(graph, {good}, find)).find("relu("), std::string::npos);
   const auto message = [&](DerivationStep step) {
-    return error_of([&] { replay(graph, {step}, find); });
+    return get_error([&] { replay(graph, {step}, find); });
   };
   auto step = good;
   step.rule = "melt";

@@ -67,7 +67,7 @@ TEST(RuleFamily, ReportsErrors) {
       {"a: {i<n*n*n*n: ?x} => ?x for n in 64..64", "is out of range"},
   };
   for (const auto& wrong : cases) {
-    const auto said = error_of([&] { expand_family(wrong.first); });
+    const auto said = get_error([&] { expand_family(wrong.first); });
     EXPECT_NE(said.find(wrong.second), std::string::npos) << wrong.first << "\n" << said;
   }
 }

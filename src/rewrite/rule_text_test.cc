@@ -56,7 +56,7 @@ TEST(RuleText, SharesNamedSubpatterns) {
 
 TEST(RuleText, ReportsErrors) {
   const auto message = [](const std::string& line) {
-    return error_of([&] { parse_rules(line, "x.rules"); });
+    return get_error([&] { parse_rules(line, "x.rules"); });
   };
   std::string doubled = "a: (relu ?v0) => (relu ?v0) where ?v20 = (relu ?x)";
   for (int i = 0; i < 20; ++i) doubled += fmt::format(", ?v{} = (add ?v{} ?v{})", i, i + 1, i + 1);
@@ -89,7 +89,7 @@ TEST(RuleText, ReadsSizesOfLaterTensors) {
   const auto rule = parse_rule(line)[0];
   EXPECT_EQ(rule.tensors, std::vector<std::string>{"x"});
   EXPECT_EQ(to_text(rule), line);
-  EXPECT_NE(error_of([] {
+  EXPECT_NE(get_error([] {
               parse_rule("a: (constant shape=[dim(?x, 0)]) => (relu ?y)");
             }).find("dim takes a tensor, but ?x is not a tensor of the rule at ', 0)"),
             std::string::npos);

@@ -32,7 +32,7 @@ class TemporaryDirectory {
   fs::path path_;
 };
 
-std::string message_of(const std::function<void()>& work) {
+std::string get_message(const std::function<void()>& work) {
   try {
     work();
   } catch (const UserError& e) {
@@ -74,12 +74,13 @@ TEST(CheckpointFile, RefusesADamagedManifest) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     auto wrong = text;
     wrong[i] = static_cast<char>(wrong[i] ^ 1);
-    EXPECT_NE(message_of([&] { parse_manifest(wrong, "m"); }), "nothing is wrong") << i;
-    EXPECT_NE(message_of([&] { parse_manifest(text.substr(0, i), "m"); }), "nothing is wrong") << i;
+    EXPECT_NE(get_message([&] { parse_manifest(wrong, "m"); }), "nothing is wrong") << i;
+    EXPECT_NE(get_message([&] { parse_manifest(text.substr(0, i), "m"); }), "nothing is wrong")
+        << i;
   }
-  EXPECT_EQ(message_of([&] { parse_manifest("", "m"); }), "is not a manifest of this format");
-  EXPECT_EQ(message_of([&] { parse_manifest(text.substr(0, 40), "m"); }), "is truncated");
-  EXPECT_EQ(message_of([&] { parse_manifest(text.substr(0, 90) + "\n", "m"); }),
+  EXPECT_EQ(get_message([&] { parse_manifest("", "m"); }), "is not a manifest of this format");
+  EXPECT_EQ(get_message([&] { parse_manifest(text.substr(0, 40), "m"); }), "is truncated");
+  EXPECT_EQ(get_message([&] { parse_manifest(text.substr(0, 90) + "\n", "m"); }),
             "is damaged: its checksum does not match");
 }
 
@@ -168,14 +169,14 @@ TEST(CheckpointFile, AcceptsOnlyNumberedDirectories) {
 
 TEST(CheckpointFile, ReportsReadAndWriteErrors) {
   const TemporaryDirectory directory;
-  EXPECT_EQ(message_of([&] { File::open(directory.path() / "nothing"); }),
+  EXPECT_EQ(get_message([&] { File::open(directory.path() / "nothing"); }),
             "No such file or directory");
-  EXPECT_EQ(message_of([&] { read_manifest(directory.path()); }), "cannot be read");
+  EXPECT_EQ(get_message([&] { read_manifest(directory.path()); }), "cannot be read");
   const auto path = directory.path() / "short";
   std::ofstream(path) << "abc";
-  EXPECT_EQ(message_of([&] { File::create(path); }), "File exists");
+  EXPECT_EQ(get_message([&] { File::create(path); }), "File exists");
   std::vector<std::byte> four(4);
-  EXPECT_EQ(message_of([&] { File::open(path).read(0, four); }), "is truncated");
+  EXPECT_EQ(get_message([&] { File::open(path).read(0, four); }), "is truncated");
 }
 
 TEST(CheckpointFile, AcceptsOldManifestsWithoutData) {
@@ -188,10 +189,10 @@ TEST(CheckpointFile, AcceptsOldManifestsWithoutData) {
 TEST(CheckpointFile, LocksADirectory) {
   const TemporaryDirectory directory;
   auto lock = std::make_unique<DirectoryLock>(directory.path());
-  EXPECT_EQ(message_of([&] { DirectoryLock second(directory.path()); }),
+  EXPECT_EQ(get_message([&] { DirectoryLock second(directory.path()); }),
             "is in use by another run");
   lock.reset();
-  EXPECT_EQ(message_of([&] { DirectoryLock second(directory.path()); }), "nothing is wrong");
+  EXPECT_EQ(get_message([&] { DirectoryLock second(directory.path()); }), "nothing is wrong");
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ using Json = nlohmann::json;
 const Spread kColumnsThenRows = {
     {"w1", {"0"}}, {"b1", {"0"}}, {"w2", {"1"}}, {"h", {"n"}}, {"y", {"k"}}};
 
-plan::Plan plan_of(const Spread& spread, int processes = 2,
-                   Optimizer optimizer = Optimizer::kAdam) {
+plan::Plan make_spread_plan(const Spread& spread, int processes = 2,
+                            Optimizer optimizer = Optimizer::kAdam) {
   return make_plan(mlp(), fmt::format("local:{}", processes), spread, optimizer);
 }
 
-plan::Plan pipeline_of(const std::string& strategy, int processes,
-                       plan::Semantics semantics = plan::Semantics::kSynchronous) {
-  auto plan = plan_of({}, processes);
+plan::Plan make_pipeline(const std::string& strategy, int processes,
+                         plan::Semantics semantics = plan::Semantics::kSynchronous) {
+  auto plan = make_spread_plan({}, processes);
   const auto machine = machine::load_machine(plan.machine);
   const auto made =
       strategies::make_named_strategies(strategy, mlp(), machine::Digits(machine), semantics)
@@ -79,15 +79,17 @@ void expect_tail(const std::vector<double>& whole, const std::vector<double>& ta
 // Each part of the run has another plan and another number of devices.
 TEST(Checkpoint, ResumesUnderAnyPlan) {
   Trainer trainer;
-  const auto whole = trainer.losses(plan_of(kDataParallel), "--steps 16 --lr 0.05");
+  const auto whole = trainer.losses(make_spread_plan(kDataParallel), "--steps 16 --lr 0.05");
   ASSERT_EQ(whole.size(), 16U);
-  trainer.losses(plan_of(kDataParallel), trainer.flags(4, "--checkpoint-every 2"));
+  trainer.losses(make_spread_plan(kDataParallel), trainer.flags(4, "--checkpoint-every 2"));
   const std::vector<double> first(whole.begin(), whole.begin() + 8);
-  expect_tail(first, trainer.losses(plan_of(kColumnsThenRows), trainer.flags(8, "--resume yes")),
+  expect_tail(first,
+              trainer.losses(make_spread_plan(kColumnsThenRows), trainer.flags(8, "--resume yes")),
               4);
   const std::vector<double> second(whole.begin(), whole.begin() + 12);
-  expect_tail(second, trainer.losses(plan_of({}, 1), trainer.flags(12, "--resume yes")), 4);
-  const auto last = pipeline_of("megatron:tp=2,pp=2,micro=2", 4);
+  expect_tail(second, trainer.losses(make_spread_plan({}, 1), trainer.flags(12, "--resume yes")),
+              4);
+  const auto last = make_pipeline("megatron:tp=2,pp=2,micro=2", 4);
   expect_tail(whole, trainer.losses(last, trainer.flags(16, "--resume yes")), 4);
 }
 
@@ -106,7 +108,8 @@ TEST(Checkpoint, ResumesBf16Weights) {
 // run has only one.
 TEST(Checkpoint, ResumesDelayedUpdates) {
   Trainer trainer;
-  const auto plan = pipeline_of("megatron:tp=1,pp=2,micro=2,stale", 2, plan::Semantics::kDelayed1);
+  const auto plan =
+      make_pipeline("megatron:tp=1,pp=2,micro=2,stale", 2, plan::Semantics::kDelayed1);
   const auto whole = trainer.losses(plan, "--steps 9 --lr 0.05");
   ASSERT_EQ(whole.size(), 9U);
   trainer.losses(plan, trainer.flags(5));
@@ -120,15 +123,15 @@ TEST(Checkpoint, ReshardsTensors) {
   sharded["w2"] = {"1"};
   sharded["b1"] = {"0"};
   Trainer trainer;
-  const auto whole = trainer.losses(plan_of(sharded), "--steps 8 --lr 0.05");
-  trainer.losses(plan_of(sharded), trainer.flags(4));
-  expect_tail(whole,
-              trainer.losses(pipeline_of("fsdp:micro=2", 4), trainer.flags(8, "--resume yes")), 4);
+  const auto whole = trainer.losses(make_spread_plan(sharded), "--steps 8 --lr 0.05");
+  trainer.losses(make_spread_plan(sharded), trainer.flags(4));
+  expect_tail(
+      whole, trainer.losses(make_pipeline("fsdp:micro=2", 4), trainer.flags(8, "--resume yes")), 4);
 }
 
 TEST(Checkpoint, RetainsTheTwoNewest) {
   Trainer trainer;
-  trainer.losses(plan_of({}, 1), trainer.flags(7, "--checkpoint-every 2"));
+  trainer.losses(make_spread_plan({}, 1), trainer.flags(7, "--checkpoint-every 2"));
   EXPECT_EQ(list_complete_steps(trainer.directory()), (std::vector<std::int64_t>{6, 7}));
 }
 
@@ -140,13 +143,14 @@ void expect_error(const Output& run, const std::string& message) {
 // Killed runs may leave checkpoints half written or half deleted.
 TEST(Checkpoint, RemovesLeftovers) {
   Trainer trainer;
-  trainer.losses(plan_of(kDataParallel), trainer.flags(2, "--checkpoint-every 1"));
+  trainer.losses(make_spread_plan(kDataParallel), trainer.flags(2, "--checkpoint-every 1"));
   const fs::path directory = trainer.directory();
   for (const auto* name : {"step-1.old", "step-7.new", "step-2.mine"}) {
     fs::create_directories(directory / name);
     std::ofstream(directory / name / "rank-0") << "half";
   }
-  trainer.losses(plan_of(kDataParallel), trainer.flags(4, "--checkpoint-every 1 --resume yes"));
+  trainer.losses(make_spread_plan(kDataParallel),
+                 trainer.flags(4, "--checkpoint-every 1 --resume yes"));
   EXPECT_FALSE(fs::exists(directory / "step-1.old"));
   EXPECT_FALSE(fs::exists(directory / "step-7.new"));
   EXPECT_TRUE(fs::exists(directory / "step-2.mine"));
@@ -155,18 +159,19 @@ TEST(Checkpoint, RemovesLeftovers) {
 
 TEST(Checkpoint, RefusesToOverwriteCheckpoints) {
   Trainer trainer;
-  trainer.losses(plan_of({}, 1), trainer.flags(2));
-  expect_error(trainer.run(plan_of({}, 1), trainer.flags(4)),
+  trainer.losses(make_spread_plan({}, 1), trainer.flags(2));
+  expect_error(trainer.run(make_spread_plan({}, 1), trainer.flags(4)),
                "already holds checkpoints, which are not overwritten");
   EXPECT_EQ(list_complete_steps(trainer.directory()).back(), 2);
 }
 
 TEST(Checkpoint, RefusesAnotherModelOptimizerOrSeed) {
   Trainer trainer;
-  trainer.losses(plan_of({}, 1), trainer.flags(2));
-  expect_error(trainer.run(plan_of({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
-               "is a checkpoint of another model (mlp, batch 8, adam, fp64); this run trains mlp, "
-               "batch 8, sgd, fp64");
+  trainer.losses(make_spread_plan({}, 1), trainer.flags(2));
+  expect_error(
+      trainer.run(make_spread_plan({}, 1, Optimizer::kSgd), trainer.flags(4, "--resume yes")),
+      "is a checkpoint of another model (mlp, batch 8, adam, fp64); this run trains mlp, "
+      "batch 8, sgd, fp64");
   expect_error(
       trainer.run(make_plan(mlp(DType::kFp32), "local:1", {}, Optimizer::kAdam, DType::kFp32),
                   trainer.flags(4, "--resume yes")),
@@ -180,7 +185,7 @@ TEST(Checkpoint, RefusesAnotherModelOptimizerOrSeed) {
                            trainer.flags(4, "--resume yes")),
                "is a checkpoint of another model (mlp, batch 8, adam, fp64); this run trains wide, "
                "batch 8, adam, fp64");
-  expect_error(trainer.run(plan_of({}, 1), trainer.flags(4, "--resume yes --seed 5")),
+  expect_error(trainer.run(make_spread_plan({}, 1), trainer.flags(4, "--resume yes --seed 5")),
                "is a checkpoint of a run with seed 0, not 5");
 }
 
@@ -189,7 +194,7 @@ TEST(Checkpoint, RefusesADirectoryInUse) {
   fs::create_directories(trainer.directory());
   const DirectoryLock other(trainer.directory());
   for (const char* resume : {"", "--resume yes"}) {
-    const auto run = trainer.run(plan_of(kDataParallel), trainer.flags(2, resume));
+    const auto run = trainer.run(make_spread_plan(kDataParallel), trainer.flags(2, resume));
     EXPECT_EQ(run.status, 1);
     EXPECT_NE(run.out.find("is in use by another run"), std::string::npos) << run.out;
   }
@@ -214,7 +219,7 @@ TEST(Checkpoint, RefusesOtherData) {
     }
     return fmt::format("--data {}", directory.string());
   };
-  const auto plan = plan_of(kDataParallel);
+  const auto plan = make_spread_plan(kDataParallel);
   const auto data = save("data", 1);
   trainer.losses(plan, trainer.flags(2, data));
   for (const auto& other : {save("other", 2), std::string()}) {
@@ -228,21 +233,21 @@ TEST(Checkpoint, RefusesOtherData) {
 
 TEST(Checkpoint, NeedsADirectoryToResumeFrom) {
   Trainer trainer;
-  expect_error(trainer.run(plan_of({}), trainer.flags(2, "--resume yes")),
+  expect_error(trainer.run(make_spread_plan({}), trainer.flags(2, "--resume yes")),
                "does not exist, so training cannot resume from it");
   fs::create_directories(trainer.directory());
-  EXPECT_EQ(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).size(), 2U);
-  EXPECT_TRUE(trainer.losses(plan_of({}, 1), trainer.flags(2, "--resume yes")).empty());
+  EXPECT_EQ(trainer.losses(make_spread_plan({}, 1), trainer.flags(2, "--resume yes")).size(), 2U);
+  EXPECT_TRUE(trainer.losses(make_spread_plan({}, 1), trainer.flags(2, "--resume yes")).empty());
 }
 
 TEST(Checkpoint, DetectsDamage) {
   Trainer trainer;
-  trainer.losses(plan_of(kColumnsThenRows), trainer.flags(2));
+  trainer.losses(make_spread_plan(kColumnsThenRows), trainer.flags(2));
   const auto file = trainer.newest(2) / "rank-1";
   const auto right = read(file);
   ASSERT_GT(right.size(), 100U);
   const auto resume = [&] {
-    return trainer.run(plan_of(kDataParallel), trainer.flags(4, "--resume yes"));
+    return trainer.run(make_spread_plan(kDataParallel), trainer.flags(4, "--resume yes"));
   };
   auto wrong = right;
   wrong[right.size() / 2] = static_cast<char>(wrong[right.size() / 2] ^ 16);
@@ -264,11 +269,11 @@ TEST(Checkpoint, DetectsDamage) {
 // Files cannot grow beyond 2 KiB: a write fails half way, as on a full disk.
 TEST(Checkpoint, RetainsTheLastOnAFullDisk) {
   Trainer trainer;
-  trainer.losses(plan_of({}, 1), trainer.flags(2));
+  trainer.losses(make_spread_plan({}, 1), trainer.flags(2));
   const auto before = read(trainer.newest(2) / "rank-0");
-  expect_error(
-      trainer.run(plan_of({}, 1), trainer.flags(4, "--resume yes"), "", "prlimit --fsize=2048"),
-      "cannot be written: File too large");
+  expect_error(trainer.run(make_spread_plan({}, 1), trainer.flags(4, "--resume yes"), "",
+                           "prlimit --fsize=2048"),
+               "cannot be written: File too large");
   EXPECT_EQ(list_complete_steps(trainer.directory()).back(), 2);
   EXPECT_FALSE(fs::exists(trainer.newest(4).string() + ".new"));
   EXPECT_EQ(read(trainer.newest(2) / "rank-0"), before);
@@ -276,16 +281,17 @@ TEST(Checkpoint, RetainsTheLastOnAFullDisk) {
 
 TEST(Worker, StopsOnANonFiniteLoss) {
   Trainer trainer;
-  expect_error(trainer.run(plan_of(kDataParallel, 2, Optimizer::kSgd), "--steps 400 --lr 1e30"),
-               ", so training stops");
+  expect_error(
+      trainer.run(make_spread_plan(kDataParallel, 2, Optimizer::kSgd), "--steps 400 --lr 1e30"),
+      ", so training stops");
 }
 
 // Adam divides this rate by 0.1 in its first step.
 TEST(Checkpoint, RejectsNonFiniteWeights) {
   Trainer trainer;
-  expect_error(
-      trainer.run(plan_of(kDataParallel), "--lr 1e308 --checkpoint " + trainer.directory()),
-      "is not finite, so no checkpoint is written");
+  expect_error(trainer.run(make_spread_plan(kDataParallel),
+                           "--lr 1e308 --checkpoint " + trainer.directory()),
+               "is not finite, so no checkpoint is written");
   EXPECT_TRUE(list_complete_steps(trainer.directory()).empty());
 }
 
@@ -320,22 +326,23 @@ TEST(Checkpoint, ResumesAKilledRun) {
   Trainer trainer;
   auto killer = signal_later(trainer, SIGKILL);
   const auto killed =
-      trainer.run(plan_of(kDataParallel), trainer.flags(1'000'000, "--checkpoint-every 5"),
+      trainer.run(make_spread_plan(kDataParallel), trainer.flags(1'000'000, "--checkpoint-every 5"),
                   fmt::format("TANDEM_TEST={} ", getpid()));
   killer.join();
   EXPECT_EQ(killed.status, 128 + SIGKILL) << killed.out << killed.err;
   const auto step = static_cast<int>(list_complete_steps(trainer.directory()).back());
   const auto tail =
-      trainer.losses(plan_of(kColumnsThenRows), trainer.flags(step + 5, "--resume yes"));
+      trainer.losses(make_spread_plan(kColumnsThenRows), trainer.flags(step + 5, "--resume yes"));
   Trainer other;
-  expect_tail(other.losses(plan_of({}, 1), fmt::format("--steps {} --lr 0.05", step + 5)), tail, 5);
+  expect_tail(other.losses(make_spread_plan({}, 1), fmt::format("--steps {} --lr 0.05", step + 5)),
+              tail, 5);
 }
 
 // A stopped process does not answer, and the other one notices.
 TEST(Checkpoint, DetectsAHungProcess) {
   Trainer trainer;
   auto stopper = signal_later(trainer, SIGSTOP);
-  const auto hung = trainer.run(plan_of(kDataParallel),
+  const auto hung = trainer.run(make_spread_plan(kDataParallel),
                                 trainer.flags(1'000'000, "--checkpoint-every 5 --timeout 5"),
                                 fmt::format("TANDEM_TEST={} ", getpid()));
   stopper.join();

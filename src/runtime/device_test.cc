@@ -207,7 +207,7 @@ void expect_processors_losses(const plan::Plan& plan, int processes, double tole
   }
 }
 
-void expect_processors_losses_of_jobs(int devices, const std::string& under = "") {
+void expect_cpu_losses(int devices, const std::string& under = "") {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   for (const auto& job : jobs(devices)) {
     SCOPED_TRACE(job.name);
@@ -215,10 +215,10 @@ void expect_processors_losses_of_jobs(int devices, const std::string& under = ""
   }
 }
 
-TEST(Cuda, MatchesCpuLossesOnTwo) { expect_processors_losses_of_jobs(2); }
-TEST(Cuda, MatchesCpuLossesOnFour) { expect_processors_losses_of_jobs(4); }
-TEST(Cuda, MatchesCpuLossesOnTwoWithNccl) { expect_processors_losses_of_jobs(2, kApart); }
-TEST(Cuda, MatchesCpuLossesOnFourWithNccl) { expect_processors_losses_of_jobs(4, kApart); }
+TEST(Cuda, MatchesCpuLossesOnTwo) { expect_cpu_losses(2); }
+TEST(Cuda, MatchesCpuLossesOnFour) { expect_cpu_losses(4); }
+TEST(Cuda, MatchesCpuLossesOnTwoWithNccl) { expect_cpu_losses(2, kApart); }
+TEST(Cuda, MatchesCpuLossesOnFourWithNccl) { expect_cpu_losses(4, kApart); }
 
 class CudaNetwork : public testing::TestWithParam<const char*> {};
 

@@ -195,7 +195,7 @@ MPI_Datatype to_mpi_type(const at::Tensor& t) {
   return t.scalar_type() == at::kDouble ? MPI_DOUBLE : MPI_BYTE;
 }
 
-int length_of(const at::Tensor& t) {
+int count_elements(const at::Tensor& t) {
   return static_cast<int>(t.scalar_type() == at::kDouble
                               ? t.numel()
                               : t.numel() * static_cast<std::int64_t>(t.element_size()));
@@ -207,40 +207,40 @@ class GuardedChannel final : public DeviceChannel {
 
   Mark sum(const at::Tensor& from, const at::Tensor& to) override {
     return run_on_copies(from, to, [&](void* in, void* out) {
-      MPI_Allreduce(in, out, length_of(from), to_mpi_type(from), MPI_SUM, comm_);
+      MPI_Allreduce(in, out, count_elements(from), to_mpi_type(from), MPI_SUM, comm_);
     });
   }
   Mark sum_to(const at::Tensor& from, const at::Tensor& to, int root) override {
     return run_on_copies(from, to, [&](void* in, void* out) {
-      MPI_Reduce(in, out, length_of(from), to_mpi_type(from), MPI_SUM, root, comm_);
+      MPI_Reduce(in, out, count_elements(from), to_mpi_type(from), MPI_SUM, root, comm_);
     });
   }
   Mark sum_of_row(const at::Tensor& from, const at::Tensor& to) override {
     return run_on_copies(from, to, [&](void* in, void* out) {
-      MPI_Reduce_scatter_block(in, out, length_of(to), to_mpi_type(to), MPI_SUM, comm_);
+      MPI_Reduce_scatter_block(in, out, count_elements(to), to_mpi_type(to), MPI_SUM, comm_);
     });
   }
   Mark gather(const at::Tensor& from, const at::Tensor& to) override {
     return run_on_copies(from, to, [&](void* in, void* out) {
-      MPI_Allgather(in, length_of(from), to_mpi_type(from), out, length_of(from), to_mpi_type(from),
-                    comm_);
+      MPI_Allgather(in, count_elements(from), to_mpi_type(from), out, count_elements(from),
+                    to_mpi_type(from), comm_);
     });
   }
   Mark gather_to(const at::Tensor& from, const at::Tensor& to, int root) override {
     return run_on_copies(from, to, [&](void* in, void* out) {
-      MPI_Gather(in, length_of(from), to_mpi_type(from), out, length_of(from), to_mpi_type(from),
-                 root, comm_);
+      MPI_Gather(in, count_elements(from), to_mpi_type(from), out, count_elements(from),
+                 to_mpi_type(from), root, comm_);
     });
   }
   Mark broadcast(const at::Tensor& tensor, int root) override {
     return run_on_copies({}, tensor, [&](void*, void* out) {
-      MPI_Bcast(out, length_of(tensor), to_mpi_type(tensor), root, comm_);
+      MPI_Bcast(out, count_elements(tensor), to_mpi_type(tensor), root, comm_);
     });
   }
   Mark scatter(const at::Tensor& from, const at::Tensor& to, int root) override {
     return run_on_copies(from, to, [&](void* in, void* out) {
-      MPI_Scatter(in, length_of(to), to_mpi_type(to), out, length_of(to), to_mpi_type(to), root,
-                  comm_);
+      MPI_Scatter(in, count_elements(to), to_mpi_type(to), out, count_elements(to), to_mpi_type(to),
+                  root, comm_);
     });
   }
   Mark exchange(const at::Tensor& from, const Lengths& gives, const at::Tensor& to,
@@ -267,13 +267,13 @@ class GuardedNetwork final : public DeviceNetwork {
   Mark send(const at::Tensor& tensor, int to) override {
     const auto in = tensor.to(at::kCPU);
     sent_.emplace_back(in, MPI_REQUEST_NULL);
-    MPI_Isend(in.data_ptr(), length_of(in), to_mpi_type(in), to, 0, MPI_COMM_WORLD,
+    MPI_Isend(in.data_ptr(), count_elements(in), to_mpi_type(in), to, 0, MPI_COMM_WORLD,
               &sent_.back().second);
     return std::make_shared<int>();
   }
   Mark receive(const at::Tensor& tensor, int from) override {
     return run_on_copies({}, tensor, [&](void*, void* out) {
-      MPI_Recv(out, length_of(tensor), to_mpi_type(tensor), from, 0, MPI_COMM_WORLD,
+      MPI_Recv(out, count_elements(tensor), to_mpi_type(tensor), from, 0, MPI_COMM_WORLD,
                MPI_STATUS_IGNORE);
     });
   }

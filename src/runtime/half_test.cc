@@ -23,7 +23,7 @@ void PrintTo(const MatmulCase& p, std::ostream* os) { *os << p.name; }
 
 class Half : public testing::TestWithParam<MatmulCase> {};
 
-Call call_of(const MatmulCase& p) {
+Call make_call(const MatmulCase& p) {
   Call call{.op = p.op, .operands = {}};
   for (const auto& shape : p.operands) {
     call.operands.push_back(
@@ -53,10 +53,10 @@ bool sums_in_fp32() {
 }
 
 // Compares with the results of fp32, with and without the values that forward saves.
-void expect_those_of_wide_numbers(const MatmulCase& p, at::Device place) {
+void expect_fp32_results(const MatmulCase& p, at::Device place) {
   const c10::InferenceMode no_autograd;
   at::manual_seed(1);
-  auto call = call_of(p);
+  auto call = make_call(p);
   const auto& kernel = find_kernel(call);
   std::vector<at::Tensor> narrow;
   for (const auto& shape : p.operands) {
@@ -88,9 +88,9 @@ void expect_those_of_wide_numbers(const MatmulCase& p, at::Device place) {
 
 TEST_P(Half, MatchesFp32Matmuls) {
   if (!sums_in_fp32()) GTEST_SKIP() << "this processor has no AVX-512, and ATen sums in bf16";
-  const auto& kernel = find_kernel(call_of(GetParam()));
+  const auto& kernel = find_kernel(make_call(GetParam()));
   ASSERT_TRUE(multiplies_half(kernel, at::Device(at::kCUDA, 0))) << kernel.name;
-  expect_those_of_wide_numbers(GetParam(), at::kCPU);
+  expect_fp32_results(GetParam(), at::kCPU);
 }
 
 std::vector<MatmulCase> list_matmul_cases() {
@@ -122,9 +122,9 @@ class HalfOnGpus : public testing::TestWithParam<MatmulCase> {};
 TEST_P(HalfOnGpus, MatchesFp32Kernels) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const at::Device gpu(at::kCUDA, 0);
-  const auto& kernel = find_kernel(call_of(GetParam()));
+  const auto& kernel = find_kernel(make_call(GetParam()));
   ASSERT_TRUE(multiplies_half(kernel, gpu) || takes_half_for_half(kernel, gpu)) << kernel.name;
-  expect_those_of_wide_numbers(GetParam(), gpu);
+  expect_fp32_results(GetParam(), gpu);
 }
 
 std::vector<MatmulCase> on_gpus() {
@@ -172,7 +172,7 @@ TEST(HalfOnGpus, ComputesFp32WeightGradientsOnRequest) {
 // CPUs widen the operands of kernels that are not matmuls.
 TEST(HalfKernels, ConvertToFp32OnCpus) {
   const MatmulCase sum{"mul", ops::parse_op(ops::kMul, {}), {{2, 3}, {2, 3}}};
-  const auto& kernel = find_kernel(call_of(sum));
+  const auto& kernel = find_kernel(make_call(sum));
   EXPECT_FALSE(multiplies_half(kernel, at::kCPU));
   EXPECT_FALSE(multiplies_half(kernel, at::Device(at::kCUDA, 0)));
   EXPECT_FALSE(takes_half_for_half_results(kernel, at::kCPU));

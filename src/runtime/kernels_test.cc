@@ -505,7 +505,7 @@ INSTANTIATE_TEST_SUITE_P(All, KernelTest, testing::ValuesIn(cases()),
 TEST(Kernels, RunEveryUseOfEveryOperator) {
   std::mt19937_64 draw(5);
   for (const auto& example : ops::examples()) {
-    SCOPED_TRACE(name_of(example));
+    SCOPED_TRACE(format_name(example));
     const auto in = ops::random_inputs<double>(example, draw);
     const auto& s = ops::get_signature(make(example), example.inputs);
     Call call{.op = make(example), .operands = {}};

@@ -13,7 +13,7 @@
 namespace tandem::runtime {
 namespace {
 
-std::string output_of(const std::string& command) {
+std::string run_and_read(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return "";
   std::string out;
@@ -24,7 +24,7 @@ std::string output_of(const std::string& command) {
 predict::Profile quick_profile(int processes) {
   const auto worker =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tandem_worker";
-  return predict::parse_profile(output_of(
+  return predict::parse_profile(run_and_read(
       fmt::format("mpirun --allow-run-as-root --oversubscribe --bind-to none -np {} '{}' --profile "
                   "quick",
                   processes, worker.string())));

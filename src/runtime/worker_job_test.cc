@@ -11,10 +11,10 @@ namespace tandem::runtime {
 namespace {
 
 std::string job_error(const std::string& text) {
-  return error_of([&] { (void)parse_job(text, "job.json"); });
+  return get_error([&] { (void)parse_job(text, "job.json"); });
 }
 
-WorkerJob job_of_flags(std::vector<std::string> words) {
+WorkerJob parse_words(std::vector<std::string> words) {
   words.insert(words.begin(), "tandem_worker");
   std::vector<char*> argv;
   argv.reserve(words.size());
@@ -24,7 +24,7 @@ WorkerJob job_of_flags(std::vector<std::string> words) {
 
 std::string flags_error(const std::vector<std::string>& words) {
   try {
-    (void)job_of_flags(words);
+    (void)parse_words(words);
   } catch (const UsageError& error) {
     return error.message;
   }
@@ -76,26 +76,26 @@ TEST(WorkerJob, RefusesUnknownKeys) {
 }
 
 TEST(WorkerJob, RefusesWrongTypesAndValues) {
-  const auto error_of_member = [](const std::string& member) {
+  const auto get_member_error = [](const std::string& member) {
     return job_error(R"({"plan": "p", )" + member + "}");
   };
-  EXPECT_EQ(error_of_member(R"("steps": "3")"),
+  EXPECT_EQ(get_member_error(R"("steps": "3")"),
             R"(job.json: steps cannot be "3": expected an integer of at least 1)");
-  EXPECT_EQ(error_of_member(R"("steps": 2.5)"),
+  EXPECT_EQ(get_member_error(R"("steps": 2.5)"),
             "job.json: steps cannot be 2.5: expected an integer of at least 1");
-  EXPECT_EQ(error_of_member(R"("steps": 0)"),
+  EXPECT_EQ(get_member_error(R"("steps": 0)"),
             "job.json: steps cannot be 0: expected an integer of at least 1");
-  EXPECT_EQ(error_of_member(R"("steps": 18446744073709551615)"),
+  EXPECT_EQ(get_member_error(R"("steps": 18446744073709551615)"),
             "job.json: steps cannot be 18446744073709551615: expected an integer of at least 1");
-  EXPECT_EQ(error_of_member(R"("seed": -1)"),
+  EXPECT_EQ(get_member_error(R"("seed": -1)"),
             "job.json: seed cannot be -1: expected an integer of at least 0");
-  EXPECT_EQ(error_of_member(R"("lr": null)"),
+  EXPECT_EQ(get_member_error(R"("lr": null)"),
             "job.json: lr cannot be null: expected a number of at least 0");
-  EXPECT_EQ(error_of_member(R"("resume": "yes")"),
+  EXPECT_EQ(get_member_error(R"("resume": "yes")"),
             R"(job.json: resume cannot be "yes": expected true or false)");
-  EXPECT_EQ(error_of_member(R"("device": "tpu")"),
+  EXPECT_EQ(get_member_error(R"("device": "tpu")"),
             R"(job.json: device cannot be "tpu": expected 'cpu' or 'cuda')");
-  EXPECT_EQ(error_of_member(R"("data": ["a"])"),
+  EXPECT_EQ(get_member_error(R"("data": ["a"])"),
             "job.json: data cannot be a list: expected a text");
 }
 
@@ -112,12 +112,12 @@ TEST(WorkerJob, AcceptsKeysAsFlags) {
   auto expected = make_full_job();
   expected.seed = 7;
   EXPECT_EQ(
-      job_of_flags({"--plan",   expected.plan, "--data",       "tokens.bin", "--device",
-                    "cuda",     "--steps",     "20",           "--seed",     "7",
-                    "--lr",     "0.1",         "--timeout",    "30",         "--seconds",
-                    "2.5",      "--progress",  "yes",          "--notes",    "no",
-                    "--stream", "yes",         "--checkpoint", "kept",       "--checkpoint-every",
-                    "5",        "--resume",    "yes",          "--measure",  "yes"}),
+      parse_words({"--plan",   expected.plan, "--data",       "tokens.bin", "--device",
+                   "cuda",     "--steps",     "20",           "--seed",     "7",
+                   "--lr",     "0.1",         "--timeout",    "30",         "--seconds",
+                   "2.5",      "--progress",  "yes",          "--notes",    "no",
+                   "--stream", "yes",         "--checkpoint", "kept",       "--checkpoint-every",
+                   "5",        "--resume",    "yes",          "--measure",  "yes"}),
       expected);
   EXPECT_EQ(flags_error({"--plan", "p", "--stesp", "3"}),
             "unknown flag --stesp (did you mean steps?)");

@@ -14,8 +14,8 @@ using strategies::Family;
 using strategies::Setting;
 
 // Returns many settings of a family, from loops that use no bounds.
-std::vector<Setting> settings_of(Family family, const strategies::Problem& problem,
-                                 std::int64_t batch) {
+std::vector<Setting> list_settings(Family family, const strategies::Problem& problem,
+                                   std::int64_t batch) {
   std::vector<Setting> bases = {{.family = family}};
   if (family == Family::kMegatron) {
     bases.clear();
@@ -80,7 +80,7 @@ TEST(Baselines, AreTheFastestSettingsThatFit) {
       ASSERT_NE(row, result.baselines.end());
       SCOPED_TRACE(row->name);
       double fastest = std::numeric_limits<double>::infinity();
-      for (const auto& e : estimate_all(estimates, settings_of(family, problem, asked.batch))) {
+      for (const auto& e : estimate_all(estimates, list_settings(family, problem, asked.batch))) {
         if (e.feasible) fastest = std::min(fastest, e.time().value);
       }
       if (fastest == std::numeric_limits<double>::infinity()) continue;

@@ -25,26 +25,27 @@ TEST(FasterSettings, AreFasterAndFitInSimulation) {
                 .limits = {memory},
                 .network = &model};
   };
-  const auto setting_of = [&](std::string_view text) {
+  const auto parse_complete_setting = [&](std::string_view text) {
     return complete(strategies::parse_setting(text), problem).front();
   };
   for (const char* text :
        {"megatron:tp=4,dp=2,recompute=full", "megatron:tp=2,dp=2,pp=2,micro=2", "fsdp:micro=4"}) {
     SCOPED_TRACE(text);
     const auto on = limited_to(Bytes{1e15});
-    const auto own = std::get<Evaluated>(evaluate(on, setting_of(text)));
+    const auto own = std::get<Evaluated>(evaluate(on, parse_complete_setting(text)));
     Estimates estimates(on);
-    const auto found = find_faster_settings(estimates, setting_of(text), problem, kBatch, 3);
+    const auto found =
+        find_faster_settings(estimates, parse_complete_setting(text), problem, kBatch, 3);
     ASSERT_FALSE(found.empty());
     EXPECT_LE(found.size(), 3U);
     for (const auto& [change, point] : found) {
-      const auto simulated = std::get<Evaluated>(evaluate(on, setting_of(point.name)));
+      const auto simulated = std::get<Evaluated>(evaluate(on, parse_complete_setting(point.name)));
       EXPECT_LT(simulated.simulation.iteration, own.simulation.iteration) << change;
     }
     const auto tight = limited_to(0.99 * found[0].point.simulation.memory);
     Estimates estimates_in_little(tight);
-    for (const auto& [change, point] :
-         find_faster_settings(estimates_in_little, setting_of(text), problem, kBatch, 3)) {
+    for (const auto& [change, point] : find_faster_settings(
+             estimates_in_little, parse_complete_setting(text), problem, kBatch, 3)) {
       EXPECT_LE(point.simulation.memory, tight.limits[0]) << change;
     }
   }

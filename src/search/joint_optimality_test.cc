@@ -54,7 +54,7 @@ std::optional<std::vector<Graph>> list_rewrites(const Graph& model) {
 }
 
 // Returns the cost of the cheapest layouts of the cheapest graph.
-double least_of_all(const std::vector<Graph>& graphs, const machine::Machine& machine) {
+double find_least_time(const std::vector<Graph>& graphs, const machine::Machine& machine) {
   const machine::Digits digits(machine);
   predict::CostModel costs(machine, digits, plan::Optimizer::kSgd);
   double least = LayoutOracle::kNever;
@@ -87,13 +87,13 @@ void expect_no_better_rewrite(std::uint64_t from, std::uint64_t to, std::size_t 
     ++cases;
     const auto& machine = machines[seed % machines.size()];
     const auto found = ranked(model, machine);
-    const double least = least_of_all(*graphs, machine);
+    const double least = find_least_time(*graphs, machine);
     EXPECT_LE(found.least, least * (1 + kRounding))
         << to_text(model) << "on " << machine.name << ", " << graphs->size() << " graphs";
     // Some layouts must have exactly the reported cost.
     for (const auto& best : found.best) {
       ++rewritten;
-      EXPECT_NEAR(found.least, least_of_all({best->graph}, machine), kRounding * found.least);
+      EXPECT_NEAR(found.least, find_least_time({best->graph}, machine), kRounding * found.least);
     }
   }
   std::cout << cases << " cases, " << rewritten << " rewritten\n";
@@ -105,8 +105,8 @@ void expect_no_better_rewrite(std::uint64_t from, std::uint64_t to, std::size_t 
 
 // Returns the fraction by which the found plan's iteration is longer than the fastest of all
 // rewrites in all layouts. Returns nullopt if there are too many plans to simulate.
-std::optional<double> regret_of_both(const Graph& model, const machine::Machine& machine,
-                                     double most) {
+std::optional<double> find_joint_regret(const Graph& model, const machine::Machine& machine,
+                                        double most) {
   const auto graphs = list_rewrites(model);
   if (!graphs) return std::nullopt;
   double plans = 0;
@@ -136,7 +136,7 @@ void expect_little_regret_of_both(std::uint64_t from, std::uint64_t to, double p
   for (auto seed = from; seed < to; ++seed) {
     SCOPED_TRACE(seed);
     const auto now =
-        regret_of_both(graph_to_rewrite(seed), machines[seed % machines.size()], plans);
+        find_joint_regret(graph_to_rewrite(seed), machines[seed % machines.size()], plans);
     if (!now) continue;
     ++cases;
     near += *now <= 0.02 ? 1 : 0;

@@ -77,8 +77,8 @@ std::optional<std::string> wrong_cost(const Graph& model, const machine::Machine
 
 // Returns the operators that the outputs need. If `without` has an operator, its operand replaces
 // it.
-Graph part_of(const Graph& model, const std::vector<NodeId>& outputs,
-              std::optional<std::pair<NodeId, NodeId>> without) {
+Graph extract_part(const Graph& model, const std::vector<NodeId>& outputs,
+                   std::optional<std::pair<NodeId, NodeId>> without) {
   const auto stand_in = [&](NodeId id) {
     return without && without->first == id ? without->second : id;
   };
@@ -109,13 +109,13 @@ std::vector<Graph> smaller_graphs(const Graph& model) {
   std::vector<Graph> out;
   for (auto id : model.ids()) {
     if (model.node(id).op.role() == ops::Role::kSource) continue;
-    auto part = part_of(model, {id}, std::nullopt);
+    auto part = extract_part(model, {id}, std::nullopt);
     if (part.size() < model.size()) out.push_back(std::move(part));
     for (auto i : model.inputs(id)) {
       const bool alone = model.outputs().size() == 1 && model.outputs()[0] == id;
       const bool leaves_none = alone && model.node(i).op.role() == ops::Role::kSource;
       if (model.node(i).type != model.node(id).type || leaves_none) continue;
-      out.push_back(part_of(model, model.outputs(), std::pair(id, i)));
+      out.push_back(extract_part(model, model.outputs(), std::pair(id, i)));
     }
   }
   return out;
@@ -231,7 +231,7 @@ std::optional<double> regret(const Graph& model, const machine::Machine& machine
 // Returns a graph with a loss, and with nothing that the loss does not need.
 Graph trained_graph(std::uint64_t seed) {
   const auto model = SmallGraph(seed, 2 + seed / 3 % 4, SmallGraph::Ends::kLoss).build();
-  return part_of(model, model.outputs(), std::nullopt);
+  return extract_part(model, model.outputs(), std::nullopt);
 }
 
 struct Regrets {

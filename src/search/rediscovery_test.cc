@@ -12,8 +12,8 @@
 namespace tandem::search {
 namespace {
 
-Result plan_of(const std::string& text, const machine::Machine& machine, std::int64_t batch,
-               Options options) {
+Result find_plan(const std::string& text, const machine::Machine& machine, std::int64_t batch,
+                 Options options) {
   const auto network = models::parse_model(text);
   options.network = {&network, batch, DType::kFp32};
   return search(network.build(batch, DType::kFp32), machine, options);
@@ -62,7 +62,7 @@ TEST(Rediscovery, FindsDataParallelismForResnet) {
   for (const std::string name : {"dgx_v100:1", "summit:1"}) {
     SCOPED_TRACE(name);
     const auto machine = machine::load_machine(name);
-    const auto result = plan_of("resnet50", machine, 64 * machine.devices(), {});
+    const auto result = find_plan("resnet50", machine, 64 * machine.devices(), {});
     ASSERT_TRUE(result.best.has_value());
     EXPECT_EQ(not_along_the_batch(*result.best, machine, ""), std::vector<std::string>{});
   }
@@ -76,7 +76,7 @@ TEST(Rediscovery, FindsShardedWeightsUnderTightMemory) {
   options.optimizer = plan::Optimizer::kAdam;
   options.memory = Bytes{10e9};
   const auto result =
-      plan_of("gpt2:layers=4,hidden=4096,heads=32,ffn=16384,vocab=2048", machine, 64, options);
+      find_plan("gpt2:layers=4,hidden=4096,heads=32,ffn=16384,vocab=2048", machine, 64, options);
   ASSERT_TRUE(result.best.has_value());
   EXPECT_EQ(not_along_the_batch(*result.best, machine, "l"), std::vector<std::string>{});
   EXPECT_LT(stored_share(*result.best), 0.2);

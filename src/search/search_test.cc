@@ -37,7 +37,8 @@ graph::Graph build(const std::string& model, std::int64_t batch) {
 
 // Returns the factor that all digits of the operator called `name` run along, as its index text
 // names it; otherwise "copies", "idle" or "mixed".
-std::string use_of(const Evaluated& plan, const machine::Digits& digits, const std::string& name) {
+std::string format_layout(const Evaluated& plan, const machine::Digits& digits,
+                          const std::string& name) {
   const auto& pcg = plan.mapped.pcg;
   const auto nodes = strategies::analyze(pcg);
   for (auto id : pcg.ids()) {
@@ -64,12 +65,12 @@ void expect_megatron_matmuls(const Evaluated& plan, const machine::Digits& digit
                              const std::string& layer) {
   SCOPED_TRACE(layer);
   for (const std::string name : {"q", "k", "v", "scores", "mixed"}) {
-    EXPECT_EQ(use_of(plan, digits, layer + name), "h") << name;
+    EXPECT_EQ(format_layout(plan, digits, layer + name), "h") << name;
   }
-  EXPECT_EQ(use_of(plan, digits, layer + "probabilities"), "d1");  // the heads
-  EXPECT_EQ(use_of(plan, digits, layer + "ffn1"), "n");
-  EXPECT_EQ(use_of(plan, digits, layer + "ffn_gelu"), "d2");
-  EXPECT_EQ(use_of(plan, digits, layer + "ffn2"), "k");
+  EXPECT_EQ(format_layout(plan, digits, layer + "probabilities"), "d1");  // the heads
+  EXPECT_EQ(format_layout(plan, digits, layer + "ffn1"), "n");
+  EXPECT_EQ(format_layout(plan, digits, layer + "ffn_gelu"), "d2");
+  EXPECT_EQ(format_layout(plan, digits, layer + "ffn2"), "k");
 }
 
 Result search_without_sequence(const graph::Graph& model, const Machine& machine) {
@@ -104,11 +105,11 @@ TEST(Search, FindsMegatronForBertLayersOnSixDevices) {
   const auto result = search_without_sequence(model, machine);
   for (const std::string layer : {"l0.", "l1.", "l2."}) {
     expect_megatron_matmuls(*result.best, digits, layer);
-    EXPECT_EQ(use_of(*result.best, digits, layer + "attention_out"), "h");
-    EXPECT_EQ(use_of(*result.best, digits, layer + "attention_sum"), "d2");
-    EXPECT_EQ(use_of(*result.best, digits, layer + "attention_norm"), "copies");
-    EXPECT_EQ(use_of(*result.best, digits, layer + "ffn_sum"), "d2");
-    EXPECT_EQ(use_of(*result.best, digits, layer + "ffn_norm"), "copies");
+    EXPECT_EQ(format_layout(*result.best, digits, layer + "attention_out"), "h");
+    EXPECT_EQ(format_layout(*result.best, digits, layer + "attention_sum"), "d2");
+    EXPECT_EQ(format_layout(*result.best, digits, layer + "attention_norm"), "copies");
+    EXPECT_EQ(format_layout(*result.best, digits, layer + "ffn_sum"), "d2");
+    EXPECT_EQ(format_layout(*result.best, digits, layer + "ffn_norm"), "copies");
   }
 }
 
@@ -181,9 +182,9 @@ TEST(Search, ShardsDlrmTablesAndReplicatesItsMlps) {
   const machine::Digits digits(machine);
   const auto result = search(build("dlrm", 49152), machine, {});
   ASSERT_TRUE(result.best.has_value());
-  EXPECT_EQ(use_of(*result.best, digits, "bottom1"), "d0");
-  EXPECT_EQ(use_of(*result.best, digits, "top1"), "d0");
-  EXPECT_NE(use_of(*result.best, digits, "bag0"), "copies");
+  EXPECT_EQ(format_layout(*result.best, digits, "bottom1"), "d0");
+  EXPECT_EQ(format_layout(*result.best, digits, "top1"), "d0");
+  EXPECT_NE(format_layout(*result.best, digits, "bag0"), "copies");
   // A table has 256 MB. A device must store far less than a replica of each.
   EXPECT_LT(result.best->simulation.persistent.value, 26 * 256e6 / 10);
 }
@@ -321,7 +322,7 @@ TEST(Search, UsesOnlyAllowedDimensions) {
   const machine::Digits digits(machine);
   const auto result = search(build("mlp:layers=4", 12288), machine, options);
   ASSERT_TRUE(result.best.has_value());
-  EXPECT_EQ(use_of(*result.best, digits, "linear2"), "d0");
+  EXPECT_EQ(format_layout(*result.best, digits, "linear2"), "d0");
 }
 
 // One large image is divided by rows or columns, and devices exchange a row at each border.
@@ -339,9 +340,9 @@ TEST(Search, PartitionsALargeImage) {
   const auto other = search(model, machine, options).best;
   ASSERT_TRUE(best.has_value() && other.has_value());
   for (const auto* conv : {"conv1", "conv2"}) {
-    const auto use = use_of(*best, digits, conv);
+    const auto use = format_layout(*best, digits, conv);
     EXPECT_TRUE(use == "y" || use == "x") << use;
-    EXPECT_NE(use_of(*other, digits, conv), use);
+    EXPECT_NE(format_layout(*other, digits, conv), use);
   }
   EXPECT_LT(best->simulation.iteration, other->simulation.iteration);
 }

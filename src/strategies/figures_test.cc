@@ -90,8 +90,8 @@ return %out
 // --- Figure 7: machine mappings
 
 // Returns what the mapping's digits do to an operator whose grid runs along these factors.
-std::string words_of(const machine::Mapping& mapping, const Digits& digits,
-                     const std::vector<std::string>& factors) {
+std::string describe_mapping(const machine::Mapping& mapping, const Digits& digits,
+                             const std::vector<std::string>& factors) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < digits.count(); ++i) {
     const auto dim = mapping.dims[i];
@@ -123,8 +123,8 @@ TEST(Figure7, MapsOneToThreeDimensionsOnSummit) {
   for (const auto& c : cases) {
     SCOPED_TRACE(c.mapping);
     const auto mapping = machine::find_mapping(summit, c.grid, c.mapping);
-    const Words words = {{"y", words_of(mapping, digits, c.linear)},
-                         {"loss", words_of(mapping, digits, c.loss)}};
+    const Words words = {{"y", describe_mapping(mapping, digits, c.linear)},
+                         {"loss", describe_mapping(mapping, digits, c.loss)}};
     const auto program = lowered(model, digits, words);
     EXPECT_EQ(to_text(program.buffer(program.tensor[2]).layout), c.layout);
     expect_legal_and_equal(program.pcg);

@@ -54,15 +54,15 @@ TEST(Freeze, FreezesTablesByDefault) {
 TEST(Freeze, ReportsErrors) {
   EXPECT_EQ(parse_layer_kinds("dense, experts,dense"),
             (std::vector{LayerKind::kDense, LayerKind::kExperts}));
-  EXPECT_EQ(error_of([] { parse_layer_kinds("dense,heads"); }),
+  EXPECT_EQ(get_error([] { parse_layer_kinds("dense,heads"); }),
             "--freeze: unknown layer kind 'heads' (expected one of: embedding, dense, transformer, "
             "experts, word_embedding)");
-  EXPECT_EQ(error_of([] { parse_layer_kinds(","); }),
+  EXPECT_EQ(get_error([] { parse_layer_kinds(","); }),
             "--freeze: unknown layer kind '' (expected one of: embedding, dense, transformer, "
             "experts, word_embedding)");
-  EXPECT_EQ(error_of([] { freeze(build("mlp"), {LayerKind::kExperts}); }),
+  EXPECT_EQ(get_error([] { freeze(build("mlp"), {LayerKind::kExperts}); }),
             "--freeze: mlp has no weights in experts layers (layer kinds with weights: dense)");
-  EXPECT_EQ(error_of([] { freeze(build("mlp"), {LayerKind::kDense}); }),
+  EXPECT_EQ(get_error([] { freeze(build("mlp"), {LayerKind::kDense}); }),
             "--freeze: freezes all weights of mlp, so nothing is left to train (use --task "
             "inference instead)");
 }

@@ -15,7 +15,7 @@ namespace {
 // Returns a machine with links of 1 GB/s between two devices and launches of 10 us; nothing else
 // takes time. (A gather of an n x n weight sends half of it.)
 machine::Machine counting_machine() {
-  auto m = plan::machine_of({2});
+  auto m = plan::make_machine({2});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
   m.device.bandwidth = BytesPerSecond{1e30};
   m.device.launch = Seconds{10e-6};
@@ -32,13 +32,13 @@ lower::Program sharded(const std::string& strategy, const machine::Machine& mach
                       machine.device.software, plan::Optimizer::kSgd);
 }
 
-std::string backward_of(const lower::Program& program) {
+std::string format_backward(const lower::Program& program) {
   const auto text = to_text(program);
   return "\n" + text.substr(text.find("<- seed"));
 }
 
 TEST(PrefetchedGathers, PrecedeSumsOfEarlierGradients) {
-  EXPECT_EQ(backward_of(sharded("fsdp", counting_machine())), R"(
+  EXPECT_EQ(format_backward(sharded("fsdp", counting_machine())), R"(
 <- seed mse %loss
 <- backward mse %loss
 <- all_gather %w3 [64, 64] 0 -> r (16.4 kB)

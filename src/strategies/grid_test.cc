@@ -32,7 +32,7 @@ Graph build(std::string_view model, std::int64_t batch) {
   return models::parse_model(model).build(batch, DType::kFp32);
 }
 
-std::vector<std::string> names_of(const std::vector<Setting>& settings) {
+std::vector<std::string> list_names(const std::vector<Setting>& settings) {
   std::vector<std::string> out;
   for (const auto& s : settings) out.push_back(to_text(s));
   return out;
@@ -101,7 +101,7 @@ TEST(Setting, ReportsErrors) {
        "transformer, experts, word_embedding =S or =S/S (inside a node / across nodes), where S is "
        "ddp, fsdp, tp or mp; micro=N, recompute=R, ring, bucket=BYTES)"}};
   for (const auto& c : cases) {
-    EXPECT_EQ(error_of([&] { (void)parse_setting(c.first); }), c.second);
+    EXPECT_EQ(get_error([&] { (void)parse_setting(c.first); }), c.second);
   }
 }
 
@@ -118,10 +118,10 @@ TEST(Setting, AppliesFlags) {
   EXPECT_EQ(text("megatron:pp=4,interleave=3", {.recompute = {}, .schedule = "interleaved"}),
             "megatron:pp=4,interleave=3");
   EXPECT_EQ(
-      error_of([&] { text("dp:recompute=none", {.recompute = "full", .schedule = {}}); }),
+      get_error([&] { text("dp:recompute=none", {.recompute = "full", .schedule = {}}); }),
       "--recompute: the strategy dp:recompute=none already sets 'recompute' (keep one of the two)");
   EXPECT_EQ(
-      error_of([&] { text("fsdp", {.recompute = {}, .schedule = "1f1b"}); }),
+      get_error([&] { text("fsdp", {.recompute = {}, .schedule = "1f1b"}); }),
       "--schedule: sets the order of a pipeline, but fsdp has none (use --strategy megatron:pp=N)");
 }
 
@@ -133,7 +133,7 @@ TEST(Setting, ChangesOneKey) {
   EXPECT_EQ(set_key("megatron:tp=2,sp", "sp", "yes"), "megatron:tp=2,sp");
   EXPECT_EQ(set_key("megatron:sp", "sp", "no"), "megatron");
   EXPECT_EQ(set_key("madmax:dense=tp", "dense", "tp/ddp"), "madmax:dense=tp/ddp");
-  EXPECT_EQ(error_of([] { (void)set_key("megatron", "sp", "4"); }),
+  EXPECT_EQ(get_error([] { (void)set_key("megatron", "sp", "4"); }),
             "sp: cannot be '4' (expected yes or no)");
 }
 
@@ -159,7 +159,7 @@ TEST(Setting, RestrictsKeysToFamilies) {
     const auto* value = key.form.empty() ? "yes" : at == values.end() ? "2" : at->second;
     for (const auto& family : family_names()) {
       const auto text = set_key(family, key.name, value);
-      const auto parsed = error_of([&] { (void)parse_setting(text); });
+      const auto parsed = get_error([&] { (void)parse_setting(text); });
       const bool has = has_key(parse_setting(family).family, key.name);
       EXPECT_EQ(parsed.find("is not a setting of") == std::string::npos, has) << text;
       if (!has) continue;
@@ -173,14 +173,14 @@ TEST(Setting, RestrictsKeysToFamilies) {
 TEST(Grid, ListsTheInnermostDigitsOfEveryLevel) {
   const auto model = build("mlp:layers=2,hidden=48,inputs=48,outputs=48", 48);
   const auto digits = make_digits({4, 3});
-  EXPECT_EQ(names_of(list_baseline_settings(Problem(model, digits))),
+  EXPECT_EQ(list_names(list_baseline_settings(Problem(model, digits))),
             (std::vector<std::string>{"dp", "fsdp", "megatron:tp=2,dp=6", "megatron:tp=3,dp=4",
                                       "megatron:tp=4,dp=3", "megatron:tp=6,dp=2",
                                       "megatron:tp=12,dp=1", "deepspeed:zero=1", "deepspeed:zero=2",
                                       "deepspeed:zero=3", "expert", "madmax"}));
   // A degree at another place has another name.
   const auto square = make_digits({2, 2});
-  EXPECT_EQ(names_of(complete(parse_setting("megatron"), Problem(model, square))),
+  EXPECT_EQ(list_names(complete(parse_setting("megatron"), Problem(model, square))),
             (std::vector<std::string>{"megatron:tp=1/2,dp=2", "megatron:tp=2,dp=2",
                                       "megatron:tp=4,dp=1"}));
 }
@@ -202,7 +202,7 @@ TEST(Grid, VariesEveryKindOfLayerExceptTablesForMadmax) {
   const auto digits = make_digits({2, 2});
   const auto settings = list_madmax_settings(Problem(model, digits));
   EXPECT_EQ(settings.size(), 16U * 16U);  // dense, experts
-  const auto names = names_of(settings);
+  const auto names = list_names(settings);
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
   EXPECT_EQ(names.front(), "madmax:dense=ddp,experts=ddp");
 }
@@ -257,9 +257,10 @@ TEST(Grid, ReportsWhyAStrategyDoesNotApply) {
        8}};
   const auto digits = make_digits({2, 2});
   for (const auto& c : cases) {
-    EXPECT_EQ(
-        error_of([&] { (void)make_named_strategies(c.strategy, build(c.model, c.batch), digits); }),
-        c.error);
+    EXPECT_EQ(get_error([&] {
+                (void)make_named_strategies(c.strategy, build(c.model, c.batch), digits);
+              }),
+              c.error);
   }
 }
 

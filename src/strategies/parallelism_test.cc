@@ -9,22 +9,22 @@
 namespace tandem::strategies {
 namespace {
 
-std::string text_of(std::string_view setting, const StepSize& step) {
+std::string describe(std::string_view setting, const StepSize& step) {
   return to_text(compute_parallelism(parse_setting(setting), step));
 }
 
 TEST(Parallelism, OmitsDegreesOfOneFromText) {
   const StepSize step{.devices = 128, .batch = 512, .layers = 80};
-  EXPECT_EQ(text_of("dp", step), "DP 128");
-  EXPECT_EQ(text_of("dp", {}), "DP 1");
-  EXPECT_EQ(text_of("fsdp:micro=2", step), "DP 128, ZeRO-3, mbs 2 x 2");
-  EXPECT_EQ(text_of("megatron:tp=4,dp=8,zero=1,pp=4,interleave=5,micro=64,recompute=full", step),
+  EXPECT_EQ(describe("dp", step), "DP 128");
+  EXPECT_EQ(describe("dp", {}), "DP 1");
+  EXPECT_EQ(describe("fsdp:micro=2", step), "DP 128, ZeRO-3, mbs 2 x 2");
+  EXPECT_EQ(describe("megatron:tp=4,dp=8,zero=1,pp=4,interleave=5,micro=64,recompute=full", step),
             "DP 8 x TP 4 x PP 4 (VPP 5), ZeRO-1, mbs 1 x 64, recompute 80/80 layers");
-  EXPECT_EQ(text_of("megatron:tp=2/2,dp=16,cp=2,recompute=selective", step),
+  EXPECT_EQ(describe("megatron:tp=2/2,dp=16,cp=2,recompute=selective", step),
             "DP 16 x TP 4 x CP 2, recompute selective");
-  EXPECT_EQ(text_of("ep:ep=8", step), "DP 128, EP 8");
-  EXPECT_EQ(text_of("expert", step), "layouts by operator");
-  EXPECT_EQ(text_of("dp:micro=3", step), "DP 128, 3 micro-batches");
+  EXPECT_EQ(describe("ep:ep=8", step), "DP 128, EP 8");
+  EXPECT_EQ(describe("expert", step), "layouts by operator");
+  EXPECT_EQ(describe("dp:micro=3", step), "DP 128, 3 micro-batches");
   auto some = compute_parallelism(parse_setting("megatron:tp=4,dp=32,recompute=full"), step);
   some.recompute_layers = 16;
   EXPECT_EQ(to_text(some), "DP 32 x TP 4, recompute 16/80 layers");
@@ -32,9 +32,9 @@ TEST(Parallelism, OmitsDegreesOfOneFromText) {
 
 TEST(Parallelism, HasDegreesForMadmaxIfAllLayersAreShardedEqually) {
   StepSize step{.devices = 16, .batch = 64, .layers = {}, .kinds = {LayerKind::kTransformer}};
-  EXPECT_EQ(text_of("madmax", step), "DP 16, ZeRO-3");
-  EXPECT_EQ(text_of("madmax:transformer=ddp", step), "DP 16");
-  EXPECT_EQ(text_of("madmax:transformer=tp/ddp", step), "layouts by operator");
+  EXPECT_EQ(describe("madmax", step), "DP 16, ZeRO-3");
+  EXPECT_EQ(describe("madmax:transformer=ddp", step), "DP 16");
+  EXPECT_EQ(describe("madmax:transformer=tp/ddp", step), "layouts by operator");
   EXPECT_EQ(compute_parallelism(parse_setting("madmax:transformer=fsdp/ddp"), step).zero,
             std::nullopt);
   step.kinds.push_back(LayerKind::kEmbedding);  // tables are over all devices

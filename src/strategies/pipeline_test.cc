@@ -174,7 +174,7 @@ TEST(Pipeline, CommunicatesByZeroStage) {
 // With equal stages and free sends, filling and draining takes as long as ranks - 1 micro-batches.
 // The first rank holds as many micro-batches as there are ranks under 1F1B, and all under GPipe.
 TEST(Pipeline, FillsAndDrains) {
-  machine::Machine m = plan::machine_of({4});
+  machine::Machine m = plan::make_machine({4});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e12}}};
   m.device.bandwidth = BytesPerSecond{1e13};
   m.levels[0].bandwidth = BytesPerSecond{1e15};
@@ -199,7 +199,7 @@ TEST(Pipeline, FillsAndDrains) {
 // on its micro-batches, and two versions of a weight are held.
 TEST(Pipeline, TakesTheTimeOfTheSlowestRankWithDelayedUpdates) {
   constexpr double kMicro = 1e-6;
-  machine::Machine m = plan::machine_of({4});
+  machine::Machine m = plan::make_machine({4});
   m.device.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};
   m.device.bandwidth = BytesPerSecond{1e30};
   m.device.launch = Seconds{kMicro};
@@ -281,7 +281,7 @@ TEST(Pipeline, TrainsLikeOneDeviceWithDelayedGradients) {
 // One stage's device is slower, so the fast stage stalls. Tasks take a launch of their own device.
 // The slow stage's tasks are a chain between the fast stage's first and last ones.
 TEST(Pipeline, RunsEachStageAtTheSpeedOfItsDevice) {
-  machine::Machine m = plan::machine_of({2});
+  machine::Machine m = plan::make_machine({2});
   const auto device = [](double launch) {
     machine::Device d;
     d.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};

@@ -25,10 +25,10 @@ constexpr Precision kMegatron = {.master = true, .wide_gradients = true};
 
 // `frees`: memory is freed after its last use, as in our runtime. The systems in the papers hold it
 // for the whole step.
-Program program_of(const std::string& model, std::int64_t batch, const std::string& machine,
-                   const std::string& strategy, const Precision& precision,
-                   Optimizer optimizer = Optimizer::kAdam, DType dtype = DType::kFp16,
-                   bool frees = false) {
+Program make_program(const std::string& model, std::int64_t batch, const std::string& machine,
+                     const std::string& strategy, const Precision& precision,
+                     Optimizer optimizer = Optimizer::kAdam, DType dtype = DType::kFp16,
+                     bool frees = false) {
   const auto graph = models::parse_model(model).build(batch, dtype);
   auto loaded = machine::load_machine(machine);
   loaded.device.software.frees_at_last_use = frees;
@@ -63,7 +63,7 @@ TEST_P(Zero, MatchesTheMemoryOfThePaper) {
     SCOPED_TRACE(devices);
     const std::int64_t batch = 4 * devices;
     const auto memory = compute_memory(
-        program_of(kMlp, batch, fmt::format("local:{}", devices), GetParam().strategy, kMixed));
+        make_program(kMlp, batch, fmt::format("local:{}", devices), GetParam().strategy, kMixed));
     const double n = static_cast<double>(devices);
     const double expected = kParameters * (GetParam().whole + GetParam().parts / n);
     // Results of layers are saved for backward, 4 samples per device, besides input and target.
@@ -81,7 +81,7 @@ TEST(ZeroMemory, HoldsNoUnshardedGradients) {
   for (const char* strategy : {"fsdp", "deepspeed:zero=2", "deepspeed:zero=3", "fsdp:micro=2"}) {
     SCOPED_TRACE(strategy);
     const auto peak = [&](const Precision& precision) {
-      return compute_memory(program_of(kMlp, 16, "local:4", strategy, precision)).peak.value;
+      return compute_memory(make_program(kMlp, 16, "local:4", strategy, precision)).peak.value;
     };
     constexpr double kOneLayer = 4 * kWeight;
     EXPECT_LE(peak(kMegatron), peak(kMixed) + 2 * kParameters / kDevices + 2 * kOneLayer);
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Zero,
 // Counts the elements that all devices send together.
 TEST(ZeroCommunication, EqualsDataParallelismAndHalfMoreFromStage3On) {
   const auto sent = [](const std::string& strategy) {
-    return count_communicated_elements(program_of(kMlp, 16, "local:4", strategy, kMixed)) / 3;
+    return count_communicated_elements(make_program(kMlp, 16, "local:4", strategy, kMixed)) / 3;
   };
   EXPECT_EQ(sent("dp"), 2 * kParameters);
   EXPECT_EQ(sent("deepspeed:zero=1"), 2 * kParameters);
@@ -122,7 +122,7 @@ TEST(ZeroCommunication, EqualsDataParallelismAndHalfMoreFromStage3On) {
 TEST(ZeroMemory, FreesEverythingAtItsLastUse) {
   const auto bytes_a_parameter = [](const std::string& strategy) {
     const auto program =
-        program_of(kMlp, 8, "local:2", strategy, {}, Optimizer::kSgd, DType::kFp32, true);
+        make_program(kMlp, 8, "local:2", strategy, {}, Optimizer::kSgd, DType::kFp32, true);
     for (const auto& b : program.buffers) {
       EXPECT_FALSE(b.reserved);
       EXPECT_EQ(b.shared, Bytes{});
@@ -142,7 +142,7 @@ TEST(ZeroMemory, FreesEverythingAtItsLastUse) {
 
 // Returns the bytes per parameter that live on between steps.
 double persistent(const Precision& precision, Optimizer optimizer, DType dtype) {
-  return compute_memory(program_of(kMlp, 4, "local:1", "dp", precision, optimizer, dtype))
+  return compute_memory(make_program(kMlp, 4, "local:1", "dp", precision, optimizer, dtype))
              .persistent.value /
          kParameters;
 }
@@ -163,7 +163,7 @@ TEST(TrainingMemory, PersistsByOptimizerAndPrecision) {
 TEST(TrainingMemory, TakesEighteenBytesPerParameterInMegatron) {
   for (const char* strategy : {"dp", "dp:micro=2"}) {
     for (const char* machine : {"local:1", "local:2"}) {
-      const auto memory = compute_memory(program_of(kMlp, 8, machine, strategy, kMegatron));
+      const auto memory = compute_memory(make_program(kMlp, 8, machine, strategy, kMegatron));
       EXPECT_EQ(memory.persistent.value, 14 * kParameters);
       EXPECT_GE(memory.part(BufferKind::kGradient).value, 4 * kParameters);
       EXPECT_LE(memory.peak.value,
@@ -174,7 +174,7 @@ TEST(TrainingMemory, TakesEighteenBytesPerParameterInMegatron) {
 
 TEST(TrainingMemory, SendsGradientsInTheTypeOfAccumulation) {
   const auto dtypes = [](const char* strategy, const Precision& precision) {
-    const auto program = program_of(kMlp, 8, "local:2", strategy, precision);
+    const auto program = make_program(kMlp, 8, "local:2", strategy, precision);
     std::vector<DType> out;
     for (const auto& task : program.tasks) {
       if (task.kind != lower::TaskKind::kMove || !task.backward || task.recomputed) continue;
@@ -206,8 +206,8 @@ double compute_saved_per_layer(const std::string& strategy,
                                const std::string& more = ",dropout=true") {
   const auto machine = strategy == "dp" ? "local:1" : "local:4";
   const auto compute_saved = [&](int layers) {
-    return compute_memory(program_of(gpt(layers, more), static_cast<std::int64_t>(kBatch), machine,
-                                     strategy, kMegatron))
+    return compute_memory(make_program(gpt(layers, more), static_cast<std::int64_t>(kBatch),
+                                       machine, strategy, kMegatron))
         .saved.value;
   };
   return (compute_saved(5) - compute_saved(4)) / (kSequence * kBatch * kHidden);
@@ -244,7 +244,7 @@ std::vector<double> compute_saved_by_rank(const std::string& strategy, int ranks
   std::vector<double> out;
   const auto compute_saved = [&](int layers) {
     const auto program =
-        program_of(gpt(layers), 64, fmt::format("local:{}", ranks), strategy, kMegatron);
+        make_program(gpt(layers), 64, fmt::format("local:{}", ranks), strategy, kMegatron);
     std::vector<double> bytes;
     for (const auto device : program.digits.group(0, find_class_digits(program))) {
       bytes.push_back(compute_memory(program, device).saved.value);
@@ -287,8 +287,8 @@ class Korthikanti : public testing::TestWithParam<Published> {
  protected:
   static Program program(const std::string& more) {
     const auto& p = GetParam();
-    return program_of(p.model, p.batch, fmt::format("dgx_a100:{}", p.nodes),
-                      fmt::format("megatron:tp=8{}{}", p.pipeline, more), kMegatron);
+    return make_program(p.model, p.batch, fmt::format("dgx_a100:{}", p.nodes),
+                        fmt::format("megatron:tp=8{}{}", p.pipeline, more), kMegatron);
   }
   static double compute_saved_gib(const std::string& more) {
     return compute_memory(program(more)).saved.value / kGiB;
@@ -342,7 +342,7 @@ TEST(TrainingMemory, FallsWithStagesRecomputationMicroBatchesAndSlots) {
     Bytes before{std::numeric_limits<double>::infinity()};
     for (const auto& strategy : family) {
       const auto peak =
-          compute_memory(program_of(gpt(4), 64, "dgx_a100:1", strategy, kMegatron)).peak;
+          compute_memory(make_program(gpt(4), 64, "dgx_a100:1", strategy, kMegatron)).peak;
       EXPECT_LE(peak, before) << strategy;
       before = peak;
     }

@@ -228,7 +228,7 @@ TEST(UnityMapping, CachesCostsOfSubgraphsAcrossCandidates) {
   Bench uncached("summit:1", {.caches = false});
   const auto graph =
       models::parse_model("mlp:layers=8,hidden=96,inputs=96,outputs=96").build(96, DType::kFp32);
-  const auto tables_of = [&](Bench& bench, std::vector<double>& costs) {
+  const auto count_tables = [&](Bench& bench, std::vector<double>& costs) {
     std::mt19937_64 random(1);
     std::vector<std::size_t> out;
     for (std::size_t steps : {0U, 0U, 1U}) {
@@ -241,8 +241,8 @@ TEST(UnityMapping, CachesCostsOfSubgraphsAcrossCandidates) {
   };
   std::vector<double> costs;
   std::vector<double> others;
-  const auto cached_tables = tables_of(caching, costs);
-  const auto recomputed = tables_of(uncached, others);
+  const auto cached_tables = count_tables(caching, costs);
+  const auto recomputed = count_tables(uncached, others);
   EXPECT_EQ(costs, others);
   EXPECT_EQ(cached_tables[1], 0U);
   EXPECT_EQ(recomputed[1], recomputed[0]);

@@ -43,7 +43,7 @@ struct Case {
 };
 
 // Returns the search's own result: the plan, or the row beside a faster baseline.
-const search::Evaluated& unity_of(const search::Result& result) {
+const search::Evaluated& get_unity_plan(const search::Result& result) {
   if (result.best && result.best->name.starts_with("search:unity")) return *result.best;
   for (const auto& row : result.baselines) {
     if (row.family == "unity") return row;
@@ -74,7 +74,7 @@ TEST(Unity, PreservesTheModel) {
     Case of(name, 96, "summit:1");
     const auto result = of.find({.candidates = 4000});
     ASSERT_TRUE(result.best.has_value()) << name;
-    const auto report = check_plan(of, unity_of(result));
+    const auto report = check_plan(of, get_unity_plan(result));
     EXPECT_TRUE(report.ok) << name << ": " << report.where << ": " << report.message;
     EXPECT_EQ(report.unproved.size(), 0U) << name;
     for (const auto& row : result.baselines) {
@@ -91,7 +91,7 @@ TEST(Unity, PipelinesAllOperators) {
     if (delayed) of.how.semantics = plan::Semantics::kDelayed1;
     const auto result = of.find({.candidates = 2000, .pipelines = true});
     ASSERT_TRUE(result.best.has_value());
-    const auto& found = unity_of(result);
+    const auto& found = get_unity_plan(result);
     const auto report = check_plan(of, found);
     EXPECT_TRUE(report.ok) << report.where << ": " << report.message;
     const auto& mapped = found.mapped;
@@ -122,12 +122,12 @@ TEST(Unity, IsNoSlowerThanItsInitialCandidates) {
         std::tuple("dlrm", 6144, std::vector<std::string>{"dp", "megatron", "dlrm_hybrid"})}) {
     Case of(name, batch, "summit:1");
     const auto result = of.find({.candidates = 6000});
-    const auto own = unity_of(result).simulation.iteration;
+    const auto own = get_unity_plan(result).simulation.iteration;
     for (const auto& row : result.baselines) {
       if (std::ranges::find(strategies, row.family) == strategies.end()) continue;
       EXPECT_LE(own.value, row.simulation.iteration.value * (1 + 1e-9)) << name << " " << row.name;
     }
-    const auto report = check_plan(of, unity_of(result));
+    const auto report = check_plan(of, get_unity_plan(result));
     EXPECT_TRUE(report.ok) << name << ": " << report.where << ": " << report.message;
   }
 }
@@ -157,8 +157,9 @@ TEST(Unity, IsDeterministic) {
   const auto first = of.find({.least_nodes = 4});
   const auto second = of.find({.least_nodes = 4});
   EXPECT_EQ(first.rewrites, second.rewrites);
-  EXPECT_EQ(unity_of(first).simulation.iteration, unity_of(second).simulation.iteration);
-  EXPECT_EQ(unity_of(first).mapped.layouts, unity_of(second).mapped.layouts);
+  EXPECT_EQ(get_unity_plan(first).simulation.iteration,
+            get_unity_plan(second).simulation.iteration);
+  EXPECT_EQ(get_unity_plan(first).mapped.layouts, get_unity_plan(second).mapped.layouts);
 }
 
 TEST(Unity, ReportsWhyItStops) {
@@ -185,7 +186,8 @@ TEST(Unity, EachOptionHasAnEffect) {
   // Without the cache the search finds the same result, later.
   const auto forgetful = of.find({.caches = false});
   EXPECT_EQ(forgetful.rewrites, usual.rewrites);
-  EXPECT_EQ(unity_of(forgetful).simulation.iteration, unity_of(usual).simulation.iteration);
+  EXPECT_EQ(get_unity_plan(forgetful).simulation.iteration,
+            get_unity_plan(usual).simulation.iteration);
 }
 
 TEST(Unity, SplitsAtBottlenecksIntoLargeEnoughPieces) {
@@ -291,12 +293,12 @@ TEST(Unity, MergesCollectivesAtABorder) {
     apart += cost_of_piece(piece, substitutions);
     // A border is a degree for each dimension, without replicas or partial sums.
     const auto draft = substitutions.replay_steps(piece.piece, piece.steps).back();
-    const auto type_of = [&](rewrite::Slot slot) {
+    const auto get_type = [&](rewrite::Slot slot) {
       return substitutions.dictionary().type(draft.node(slot).type).shape;
     };
     if (piece.piece.has_border_output) {
-      EXPECT_EQ(type_of(draft.outputs()[0]).replicas, 1);
-      EXPECT_EQ(type_of(draft.outputs()[0]).partial, 1);
+      EXPECT_EQ(get_type(draft.outputs()[0]).replicas, 1);
+      EXPECT_EQ(get_type(draft.outputs()[0]).partial, 1);
     }
     if (piece.piece.border) {
       const auto& border = piece.piece.graph.node(piece.piece.border->input).type.shape;

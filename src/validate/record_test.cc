@@ -9,7 +9,7 @@
 namespace tandem::validate {
 namespace {
 
-std::string error_of(std::string_view text) {
+std::string get_error(std::string_view text) {
   try {
     (void)parse_records(text, "m.json");
   } catch (const UserError& error) {
@@ -105,16 +105,16 @@ TEST(Records, CompleteTheNamedModel) {
 }
 
 TEST(Records, NameTheRecordAndTheFieldInErrors) {
-  EXPECT_EQ(error_of("{"), "m.json: is not JSON (line 1, column 2)");
-  EXPECT_EQ(error_of(R"({"records":[{"id":"a"},{"id":"b","model":{"layers":2,"layers":3}}]})"),
+  EXPECT_EQ(get_error("{"), "m.json: is not JSON (line 1, column 2)");
+  EXPECT_EQ(get_error(R"({"records":[{"id":"a"},{"id":"b","model":{"layers":2,"layers":3}}]})"),
             "m.json: 'records[1].model.layers' is given twice (remove one of the two)");
-  EXPECT_EQ(error_of("[]"),
+  EXPECT_EQ(get_error("[]"),
             "m.json: has no list 'records' ({\"records\":[{\"id\",\"group\",\"kind\",...}]})");
-  EXPECT_EQ(error_of(R"({"records":[1]})"), "m.json: record 1: is 1 and must be an object");
-  EXPECT_EQ(error_of(R"({"records":[{"group":"g"}]})"), "m.json: record 1: 'id' is missing");
-  EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":7}]})"),
+  EXPECT_EQ(get_error(R"({"records":[1]})"), "m.json: record 1: is 1 and must be an object");
+  EXPECT_EQ(get_error(R"({"records":[{"group":"g"}]})"), "m.json: record 1: 'id' is missing");
+  EXPECT_EQ(get_error(R"({"records":[{"id":"a","group":7}]})"),
             "m.json: record 1 ('a'): 'group' is 7 and must be a string");
-  EXPECT_EQ(error_of(R"({"records":[{"id":"a","group":"g"}]})"),
+  EXPECT_EQ(get_error(R"({"records":[{"id":"a","group":"g"}]})"),
             "m.json: record 1 ('a'): 'kind' is missing");
   EXPECT_TRUE(parse_records(R"({"records":[]})", "m.json").empty());
   const auto twice = parse_records(R"({"records":[{"id":"a","group":"g","kind":"memory"},

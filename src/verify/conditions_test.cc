@@ -7,7 +7,7 @@
 namespace tandem::verify {
 namespace {
 
-Instance of_shapes(const std::vector<ParallelShape>& shapes) {
+Instance make_instance(const std::vector<ParallelShape>& shapes) {
   Instance out;
   for (const auto& shape : shapes) out.tensors.push_back(TensorType{shape});
   return out;
@@ -27,14 +27,14 @@ std::string found(const std::string& line, const std::vector<Instance>& good,
 
 TEST(Conditions, SeparateTrueFromFalseInstances) {
   const std::string add = "t: (add ?x ?y) => (add ?y ?x)";
-  EXPECT_EQ(found(add, {of_shapes({{2, 3}, {2, 3}}), of_shapes({{4}, {4}})},
-                  {of_shapes({{2, 3}, {1, 3}}), of_shapes({{2, 3}, {3}})}),
+  EXPECT_EQ(found(add, {make_instance({{2, 3}, {2, 3}}), make_instance({{4}, {4}})},
+                  {make_instance({{2, 3}, {1, 3}}), make_instance({{2, 3}, {3}})}),
             "same_shape(?x, ?y)");
-  EXPECT_EQ(found(add, {of_shapes({{2, 3}, {3}}), of_shapes({{2, 3}, {2, 3}})},
-                  {of_shapes({{3}, {2, 3}}), of_shapes({{3}, {3}})}),
+  EXPECT_EQ(found(add, {make_instance({{2, 3}, {3}}), make_instance({{2, 3}, {2, 3}})},
+                  {make_instance({{3}, {2, 3}}), make_instance({{3}, {3}})}),
             "1 < rank(?x)");
   // No condition separates equal instances.
-  EXPECT_EQ(found(add, {of_shapes({{2}, {2}})}, {of_shapes({{2}, {2}})}), "none");
+  EXPECT_EQ(found(add, {make_instance({{2}, {2}})}, {make_instance({{2}, {2}})}), "none");
 }
 
 }  // namespace

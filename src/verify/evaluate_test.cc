@@ -9,7 +9,7 @@
 namespace tandem::verify {
 namespace {
 
-Rule rule_of(const std::string& line) { return rewrite::parse_rule(line)[0]; }
+Rule parse_line(const std::string& line) { return rewrite::parse_rule(line)[0]; }
 
 Comparison first_difference(const Rule& rule, Refutation* refutation) {
   for (const auto& pattern : find_patterns(rule).all) {
@@ -24,7 +24,7 @@ Comparison first_difference(const Rule& rule, Refutation* refutation) {
 
 // Compares with a closed form: 1*4 + 2*5 = 14.
 TEST(Evaluate, ComputesPatterns) {
-  const auto rule = rule_of("t: (matmul (relu ?x) ?y) => (matmul ?x ?y)");
+  const auto rule = parse_line("t: (matmul (relu ?x) ?y) => (matmul ?x ?y)");
   const Instance instance{{TensorType{ParallelShape{1, 3}}, TensorType{ParallelShape{3, 1}}}, {}};
   const auto side = type_side(rule.source, instance);
   ASSERT_TRUE(side.has_value());
@@ -48,12 +48,12 @@ TEST(Evaluate, DistinguishesEqualFromUnequalSides) {
   };
   for (const auto& [line, expected] : cases) {
     Refutation refutation;
-    EXPECT_EQ(first_difference(rule_of(line), &refutation), expected) << line << refutation.what;
+    EXPECT_EQ(first_difference(parse_line(line), &refutation), expected) << line << refutation.what;
   }
 }
 
 TEST(Evaluate, ReportsPlaceAndValuesOfARefutation) {
-  const auto rule = rule_of("t: (sub ?x ?y) => (sub ?y ?x)");
+  const auto rule = parse_line("t: (sub ?x ?y) => (sub ?y ?x)");
   const Instance instance{{TensorType{ParallelShape{1}}, TensorType{ParallelShape{1}}}, {}};
   Refutation refutation;
   ASSERT_EQ(compare(rule, instance, 1, 1, &refutation), Comparison::kDifferent);
@@ -63,7 +63,7 @@ TEST(Evaluate, ReportsPlaceAndValuesOfARefutation) {
 }
 
 TEST(Evaluate, ChecksShards) {
-  const auto rule = rule_of(
+  const auto rule = parse_line(
       "k: (reduce (matmul (partition ?x dim=1 degree=2) (partition ?w dim=0 degree=2)) degree=2) "
       "=> (matmul ?x ?w) if rank(?x) == 2");
   const Instance instance{{TensorType{ParallelShape{2, 4}}, TensorType{ParallelShape{4, 3}}}, {}};

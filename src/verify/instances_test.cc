@@ -11,7 +11,7 @@
 namespace tandem::verify {
 namespace {
 
-Rule rule_of(const std::string& line) { return rewrite::parse_rule(line)[0]; }
+Rule parse_line(const std::string& line) { return rewrite::parse_rule(line)[0]; }
 
 // Returns the sizes of two matrices that a matmul takes, by brute force.
 std::set<std::string> list_matmul_operands(std::int64_t largest) {
@@ -27,7 +27,7 @@ std::set<std::string> list_matmul_operands(std::int64_t largest) {
 }
 
 TEST(Instances, CoverAllFittingSizesOfAMatmul) {
-  const auto rule = rule_of("t: (matmul ?x ?y) => (matmul ?x ?y)");
+  const auto rule = parse_line("t: (matmul ?x ?y) => (matmul ?x ?y)");
   const auto patterns = find_patterns(rule);
   std::set<std::string> matrices;
   for (const auto& pattern : patterns.all) {
@@ -61,7 +61,7 @@ TEST(Instances, AllOccur) {
            "n: (matmul ?x (constant shape=[dim(?x, 1), dim(?x, 1)] kind=\"eye\" value=1)) => ?x",
            "o: (linear ?x ?w act=?f) => (linear ?x ?w act=?f)",
        }) {
-    const auto rule = rule_of(line);
+    const auto rule = parse_line(line);
     const auto patterns = find_patterns(rule);
     EXPECT_FALSE(patterns.all.empty()) << line;
     std::size_t generic = 0;
@@ -77,7 +77,7 @@ TEST(Instances, AllOccur) {
 }
 
 TEST(Instances, ReportWhetherTheTargetFits) {
-  const auto rule = rule_of(
+  const auto rule = parse_line(
       "t: (transpose (add ?x ?y) perm=[1, 0]) => (add (transpose ?x perm=[1, 0]) "
       "(transpose ?y perm=[1, 0]))");
   std::set<Fit> fits;

@@ -136,7 +136,7 @@ class RandomRules {
     Occurrence own;
     std::map<std::string, std::size_t> numbers = {{"x", 0}, {"y", 1}, {"z", 2}};
     for (const auto& name : rule->tensors) own.tensors.push_back(at.tensors[numbers[name]]);
-    const auto graph = graph_of(rule->source, own);
+    const auto graph = make_graph(rule->source, own);
     if (!graph) return std::nullopt;
     // Inputs are named by their numbers in the rule; the values must go by variable names.
     Hash out = 0;

@@ -31,12 +31,12 @@ struct SmtOperator {
   auto operator<=>(const SmtOperator&) const = default;
 };
 
-SmtOperator operator_of(const PatternNode& node) { return {node.spec, node.inputs.size()}; }
+SmtOperator get_operator(const PatternNode& node) { return {node.spec, node.inputs.size()}; }
 
-std::set<SmtOperator> operators_of(const Side& side) {
+std::set<SmtOperator> collect_operators(const Side& side) {
   std::set<SmtOperator> out;
   for (const auto& node : side.nodes) {
-    if (!node.is_variable()) out.insert(operator_of(node));
+    if (!node.is_variable()) out.insert(get_operator(node));
   }
   return out;
 }
@@ -168,7 +168,7 @@ class Translation {
       arguments.reserve(node.attributes.size() + node.inputs.size());
       for (const auto& a : node.attributes) arguments.push_back(translate_number(a));
       for (auto input : node.inputs) arguments.push_back(out[input]);
-      out.push_back(words_.apply(operator_of(node), arguments));
+      out.push_back(words_.apply(get_operator(node), arguments));
     }
     return out;
   }
@@ -336,7 +336,7 @@ struct SmtProver::ProverState {
   explicit ProverState(std::span<const Rule> rules) {
     for (const auto& rule : rules) {
       properties.push_back(
-          {rule, make_axiom(rule), operators_of(rule.source), operators_of(rule.target)});
+          {rule, make_axiom(rule), collect_operators(rule.source), collect_operators(rule.target)});
     }
   }
 
@@ -446,8 +446,8 @@ struct SmtProver::ProverState {
                   Seconds limit, Goal goal = Goal::kSidesDiffer) {
     Translation t(words, rule, "!");
     auto solver = make_solver(limit);
-    auto operators = operators_of(rule.source);
-    operators.merge(operators_of(rule.target));
+    auto operators = collect_operators(rule.source);
+    operators.merge(collect_operators(rule.target));
     add_properties(solver, std::move(operators), excluded);
     add_facts(solver, t, facts);
     add_legal(solver, t);

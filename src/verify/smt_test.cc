@@ -22,7 +22,9 @@ namespace {
 
 using rewrite::Rule;
 
-Rule rule_of(std::string_view text) { return rewrite::parse_rule("rule: " + std::string(text))[0]; }
+Rule parse_line(std::string_view text) {
+  return rewrite::parse_rule("rule: " + std::string(text))[0];
+}
 
 class Smt : public ::testing::Test {
  protected:
@@ -36,7 +38,7 @@ class Smt : public ::testing::Test {
   }
   [[nodiscard]] static SmtAnswer prove(std::string_view text,
                                        Seconds limit = SmtProver::kTimeLimit) {
-    const auto rule = rule_of(text);
+    const auto rule = parse_line(text);
     return prover().prove(rule, find_size_facts(rule, find_patterns(rule)), limit);
   }
 };
@@ -194,7 +196,7 @@ TEST_F(Smt, ProvesNoFalseRule) {
 
 TEST_F(Smt, ProvesThatEverySideEqualsItself) {
   for (const auto text : kTrue) {
-    auto rule = rule_of(text);
+    auto rule = parse_line(text);
     if (!rule.choices.empty()) continue;
     rule.target = rule.source;
     const auto answer = prover().prove(rule);
@@ -226,7 +228,7 @@ TEST_F(Smt, StopsAtItsTimeLimit) {
     sum = "(add " + sum + " ?x" + std::to_string(i) + ")";
     other = "(add ?x" + std::to_string(i) + " " + other + ")";
   }
-  const auto rule = rule_of(sum + " => " + other);
+  const auto rule = parse_line(sum + " => " + other);
   const auto answer = prover().prove(rule, {}, Seconds{0.05});
   EXPECT_FALSE(answer.proved);
   EXPECT_NE(answer.reason, "");
@@ -249,7 +251,7 @@ TEST_F(Smt, FindsContradictions) {
       "associates: (concat ?x (concat ?y ?z axis=?a) axis=?a) => (concat (concat ?x ?y axis=?a) ?z "
       "axis=?a)\n"
       "half: (split (concat ?x ?y axis=?a) axis=?a parts=2 part=0) => ?x\n");
-  const auto wrong = rule_of(
+  const auto wrong = parse_line(
       "(split (concat ?x (concat ?y ?z axis=?a) axis=?a) axis=?a parts=2) "
       "=> (concat ?x ?y axis=?a)");
   EXPECT_TRUE(SmtProver(properties).prove(wrong).proved);
@@ -271,7 +273,7 @@ TEST_F(Smt, LeavesInterruptsToTheCommand) {
   for (int t = 0; t < 2; ++t) {
     provers.emplace_back([&] {
       const SmtProver own(all_properties());
-      while (!done) (void)own.prove(rule_of(kWrong[0]));
+      while (!done) (void)own.prove(parse_line(kWrong[0]));
     });
   }
   for (int sent = 1; sent <= 20; ++sent) {
@@ -295,8 +297,8 @@ TEST_F(Smt, MeasuresTimesNightly) {
     (void)prover().prove(rule, facts);
     times.push_back(1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   };
-  for (const auto text : kTrue) take(rule_of(text));
-  for (const auto text : kWrong) take(rule_of(text));
+  for (const auto text : kTrue) take(parse_line(text));
+  for (const auto text : kWrong) take(parse_line(text));
   std::ranges::sort(times);
   const double total = std::accumulate(times.begin(), times.end(), 0.0);
   std::cout << times.size() << " rules: " << total << " ms of CPU, median "

@@ -26,7 +26,7 @@ struct Effort {
 };
 
 // Parses a counterexample such as "?x [2, 3], ?a = 1: element ...".
-std::optional<Occurrence> counterexample_of(const rewrite::Rule& rule, std::string_view text) {
+std::optional<Occurrence> find_counterexample(const rewrite::Rule& rule, std::string_view text) {
   Occurrence out;
   out.symbols.resize(rule.symbols.size());
   for (std::size_t v = 0; v < rule.tensors.size(); ++v) {
@@ -67,10 +67,10 @@ std::string wrong_verdict(const rewrite::Rule& rule, const Effort& effort, std::
   if (tally != nullptr) ++tally->verdicts[std::string(name(status))];
   if (status == Status::kUnproved) return "";
   if (status == Status::kRefuted) {
-    const auto at = counterexample_of(rule, verdict.counterexample);
+    const auto at = find_counterexample(rule, verdict.counterexample);
     if (!at) return "counterexample cannot be read: " + verdict.counterexample;
     constexpr int kMany = 400;  // some differences show at few numbers only
-    if (!at->holds(rule) || !graph_of(rule.source, *at)) {
+    if (!at->holds(rule) || !make_graph(rule.source, *at)) {
       return "the source does not occur at the counterexample: " + verdict.counterexample;
     }
     if (why_false(rule, *at, Types::kCompared, kMany, seed).empty()) {

@@ -62,8 +62,8 @@ inline std::string to_text(const rewrite::Rule& rule, const Occurrence& at) {
 
 // Returns a side as a graph whose inputs are the variables, named by their numbers. Returns nullopt
 // if it is not legal, or has a tensor too large to be run here.
-inline std::optional<graph::Graph> graph_of(const rewrite::Side& side, const Occurrence& at,
-                                            bool* too_large = nullptr) {
+inline std::optional<graph::Graph> make_graph(const rewrite::Side& side, const Occurrence& at,
+                                              bool* too_large = nullptr) {
   graph::GraphBuilder builder("side");
   std::vector<graph::NodeId> ids;
   try {
@@ -124,7 +124,7 @@ class Occurrences {
   std::optional<Occurrence> draw(int tries) {
     for (int i = 0; i < tries; ++i) {
       auto at = types();
-      if (at.holds(rule_) && graph_of(rule_.source, at)) return at;
+      if (at.holds(rule_) && make_graph(rule_.source, at)) return at;
     }
     return std::nullopt;
   }
@@ -287,14 +287,14 @@ enum class Types : std::uint8_t { kCompared, kOfWholeTensors, kNotCompared };
 // Returns why the rule is false there, or "" if `draws` draws of numbers show no difference.
 inline std::string why_false(const rewrite::Rule& rule, const Occurrence& at, Types types,
                              int draws, std::uint64_t seed) {
-  const auto source = graph_of(rule.source, at);
+  const auto source = make_graph(rule.source, at);
   if (!source) return "";
   const bool divided = std::ranges::any_of(
       at.tensors, [](const TensorType& type) { return !type.shape.is_undivided(); });
   const bool only_values =
       types == Types::kNotCompared || (types == Types::kOfWholeTensors && divided);
   bool too_large = false;
-  const auto target = graph_of(rule.target, at, &too_large);
+  const auto target = make_graph(rule.target, at, &too_large);
   if (!target) return only_values || too_large ? "" : "the target does not fit";
   bool parallel = false;
   for (const auto* side : {&*source, &*target}) {

@@ -7,7 +7,7 @@
 namespace tandem::verify {
 namespace {
 
-Rule rule_of(const std::string& line) { return rewrite::parse_rule(line)[0]; }
+Rule parse_line(const std::string& line) { return rewrite::parse_rule(line)[0]; }
 
 TEST(Verdict, MatchesKnownAnswers) {
   const std::vector<std::pair<std::string, Status>> cases = {
@@ -114,7 +114,7 @@ TEST(Verdict, MatchesKnownAnswers) {
        Status::kProvedIf},
   };
   for (const auto& [line, expected] : cases) {
-    const auto verdict = verify(rule_of(line));
+    const auto verdict = verify(parse_line(line));
     EXPECT_EQ(name(verdict.proof.status), name(expected))
         << line << "\ncondition: " << verdict.proof.condition
         << "\ncounterexample: " << verdict.counterexample << "\nreason: " << verdict.reason;
@@ -128,7 +128,7 @@ TEST(Verdict, MatchesKnownAnswers) {
 // An open degree must divide the size; a condition that it is 1 would be no answer.
 TEST(Verdict, FindsConditionsOfChosenDegrees) {
   const auto condition = [](const std::string& line) {
-    return verify(rule_of(line)).proof.condition;
+    return verify(parse_line(line)).proof.condition;
   };
   EXPECT_EQ(condition("a: (relu ?x) => (combine (relu (partition ?x dim=?i degree=?d)) dim=?i "
                       "degree=?d) choose ?i, ?d"),
@@ -142,7 +142,7 @@ TEST(Verdict, FindsConditionsOfChosenDegrees) {
 // Degrees that a rule names need not be powers of 2.
 TEST(Verdict, CoversOddDegrees) {
   const auto of = [](const std::string& line) {
-    const auto proof = verify(rule_of(line)).proof;
+    const auto proof = verify(parse_line(line)).proof;
     return std::string(name(proof.status)) + " " + proof.condition;
   };
   EXPECT_EQ(of("a: (partition (combine ?x dim=1 degree=3) dim=1 degree=3) => ?x"), "proved ");

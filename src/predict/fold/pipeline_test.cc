@@ -8,7 +8,7 @@
 namespace tandem::predict {
 namespace {
 
-plan::Schedule schedule_of(plan::Order order, std::int64_t stages, std::int64_t micro_batches) {
+plan::Schedule make_schedule(plan::Order order, std::int64_t stages, std::int64_t micro_batches) {
   plan::Schedule out;
   out.order = order;
   out.stages = stages;
@@ -28,7 +28,7 @@ TEST(PipelineTime, EqualsTheClosedFormForEqualStages) {
         const std::vector<StageTimes> stages(static_cast<std::size_t>(ranks * chunks),
                                              {.forward = 1, .backward = 2});
         const std::vector<StageTransfer> free(static_cast<std::size_t>(ranks * chunks) - 1);
-        const auto time = compute_pipeline_time(schedule_of(order, ranks * chunks, micro), ranks,
+        const auto time = compute_pipeline_time(make_schedule(order, ranks * chunks, micro), ranks,
                                                 stages, free, {}, actions);
         EXPECT_NEAR(time.end, 3.0 * static_cast<double>(micro * chunks + ranks - 1), 1e-9)
             << ranks << " ranks, " << chunks << " stages each, " << micro << " micro-batches";
@@ -80,7 +80,7 @@ TEST(PipelineTime, AgreesWithSlotBySlotSimulation) {
     for (std::size_t s = 0; s + 1 < stages.size(); ++s) {
       transfers.push_back({between(0, longest), between(0, longest)});
     }
-    const auto schedule = schedule_of(order, ranks * chunks, micro);
+    const auto schedule = make_schedule(order, ranks * chunks, micro);
     const auto fast = compute_pipeline_time(schedule, ranks, stages, transfers, {}, actions);
     const auto slow = compute_unextrapolated_time(schedule, ranks, stages, transfers, {}, actions);
     SCOPED_TRACE(::testing::Message() << "trial " << trial << ": " << ranks << " ranks, " << chunks

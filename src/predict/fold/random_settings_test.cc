@@ -85,7 +85,7 @@ level gpu 8
                                 "shared.machine");
 }
 
-machine::Machine machine_of(const std::string& name) {
+machine::Machine make_machine(const std::string& name) {
   constexpr std::string_view kMixed = "mixed:";
   constexpr std::string_view kShared = "shared:";
   if (name.starts_with(kShared)) return shared_machine(std::stoll(name.substr(kShared.size())));
@@ -110,11 +110,11 @@ class Draw {
                             llama ? ",kv_heads=8" : "");
     const auto nodes = one_of({1, 2, 4});
     const auto devices = 8 * nodes;
-    out.machine = text_of({"dgx_a100", "dgx_h100", "dgx_a100"});
+    out.machine = draw_text({"dgx_a100", "dgx_h100", "dgx_a100"});
     const auto software = out.machine == "dgx_h100"
-                              ? text_of({"", "", "torchtitan"})
-                              : text_of({"", "", "megatron", "megatron-deepspeed", "llm-foundry",
-                                         "torchtitan", "aleph-alpha"});
+                              ? draw_text({"", "", "torchtitan"})
+                              : draw_text({"", "", "megatron", "megatron-deepspeed", "llm-foundry",
+                                           "torchtitan", "aleph-alpha"});
     out.machine += fmt::format(":{}{}", nodes, software.empty() ? "" : ",software=" + software);
     out.batch = devices * one_of({4, 8, 16});
     out.strategy = strategy(devices, out.batch);
@@ -135,7 +135,7 @@ class Draw {
     const auto nodes = one_of({2, 4});
     const auto devices = 8 * nodes;
     out.machine = machine_.empty()
-                      ? fmt::format("dgx_a100:{}{}", nodes, text_of({"", ",software=megatron"}))
+                      ? fmt::format("dgx_a100:{}{}", nodes, draw_text({"", ",software=megatron"}))
                       : fmt::format("{}:{}", machine_, nodes);
     const auto pp = one_of({2, 4, 8});
     const auto tp = one_of({1, 2});
@@ -153,19 +153,19 @@ class Draw {
     if (cp > 1) out.strategy += ",cp=2";
     if (tp > 1 && chance(2)) out.strategy += ",sp";
     if (interleave > 1) out.strategy += ",interleave=2";
-    out.strategy += text_of({"", ",zero=1", ",zero=2", ",zero=3"});
+    out.strategy += draw_text({"", ",zero=1", ",zero=2", ",zero=3"});
     out.strategy +=
-        text_of({"", "", ",recompute=full", ",recompute=selective", ",recompute=save_matmuls"});
+        draw_text({"", "", ",recompute=full", ",recompute=selective", ",recompute=save_matmuls"});
     return out;
   }
 
  private:
   std::string strategy(std::int64_t devices, std::int64_t batch) {
-    const auto recompute = text_of({"", "", ",recompute=full", ",recompute=selective"});
+    const auto recompute = draw_text({"", "", ",recompute=full", ",recompute=selective"});
     if (chance(3)) {
       const auto micro = one_of({1, 1, 2, 4});
-      const auto kind =
-          text_of({"dp:", "fsdp:", "deepspeed:zero=1,", "deepspeed:zero=2,", "deepspeed:zero=3,"});
+      const auto kind = draw_text(
+          {"dp:", "fsdp:", "deepspeed:zero=1,", "deepspeed:zero=2,", "deepspeed:zero=3,"});
       return fmt::format("{}micro={}{}", kind, micro, recompute);
     }
     std::int64_t tp = one_of({1, 2, 4, 8});
@@ -177,7 +177,7 @@ class Draw {
     std::string out = fmt::format("megatron:tp={},pp={},dp={},micro={}", tp, pp, dp, micro);
     if (tp > 1 && chance(2)) out += ",sp";
     if (pp > 1 && chance(3)) out += fmt::format(",interleave={}", one_of({2, 3}));
-    if (pp > 1 && chance(3)) out += text_of({",ends=1-1", ",ends=1-2", ",ends=0-1"});
+    if (pp > 1 && chance(3)) out += draw_text({",ends=1-1", ",ends=1-2", ",ends=0-1"});
     if (chance(3)) out += fmt::format(",zero={}", one_of({1, 1, 2}));
     return out + recompute;
   }
@@ -190,7 +190,7 @@ class Draw {
   std::int64_t one_of(std::vector<std::int64_t> all) {
     return all[static_cast<std::size_t>(next(static_cast<std::int64_t>(all.size())))];
   }
-  std::string text_of(std::vector<std::string> all) {
+  std::string draw_text(std::vector<std::string> all) {
     return all[static_cast<std::size_t>(next(static_cast<std::int64_t>(all.size())))];
   }
   Hash state_;
@@ -209,7 +209,7 @@ struct Off {
 std::optional<Off> off(const Drawn& c) {
   try {
     const auto model = models::parse_model(c.model());
-    const auto machine = machine_of(c.machine);
+    const auto machine = make_machine(c.machine);
     const machine::Digits digits(machine);
     const auto graph = model.build(c.batch, DType::kBf16);
     const auto strategy = strategies::make_named_strategies(c.strategy, graph, digits)[0];
@@ -291,42 +291,42 @@ Compared compare(Hash first, Hash end, Make&& make, double more = 0) {
   return out;
 }
 
-auto of_layers(const std::vector<std::int64_t>& layers, const std::string& machine = {}) {
+auto draw_layers(const std::vector<std::int64_t>& layers, const std::string& machine = {}) {
   return [=](Hash seed) { return Draw(seed, layers, machine)(); };
 }
-auto of_pipelines(const std::string& machine = {}) {
+auto draw_pipelines(const std::string& machine = {}) {
   return [=](Hash seed) { return Draw(seed, {}, machine).pipeline(); };
 }
 
 TEST(RandomSettings, HaveEstimatesThatEqualSimulations) {
-  EXPECT_GE(compare(0, 360 / kFewer, of_layers(kFewLayers)).near, 121 / kFewer);
-  EXPECT_GT(compare(0, 240 / kFewer, of_layers(kManyLayers)).near, 100 / kFewer);
+  EXPECT_GE(compare(0, 360 / kFewer, draw_layers(kFewLayers)).near, 121 / kFewer);
+  EXPECT_GT(compare(0, 240 / kFewer, draw_layers(kManyLayers)).near, 100 / kFewer);
 }
 
 TEST(RandomSettings, AreEstimatedOnMixedMachines) {
-  EXPECT_GT(compare(0, 240 / kFewer, of_layers(kManyLayers, "mixed")).near, 20 / kFewer);
+  EXPECT_GT(compare(0, 240 / kFewer, draw_layers(kManyLayers, "mixed")).near, 20 / kFewer);
 }
 
 TEST(RandomSettings, AreEstimatedOnSharedLinks) {
-  EXPECT_GT(compare(0, 240 / kFewer, of_layers(kManyLayers, "shared")).near, 50 / kFewer);
+  EXPECT_GT(compare(0, 240 / kFewer, draw_layers(kManyLayers, "shared")).near, 50 / kFewer);
 }
 
 TEST(RandomSettings, BoundPipelinesOfAnyZeroAndStage) {
-  EXPECT_GT(compare(0, 160 / kFewer, of_pipelines()).rough, 120 / kFewer);
-  EXPECT_GT(compare(0, 80 / kFewer, of_pipelines("mixed")).rough, 60 / kFewer);
-  EXPECT_GT(compare(0, 80 / kFewer, of_pipelines("shared")).rough, 60 / kFewer);
+  EXPECT_GT(compare(0, 160 / kFewer, draw_pipelines()).rough, 120 / kFewer);
+  EXPECT_GT(compare(0, 80 / kFewer, draw_pipelines("mixed")).rough, 60 / kFewer);
+  EXPECT_GT(compare(0, 80 / kFewer, draw_pipelines("shared")).rough, 60 / kFewer);
 }
 
 TEST(RandomSettings, HaveEstimatesThatEqualSimulationsNightly) {
-  EXPECT_GT(compare(360, 6000, of_layers(kFewLayers)).near, 2000U);
-  EXPECT_GT(compare(240, 6000, of_layers(kManyLayers)).near, 2500U);
+  EXPECT_GT(compare(360, 6000, draw_layers(kFewLayers)).near, 2000U);
+  EXPECT_GT(compare(240, 6000, draw_layers(kManyLayers)).near, 2500U);
 }
 
 TEST(RandomSettings, BoundPipelinesOfAnyZeroAndStageNightly) {
   constexpr double kMore = 0.005;
-  EXPECT_GT(compare(160, 3000, of_pipelines(), kMore).rough, 2000U);
-  EXPECT_GT(compare(80, 1500, of_pipelines("mixed"), kMore).rough, 1000U);
-  EXPECT_GT(compare(80, 1500, of_pipelines("shared"), kMore).rough, 1000U);
+  EXPECT_GT(compare(160, 3000, draw_pipelines(), kMore).rough, 2000U);
+  EXPECT_GT(compare(80, 1500, draw_pipelines("mixed"), kMore).rough, 1000U);
+  EXPECT_GT(compare(80, 1500, draw_pipelines("shared"), kMore).rough, 1000U);
 }
 
 }  // namespace

@@ -14,12 +14,12 @@
 namespace tandem::search {
 namespace {
 
-graph::Graph network_of_towers(const std::string& model, std::int64_t batch) {
+graph::Graph build_towers(const std::string& model, std::int64_t batch) {
   return models::parse_model(model).build(batch, DType::kFp32);
 }
 
 TEST(Branches, AreTheTowersOfCandleUno) {
-  const auto model = network_of_towers("candle_uno:towers=4,layers=3,hidden=64", 24);
+  const auto model = build_towers("candle_uno:towers=4,layers=3,hidden=64", 24);
   const auto branches = find_branches(model);
   ASSERT_EQ(branches.nodes.size(), 4U);
   EXPECT_GT(branches.share, 0.5);
@@ -33,14 +33,14 @@ TEST(Branches, AreTheTowersOfCandleUno) {
 
 TEST(Branches, HoldFewWeightsInAChainOfLayers) {
   for (const char* name : {"mlp:layers=4", "bert_large:layers=4", "resnet50"}) {
-    EXPECT_LT(find_branches(network_of_towers(name, 24)).share, 0.5) << name;
+    EXPECT_LT(find_branches(build_towers(name, 24)).share, 0.5) << name;
   }
 }
 
 // Five towers on six devices: the step avoids most gradient sums. A search by cost tables alone, in
 // which operators run one after another, found 27.5 ms, and Unity's search 21.5 ms.
 TEST(Branches, ArePlacedOnSeparateDevices) {
-  const auto model = network_of_towers("candle_uno", 96);
+  const auto model = build_towers("candle_uno", 96);
   const auto machine = machine::load_machine("summit:1");
   const machine::Digits digits(machine);
   Options options;
@@ -60,7 +60,7 @@ TEST(Branches, ArePlacedOnSeparateDevices) {
 }
 
 TEST(Branches, ArePlacedByProvedSteps) {
-  const auto model = network_of_towers("candle_uno:hidden=48,features=24-36", 12);
+  const auto model = build_towers("candle_uno:hidden=48,features=24-36", 12);
   const auto machine = machine::load_machine("summit:1");
   const Options options;
   CandidatePool pool(model, machine, options);
@@ -79,7 +79,7 @@ TEST(Branches, ArePlacedByProvedSteps) {
 
 // Each change is a simulation: the search ends when it may run no more.
 TEST(Branches, StopWithTheSearch) {
-  const auto model = network_of_towers("candle_uno", 96);
+  const auto model = build_towers("candle_uno", 96);
   const auto machine = machine::load_machine("summit:1");
   Options options;
   options.until.candidates = 3;

@@ -11,8 +11,8 @@
 namespace tandem::search {
 namespace {
 
-Candidate candidate_of(const char* strategy, const graph::Graph& model,
-                       const machine::Digits& digits) {
+Candidate make_candidate(const char* strategy, const graph::Graph& model,
+                         const machine::Digits& digits) {
   auto s = strategies::make_named_strategies(strategy, model, digits).at(0);
   return {s.name, std::move(s.choices), s.schedule};
 }
@@ -24,7 +24,7 @@ TEST(WeightStorage, LeavesTablesAsTheyAreUsed) {
   const auto machine = machine::load_machine("summit:1");
   const Options options;
   CandidatePool pool(model, machine, options);
-  const auto from = candidate_of("dp", model, pool.digits());
+  const auto from = make_candidate("dp", model, pool.digits());
   enter_storage_variants(pool, from);
   const auto entered = pool.list_leaders(nullptr);
   ASSERT_EQ(entered.size(), 3U);  // over sockets, over GPUs, over both
@@ -60,7 +60,7 @@ TEST(WeightStorage, TriesEverySetOfLevels) {
   const Options options;
   for (const bool regathers : {false, true}) {
     CandidatePool pool(model, machine, options);
-    auto from = candidate_of("dp", model, pool.digits());
+    auto from = make_candidate("dp", model, pool.digits());
     for (auto id : model.ids()) {
       if (is_weight(model.node(id))) from.choices[id.index()].recompute = regathers;
     }
@@ -74,7 +74,7 @@ TEST(WeightStorage, LeavesPipelinesAlone) {
   const auto machine = machine::load_machine("summit:1");
   const Options options;
   CandidatePool pool(model, machine, options);
-  enter_storage_variants(pool, candidate_of("megatron:tp=1,pp=2,micro=4", model, pool.digits()));
+  enter_storage_variants(pool, make_candidate("megatron:tp=1,pp=2,micro=4", model, pool.digits()));
   EXPECT_EQ(pool.result().candidates, 0U);
 }
 

@@ -148,7 +148,7 @@ TEST(Elimination, SharesTablesOfEqualBlocksOfAnyForm) {
   EXPECT_LE(count_tables(64), count_tables(32) + 24);
 }
 
-CostNetwork chain_of_equal_blocks(std::size_t blocks) {
+CostNetwork make_equal_blocks(std::size_t blocks) {
   std::mt19937_64 random(7);
   const auto unary = random_table(random, 5, 1);
   const auto edge = random_table(random, 5, 5);
@@ -161,7 +161,7 @@ CostNetwork chain_of_equal_blocks(std::size_t blocks) {
 TEST(Elimination, SharesTablesOfEqualBlocks) {
   std::size_t before = 0;
   for (const std::size_t blocks : {16U, 32U, 64U, 128U, 256U}) {
-    const auto network = chain_of_equal_blocks(blocks);
+    const auto network = make_equal_blocks(blocks);
     const auto computed = minimize(network).computed_tables;
     // Doubling the chain adds a few products, far fewer than it has blocks.
     EXPECT_LE(computed, before + 24) << blocks;

@@ -29,7 +29,7 @@ struct Best {
 };
 
 // Returns the first best state of one table entry. `cost_of` gives the cost of each state.
-Best best_of(std::size_t states, const std::function<float(std::size_t)>& cost_of) {
+Best find_best(std::size_t states, const std::function<float(std::size_t)>& cost_of) {
   Best out;
   for (std::size_t v = 0; v < states; ++v) {
     const float cost = cost_of(v);
@@ -51,7 +51,7 @@ TEST(MinPlus, FindsTheFirstMinimumOfAllStates) {
       ASSERT_EQ(made->table->cols, cols);
       for (std::size_t a = 0; a < 5; ++a) {
         for (std::size_t c = 0; c < cols; ++c) {
-          const auto expected = best_of(states, [&](std::size_t v) {
+          const auto expected = find_best(states, [&](std::size_t v) {
             return (unary.at(v) + left.at(a, v)) + right.at(v, c);
           });
           EXPECT_EQ(made->table->at(a, c), expected.cost);
@@ -91,7 +91,7 @@ TEST(MinPlus, FindsTheFirstMinimumOfABlockInEveryKernel) {
         cost.data(), best.data());
     for (std::size_t c = 0; c < kBlock; ++c) {
       const auto expected =
-          best_of(kStates, [&](std::size_t v) { return base[v] + (a.at(v, c) + b.at(v, c)); });
+          find_best(kStates, [&](std::size_t v) { return base[v] + (a.at(v, c) + b.at(v, c)); });
       EXPECT_EQ(cost[c], expected.cost);
       EXPECT_EQ(best[c], expected.state);
     }
@@ -124,7 +124,7 @@ TEST(MinPlus, AddsTablesOfSeveralVariables) {
       const auto c = i / d % kC;
       const auto b = i / d / kC % kB;
       const auto a = i / d / kC / kB;
-      const auto expected = best_of(kStates, [&](std::size_t v) {
+      const auto expected = find_best(kStates, [&](std::size_t v) {
         return ((unary.at(v) + of_a.at(v, a)) + of_a_c.at(a * kStates + v, c)) +
                (of_d.at(v, at_d) + of_b_d.at(b * kStates + v, at_d));
       });
