@@ -1,5 +1,5 @@
-// Graphs of 100,000 nodes, deep and wide: building them, hashing, printing, parsing, folding. And
-// building each network that is known by name.
+// Graphs of 100,000 nodes, deep and wide: building them, hashing, printing, parsing, folding. Also
+// builds each built-in network.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/resource.h>

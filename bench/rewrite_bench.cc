@@ -94,8 +94,8 @@ void BM_AllMatches(benchmark::State& state) {
 }
 BENCHMARK(BM_AllMatches)->Unit(benchmark::kMillisecond);
 
-// Rewrites at random places. With matches, they are kept up to date, and it goes on from what was
-// made, beginning again after 50 rewrites.
+// Rewrites at random places. With `with_matches`, updates the matches and continues from the
+// result, and restarts from the first graph after 50 rewrites.
 void rewrite_at_random(benchmark::State& state, const graph::Graph& graph, std::size_t rule_count,
                        bool with_matches) {
   rewrite::Dictionary dictionary;

@@ -1,4 +1,4 @@
-// Fuzzing of portable pixmaps, which are decoded without a library, and of what is made of them.
+// Fuzzing of portable pixmaps, which are decoded without a library, and of resizing them.
 #include "data/image.h"
 #include "target.h"
 

@@ -1,4 +1,4 @@
-// Fuzzing of published measurements, and of the jobs and conversions made of them.
+// Fuzzing of published measurements, and of the jobs and conversions computed from them.
 #include "target.h"
 #include "validate/job.h"
 #include "validate/metric.h"

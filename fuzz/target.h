@@ -10,7 +10,7 @@
 
 namespace tandem::fuzz {
 
-// Each target's own: parses, and aborts where what was read is not what is written again.
+// Defined by each target: parses `input`, and aborts if the result does not survive a round trip.
 void parse(std::string_view input);
 
 }  // namespace tandem::fuzz

@@ -1,6 +1,6 @@
-// Tests are of the machine files that are shipped: what somebody profiled on this computer is left
-// out (machine/machine.h), whether ctest runs a test program or a person does. A lower bound that
-// something is faster than ends them (search/bounds.h).
+// Tests use the machine files that are shipped, not profiles of this computer (machine/machine.h),
+// whether ctest or a person runs a test program. A plan that is faster than its lower bound fails a
+// test (search/bounds.h).
 #include <cstdlib>
 
 namespace {

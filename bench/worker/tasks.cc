@@ -53,7 +53,8 @@ double compute_median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Times a piece of work that is prepared anew each time.
+// Returns the seconds that `work` takes on average over `times` rounds; `ready` prepares each
+// round.
 template <class Ready, class Work>
 double measure_seconds(int times, Ready&& ready, Work&& work) {
   double sum = 0;
@@ -68,7 +69,8 @@ double measure_seconds(int times, Ready&& ready, Work&& work) {
 
 void do_nothing() {}
 
-// Medians of the seconds that each says, in turns, after one turn that is not counted.
+// Runs both functions alternately, and returns the medians of the seconds that they return. The
+// first round is not counted.
 template <class First, class Second>
 std::pair<double, double> measure_alternately(int turns, First&& first, Second&& second) {
   std::vector<double> a;

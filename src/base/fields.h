@@ -5,7 +5,7 @@
 //                    static constexpr auto fields = std::tuple{Field{"axis", &Softmax::axis}}; };
 //
 // A member that the list omits is a compile error (covers_all_members). To add another attribute
-// type, overload attribute_text and parse_attribute beside it.
+// type, overload attribute_text and parse_attribute next to it.
 #pragma once
 
 #include <fmt/format.h>

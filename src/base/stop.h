@@ -1,6 +1,6 @@
 // Cancellation of long computations from outside, as by Ctrl-C in a program that embeds the
 // commands. A computation passes stop points, which throw after a stop was requested. Its
-// intermediate results are then lost; a search that must keep them polls by itself and returns.
+// intermediate results are then lost; a search that must retain them polls by itself and returns.
 #pragma once
 
 #include <functional>

@@ -31,9 +31,9 @@ struct Report {
 };
 
 // Checks a plan that plan/json.h has read, so that it is legal. `model` is the model that the plan
-// names, built for the plan's batch and element type. The rules that the plan brings with it are
-// proved anew. An unproved rule makes the plan wrong, unless `allow_unproved` is set. `tell`
-// receives progress messages.
+// names, built for the plan's batch and element type. The rules in the plan file are proved again.
+// An unproved rule makes the plan wrong, unless `allow_unproved` is set. `tell` receives progress
+// messages.
 Report check_plan(const plan::Plan& plan, const machine::Digits& digits, const graph::Graph& model,
                   bool allow_unproved = false,
                   const std::function<void(const std::string&)>& tell = {});

@@ -1,4 +1,4 @@
-// Chooses the digits that a small plan keeps.
+// Chooses the digits that a small plan retains.
 #include <algorithm>
 #include <set>
 

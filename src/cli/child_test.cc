@@ -1,4 +1,5 @@
-// Programs that run_child starts by way of `tandem --supervise`, which is beside this test.
+// Programs that run_child starts by way of `tandem --supervise`, which is in the directory of this
+// test.
 #include "cli/child.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A lowered and simulated plan. The plan is read from a file or made from a strategy's name.
+// A lowered and simulated plan. The plan is read from a file or built from a strategy's name.
 #pragma once
 
 #include "cli/command.h"

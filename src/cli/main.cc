@@ -137,7 +137,7 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
-// Keeps freed memory in the process. A search allocates and frees the same few hundred megabytes
+// Retains freed memory in the process. A search allocates and frees the same few hundred megabytes
 // many times; the system would have to zero them each time.
 void keep_freed_memory() {
 #ifdef __GLIBC__

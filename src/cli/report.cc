@@ -74,8 +74,8 @@ StrategyComparison compare_strategies(const Setup& setup, double seconds, unsign
   return out;
 }
 
-// Returns the setup that a plan was made from. Returns nullopt if its model cannot be built here,
-// with the reason in `why_not`.
+// Returns the setup of a plan. Returns nullopt if its model cannot be built here, with the reason
+// in `why_not`.
 std::optional<Setup> resolve_setup(const plan::Plan& plan, std::string& why_not) {
   Job job;
   job.model_text = plan.model;

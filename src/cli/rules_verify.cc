@@ -105,7 +105,7 @@ std::string format_proof_line(const RuleResult& rule) {
 }
 
 // Verifies rules in batches, so that there may be any number. Writes a line for each rule, and
-// keeps the verdicts only for --json.
+// stores the verdicts only for --json.
 class Verification {
  public:
   explicit Verification(const VerifyFlags& flags)

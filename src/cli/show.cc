@@ -1,5 +1,5 @@
-// tandem show: prints a network as text, for Graphviz, or its figures as JSON. Of a plan, or given
-// a machine, it prints what each device does.
+// tandem show: prints a network as text, for Graphviz, or its figures as JSON. For a plan, or with
+// --machine, it prints what each device does.
 #include <fmt/format.h>
 
 #include <filesystem>

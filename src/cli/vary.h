@@ -31,8 +31,8 @@ struct VariantSettings {
   std::vector<strategies::Setting> possible;
   std::vector<search::Refused> refused;  // strategies that are impossible here, with the reasons
 };
-// Returns the strategies of `variant` with its settings applied. Of a group, only strategies that
-// have all the settings remain. Throws UserError if none has them, or if no strategy is possible.
+// Returns the strategies of `variant` with its settings applied. A group loses the strategies that
+// do not have all the settings. Throws UserError if none has them, or if no strategy is possible.
 VariantSettings list_settings(const Variant& variant, const strategies::Problem& problem);
 
 // Throws UserError if the key of an axis cannot be varied for `model`; the hint lists all keys.

@@ -37,7 +37,7 @@ TEST(Image, DecodesPngs) {
   expect_image(png(2, 1, 0, 8, std::string("\0\5\x64", 3)), 2, 1, {5, 5, 5, 100, 100, 100});
   expect_image(png(2, 1, 3, 8, std::string("\0\1\0", 3), std::string("\1\2\3\4\5\6", 6)), 2, 1,
                {4, 5, 6, 1, 2, 3});
-  // A transparent pixel keeps its color.
+  // A transparent pixel has its color.
   expect_image(png(1, 1, 6, 8, std::string("\0\1\2\3\x80", 5)), 1, 1, {1, 2, 3});
   expect_image(png(1, 1, 0, 16, std::string("\0\x80\x80", 3)), 1, 1, {128, 128, 128});
 }

@@ -21,13 +21,13 @@ class ReadAhead {
 
   // `make` returns the elements of a sample; two threads call it.
   explicit ReadAhead(std::function<Elements(std::int64_t sample)> make);
-  // Waits for the sample that is being made.
+  // Waits for the sample in progress.
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  // Returns the elements of a sample. Waits for it if it is being made, and makes it here if it has
-  // not been begun. Rethrows what `make` has thrown in either thread.
+  // Returns the elements of a sample. Waits for it if it is in progress, and prepares it here if it
+  // has not been begun. Rethrows what `make` has thrown in either thread.
   Made get(std::int64_t sample);
 
   // Announces the samples that will be asked for next, in this order. Drops all others.

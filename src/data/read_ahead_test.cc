@@ -40,7 +40,7 @@ TEST(ReadAhead, RethrowsToTheCaller) {
 }
 
 // Samples asked for in any order, announced or not, or dropped meanwhile, are always the right
-// ones. An announced sample is made once.
+// ones. An announced sample is prepared once.
 TEST(ReadAhead, ReturnsTheRightSampleInAnyOrder) {
   std::mt19937 random(1);
   std::atomic<int> made = 0;

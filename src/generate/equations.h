@@ -1,6 +1,6 @@
 // Equations: two formulas, or two lists of formulas, that are equal for all values of their
-// variables. They are made from the table's equalities: variables are numbered by first use, and
-// parts that both sides share become variables. Equal equations are kept once.
+// variables. They are built from the table's equalities: variables are numbered by first use, and
+// parts that both sides share become variables. Equal equations are stored once.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Decides whether an equation follows from others. The others are rewrites, used in both directions
 // on both sides of the equation. The search is breadth-first and ends when the two sides meet or a
-// bound is reached. If a bound is reached, the equation is kept, although it might follow.
+// bound is reached. If a bound is reached, the equation is retained, although it might follow.
 #pragma once
 
 #include <array>

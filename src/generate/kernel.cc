@@ -191,7 +191,7 @@ class KernelCompiler {
     return true;
   }
 
-  // Turns a sum of products of two reads into a kDot stage, which needs no lists of values.
+  // Converts a sum of products of two reads into a kDot stage, which needs no lists of values.
   static void make_dot(Stage& stage) {
     const auto& root = stage.columns[stage.value];
     if (root.from != Column::From::kNode || root.kind != Kind::kMul) return;

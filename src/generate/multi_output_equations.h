@@ -12,8 +12,9 @@
 
 namespace tandem::generate {
 
-// Returns equations made from those of one output: separate tensors on the left, one computation on
-// the right. Parts that both sides share become variables. No two equations differ only in names.
+// Returns equations combined from those of one output: separate tensors on the left, one
+// computation on the right. Parts that both sides share become variables. No two equations differ
+// only in names.
 std::vector<Equation> find_multi_output_equations(Formulas& formulas,
                                                   const std::vector<Equation>& equations);
 

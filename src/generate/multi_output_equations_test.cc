@@ -66,7 +66,7 @@ TEST_F(MultiOutputEquations, AreDroppedIfTheyFollow) {
 }
 
 // These follow as equalities, because each half of a concatenation is one of its operands. No rule
-// turns a graph with two relus into one with one relu, because no rule brings back the other
+// rewrites a graph with two relus to one with one relu, because no rule brings back the other
 // operand.
 TEST_F(MultiOutputEquations, AreRetainedIfNoRuleReachesThem) {
   const Equation first = {{halves(concat(a_, b_))[0]}, {a_}};

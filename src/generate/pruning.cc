@@ -41,7 +41,7 @@ Equation copy(const Formulas& from, const Equation& equation, Formulas& to) {
 
 }  // namespace
 
-// Rewrites with its own copies of the given equations.
+// Rewrites with copies of the given equations.
 class Pruning::Worker {
  public:
   explicit Worker(const Pruning& all) : all_(all) {}
@@ -122,7 +122,7 @@ class Pruning::Asking {
       if (const auto i = find_open(begin_, end_)) {
         answer(*i, 0, lock);
       } else if (is_answered()) {
-        begin_ = end_;  // equations kept from this batch do not reopen it
+        begin_ = end_;  // equations retained from this batch do not reopen it
         return;
       } else {
         changed_.wait(lock);
@@ -237,7 +237,7 @@ void Pruning::add_given(const Equation& equation) { given_.push_back(equation); 
 std::vector<Equation> Pruning::select_independent(
     const std::vector<Equation>& equations, bool generalise,
     const std::function<void(std::size_t)>& progress) {
-  constexpr std::size_t kBatch = 32;  // on average, one of a batch is kept
+  constexpr std::size_t kBatch = 32;  // on average, one of a batch is retained
   std::vector<Equation> independent;
   Asking asking(*this, equations, generalise);
   const auto keep_underived = [&](std::size_t begin, std::size_t end) {

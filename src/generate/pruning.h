@@ -1,10 +1,10 @@
 // Finds the equations that do not follow from others. Several threads test them in batches.
 // Equations that follow from those before the batch are dropped; the rest are tested again in
-// order. Each thread has its own formulas, and starts anew when there are too many.
+// order. Each thread has its own formulas, and clears them when there are too many.
 //
 // A thread that would wait for the end of a batch tests later equations meanwhile. Such an answer
-// counts only if no equation is kept until its batch begins, as is the case for most. The result
-// therefore does not depend on timing.
+// counts only if no equation is retained until its batch begins, as is the case for most. The
+// result therefore does not depend on timing.
 #pragma once
 
 #include <functional>

@@ -36,7 +36,7 @@ TEST_F(PruningTest, RetainsIndependentEquations) {
   EXPECT_EQ(select_independent(equations, 3), select_independent(equations, 1));
 }
 
-// In several batches, some equations are kept: answers that were computed ahead of these are
+// In several batches, some equations are retained: answers that were computed ahead of these are
 // dropped.
 TEST_F(PruningTest, IsTheSameForAnyNumberOfThreads) {
   std::vector<FormulaId> made = {var(0), var(1), var(2)};

@@ -310,8 +310,8 @@ void TensorTable::run_piece(std::size_t level, Piece& piece,
 
 namespace {
 
-// Keeps the hashes that occur more than once in a sorted list, each once. Example: 1 1 2 3 3 3 -> 1
-// 3.
+// Retains the hashes that occur more than once in a sorted list, each once. Example: 1 1 2 3 3 3 ->
+// 1 3.
 void keep_repeated(std::vector<Hash>& sorted) {
   std::size_t retained = 0;
   for (std::size_t i = 0; i + 1 < sorted.size(); ++i) {

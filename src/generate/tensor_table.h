@@ -8,7 +8,7 @@
 // applications that a tensor needs, including its own.
 //
 // A tensor that is computed from constants alone is compared with the constants, and nothing is
-// built on it. The highest level keeps only hashes, because nothing is built on it.
+// built on it. The highest level stores only hashes, because nothing is built on it.
 #pragma once
 
 #include <array>

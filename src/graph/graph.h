@@ -1,7 +1,7 @@
 // Graphs: immutable values, cheap to copy. A node applies an operator to earlier nodes and has one
 // tensor; inputs and weights are nodes too. Nodes are in topological order.
 //
-// A graph that is derived from another one shares the nodes that it keeps (GraphBuilder::keep).
+// A graph that is derived from another one shares the unchanged nodes (GraphBuilder::copy_node).
 // Only nodes that differ and the lists of inputs are stored twice.
 //
 // A graph whose tensors have degrees, replicas or partial sums is a parallel computation graph

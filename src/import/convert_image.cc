@@ -152,7 +152,7 @@ void convert_pool(OnnxCall& call) {
   if (joined.empty()) {
     set_image_result(call, op, std::span(&x, 1));
   } else {
-    // Splits the merged dimensions, which kept their sizes.
+    // Splits the merged dimensions, whose sizes are unchanged.
     const auto pooled = call.add(op, {x});
     auto sizes = call.sizes(0);
     const auto now = call.node_sizes(pooled);

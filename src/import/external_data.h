@@ -1,4 +1,4 @@
-// Reads the contents of tensors that a model stores in files beside its own (ONNX external data).
+// Reads the contents of tensors that a model stores in files next to its own (ONNX external data).
 #pragma once
 
 #include <string>

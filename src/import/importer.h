@@ -271,7 +271,7 @@ std::vector<std::string_view> list_foldable_operators();
 Known cast_known(const Known& k, std::int32_t type);
 Sizes broadcast_sizes(const Sizes& a, const Sizes& b);
 
-// Turns the result into an input of the graph if it is computed from integer inputs. Returns false
+// Replaces the result by an input of the graph if it is computed from integer inputs. Returns false
 // otherwise.
 bool derive(OnnxCall& call);
 

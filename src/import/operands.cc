@@ -1,4 +1,4 @@
-// Turns values of the file into operands of the graph's nodes.
+// Converts values of the file to operands of the graph's nodes.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -53,7 +53,7 @@ struct Tensor {
   bool external = false;        // contents are in another file
   std::string_view bytes = {};  // the message, for read_contents
 };
-// Place of a tensor's contents: a file beside the model, and a range of its bytes.
+// Place of a tensor's contents: a file next to the model, and a range of its bytes.
 struct Location {
   std::string_view file;
   std::int64_t offset = 0;

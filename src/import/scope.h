@@ -22,8 +22,7 @@ struct Scope {
   // Attribute values that the nodes of a function may refer to.
   std::vector<Attribute> attributes = {};
 
-  // Returns the unique name that stands for `name`. Throws UserError if a function has no such
-  // tensor.
+  // Returns the unique name of `name`. Throws UserError if a function has no such tensor.
   [[nodiscard]] std::string_view resolve(std::string_view name) const;
   // Replaces attributes that refer to an attribute of the function by its value, and removes those
   // without a value.

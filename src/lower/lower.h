@@ -1,4 +1,4 @@
-// Lowering turns a mapped parallel computation graph into a program of forward, backward and
+// Lowering converts a mapped parallel computation graph to a program of forward, backward and
 // optimizer tasks. A chain of parallelization operators is fused into the steps of
 // machine/reshard.h. Its backward is the resharding between the dual layouts; this includes the
 // gradients of weights.

@@ -59,7 +59,7 @@ TEST(Lower, TrainsRandomPlansLikeOneDevice) {
     }
   }
   EXPECT_GT(through, 100);
-  // Every kind except mask occurs: no legal plan turns an unsharded value into partial sums.
+  // Every kind except mask occurs: no legal plan converts an unsharded value to partial sums.
   EXPECT_EQ(moves.size(), 13U) << "a kind of step was never met";
   for (const auto& [kind, count] : moves) EXPECT_GE(count, 10) << kind;
 }

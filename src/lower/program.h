@@ -1,9 +1,9 @@
 // A program is what every device does in one training step, as a list of tasks over buffers.
 //
 // All devices run the same list on their own shards. A device skips tasks and shards that an idle
-// digit keeps from it. A program is therefore as long for 16,384 devices as for two. There is one
-// lowering with three readers: the simulator times the program, the runtime executes it, and the
-// task interpreter checks it.
+// digit assigns to other devices. A program is therefore as long for 16,384 devices as for two.
+// There is one lowering with three readers: the simulator times the program, the runtime executes
+// it, and the task interpreter checks it.
 //
 // The list is a valid sequential order. Tasks depend only on what they read, so all others may
 // overlap.
@@ -87,7 +87,7 @@ enum class TaskKind : std::uint8_t {
   // that (ops/signature.h), then the result's gradient. Writes the gradients of `operands`.
   kBackward,
   // Reads one buffer and writes the same tensor in another layout: one reshard step. It may also
-  // write the windows that an operator reads, or turn their gradient back into shards. For
+  // write the windows that an operator reads, or convert their gradient back to shards. For
   // gradients in a bucket it reads and writes several buffers in one collective. Each has the step
   // that its layouts imply; all steps have one kind and the same devices.
   kMove,

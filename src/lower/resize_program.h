@@ -10,9 +10,9 @@
 
 namespace tandem::lower {
 
-// Turns `program`, lowered from `before`, into the program of `mapped` on the same devices. Returns
-// false and leaves it unchanged if the graphs differ in more than extents of activations, or if
-// extents determine the tasks, as with windows and buckets.
+// Converts `program`, lowered from `before`, to the program of `mapped` on the same devices.
+// Returns false and leaves it unchanged if the graphs differ in more than extents of activations,
+// or if extents determine the tasks, as with windows and buckets.
 bool resize_program(Program& program, const plan::MappedGraph& before,
                     const plan::MappedGraph& mapped);
 

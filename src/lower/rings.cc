@@ -48,7 +48,7 @@ class Rings {
   }
 
  private:
-  // The ring that turns one operator's task into a task for each block.
+  // The ring that splits one operator's task into a task for each block.
   struct Ring {
     graph::NodeId node;         // node that would be gathered
     machine::ReshardStep step;  // a shift over the ring's digits

@@ -8,8 +8,8 @@
 // A block is a part of one factor of the contraction. If the result has the factor, blocks fill it
 // part by part. If the factor is contracted, their results are summed. This is the same as
 // partitioning the factor over devices, one device after another. In the backward pass the blocks
-// go round again. The gradients, which a reduce-scatter would sum, travel beside them and collect
-// one device's contribution at every ring step.
+// go round again. The gradients, which a reduce-scatter would sum, travel with them and collect one
+// device's contribution at every ring step.
 //
 // The devices send as much as with the collectives, and hold two blocks of an operand at a time.
 // For attention written with contractions, with keys and values gathered for sequence-sharded

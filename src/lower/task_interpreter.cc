@@ -121,7 +121,7 @@ class Interpreter {
     }
   }
 
-  // A message keeps the data after the sender overwrites its buffer. The key is the send task, the
+  // A message holds the data after the sender overwrites its buffer. The key is the send task, the
   // micro-batch and the step.
   using Message = std::tuple<std::size_t, std::int64_t, std::int64_t>;
   [[nodiscard]] Message make_message(std::size_t send) const { return {send, micro_batch_, step_}; }

@@ -54,7 +54,7 @@ TEST(Edit, ReplacesDeviceFields) {
   EXPECT_EQ(peak.groups[0].device.peak.at(DType::kFp32).value, 10e12);
 }
 
-// A field that the file leaves out gets a line of its own.
+// A field that is missing in the file gets a line of its own.
 TEST(Edit, AddsMissingFields) {
   EXPECT_DOUBLE_EQ(edited("device.launch", "5 us").groups[1].device.launch.value, 5e-6);
   EXPECT_EQ(edited("level.slot.utilization", "0.5").levels[1].utilization.at(Bytes{}), 0.5);

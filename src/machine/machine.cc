@@ -74,7 +74,7 @@ std::optional<std::string> find_measured_local() {
   throw UserError("machine", name, fmt::format("unknown machine '{}'", to_printable(stem)), hint);
 }
 
-// The text that a name stands for, with the size in the name (0 if there is none).
+// The text of a named machine, with the size in the name (0 if there is none).
 struct MachineSource {
   std::string text, source;
   std::int64_t size;

@@ -98,7 +98,7 @@ struct Device {
   double wave_softening = 0;  // how evenly the units share the tiles of a last wave; 1: evenly
   double unaligned = 1;       // fraction of the rate for matmuls whose rows are not aligned
   Bytes memory;
-  Bytes reserve;  // memory kept for the system and libraries
+  Bytes reserve;  // memory reserved for the system and libraries
   BytesPerSecond bandwidth;
   double memory_utilization = 1;  // fraction of bandwidth that a long stream reaches
   double random_access = 1;       // fraction of that for rows at random places of a table
@@ -191,7 +191,7 @@ Machine load_machine(const std::string& name);
 // directory or TANDEM_NO_CACHE is set.
 std::string measured_local_path();
 
-// Returns a hash of every number, so that a plan can identify the machine it was made for.
+// Returns a hash of every number, so that a plan can identify its machine.
 Hash hash_machine(const Machine& machine);
 
 struct BuiltinMachine {

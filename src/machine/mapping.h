@@ -31,8 +31,8 @@ struct Mapping {
 };
 
 // Returns all mappings of the grid, including those that the machine names; none if it has too few
-// devices. Digits of one level and size are equivalent if the level's units are. Of mappings that
-// differ only by an exchange of such digits, one is listed: the first dimension has the outermost
+// devices. Digits of one level and size are equivalent if the level's units are. Mappings that
+// differ only by an exchange of such digits are listed once: the first dimension has the outermost
 // digit.
 std::vector<Mapping> list_mappings(const Machine& machine, std::span<const std::int64_t> grid);
 

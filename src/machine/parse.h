@@ -23,7 +23,7 @@ struct MachineFile {
 };
 
 // Parses a machine file without checking that a size is given exactly if a count is open. With size
-// 0 an open count is read as 1, and networks and mappings, which depend on it, are left out.
+// 0 an open count is read as 1, and networks and mappings, which depend on it, are omitted.
 MachineFile read_machine_file(std::string_view text, const std::string& source, std::int64_t size,
                               const std::string& software = "");
 

@@ -9,7 +9,7 @@
 //   replica   -> dimension   slice (free)
 // Reduce + Replicate, Reduce + Partition, Combine + Replicate and Combine + Partition therefore
 // fuse by construction. A digit can leave or join a dimension only as its minor digit. If another
-// digit is in the way, that one is gathered first and cut again afterwards.
+// digit is in the way, that one is gathered first and partitioned again afterwards.
 #pragma once
 
 #include <vector>

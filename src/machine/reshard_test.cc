@@ -62,7 +62,7 @@ TEST(Reshard, NamesTheCollective) {
       {"pp", "r0", "reduce_scatter pp>p0, all_reduce p0>r0"},
       {"0r", "rr", "all_gather 0r>rr"},
       {"00", "0r", "all_gather 00>0r"},
-      // If a major digit joins or leaves, the minor one is gathered and cut again.
+      // If a major digit joins or leaves, the minor one is gathered and partitioned again.
       {"r0", "00", "all_gather r0>rr, slice rr>00"},
       {"00", "r0", "all_gather 00>rr, slice rr>r0"},
       {"p0", "00", "all_gather p0>pr, reduce_scatter pr>0r, slice 0r>00"},

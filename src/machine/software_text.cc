@@ -8,7 +8,7 @@ namespace tandem::machine {
 
 namespace {
 
-// A line that is read again when the profile is applied. The file's text outlives it.
+// A line that is parsed again when the profile is applied. The file's text outlives it.
 struct ProfileLine {
   Place place;
   std::string owner;

@@ -9,7 +9,7 @@ namespace tandem::machine {
 
 enum class Step : std::uint8_t {
   // Local steps.
-  kSlice,  // replica -> dim: keeps the own part
+  kSlice,  // replica -> dim: retains the own part
   kDrop,   // replica -> idle: frees the replicas
   kMask,   // replica -> partial: zero on all but the first
   kPad,    // dim -> partial: zero around the own part

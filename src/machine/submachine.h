@@ -13,7 +13,7 @@
 namespace tandem::machine {
 
 // Returns the machine with the first `units` of each level, outermost first. Its name can be loaded
-// again: "dgx_h100:6,use=5/8". If the devices differ, the weakest units are left out. Returns
+// again: "dgx_h100:6,use=5/8". If the devices differ, the weakest units are dropped. Returns
 // nullopt if a level is cut whose units are not joined by one switch.
 std::optional<Machine> make_submachine(const Machine& machine,
                                        const std::vector<std::int64_t>& units);

@@ -157,7 +157,7 @@ std::map<std::string, double> as_recorded(const IterationResult& r) {
 }
 
 // Records {model_cfg, system_cfg, task_cfg, out} of the public code. They may not be distributed
-// with Tandem. They are read from $TANDEM_SHARED/madmax, by default beside the repository.
+// with Tandem. They are read from $TANDEM_SHARED/madmax, by default next to the repository.
 TEST(MadMax, EveryRecord) {
   const char* shared = std::getenv("TANDEM_SHARED");
   const auto directory =

@@ -1,7 +1,7 @@
 // Inputs of MAD-Max's public model: three JSON files, of a model, a system and a task.
 //
 // docs/internals/madmax.md lists the fields. The structs follow the files' meaning, not their
-// spelling, and keep only what the model uses. Numbers are in bytes, operations and seconds, as in
+// spelling, and hold only what the model uses. Numbers are in bytes, operations and seconds, as in
 // the files.
 #pragma once
 

@@ -1,7 +1,7 @@
 // BERT-Large (Devlin et al., 2018, arXiv:1810.04805) as it is pre-trained on masked words: 24
 // layers of 1024, 16 heads, FFN 4096, GELU, sequence 512. The LM head is a dense layer, GELU, a
 // norm, and a matmul with the token embedding's table. The loss is over all positions. The second
-// task, next sentence, is left out, and with it the pooler.
+// task, next sentence, and its pooler are omitted.
 //
 // The artifact of Unity (OSDI'22) has 12 layers, FFN 1024 with ReLU, no residuals, norms, biases or
 // embeddings, and a dense layer of width 1 with a squared error.

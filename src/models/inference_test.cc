@@ -67,8 +67,8 @@ double difference(const Dense<double>& a, const Dense<double>& b) {
   return most;
 }
 
-// Checks that a token made with the cache of the tokens before it is the last one of a pass over
-// all of them.
+// Checks that a token computed with the cache of the tokens before it is the last one of a pass
+// over all of them.
 void expect_decodes(const std::string& name, const std::string& settings) {
   SCOPED_TRACE(name + ":" + settings);
   constexpr std::int64_t kContext = 5;

@@ -7,7 +7,7 @@
 //
 // Details that the paper omits are those of Keras's version. Keras halves an image by taking every
 // second row and column before a 1x1 convolution; here the convolution has the stride. The
-// auxiliary head and drop path are left out. The batch is 32 images a device as in the paper
+// auxiliary head and drop path are omitted. The batch is 32 images a device as in the paper
 // (appendix A.2).
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // ResNeXt-50 32x4d (Xie et al., 2016, arXiv:1611.05431): ResNet-50 with its 3x3 convolutions in 32
-// groups of 4 filters. Unity (OSDI'22) trains 64 images a device. Its artifact leaves out residuals
-// and norms, and its convolutions have biases.
+// groups of 4 filters. Unity (OSDI'22) trains 64 images a device. Its artifact omits residuals and
+// norms, and its convolutions have biases.
 #include "models/residual.h"
 
 namespace tandem::models {

@@ -1,4 +1,4 @@
-// join turns tensors of one shape into the partial sums of one tensor. If they are on different
+// join combines tensors of one shape to the partial sums of one tensor. If they are on different
 // devices, nothing moves: add(x, y) = reduce(join(x, y)). The communication is an all-reduce
 // instead of a transfer of one tensor to the other's devices (Unity's concat along the partial
 // dimension).

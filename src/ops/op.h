@@ -27,7 +27,7 @@ enum class Role : std::uint8_t {
   kSource,    // input, weight, constant: no operands
   kCompute,   // has a meaning per element and a kernel
   kParallel,  // Partition, Combine, Replicate, Reduce, Unreplicate, Send: change the layout alone
-  kJoin,      // turns several tensors into the partial sums of one
+  kJoin,      // combines several tensors to the partial sums of one
 };
 
 // Limit of an operator's speed, if its index text and meaning do not determine it.

@@ -1,5 +1,5 @@
-// Values computed by hand for operators with an intricate meaning, and properties that operators
-// define beside their meaning: costs, densities, constants.
+// Values computed by hand for operators with an intricate meaning, and other properties that
+// operators define: costs, densities, constants.
 #include <gtest/gtest.h>
 
 #include <cmath>

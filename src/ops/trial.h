@@ -10,7 +10,7 @@
 
 namespace tandem::ops {
 
-// Turns the mode on for this thread during its lifetime. Trials may be nested.
+// Enables the mode for this thread during its lifetime. Trials may be nested.
 class Trial {
  public:
   Trial() : outer_(is_on_) { is_on_ = true; }

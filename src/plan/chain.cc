@@ -78,7 +78,7 @@ std::string make_fuse_rule_name(const ChainLink& link) {
   return fmt::format("fuse-{}s", link.kind->name);
 }
 
-// Turns a chain into its normal form and records the rule steps in both directions.
+// Converts a chain to its normal form and records the rule steps in both directions.
 class Normalizer {
  public:
   explicit Normalizer(Chain chain) : chain_(std::move(chain)) {}

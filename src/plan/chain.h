@@ -1,5 +1,5 @@
 // Chains: the parallelization operators between two operators, innermost first. Rules about such
-// operators alone turn one chain into another.
+// operators alone convert one chain to another.
 //
 // Every chain has a normal form that its types determine: reduce, unreplicate, combine, partition,
 // replicate, without pairs that cancel. Chains between the same types have the same normal form.
@@ -39,8 +39,8 @@ Chain make_merging_chain(const ParallelShape& shape);
 // no operator makes them from a whole tensor.
 std::optional<Chain> make_splitting_chain(const ParallelShape& shape);
 
-// Returns rule steps that turn `from` into `to`. Returns nullopt if the chains differ in effect or
-// if the rules do not suffice.
+// Returns rule steps from `from` to `to`. Returns nullopt if the chains differ in effect or if the
+// rules do not suffice.
 std::optional<RuleSteps> find_chain_steps(const Chain& from, const Chain& to);
 
 }  // namespace tandem::plan

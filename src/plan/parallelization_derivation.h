@@ -1,7 +1,7 @@
 // The parallelization of a model's graph as a derivation by shipped and proved rules. Rules first
-// partition each operator alone, one factor at a time. Between two operators, a tensor is then made
-// whole and partitioned again. Rules about parallelization operators alone turn that chain into the
-// plan's chain.
+// partition each operator alone, one factor at a time. Between two operators, a tensor is then
+// gathered and partitioned again. Rules about parallelization operators alone convert that chain to
+// the plan's chain.
 //
 // Example on 2 devices: relu and scale are split along the batch.
 //   each alone     partition 0 by 2, relu, combine 0 by 2; partition 0 by 2, scale, combine 0 by 2

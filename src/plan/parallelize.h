@@ -1,4 +1,4 @@
-// Turns choices into a parallel computation graph. Given the use of each digit by every operator,
+// Builds a parallel computation graph from choices. Given the use of each digit by every operator,
 // it inserts the parallelization operators that the edges need.
 //
 // Example on 2 devices: linear is column-parallel, and relu is split along the batch.
@@ -26,8 +26,8 @@ struct Choice {
 };
 
 // Returns the mapped graph of `model` under `choices`, one for each node. A tensor that several
-// operators need in the same layout is resharded once. CHECKs that no edge turns a whole value into
-// partial sums, since no forward operator does that.
+// operators need in the same layout is resharded once. CHECKs that no edge converts a complete
+// value to partial sums, since no forward operator does that.
 MappedGraph parallelize(const graph::Graph& model, const machine::Digits& digits,
                         const std::vector<Choice>& choices, const Schedule& schedule = {});
 

@@ -101,7 +101,7 @@ struct Plan {
   Optimizer optimizer = Optimizer::kSgd;
   DType dtype = DType::kFp32;
   MappedGraph mapped;
-  // Turns the model's graph into the one that `mapped` makes parallel, by `rules`.
+  // Rewrites the model's graph by `rules` to the one that `mapped` parallelizes.
   rewrite::Derivation derivation = {};
   std::vector<std::string> rules = {};  // the rules that the derivation uses, as text
   // Further steps of a plan file's derivation, which insert the pipeline nodes

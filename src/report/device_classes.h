@@ -10,7 +10,7 @@
 
 namespace tandem::report {
 
-// Returns the digits that tell classes apart: those of the program's work and of machine groups.
+// Returns the digits that distinguish classes: those of the program's work and of machine groups.
 machine::DigitMask find_class_digits(const lower::Program& program,
                                      const machine::Machine& machine);
 

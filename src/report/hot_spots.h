@@ -29,8 +29,8 @@ struct OperatorTime {
   [[nodiscard]] Seconds total() const { return forward + backward + recompute + update; }
 };
 
-// Return the compute times, longest first, by group of nodes or by operator. Each list adds up to
-// Simulation::compute.
+// Return the compute times, longest first, by group of nodes or by operator. The times of each list
+// sum to Simulation::compute.
 std::vector<OperatorTime> sum_times_by_node(const lower::Program& program,
                                             const std::vector<TaskTime>& times);
 std::vector<OperatorTime> sum_times_by_operator(const lower::Program& program,
@@ -57,8 +57,8 @@ struct TensorGroup {
   Bytes bytes;       // bytes of all tensors
 };
 
-// Returns the tensors that the device of `memory` holds at its peak, largest first. They add up to
-// the peak without Memory::unused.
+// Returns the tensors that the device of `memory` holds at its peak, largest first. They sum to the
+// peak without Memory::unused.
 std::vector<TensorGroup> list_tensors_at_peak(const lower::Program& program,
                                               const predict::Memory& memory);
 

@@ -1,4 +1,4 @@
-// Finds the rewrite rule that made each node of a plan's graph.
+// Finds the rewrite rule that created each node of a plan's graph.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct MadeBy {
   std::size_t step = 0;  // step of the derivation, from 1
 };
 
-// Returns the rule of each node that a rewrite made, by the node's name in the plan. Replays the
+// Returns the rule of each node that a rewrite created, by the node's name in the plan. Replays the
 // derivation on `model`, its initial graph. Returns no rules if the replay fails.
 std::unordered_map<std::string, MadeBy> find_node_rules(const plan::Plan& plan,
                                                         const graph::Graph& model);

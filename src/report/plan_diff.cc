@@ -39,8 +39,8 @@ struct DiffSide {
 
   [[nodiscard]] const graph::Node& node(NodeId id) const { return mapped.model.node(id); }
 
-  // Returns the operator, its type and its operands as text. If the batches differ, leaves out
-  // types and attributes, which depend on the batch, except for weights.
+  // Returns the operator, its type and its operands as text. If the batches differ, omits types and
+  // attributes, which depend on the batch, except for weights.
   [[nodiscard]] std::string describe_computation(NodeId id, bool same_batch) const {
     std::vector<std::string_view> inputs;
     if (!same_batch && !is_weight(node(id))) {

@@ -1,5 +1,5 @@
-// A plan with its program and simulation. Explanations and comparisons are made from it, so their
-// figures equal those of `tandem simulate plan.json`.
+// A plan with its program and simulation. Explanations and comparisons are computed from it, so
+// their figures equal those of `tandem simulate plan.json`.
 #pragma once
 
 #include <optional>

@@ -37,7 +37,7 @@ struct ReportInput {
   // Compared strategies. If there can be none, `no_strategies` says why.
   std::vector<ComparedStrategy> strategies = {};
   std::string no_strategies = {};
-  std::size_t untried = 0;  // number of strategies that the time limit left out
+  std::size_t untried = 0;  // number of strategies that the time limit excluded
   // Search that found the plan; null if the plan was read from a file.
   const search::Result* found = nullptr;
   // Graph that the plan's derivation starts from; null if it is not known.

@@ -106,7 +106,7 @@ class GraphWriting {
   }
 
  private:
-  // Returns, by node, the rule that made it and the step of the derivation.
+  // Returns, by node, the rule that created it and the step of the derivation.
   [[nodiscard]] Json rules_json(const graph::Graph* model) const {
     Json out = Json::object();
     if (model == nullptr) return out;

@@ -64,8 +64,8 @@ Json mask_json(machine::DigitMask mask, const machine::Digits& digits) {
   return out;
 }
 
-// Returns for each class its peak memory and its compute, exposed communication and stall, which
-// add up to the iteration. Returns null if there are too many classes.
+// Returns for each class its peak memory and its compute, exposed communication and stall, whose
+// sum is the iteration. Returns null if there are too many classes.
 Json classes_json(const PlanView& view) {
   const auto& program = view.program;
   const auto devices = list_class_devices(program, view.machine);

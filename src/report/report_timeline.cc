@@ -29,7 +29,7 @@ double sum_held_bytes(const MemoryPoint& point) {
   return sum;
 }
 
-// Reduces `points` to at most `most`: keeps the fullest of each run of neighbours.
+// Reduces `points` to at most `most`: retains the fullest of each run of neighbours.
 std::vector<MemoryPoint> thin_points(std::vector<MemoryPoint> points, std::size_t most) {
   if (points.size() <= most) return points;
   std::vector<MemoryPoint> out;

@@ -13,7 +13,7 @@
 namespace tandem::report {
 
 // Returns a table with the serialized time of each reported kind. A kind of communication also has
-// its overlapped and its exposed time. Compute, exposed communication and stall add up to the
+// its overlapped and its exposed time. The sum of compute, exposed communication and stall is the
 // iteration.
 std::string time_table(const std::vector<predict::Share>& shares,
                        const predict::Simulation& simulation);

@@ -16,8 +16,8 @@ struct TaskTime {
   Seconds last;            // end of the last run
 };
 
-// Returns the times by task. On the busiest class, `exposed` adds up to Simulation::exposed_comm
-// over all tasks that communicate.
+// Returns the times by task. On the busiest class, `exposed` sums to Simulation::exposed_comm over
+// all tasks that communicate.
 std::vector<TaskTime> sum_task_times(const lower::Program& program,
                                      const predict::Simulation& simulation,
                                      std::uint32_t device_class);

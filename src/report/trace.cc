@@ -192,7 +192,7 @@ class TraceWriter {
   }
 
   void add_arrow(const Span& from, const Span& to) {
-    // If steps overlap, the timeline is wrapped. Arrows from the previous iteration are left out.
+    // If steps overlap, the timeline is wrapped. Arrows from the previous iteration are omitted.
     if (to_nanoseconds(from.start) > to_nanoseconds(to.start)) return;
     const auto id = ++arrows_;
     add(R"({{"ph":"s","name":"needs","cat":"dependency","id":{},"pid":{},"tid":{},"ts":{}}})", id,

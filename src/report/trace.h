@@ -13,7 +13,7 @@ namespace tandem::report {
 struct Trace {
   std::string json;
   // Number of classes of devices in the trace, and in all. Classes that would make the file too
-  // large to open are left out; the busiest is always included.
+  // large to open are omitted; the busiest is always included.
   std::size_t classes_shown = 0;
   std::size_t classes = 0;
 };

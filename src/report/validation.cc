@@ -169,8 +169,8 @@ std::string unread_text(const ValidationReport& report) {
   return fmt::format("Fields not read (number of records): {}.\n", fmt::join(named, ", "));
 }
 
-// Returns the records with the largest errors. Leaves out the measured values, because some sources
-// do not allow copies.
+// Returns the records with the largest errors. Omits the measured values, because some sources do
+// not allow copies.
 Cells worst_cells(const ValidationReport& report, std::size_t most) {
   std::vector<const Row*> rows;
   for (const auto& row : report.rows) {

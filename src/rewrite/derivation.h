@@ -1,4 +1,4 @@
-// Derivations: how rules turn one graph into another, step by step. A step names the rule, the
+// Derivations: how rules rewrite one graph to another, step by step. A step names the rule, the
 // nodes where it applies, and the graph's hash before and after. It identifies these nodes, the
 // outputs of the rule's source, by the hashes of what they compute. `replay` checks a derivation
 // with independent code: it is slow, works on whole graphs, and shares nothing with the matcher

@@ -1,4 +1,4 @@
-// Derivations as data and as text. A derivation turns one graph into another, step by step. A step
+// Derivations as data and as text. A derivation rewrites one graph to another, step by step. A step
 // names the rule, the nodes where it applies, and the graph's hash before and after. It identifies
 // these nodes, the outputs of the rule's source, by the hashes of what they compute.
 // rewrite/derivation.h makes and replays derivations.

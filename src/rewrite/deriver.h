@@ -1,8 +1,7 @@
-// Searches for a derivation: a sequence of rewrites that turns one graph into another. The search
-// starts from both graphs, because a proved rule is an equality. At each end it is best-first by
-// the number of nodes that differ from the other end. It therefore follows direct paths first, and
-// then detours in order of length. A derivation is a proof of equality; finding none proves
-// nothing.
+// Searches for a derivation: a sequence of rewrites from one graph to another. The search starts
+// from both graphs, because a proved rule is an equality. At each end it is best-first by the
+// number of nodes that differ from the other end. It therefore follows direct paths first, and then
+// detours in order of length. A derivation is a proof of equality; finding none proves nothing.
 #pragma once
 
 #include <map>

@@ -3,7 +3,7 @@
 // Copying a draft copies a few arrays.
 //
 // Equal nodes are one node: no two nodes have the same operator and the same operands. The hash is
-// that of the graph (Graph::identity_hash), kept up to date.
+// that of the graph (Graph::identity_hash) and is updated with it.
 #pragma once
 
 #include <optional>
@@ -33,8 +33,8 @@ class Draft {
   };
 
   static Draft from_graph(const graph::Graph& graph, Dictionary& dictionary);
-  // Returns the draft as a graph. `first` is the graph from which the first draft was made. Its
-  // nodes are shared; a new node derives its name from the node that it replaces.
+  // Returns the draft as a graph. `first` is the graph of the first draft. Its nodes are shared; a
+  // new node derives its name from the node that it replaces.
   [[nodiscard]] graph::Graph to_graph(const graph::Graph& first,
                                       const Dictionary& dictionary) const;
 

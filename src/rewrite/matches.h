@@ -1,4 +1,4 @@
-// All matches of a rule set in a draft, kept up to date. After a rewrite, only nodes near the
+// All matches of a rule set in a draft, updated incrementally. After a rewrite, only nodes near the
 // change are matched again. The other matches are shared with those of the previous draft.
 #pragma once
 
@@ -13,7 +13,7 @@ class Matches {
  public:
   // Returns all matches of `rules` in `draft`.
   static Matches find(const RuleSet& rules, const Draft& draft);
-  // Returns the matches in `draft`, which a rewrite made from the draft of these matches. `changed`
+  // Returns the matches in `draft`, which is the draft of these matches after a rewrite. `changed`
   // are the slots that the rewrite reported. The result equals find(rules, draft) in another order.
   [[nodiscard]] Matches find_after_rewrite(const RuleSet& rules, const Draft& draft,
                                            std::span<const Slot> changed) const;

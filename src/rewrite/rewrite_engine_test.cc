@@ -1,6 +1,6 @@
 // Tests of the whole engine on random graphs. The graphs that it makes have the hashes that it
-// reports, replay with independent code, and compute the same numbers. Matches that are kept up to
-// date equal those of a full search.
+// reports, replay with independent code, and compute the same numbers. Matches that are updated
+// incrementally equal those of a full search.
 #include <gtest/gtest.h>
 
 #include <algorithm>

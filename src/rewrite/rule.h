@@ -50,7 +50,7 @@ struct Side {
 struct Rule {
   std::string name;
   std::vector<std::string> tensors;    // names of the tensor variables, without the '?'
-  std::vector<std::string> symbols;    // names of the symbols, which stand for attribute values
+  std::vector<std::string> symbols;    // names of the symbols, which are bound to attribute values
   std::vector<std::uint16_t> choices;  // symbols that the source leaves open, to be chosen
   Side source;
   Side target;

@@ -1,6 +1,6 @@
 // Places the large tensors of a training step in one memory region. All steps allocate and free in
 // the same order. The first step is therefore watched, and later steps place their tensors at
-// precomputed offsets that leave few holes. The holes of malloc would add up to a quarter of the
+// precomputed offsets that leave few holes. The holes of malloc would take a quarter of the
 // tensors' memory.
 //
 // malloc serves tensors that deviate from the watched step or outlive their step.

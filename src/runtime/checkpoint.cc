@@ -145,7 +145,7 @@ TensorBox Checkpoints::compute_shard_box(const Buffer& buffer) const {
 }
 
 // Returns whether this process writes the shard of tensor number `which`. One of the replicas of a
-// shard writes it; the replicas take turns from tensor to tensor.
+// shard writes it, a different one from tensor to tensor.
 bool Checkpoints::writes(std::size_t which) const {
   const auto& buffer = program_.buffer(lasting_[which].buffer);
   if (!machine::holds_shard(buffer.layout, program_.digits, world_.rank)) return false;

@@ -11,7 +11,8 @@ namespace tandem::runtime {
 namespace {
 
 // One chunk in kPeriod goes through the caches and one goes through memory, whichever is faster, to
-// measure both. The period is prime, so the measured chunks pass through all slots in turn.
+// measure both. The period is prime, so the measured chunks pass through all slots one after
+// another.
 constexpr std::int64_t kPeriod = 61;
 constexpr std::int64_t kByMemory = 30;
 // Smaller chunks cost mostly synchronization.

@@ -199,7 +199,7 @@ at::Tensor narrow_to_part(at::Tensor t, const term::Box& box, const term::Box& p
 
 }  // namespace
 
-// A device does not send the part that it keeps itself.
+// A device does not send its own part.
 Transfer Collectives::start_halo(const ReshardStep& step, const at::Tensor& whole,
                                  const std::vector<Exchanged>& group) {
   if (!takes_part(step)) return make_finished_transfer({});

@@ -27,7 +27,7 @@ struct Transfer {
   SharedMemory* memory = nullptr;  // Shared memory that carries it, or null
   std::int64_t exchange = 0;
   Mark mark = {};                // Set if it is queued on a device
-  std::vector<at::Tensor> held;  // Tensors kept alive until it is done
+  std::vector<at::Tensor> held;  // Tensors held alive until it is done
   // Returns the results, by tensor, after the transfer is done.
   std::function<std::vector<at::Tensor>()> result;
 };
@@ -63,11 +63,11 @@ class Collectives {
   // pairs.
   void expect(std::int64_t from, std::int64_t to, std::vector<Message> messages);
 
-  // Moves `shard` by `step`. Returns this device's shard in the new layout, with
-  // sizes `local` and type `type`. `shard` is undefined if step.before leaves nothing
-  // on this device; the result is undefined if step.after does. The result may share memory with
-  // `shard`; a step over micro-batches, for instance, stays in the process.
-  // `shard` may be overwritten if the caller keeps no other reference to it.
+  // Moves `shard` by `step`. Returns this device's shard in the new layout, with sizes `local` and
+  // type `type`. `shard` is undefined if step.before leaves nothing on this device; the result is
+  // undefined if step.after does. The result may share memory with `shard`; a step over
+  // micro-batches, for instance, stays in the process. `shard` may be overwritten if the caller has
+  // no other reference to it.
   at::Tensor move(const machine::ReshardStep& step, at::Tensor shard, const Shape& local,
                   at::ScalarType type, std::int64_t micro_batch = 0);
 
@@ -131,7 +131,7 @@ class Collectives {
   std::map<machine::DigitMask, Channel> channels_;
   struct Sent {
     MPI_Request request;
-    at::Tensor tensor;  // Kept alive until it is sent
+    at::Tensor tensor;  // Held alive until it is sent
     Mark mark = {};
   };
   std::vector<Sent> sent_;

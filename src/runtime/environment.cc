@@ -31,7 +31,7 @@ bool halves_wide_vectors() {
 }
 
 // Returns the name of OpenBLAS's fastest kernels for this CPU, or null. Debian's OpenBLAS 0.3.21
-// does not know newer CPUs: it takes AVX2 kernels on AMD's, and older ones on Intel's. Those are
+// does not know newer CPUs: it takes AVX2 kernels on AMD's, and older ones on Intel's. These are
 // 1.7 and 4 times slower than the fastest.
 const char* find_fastest_kernels() {
   const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
@@ -69,8 +69,8 @@ void tune_environment(char** argv) {
                "glibc.malloc.trim_threshold=1099511627776:glibc.malloc.top_pad=67108864");
   // Cross-memory attach is slower here than copying through shared memory, and often forbidden.
   set_if_unset("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-  // A rank that spins while it waits keeps the awaited rank from running if other programs use the
-  // cores too: steps of 0.06 s were seen to take 2.6 s. Yielding costs nothing on idle cores.
+  // A rank that spins while it waits prevents the awaited rank from running if other programs use
+  // the cores too: steps of 0.06 s were seen to take 2.6 s. Yielding costs nothing on idle cores.
   // (Processes that share memory sleep instead: see runtime/shared_memory.h.)
   set_if_unset("OMPI_MCA_mpi_yield_when_idle", "1");
   setenv(kDone, "tuned", 1);

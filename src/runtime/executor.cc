@@ -373,7 +373,7 @@ bool Executor::needs(const ScheduledTask& scheduled, const Started& started) con
   return std::ranges::any_of(task.reads, is_result) || std::ranges::any_of(task.writes, is_result);
 }
 
-// Finishes the collectives whose results the slot needs, or all if `turn` is null.
+// Finishes the collectives whose results the slot needs, or all if `scheduled` is null.
 void Executor::finish_started(const ScheduledTask* scheduled) {
   for (auto& started : started_) {
     if (scheduled != nullptr && !needs(*scheduled, started)) continue;

@@ -21,7 +21,7 @@ struct MpiLengths {
   std::vector<int> of, before;
 };
 
-// Returns a vector of `t` alone, and keeps no other reference to `t`.
+// Returns a vector of `t` alone, and holds no other reference to `t`.
 std::vector<at::Tensor> wrap_in_vector(at::Tensor t);
 
 // Returns a finished transfer with result `t`, for steps that move no data.
@@ -76,7 +76,7 @@ class GroupCollectives {
 
   // Returns a new tensor [member, shard...] for shards like `one`.
   [[nodiscard]] at::Tensor make_gather_buffer(const at::Tensor& one) const;
-  // Returns a transfer that keeps `in` and `out` alive and has the result `out`.
+  // Returns a transfer that holds `in` and `out` alive and has the result `out`.
   [[nodiscard]] Transfer make_transfer(const at::Tensor& in, const at::Tensor& out) const;
   // Returns a transfer whose result is one tensor: the blocks of `out`, which is [member,
   // shard...], joined along `dim`.

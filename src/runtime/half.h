@@ -26,7 +26,7 @@ bool multiplies_half(const Kernel& kernel, at::Device device);
 at::Tensor widen(const at::Tensor& t);
 std::vector<at::Tensor> widen(std::vector<at::Tensor> tensors);
 
-// Returns `t` in `type`, the element type of its buffer. Of a sparse tensor it converts the
+// Returns `t` in `type`, the element type of its buffer. For a sparse tensor it converts the
 // elements.
 at::Tensor convert_to_type(const at::Tensor& t, at::ScalarType type);
 

@@ -2,8 +2,8 @@
 //
 // Kernels store images channels last, and images are sent in that order. A step with permuted
 // dimensions moves them as it moves rows, without a copy. Which tensors are images follows from the
-// program alone. Strides cannot tell: they differ between processes if one of them gets zeros, or a
-// part for which another kernel is chosen. Sender and receiver would then disagree.
+// program alone. Strides cannot show this: they differ between processes if one of them gets zeros,
+// or a part for which another kernel is chosen. Sender and receiver would then disagree.
 #pragma once
 
 #include <functional>

@@ -79,7 +79,7 @@ at::Tensor apply_scale(const Call& call, at::Tensor t) {
 }
 
 // Returns whether the call is like "e b s i, e f i -> e b s f" and the first operand has zero rows.
-// Those are the matmuls of an expert's weights.
+// These are the matmuls of an expert's weights.
 bool skips_zeros(const Call& call, const Factors& f) {
   const auto& [lhs, rhs, out] = std::tie(f.lhs, f.rhs, f.out);
   if (call.operands[0].density >= 1 || has_groups(call)) return false;

@@ -1,6 +1,6 @@
 // Mixture of experts: the gates, and the way of tokens to the experts and back. If an expert does
 // not get a token, its input has a row of zeros there. That costs only the write, because the gates
-// tell which rows are zero.
+// show which rows are zero.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,8 +15,8 @@ namespace {
 
 // --- Gates --------------------------------------------------------------------------------------
 
-// Writes the softmax over the k largest elements of x, and zeros elsewhere. Of equal elements the
-// first is taken. Example: x = [1 2 2], k = 1 -> [0 1 0].
+// Writes the softmax over the k largest elements of x, and zeros elsewhere. The first of equal
+// elements is chosen. Example: x = [1 2 2], k = 1 -> [0 1 0].
 template <class T>
 void compute_gate_row(T* to, const T* x, std::int64_t experts, std::int64_t k) {
   std::fill_n(to, experts, T(0));
@@ -126,7 +126,7 @@ at::Tensor dispatch_forward(const Call&, std::span<const at::Tensor> in) {
   return out;
 }
 
-// The gate only tells where a token goes, so its gradient is zero.
+// The gate only selects where a token goes, so its gradient is zero.
 Gradients dispatch_backward(const Call& call, const BackwardInput& b) {
   Gradients out(2);
   if (b.wants(1)) out[1] = at::zeros(to_aten(call.operands[1].local), b.gradient.options());

@@ -107,7 +107,7 @@ void run_sgemm(const Operands& o, float factor, float keep, float* out) {
   CHECK(status == dnnl_success, int{status});
 }
 
-// The use of a product: it is written, plus `bias`, or `factor` times it is added.
+// The use of a matmul's result: it is written, plus `bias`, or `factor` times it is added.
 struct MatmulEpilogue {
   at::Tensor bias = {};
   std::optional<float> factor = {};

@@ -81,7 +81,7 @@ TEST(Memory, MatchesThePlan) {
   expect_memory("mlp", "deepspeed:zero=2,micro=4");
   expect_memory("dlrm", "deepspeed:zero=1");
   expect_memory("bert_large", "megatron:tp=1,pp=2,micro=4");
-  // The last stage has a megabyte. A gradient that is kept long after it was sent would be a tenth
+  // The last stage has a megabyte. A gradient that is held long after it was sent would be a tenth
   // of it.
   expect_memory("xdl", "megatron:tp=1,pp=2,micro=4");
   expect_memory("llama", "dp");

@@ -243,7 +243,7 @@ class Measurement {
     measure_movements({make_movement(rows, replica, sizes)});
     measure_movements({make_movement(partial, rows, sizes)});
     measure_movements({make_movement(rows, columns, choose_matrix_shape(elements * n))});
-    // The first and the last device are the root in turn, so that no process runs ahead of the
+    // The first and the last device are the root alternately, so that no process runs ahead of the
     // others.
     const auto first = make_uniform_layout(DigitRole::idle(0));
     auto last = first;

@@ -2,7 +2,8 @@
 // messages. They progress only while `advance` runs, so that a process can compute in between.
 //
 // Tensors pass through in chunks, which are numbered through all exchanges. Each process has kSlots
-// slots. For chunk c it does three things in turn, and counts each with a counter of its own:
+// slots. For chunk c it does three things, one after another, and counts each with a counter of its
+// own:
 //   - give: copies its part of the chunk into its slot c % kSlots, once all processes have taken
 //     chunk c - kSlots;
 //   - sum: sums its share of the elements over the slots of all processes into its own slot, once

@@ -1,4 +1,4 @@
-// Plans made by hand, run by tandem_worker under mpirun. With any number of processes the losses
+// Handwritten plans, run by tandem_worker under mpirun. With any number of processes the losses
 // must be those of the sequential interpreter.
 #include <algorithm>
 #include <array>

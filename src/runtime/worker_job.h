@@ -84,7 +84,7 @@ inline nlohmann::json to_member_json(double value) {
 }
 
 // Returns the text of the job file: {"plan": "plan.json", "steps": 20}. Members with their default
-// values are left out. The texts of `job` are UTF-8.
+// values are omitted. The texts of `job` are UTF-8.
 inline std::string to_json(const WorkerJob& job) {
   const auto list_members = [](const WorkerJob& all) {
     auto out = nlohmann::json::object();

@@ -1,4 +1,4 @@
-// Support for tests: small plans made by hand, and runs of tandem_worker under mpirun.
+// Support for tests: small handwritten plans, and runs of tandem_worker under mpirun.
 #pragma once
 
 #include <fmt/format.h>

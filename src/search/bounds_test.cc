@@ -55,7 +55,7 @@ TEST(Bounds, HoldForEveryDivisionOfCompute) {
   }
 }
 
-// On one device the bound leaves out only updates and exposed operations.
+// On one device the bound omits only updates and exposed operations.
 TEST(Bounds, AreTightOnOneDevice) {
   const auto model = models::parse_model("gpt2:layers=4").build(8, DType::kFp32);
   const auto machine = machine::load_machine("dgx_a100:1,use=1/1");

@@ -44,7 +44,7 @@ TEST(Simplicity, RanksLayoutsAndRewritesLast) {
 }
 
 // With a tolerance the plan is at most that much slower. Faster plans are more complicated and are
-// reported beside it. Without a tolerance the plan is the fastest.
+// reported in addition. Without a tolerance the plan is the fastest.
 TEST(Simplicity, TradesTimeWithinTheTolerance) {
   const auto network = models::parse_model("gpt2:layers=6");
   const auto model = network.build(64, DType::kFp32);

@@ -24,7 +24,7 @@ Setting make_setting(std::int64_t tp, std::int64_t pp, std::int64_t micro) {
   return out;
 }
 
-// Eight settings of one shape are the fastest. Those of other shapes follow, up to a quarter
+// Eight settings of one shape are the fastest. Settings of other shapes follow, up to a quarter
 // slower.
 TEST(PromisingSettings, IncludeTheBestOfEachShape) {
   std::vector<Evaluated> settings;

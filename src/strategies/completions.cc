@@ -152,7 +152,7 @@ std::int64_t count_remaining_devices(const Setting& setting, const Digits& digit
   return digits.devices() / setting.pp / setting.cp;
 }
 
-// Returns the possible tensor parallel groups beside the setting's pipeline stages and context
+// Returns the possible tensor parallel groups for the setting's pipeline stages and context
 // parallelism, the smaller groups first. Fails if there are none.
 std::vector<DigitMask> list_possible_groups(const Setting& setting, const Digits& digits) {
   const auto ranks = find_rank_digits(digits, setting.pp);

@@ -1,5 +1,5 @@
-// Completions of settings that leave something open, and the groups of devices that complete
-// settings stand for. strategies/families.h says which family has which.
+// Completions of settings that leave something open, and the groups of devices of complete
+// settings. strategies/families.h says which family has which.
 #pragma once
 
 #include <cstdint>

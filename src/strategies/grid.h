@@ -29,7 +29,7 @@ std::vector<Setting> list_baseline_settings(
     const Problem& problem, plan::Semantics semantics = plan::Semantics::kSynchronous);
 
 // Returns MAD-Max's whole grid: every sharding inside a node and across nodes, for every kind of
-// layer in the model. Embedding tables keep their default.
+// layer in the model. Embedding tables have their default.
 std::vector<Setting> list_madmax_settings(const Problem& problem);
 
 // Returns the completions of a setting that leaves something open. Throws UserError if the

@@ -1,4 +1,4 @@
-// Checks that a simulation with a limit gives up only programs that take at least as long.
+// Checks that a simulation with a limit abandons only programs that take at least as long.
 #include <gtest/gtest.h>
 
 #include "lower/lower.h"

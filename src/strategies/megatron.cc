@@ -62,7 +62,7 @@ Made make_megatron(const Problem& problem, const MegatronParts& parts) {
                            .rest = parts.sequence_parallel ? Rest::kSequence : Rest::kRedundant,
                            .stored = parts.stored ? data | parts.context : 0};
   std::vector<OperatorDigits> jobs(problem.model.size(), job);
-  // The loss is computed in parts, too; otherwise every device would need all logits.
+  // The loss is sharded, too; otherwise every device would need all logits.
   const auto loss = find_loss_nodes(problem.model);
   for (std::size_t n = 0; n < jobs.size(); ++n) {
     if (loss[n]) jobs[n].rest = parts.whole_loss ? Rest::kRedundant : Rest::kSequence;

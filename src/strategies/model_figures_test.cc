@@ -68,7 +68,7 @@ TEST(ModelFigures, MatchTheSharesOfKinds) {
               0.00005);
 }
 
-// The kinds' parameters add up to all of the network's.
+// The sum of the kinds' parameters is that of the network.
 TEST(ModelFigures, AddParametersOfKinds) {
   for (const auto* spec : models::all_models()) {
     const auto graph =

@@ -1,8 +1,7 @@
 // The degrees of parallelism of a step, as training launchers take them: "DP 8 x TP 4 x PP 4".
 //
 // A known strategy determines all of them (strategies/setting.h). For a plan that was searched
-// operator by operator, they are read off its graph. A number is left out if operators differ in
-// it.
+// operator by operator, they are read off its graph. A degree is omitted if operators differ in it.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +58,7 @@ Parallelism compute_parallelism(const plan::MappedGraph& mapped, const machine::
 std::optional<std::int64_t> count_layers(const graph::Graph& model);
 
 // Returns a text such as "DP 8 x TP 4 x PP 4 (VPP 5), ZeRO-1, mbs 1 x 64, recompute 16/80 layers".
-// Leaves out degrees of 1 and settings that are off.
+// Omits degrees of 1 and settings that are off.
 std::string to_text(const Parallelism& parallelism);
 
 }  // namespace tandem::strategies

@@ -1,4 +1,4 @@
-// Turns the choices for one pass over the whole batch into those of a step in micro-batches on the
+// Converts the choices for one pass over the full batch to those of a step in micro-batches on the
 // stages of a pipeline.
 #pragma once
 

@@ -44,7 +44,7 @@ struct Setting {
   Family family = Family::kDp;
 
   // megatron: devices that share a layer, by machine level, the innermost first ("1/2": pairs of
-  // nodes). A single number stands for the innermost levels of that size. Empty: left open.
+  // nodes). A single number selects the innermost levels of that size. Empty: left open.
   std::vector<std::int64_t> tp = {};
   std::optional<std::int64_t> dp = {};  // follows from tp
   bool sp = false;

@@ -41,7 +41,7 @@ constexpr SettingKey kKeys[] = {
      true},
 };
 
-// A strategy's text in parts, such as "megatron" and {"tp=2", "sp"}.
+// A strategy's text, split, such as "megatron" and {"tp=2", "sp"}.
 struct StrategyText {
   std::string_view family;
   std::vector<std::string> settings;

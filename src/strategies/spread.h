@@ -1,9 +1,9 @@
-// Turns the digits that a strategy names for every operator into choices. A strategy only names the
-// digits that split the batch and those that split the layer itself. This file finds the factors to
-// split, and the layouts of the operators that follow.
+// Converts the digits that a strategy names for every operator to choices. A strategy only names
+// the digits that split the batch and those that split the layer itself. This file finds the
+// factors to split, and the layouts of the operators that follow.
 //
 // An operator stays split along the factor that already splits its activations. If there is none,
-// or it may not be split, a layer with weights starts anew. So two successive matmuls are
+// or it may not be split, a layer with weights starts a new group. So two successive matmuls are
 // column-parallel, then row-parallel (Megatron), and an activation function between them stays
 // split. Digits that divide nothing compute redundantly, or do what `rest` says.
 //

@@ -479,8 +479,8 @@ TEST(Madmax, ShardsEveryKindOfLayerInsideANodeAndAcross) {
   expect_layouts(of("madmax:embedding=ddp/tp"), {{"tables", "2r"}, {"bags", "20"}});
 }
 
-// On 128 A100 of 40 GB, 793 B parameters fit only if the tables are split. Of the 39.3 GB, 24.8 are
-// tables and 11.7 the rows' gradients.
+// On 128 A100 of 40 GB, 793 B parameters fit only if the tables are split. Tables take 24.8 of the
+// 39.3 GB, and the rows' gradients 11.7.
 TEST(Madmax, FitsDlrmAWithShardedTables) {
   machine::Machine zionex = machine::load_machine("summit:1");
   zionex.name = "zionex:16";

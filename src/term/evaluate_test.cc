@@ -182,7 +182,7 @@ TEST(Evaluate, DrawsRandomNumbersByGlobalIndex) {
       EXPECT_EQ(part.data[i], whole.data[static_cast<std::size_t>(half) * 10 + i]);
     }
   }
-  // Another step or origin draws other elements. The kept fraction is the probability.
+  // Another step or origin draws other elements. The retained fraction is the probability.
   const Problem<double> big("a -> a", keep(0.25, 3, "a"), {Dense<double>({4000})});
   const auto count = [](const Dense<double>& d) {
     return std::accumulate(d.data.begin(), d.data.end(), 0.0);

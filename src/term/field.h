@@ -146,8 +146,8 @@ struct Numbers<Field> {
   }
 
  private:
-  // Returns the rank of `x` in the total order. Small integers of either sign keep their own order
-  // in the middle. All other elements have random ranks.
+  // Returns the rank of `x` in the total order. Small integers of either sign are in their own
+  // order in the middle. All other elements have random ranks.
   static Hash rank(Field x) {
     constexpr std::uint64_t kSmall = std::uint64_t{1} << 40U;
     constexpr Hash kMiddle = Hash{1} << 63U;

@@ -234,7 +234,7 @@ class SizeReader {
   std::array<DimFactors, Shape::kMaxRank> output_;
   std::size_t rank_ = 0;
   std::vector<DimFactors> products_;
-  std::size_t spread_ = kNoSpread;  // number of dimensions that "..." stands for
+  std::size_t spread_ = kNoSpread;  // number of dimensions of "..."
   bool fits_ = true;
 };
 

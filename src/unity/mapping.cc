@@ -384,7 +384,7 @@ void MappingSearch::place_one_by_one(const MappedSubgraph& part, std::size_t row
 // --- Splits -------------------------------------------------------------------------------------
 
 // Returns the inner vertices that no edge bypasses. If nothing comes before the part, its first
-// vertex divides nothing; it is left out if there are others.
+// vertex divides nothing; it is omitted if there are others.
 std::vector<std::size_t> MappingSearch::find_cuts(const MappedSubgraph& part) const {
   const auto n = part.inner.size();
   std::vector<std::size_t> farthest(n + 1);  // last reader of each; of `first` at the end

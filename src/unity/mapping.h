@@ -2,9 +2,9 @@
 // Unity's dynamic program.
 //
 // Sequence split: an operator that all paths pass cuts a subgraph in two. Both parts are costed for
-// each placement of that operator. Parallel split: of the branches between two such operators, one
-// branch and the rest run one after the other on all devices, and their costs add up. Or they run
-// at the same time on parts of the devices, and the longer one counts. The cost of a subgraph only
+// each placement of that operator. Parallel split: one of the branches between two such operators
+// and the rest run one after the other on all devices, and their costs are added. Or they run at
+// the same time on parts of the devices, and the longer one counts. The cost of a subgraph only
 // depends on the placements at its two ends. It is cached by the subgraph's structure, so similar
 // graphs share most costs.
 //

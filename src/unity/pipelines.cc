@@ -13,7 +13,7 @@ namespace tandem::unity {
 
 namespace {
 
-// Micro-batches per stage: enough to keep a pipeline full most of the time.
+// Micro-batches per stage: enough to fill a pipeline most of the time.
 constexpr std::int64_t kPerStage = 4;
 
 // Numbers of micro-batches per stage. Fewer are larger and each more efficient; more fill and drain

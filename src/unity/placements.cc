@@ -263,7 +263,7 @@ double Placements::cost_operator(const VertexKind& kind, const NodeLayout& layou
 
 double Placements::cost_transfer(const TensorType& tensor, predict::CostModel::LayoutId from,
                                  predict::CostModel::LayoutId wanted, bool has_gradient) {
-  // No operator of the forward pass turns a complete value into a partial sum.
+  // No operator of the forward pass converts a complete value to a partial sum.
   if ((partial_[wanted] & ~partial_[from]) != 0) return kImpossible;
   const auto gradient = has_gradient ? std::optional(tensor.dtype) : std::nullopt;
   return costs_.reshard_cost(tensor, from, wanted, gradient, true).blocking.value;

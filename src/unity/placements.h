@@ -3,8 +3,8 @@
 // neighbours, a table holds the cost of resharding the tensor between their placements. Each is
 // computed once, and similar graphs share them.
 //
-// Costs are Unity's: seconds of forward and backward pass, gradient synchronization and update that
-// add up, without any overlap.
+// Costs are Unity's: seconds of forward and backward pass, gradient synchronization and update,
+// added without any overlap.
 #pragma once
 
 #include <limits>
@@ -47,7 +47,7 @@ struct CostTable {
   [[nodiscard]] double at(std::size_t r, std::size_t c) const { return seconds[r * cols + c]; }
 };
 
-// The part of a step that a graph stands for: the whole step, or a micro-batch of a pipeline.
+// The part of a step that a graph describes: the whole step, or a micro-batch of a pipeline.
 struct UnityPass {
   machine::DigitMask ranks = 0;  // digits whose places are stages; an operator is on one of them
   std::int64_t times = 1;        // passes per step; weights are summed and updated once

@@ -4,7 +4,7 @@
 // Unity divides resources by quantity: a number of nodes times a number of devices of each. Layouts
 // here are made of digits, so only a division at a digit is possible. Two nodes are divided into
 // one and one; of three GPUs, each side gets one and the third stays idle. Digits of one level and
-// size are equivalent: the outermost free one stands for all of them.
+// size are equivalent: the outermost free one represents all of them.
 #pragma once
 
 #include <array>

@@ -3,7 +3,7 @@
 //
 // A tensor is gathered between a split operator and an unsplit one. So each single step towards
 // data parallelism is slower than its start and end, often by more than alpha allows. Searches
-// therefore also start from graphs with all operators split. Others leave out the first or the last
+// therefore also start from graphs with all operators split. Others exclude the first or the last
 // operators, since the first ones may read embedding tables that do not fit on one device.
 //
 // Example: the model is linear, relu, loss. The drafts have these operators split:

@@ -1,7 +1,7 @@
 // The rules that the search applies: the shipped and proved ones. Parallel rules have free degrees;
 // they are tried with every divisor of the machine.
 //
-// Three kinds of rules are left out:
+// Three kinds of rules are excluded:
 //   - Rules that only reorder parallelization operators, since such graphs count as one candidate.
 //   - Rules about joins, since no layout says where a join's summands are placed.
 //   - Parallel rules that also change the graph without its parallelization operators. With these,

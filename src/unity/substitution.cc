@@ -159,8 +159,8 @@ class Substitutions::SubstitutionSearch {
     best_taken_up_ = taken_up_;
   }
 
-  // An expanded graph has as many candidates as places for rules. So expanded graphs count, too, or
-  // a whole model would be given up sooner than a piece of it.
+  // An expanded graph has as many candidates as places for rules. Therefore expanded graphs count,
+  // too; otherwise a whole model would be abandoned sooner than a piece of it.
   [[nodiscard]] bool is_out_of_patience() const {
     const auto idle = candidates_ - best_at_;
     return taken_up_ > best_taken_up_ + kGraphs && idle >= std::max(options_.patience, best_at_);

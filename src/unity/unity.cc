@@ -195,7 +195,7 @@ class UnitySearch {
       result.fastest = result.best->simulation.iteration;
       return;
     }
-    // The result is shown beside the baseline that the plan falls back on.
+    // The result is shown next to the baseline that the plan falls back on.
     found_->family = "unity";
     result.baselines.push_back(*std::move(found_));
   }

@@ -42,7 +42,7 @@ struct Case {
   search::Options how;
 };
 
-// Returns the search's own result: the plan, or the row beside a faster baseline.
+// Returns the search's own result: the plan, or its row if a baseline is faster.
 const search::Evaluated& get_unity_plan(const search::Result& result) {
   if (result.best && result.best->name.starts_with("search:unity")) return *result.best;
   for (const auto& row : result.baselines) {

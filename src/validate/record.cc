@@ -19,7 +19,7 @@ using nlohmann::ordered_json;
 
 constexpr double kLargest = 1e18;  // products of a few such numbers stay finite
 
-// Top-level fields. Those behind the gap describe where a record is from.
+// Top-level fields. The fields after the gap describe where a record is from.
 const std::set<std::string, std::less<>> kTopLevel = {
     "id",      "group",    "kind",  "source",  "model",
     "system",  "parallel", "batch", "options", "measured",

@@ -1,7 +1,7 @@
 // Rewrites scalar expressions (scalar.h) to a normal form. Conditions become ranges, empty terms
 // vanish, and indices fixed by an equation are replaced. Products are distributed over sums. A term
 // is split where the argument of an opaque function changes form, and terms that differ in one
-// range are joined. Each step keeps the value.
+// range are joined. Each step preserves the value.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Simplifies conditions on indices. It solves equations, turns inequalities into ranges, and joins
+// Simplifies conditions on indices. It solves equations, converts inequalities to ranges, and joins
 // indices. It shifts each index so that the first tensor read along it starts at 0.
 #include <algorithm>
 #include <numeric>
@@ -29,7 +29,7 @@ std::optional<Linear> Algebra::split_digits(Linear& e, const Domain& domain) con
   return std::nullopt;
 }
 
-// Turns an equation `v = n` of a free index into the range [n, n + 1), as guards do. Returns
+// Converts an equation `v = n` of a free index to the range [n, n + 1), as guards do. Returns
 // whether `zero` is such an equation.
 bool Algebra::fix_free_index(const Linear& zero, Domain& domain) const {
   if (zero.parts.size() != 1) return false;

@@ -26,7 +26,7 @@ std::int64_t value(const Linear& e, const Point& at) {
 constexpr std::int64_t kFirstSmall = 10;
 
 // Returns a random element. Each term of this test reads one tensor. Elements of some tensors are
-// small integers of either sign, whose order the field keeps.
+// small integers of either sign, whose order the field preserves.
 Field element(std::int64_t tensor, std::int64_t index) {
   const auto drawn = hash_combine(static_cast<Hash>(tensor), static_cast<Hash>(index));
   if (tensor < kFirstSmall) return Field(drawn);

@@ -330,7 +330,7 @@ Bits make_full_set(std::size_t count) {
 }
 
 // Adds one condition at a time until all bad instances are excluded. `weight` is the weight of good
-// instances kept against bad ones excluded.
+// instances accepted against bad ones excluded.
 std::optional<ConditionChoice> choose_conditions(const std::vector<ConditionCandidate>& candidates,
                                                  std::size_t good, std::size_t bad, double weight) {
   ConditionChoice out;
@@ -385,7 +385,7 @@ std::optional<std::vector<Expression>> find_separating_conditions(const Rule& ru
     if (on_bad.count() == bad.size()) continue;
     candidates.push_back({std::move(condition), penalty, std::move(on_good), std::move(on_bad)});
   }
-  // Takes the choice that keeps most good instances, over several weights.
+  // Takes the choice that accepts most good instances, over several weights.
   std::optional<ConditionChoice> best;
   for (const double weight : {1.0, 3.0, 8.0}) {
     auto choice = choose_conditions(candidates, good.size(), bad.size(), weight);

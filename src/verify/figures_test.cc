@@ -1,6 +1,6 @@
 // Derives the rules of Unity's figures, from the generator to the proof. Figure 4b merges two
-// convolutions of one image, also depthwise ones. Figure 11a shards a relu, and 11b turns a sum
-// into partial sums. A matmul of partial sums is also derived. examples/04-rules derives Figure 10.
+// convolutions of one image, also depthwise ones. Figure 11a shards a relu, and 11b converts a sum
+// to partial sums. A matmul of partial sums is also derived. examples/04-rules derives Figure 10.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

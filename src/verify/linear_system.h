@@ -26,7 +26,7 @@ class LinearSystem {
   AffineForm add_variable();
   void add_equation(const AffineForm& left, const AffineForm& right);
 
-  // Equations can be taken back: shrink(n) keeps the first n, as counted by size().
+  // Equations can be taken back: shrink(n) retains the first n, as counted by size().
   [[nodiscard]] std::size_t size() const { return equations_.size(); }
   void shrink(std::size_t size) { equations_.resize(size); }
 

@@ -94,7 +94,8 @@ const std::vector<NodeChoices::SymbolChoice>& NodeChoices::find_fitting(
     numbers[s] = 0;
   }
   // Two other values may fit together, even if neither fits with the first values. A value may also
-  // fit only beside another one: part 1 of 2, a padding that only a window larger than 1 takes.
+  // fit only together with another one: part 1 of 2, a padding that only a window larger than 1
+  // takes.
   for (std::size_t a = 0; a < values_.size(); ++a) {
     for (std::size_t b = 0; b < values_.size(); ++b) {
       if (a == b) continue;

@@ -31,9 +31,9 @@ class NodeChoices {
                                        const std::vector<std::size_t>& symbols,
                                        const std::vector<std::vector<Value>>& values);
 
-  // Returns the choices that fit `inputs`. It tries the first value of each symbol, other
-  // values of one symbol, and pairs of other values that fit alone. It also pairs one of these with
-  // the first value of another symbol that fits only beside it.
+  // Returns the choices that fit `inputs`. It tries the first value of each symbol, other values of
+  // one symbol, and pairs of other values that fit alone. It also pairs one of these with the first
+  // value of another symbol that fits only together with it.
   const std::vector<SymbolChoice>& find_fitting(std::span<const TypeId> inputs);
 
  private:

@@ -7,10 +7,10 @@
 //
 // Equal forms prove the sides equal at these sizes, in exact algebra. Coefficients are in the prime
 // field of 2^61 - 1 elements. The identities used are those of a field, of sums, of index ranges
-// and, if these are not enough, of ordered numbers. Large random sizes stand for all sizes. A
-// comparison of sizes, or of a coefficient made of them, agrees by chance with probability below
-// 2^-9, and independently so for every further draw. verdict.h draws several and also exhausts
-// small sizes.
+// and, if these are not enough, of ordered numbers. Large random sizes represent all sizes. A
+// comparison of sizes, or of a coefficient computed from them, agrees by chance with probability
+// below 2^-9, and independently so for every further draw. verdict.h draws several and also
+// exhausts small sizes.
 #pragma once
 
 #include <optional>

@@ -178,7 +178,7 @@ void OccurrenceWalk::build_groups() {
       add_names_below(nodes[n].inputs[i], names);
     }
   }
-  // Keeps the order of the rule; an order of addresses would change from run to run.
+  // Uses the order of the rule; an order of addresses would change from run to run.
   for (auto n : operators_) {
     for (std::size_t i = 0; i < nodes[n].inputs.size(); ++i) {
       const auto found = operands.find({nodes[n].spec, i});

@@ -21,7 +21,7 @@ class OccurrenceWalk {
  public:
   OccurrenceWalk(const Rule& rule, std::span<const Instance> near, Hash seed);
 
-  // Returns the next occurrence, or null if the change tried does not occur. Sometimes starts anew.
+  // Returns the next occurrence, or null if the change tried does not occur. Sometimes restarts.
   const Instance* step();
 
  private:

@@ -37,7 +37,7 @@ class OperatorMoveFinder {
         if (i != j && !single[i] && (i < j || single[j])) consider({i, j}, false);
       }
     }
-    // The remaining sizes may move by more than 1. A size of 1 is left out, as it is mostly
+    // The remaining sizes may move by more than 1. A size of 1 is excluded, as it is mostly
     // broadcast.
     for (std::size_t i = 0; i < count_; ++i) covered[i] = covered[i] || size_at(i) == 1;
     for (std::size_t i = 0; i < count_; ++i) {

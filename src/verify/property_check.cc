@@ -189,7 +189,7 @@ std::vector<Slot> find_slots(const Rule& rule) {
   return out;
 }
 
-// Returns the symbols that stand for degrees of parallelization operators.
+// Returns the symbols of degrees of parallelization operators.
 std::set<std::uint16_t> find_degree_symbols(const Rule& rule) {
   std::set<std::uint16_t> out;
   for (const auto* side : {&rule.source, &rule.target}) {
@@ -295,7 +295,8 @@ class Check {
     };
     for (const auto& rule : rules) find(rule, limits_.tries);
     if (forms.empty()) find(std::move(rules.front()), 50 * limits_.tries);
-    // Tries the plain instances of all forms first, then sizes and degrees of each form in turn.
+    // Tries the plain instances of all forms first, then sizes and degrees of each form, one form
+    // after another.
     for (const auto& [rule, patterns] : forms) {
       for (const auto& pattern : patterns.all) {
         try_instance(rule, pattern.base);

@@ -59,8 +59,8 @@ struct Redundant {
   bool operator==(const Redundant&) const = default;
 };
 
-// Returns the properties that Z3 derives from the others, their own converse left out. If two
-// follow from each other, both are listed.
+// Returns the properties that Z3 derives from the others, without their own converse. If two follow
+// from each other, both are listed.
 std::vector<Redundant> find_redundant(std::span<const rewrite::Rule> properties,
                                       Seconds limit = SmtProver::kTimeLimit);
 

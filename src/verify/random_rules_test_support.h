@@ -1,7 +1,7 @@
 // For tests: draws rules, many of which are false, and many of those only just. Random terms are
 // evaluated at one choice of small sizes. Two terms that agree there make a rule that holds there,
-// and often nowhere else. A true rule may be made false from some size on, or be restricted to some
-// sizes.
+// and often nowhere else. A true rule may be changed to be false from some size on, or be
+// restricted to some sizes.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Types a rule's sides at thousands of instances, most of which do not fit. It keeps what one
+// Types a rule's sides at thousands of instances, most of which do not fit. It reuses what one
 // instance has in common with the next, and allocates nothing.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace tandem::verify {
 // Whether both sides type-check, with outputs of the same types.
 enum class Fit : std::uint8_t { kBoth, kSourceOnly, kNotEvenSource };
 
-// The operator of one pattern node. It is built once, or again when one of its symbols has changed.
+// The operator of one pattern node. It is rebuilt only if one of its symbols has changed.
 class NodeOperator {
  public:
   explicit NodeOperator(const rewrite::PatternNode& node);
@@ -25,7 +25,7 @@ class NodeOperator {
   [[nodiscard]] bool is_up_to_date(const rewrite::Bindings& bindings) const;
 
   const rewrite::PatternNode* node_;
-  bool reads_sizes_ = false;  // whether it reads tensors' sizes, so that it is built anew each time
+  bool reads_sizes_ = false;  // whether it reads tensors' sizes, so that it is rebuilt each time
   std::vector<std::uint16_t> symbols_;
   std::vector<std::optional<Value>> values_;  // values of `symbols_` when it was built
   bool is_built_ = false;
@@ -65,7 +65,7 @@ class RuleTyper {
   // The last types of the tensors, and their numbers in the type table.
   std::vector<TensorType> known_;
   std::vector<TypeId> ids_;
-  std::vector<TypeId> inputs_;  // kept to reuse its storage
+  std::vector<TypeId> inputs_;  // a member to reuse its storage
 };
 
 // Overloads for a single instance.

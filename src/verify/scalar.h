@@ -7,7 +7,7 @@
 // = 0. Coefficients are in the prime field, where division is exact. A variable that a term does
 // not bind is free: an index of the tensor that is described, or of an enclosing term.
 //
-// Functions here keep the value. Expressions with equal keys are equal.
+// Functions here preserve the value. Expressions with equal keys are equal.
 #pragma once
 
 #include <cstdint>

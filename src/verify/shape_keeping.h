@@ -14,7 +14,7 @@ enum class ShapeKeeping : std::uint8_t {
   kAlways,   // the result has the shape of the first operand
 };
 
-// Returns how `spec` with that many operands keeps their shape.
+// Returns how `spec` with that many operands preserves their shape.
 ShapeKeeping find_shape_keeping(const ops::OpSpec& spec, std::size_t operands);
 
 }  // namespace tandem::verify

@@ -1,5 +1,5 @@
-// Every shipped rule must be proved as it stands. Every one-token mutant of the rules written by
-// hand, and of some generated ones, must be refuted with concrete tensors or proved.
+// Every shipped rule must be proved without further conditions. Every one-token mutant of the rules
+// written by hand, and of some generated ones, must be refuted with concrete tensors or proved.
 #include <gtest/gtest.h>
 
 #include "base/fewer_test_support.h"

@@ -94,7 +94,7 @@ class MoveFinder {
   }
 
  private:
-  // Goes from operator to operator. Keeps those changes of the earlier tensors that are moves of
+  // Goes from operator to operator. Retains the changes of the earlier tensors that are moves of
   // the operator.
   void compose() {
     const auto side = type_side(rule_.source, pattern_.base);
@@ -298,8 +298,8 @@ Instance apply_steps(const InstancePattern& pattern, std::span<const std::int64_
   return out.value_or(Instance{});
 }
 
-// Returns how often a move may be made, negative counts included, with all sizes that it changes in
-// 1..largest.
+// Returns how often a move may be applied, negative counts included, with all sizes that it changes
+// in 1..largest.
 std::vector<std::int64_t> list_steps_within(const InstancePattern& pattern, const Move& move,
                                             std::int64_t largest) {
   std::vector<std::int64_t> out;
@@ -391,8 +391,8 @@ std::vector<std::int64_t> draw_large_steps(std::size_t count, Hash range, Hash s
   return out;
 }
 
-// Returns sets of moves to leave out: none, those that change symbols, also each single one, all
-// but one.
+// Returns sets of moves to exclude: none, those that change symbols, also each single one, all but
+// one.
 std::vector<std::vector<bool>> list_excluded_moves(const InstancePattern& pattern) {
   const auto count = pattern.moves.size();
   const auto sizes = count_sizes(pattern.base);

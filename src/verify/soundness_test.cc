@@ -192,7 +192,7 @@ const char* const kFalse[] = {
     "(linear ?y (scale ?z factor=1)) => (add (linear ?y (scale ?z factor=1)) (scale (linear ?y "
     "(scale ?z factor=1)) factor=(((1 * (dim(?y, 0) - 1)) * (dim(?y, 0) - 2)) * (dim(?y, 0) - "
     "3))))",
-    // Everything that one operand is made of has size 1.
+    // Everything that one operand is computed from has size 1.
     "(add (layer_norm ?x ?y ?z) (layer_norm ?u ?v ?w)) => (add (layer_norm ?x ?y ?w) (layer_norm "
     "?u ?v ?z))",
     "(mul (concat (constant shape=[?m, ?n] value=1) (mul (constant shape=[?m, ?n] value=1) ?x) "

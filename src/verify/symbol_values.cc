@@ -31,7 +31,7 @@ std::vector<Value> make_integer_values() {
   return out;
 }
 
-// Returns the names that any attribute knows; callers keep those that their attribute accepts.
+// Returns the names that any attribute knows; callers retain those that their attribute accepts.
 std::vector<Value> make_name_values() {
   std::vector<Value> out;
   out.reserve(32);
@@ -71,7 +71,7 @@ std::vector<Value> find_accepted(const ops::OpSpec& spec, std::size_t attribute)
     }
   }
   const auto usual = rewrite::parse_value(spec.attributes[attribute].second);
-  // Puts the default first, since the others are tried beside it.
+  // Puts the default first, since the others are tried together with it.
   std::erase(out, usual);
   if (accepts(spec, attribute, usual)) out.insert(out.begin(), usual);
   return out;

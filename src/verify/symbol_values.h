@@ -1,4 +1,4 @@
-// Finds the values that a symbol of a rule may stand for: those that OpSpec::parse accepts for the
+// Finds the values that a symbol of a rule may have: those that OpSpec::parse accepts for the
 // attributes that use it.
 #pragma once
 

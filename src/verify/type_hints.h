@@ -24,7 +24,7 @@ std::vector<Said> find_fixed_sizes(const Rule& rule);
 std::vector<std::int64_t> list_literals(const Rule& rule);
 
 // Returns, by variable, whether it holds indices: whether an operator reads it as indices.
-// Parallelization operators between them keep the element type.
+// Parallelization operators between them preserve the element type.
 std::vector<bool> find_index_variables(const Rule& rule);
 
 }  // namespace tandem::verify

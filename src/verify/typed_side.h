@@ -1,7 +1,7 @@
-// A rule's side made concrete. With a type for every tensor variable and a value for every symbol,
-// each pattern node is an operator with its attributes and the type of its result. Otherwise the
-// side does not type-check. This code knows no operators: graph::infer_result_type decides what
-// fits.
+// A rule's side with concrete types. With a type for every tensor variable and a value for every
+// symbol, each pattern node is an operator with its attributes and the type of its result.
+// Otherwise the side does not type-check. This code knows no operators: graph::infer_result_type
+// decides what fits.
 #pragma once
 
 #include <cstdint>

@@ -196,7 +196,7 @@ class Judge {
     }
   }
 
-  // Keeps the refutation with the smallest tensors, and one by values before one by types.
+  // Retains the refutation with the smallest tensors, and one by values before one by types.
   void keep_smaller(Refutation refutation) {
     const bool better =
         !by_values_ || count_elements(refutation.instance) < count_elements(refutation_->instance);
@@ -366,7 +366,7 @@ void add_conjuncts(const rewrite::Expression& condition, std::vector<rewrite::Ex
 }
 
 // Returns the rule as with_condition() gives it and as a reader parses it, so that it need not be
-// judged again. New conditions come first, and parts joined by `and` stand one by one.
+// judged again. New conditions come first, and parts joined by `and` are listed one by one.
 Rule narrow_rule(const Rule& rule, const std::vector<rewrite::Expression>& conditions) {
   auto out = rule;
   out.conditions.clear();

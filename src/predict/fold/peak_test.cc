@@ -51,7 +51,7 @@ TEST(Repeats, AreFewForManyMicroBatches) {
   EXPECT_LE(repeats.size(), 10U);
 }
 
-// Rank r of p keeps the activations of p - r micro-batches between slots. A backward pass adds its
+// Rank r of p holds the activations of p - r micro-batches between slots. A backward pass adds its
 // own memory.
 TEST(Peaks, EqualTheClosedFormOf1F1B) {
   for (const std::int64_t ranks : {2, 4, 8}) {

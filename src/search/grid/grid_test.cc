@@ -214,7 +214,7 @@ std::string smallest_of(const std::vector<Evaluated>& evaluated) {
 }
 
 // If nothing fits, no strategy of the whole grid needs noticeably less memory than the one found.
-// That also holds if some dimensions cannot be divided by all devices. Strategies that nominally
+// This also holds if some dimensions cannot be divided by all devices. Strategies that nominally
 // shard the most then store the most.
 TEST(Grid, FindsTheLeastMemoryIfNothingFits) {
   auto questions = kQuestions;

@@ -163,7 +163,7 @@ TEST(Elimination, SharesTablesOfEqualBlocks) {
   for (const std::size_t blocks : {16U, 32U, 64U, 128U, 256U}) {
     const auto network = make_equal_blocks(blocks);
     const auto computed = minimize(network).computed_tables;
-    // Doubling the chain adds a few products, far fewer than it has blocks.
+    // Doubling the chain adds a few tables, far fewer than it has blocks.
     EXPECT_LE(computed, before + 24) << blocks;
     before = computed;
   }

@@ -2,8 +2,8 @@
 // with it.
 //
 // It knows what a plan may do and what that costs (CostModel). machine/node_layout.h defines the
-// possible uses of an operator's digits. No operation turns a whole value into a partial sum. It
-// shares nothing else with the search. Every operator takes every layout, and every tensor with
+// possible uses of an operator's digits. No operation converts a complete value to a partial sum.
+// It shares nothing else with the search. Every operator takes every layout, and every tensor with
 // several users takes every layout between them. An assignment is abandoned as soon as a lower
 // bound of the rest exceeds the best. That bound is the rest's cost if all edges except those of a
 // tree are free.
