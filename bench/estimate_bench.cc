@@ -42,8 +42,8 @@ struct Sweep {
   std::vector<std::int64_t> ranks;  // of a pipeline
 };
 
-// Every degree of tensor and pipeline parallelism, size of micro-batch, interleaving,
-// recomputation.
+// Returns settings with every degree of tensor and pipeline parallelism, size of micro-batch,
+// interleaving and recomputation.
 std::vector<strategies::Setting> list_settings(const Sweep& sweep, std::int64_t layers) {
   std::vector<strategies::Setting> out;
   for (const std::int64_t tp : {1, 2, 4, 8}) {
@@ -132,8 +132,9 @@ std::optional<Cut> make_cut(const models::ConfiguredModel& model, const machine:
   return Cut{with_time, plan::parallelize(graph, with_time, strategy->choices, strategy->schedule)};
 }
 
-// The least that an event simulation takes whose cost does not grow with layers or micro-batches:
-// what it lowers and simulates has one layer a stage. Without lowering it has the program already.
+// Measures the least time of an event simulation whose cost does not grow with layers or
+// micro-batches: it lowers and simulates one layer per stage. Without `with_lowering` only the
+// simulation is measured.
 void simulate_cuts(benchmark::State& state, bool with_lowering) {
   const auto& sweep = kSweeps[static_cast<std::size_t>(state.range(0))];
   state.SetLabel(fmt::format("{} on {}", sweep.model, sweep.machine));

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kNodes = 100'000;
 
-// A chain of layers of three nodes: weight, linear, relu.
+// Returns a chain of layers of three nodes: weight, linear, relu.
 graph::Graph make_deep_mlp() {
   graph::GraphBuilder b("deep_mlp");
   auto x = b.input("x", {64, 256}, DType::kFp32);
@@ -27,7 +27,7 @@ graph::Graph make_deep_mlp() {
   return b.finish({x});
 }
 
-// Equal branches from one input, of three nodes each, every one an output.
+// Returns equal branches from one input, of three nodes each, every one an output.
 graph::Graph make_wide_mlp() {
   graph::GraphBuilder b("wide_mlp");
   const auto x = b.input("x", {64, 256}, DType::kFp32);
@@ -85,7 +85,7 @@ void BM_FoldLargeGraph(benchmark::State& state) {
   state.counters["lines"] = static_cast<double>(graph::fold(graph).size());
 }
 
-// All that the requirement asks for at once.
+// Measures all steps of the requirement together.
 void BM_BuildHashPrintLargeGraph(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(graph::to_text(make_graph(state)));
   report(state, make_graph(state));

@@ -17,7 +17,7 @@ using rewrite::Matches;
 using rewrite::Rule;
 using rewrite::RuleSet;
 
-// Sound rules on the operators of transformers and convolutional networks.
+// Returns sound rules on the operators of transformers and convolutional networks.
 std::vector<Rule> make_base_rules() {
   return rewrite::parse_rules(R"(
 add-commutes: (add ?x ?y) => (add ?y ?x)
@@ -53,7 +53,8 @@ combine-below-gelu: (gelu (combine ?x dim=?i degree=?d)) <=> (combine (gelu ?x) 
 )");
 }
 
-// `count` rules of different sources: the base rules, and theirs with operators around them.
+// Returns `count` rules with different sources: the base rules, and base rules with operators
+// around them.
 std::vector<Rule> make_many_rules(std::size_t count) {
   auto out = make_base_rules();
   const std::vector<std::string> around = {"relu", "gelu", "tanh", "sigmoid", "identity",

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// All units of every level in one all-to-all.
+// Checks one all-to-all of all units of every level.
 void check_all_to_all(const machine::Machine& machine) {
   for (const auto& level : machine.levels) {
     // Beyond that it only takes long.

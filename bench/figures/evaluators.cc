@@ -31,7 +31,7 @@ madmax::LayerStrategy parse_madmax_strategy(const std::string& text, const madma
   return madmax::nested(parse_method(levels[0]), parse_method(levels[1]), system);
 }
 
-// The paper's table 3, scaled.
+// Returns the system of the paper's table 3, scaled.
 madmax::System make_madmax_system(const Question& question) {
   const bool recommender = question.network.is_recommender();
   const int nodes = question.nodes > 0 ? question.nodes : recommender ? 16 : 256;

@@ -41,7 +41,7 @@ void write_table(const Figure& figure);  // without a plot: rows of different un
 void write(const Breakdown& breakdown);
 void write_file(const std::string& name, const std::string& text);
 
-// Each makes its figures.
+// Write the figures in their names.
 void make_table_1_and_figures_1_and_7();
 void make_table_2_and_figure_3();
 void make_figures_8_to_10();

@@ -91,7 +91,8 @@ void make_figure_13() {
   write(figure);
 }
 
-// Throughput of the best that fits, over the best that fits on the machine as it is.
+// Writes the throughput of the best strategy that fits, over the best that fits on the unscaled
+// machine.
 void make_figure_14() {
   for (const auto* name : {"DLRM-A", "GPT-3"}) {
     const auto& of = find_network(name);
@@ -137,7 +138,8 @@ void make_figures_12_to_14() {
   make_figure_14();
 }
 
-// Serialized kinds, and what of communication is exposed, for the best that fits.
+// Writes the serialized kinds of work, and the exposed communication, of the best strategy that
+// fits.
 void make_figure_15() {
   for (const auto* name : {"DLRM-A", "GPT-3"}) {
     const auto& of = find_network(name);

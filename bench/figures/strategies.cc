@@ -13,7 +13,7 @@ namespace {
 
 using search::MemoryConstraint;
 
-// The best sharing's throughput over FSDP's; nothing where FSDP or everything does not fit.
+// Returns the best sharing's throughput over FSDP's; nullopt if FSDP or everything does not fit.
 std::optional<double> compute_gain(const Answers& answers, MemoryConstraint memory) {
   const auto& of = answers.get_answers(memory);
   const auto* fastest = find_best(of, memory);
@@ -66,7 +66,7 @@ void make_figure_8(bool inference, const Published& published) {
   write(figure);
 }
 
-// Every sharing over FSDP, whether it fits or not.
+// Writes every sharing over FSDP, whether it fits or not.
 void make_figure_over_fsdp(const std::string& file, const std::string& title,
                            const Network& network, const std::vector<Sharing>& which,
                            const std::vector<std::pair<Sharing, double>>& published) {

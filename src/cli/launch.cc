@@ -132,8 +132,9 @@ std::int64_t count_visible_devices(const std::string& kind) {
   return nlohmann::json::parse(output.text).at("devices").get<std::int64_t>();
 }
 
-// Somewhat more processes than cores run slowly, which is allowed. The processes of a cluster's
-// plan would only exhaust this computer.
+// Throws UserError if this computer cannot run so many processes. Somewhat more processes than
+// cores run slowly, which is allowed. The processes of a cluster's plan would only exhaust this
+// computer.
 void check_starts_here(const std::string& what, std::int64_t processes, const std::string& hint) {
   if (const auto world = detect_launcher()) {
     if (processes == world->size) return;

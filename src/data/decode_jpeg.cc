@@ -73,7 +73,7 @@ class JpegReader {
   [[nodiscard]] std::int64_t height() const { return state_.image_height; }
   [[nodiscard]] std::int64_t width() const { return state_.image_width; }
 
-  // `row` has room for four numbers per pixel.
+  // Decodes all rows to `to`. `row` has room for four numbers per pixel.
   bool read_pixels(std::uint8_t* to, std::uint8_t* row) {
     if (setjmp(errors_.to_caller) != 0) return false;  // NOLINT: what libjpeg asks for
     jpeg_start_decompress(&state_);

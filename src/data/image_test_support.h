@@ -36,8 +36,8 @@ inline std::string png_chunk(const std::string& kind, const std::string& data) {
          big_endian(compute_crc(kind + data), 4);
 }
 
-// `rows` has each row's filter, followed by its bytes. `type` is 0 for gray, 2 for colors, 3 for a
-// palette, and 6 for colors with alpha.
+// Returns a PNG file. `rows` has each row's filter, followed by its bytes. `type` is 0 for gray, 2
+// for colors, 3 for a palette, and 6 for colors with alpha.
 inline std::string png(std::uint32_t width, std::uint32_t height, int type, int depth,
                        const std::string& rows, const std::string& palette = "") {
   std::uint32_t a = 1;

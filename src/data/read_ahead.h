@@ -42,7 +42,7 @@ class ReadAhead {
   };
   using EntryPtr =
       std::shared_ptr<ReadAheadSample>;  // A dropped entry that was begun is still finished
-  // `own` holds the lock. The function releases it while it works, and takes it again.
+  // Prepares a sample. Releases the lock `own` while it works, and acquires it again.
   void make(std::int64_t sample, const EntryPtr& entry, std::unique_lock<std::mutex>& own);
   void work();
 

@@ -217,7 +217,7 @@ class ParallelRules {
     add(of_any, format_factor_rule(use, dims, out, true), use, name, literal);
   }
 
-  // If `any`, the dimension is a symbol.
+  // Returns the rule that partitions these dimensions. If `any`, the dimension is a symbol.
   static std::string format_factor_rule(const OperatorUse& use, const std::vector<int>& dims,
                                         int out, bool any) {
     const auto dim = [&](int d) { return any ? std::string("?i") : std::to_string(d); };

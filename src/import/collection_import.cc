@@ -177,7 +177,7 @@ class SideImport {
     return keeps_sizes(op.type) && !op.inputs.empty() && is_constant_sized(op.inputs[0]);
   }
 
-  // `size` is the size that the reader of the result needs.
+  // Converts the operands of `op`. `size` is the size that the reader of the result needs.
   std::vector<PatternId> convert_inputs(const CollectionOperator& op,
                                         const ConstantSize& size = {}) {
     std::vector<PatternId> out(op.inputs.size());

@@ -34,7 +34,7 @@ struct Case {
   std::string text;  // the expected text of the imported rule
 };
 
-// Without parallelization, dimensions are counted from the first.
+// Returns cases without parallelization, whose dimensions are counted from the first.
 std::vector<Case> plain_cases() {
   const auto acti = [](int a) { return Parameters{{"PM_ACTI", a}}; };
   return {
@@ -194,7 +194,7 @@ std::vector<Case> plain_cases() {
   };
 }
 
-// With parallelization, dimension 0 is the replica dimension.
+// Returns cases with parallelization, where dimension 0 is the replica dimension.
 std::vector<Case> parallel_cases() {
   return {
       {rule("move-partition", {op("OP_PARTITION", {-1}, parallel(2)), op("OP_RELU", {0})},

@@ -27,7 +27,7 @@ inline std::string real(std::uint32_t field, float value) {
   return varint(field << 3U | 5U) + raw;
 }
 
-// A tensor whose contents are given as raw bytes; `has_data` false leaves them out.
+// Returns a tensor whose contents are given as raw bytes; without `has_data` they are omitted.
 template <class T>
 std::string tensor(const std::string& name, std::int32_t type, const Sizes& sizes,
                    const std::vector<T>& values, bool has_data = true) {
@@ -66,7 +66,7 @@ inline std::string node(const std::string& op, const std::vector<std::string>& i
   return out + bytes(3, name) + bytes(4, op) + attributes;
 }
 
-// A call of a function, and the function.
+// Return a call of a function, and the function.
 inline std::string call(const std::string& domain, const std::string& op,
                         const std::vector<std::string>& inputs,
                         const std::vector<std::string>& outputs,

@@ -16,7 +16,7 @@ std::string import_to_text(const File& file, const OnnxOptions& options = {}) {
   return graph::to_text(import_onnx(file.text(), "m.onnx", options).graph);
 }
 
-// "where: message (hint)" of the error.
+// Returns "where: message (hint)" of the error.
 std::string get_error(const std::string& file, const OnnxOptions& options = {}) {
   try {
     import_onnx(file, "m.onnx", options);

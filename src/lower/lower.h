@@ -14,8 +14,8 @@ Program lower(const plan::MappedGraph& mapped, const machine::Digits& digits,
               const machine::Software& software, plan::Optimizer optimizer,
               Mode mode = Mode::kTraining);
 
-// Like lower(), but does not check that the plan is legal. plan::parallelize returns only legal
-// ones.
+// Does the same as lower(), but does not check that the plan is legal. plan::parallelize returns
+// only legal ones.
 Program lower_unchecked(const plan::MappedGraph& mapped, const machine::Digits& digits,
                         const machine::Software& software, plan::Optimizer optimizer,
                         Mode mode = Mode::kTraining);

@@ -33,7 +33,7 @@ std::vector<Action> list_actions(const plan::Schedule& schedule, std::int64_t ra
                                  std::int64_t rank, Mode mode = Mode::kTraining,
                                  std::int64_t steps = 1);
 
-// Like the above, for only the first `micro_batches` of the program's micro-batches.
+// Does the same for only the first `micro_batches` of the program's micro-batches.
 std::vector<Action> list_actions(const Program& program, std::int64_t micro_batches,
                                  std::int64_t rank, std::int64_t steps);
 

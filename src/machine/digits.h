@@ -44,7 +44,7 @@ class Digits {
   [[nodiscard]] std::int64_t micro_batches() const { return micro_batches_; }
   // Returns the number of slots that differ only in the digits of `mask`.
   [[nodiscard]] std::int64_t group_size(DigitMask mask) const;
-  // Like group_size(mask), but counts only the digits of `level`.
+  // Does the same as group_size(mask), but counts only the digits of `level`.
   [[nodiscard]] std::int64_t group_size(DigitMask mask, std::size_t level) const;
   [[nodiscard]] std::int64_t devices() const { return group_size(space()); }
   [[nodiscard]] std::int64_t slot(std::int64_t device, std::int64_t micro_batch) const {

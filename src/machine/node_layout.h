@@ -59,10 +59,10 @@ struct NodeLayout {
 };
 
 // Returns whether a layout may cut this factor. It may not if the factor must be whole, or if
-// windows would lie in padding alone. Partial maxima are excluded because lowering cannot combine
+// windows would cover only padding. Partial maxima are excluded because lowering cannot combine
 // them.
 bool may_cut(const ops::Signature& s, ops::FactorId f);
-// Like may_cut(), and every operand is read in shards, none in windows.
+// Returns whether may_cut() holds and every operand is read in shards, none in windows.
 bool may_cut_in_shards(const ops::Signature& s, ops::FactorId f);
 
 // Returns whether `f` follows another factor in some dimension, like g in (kv g).

@@ -125,10 +125,10 @@ struct TaskDescription {
   int trained_blocks = 0;  // language and vision models: blocks whose gradients are synchronized
 };
 
-// Each parses one file; `source` is its name in messages. All throw UserError.
+// Parse one file each; `source` is its name in messages. All throw UserError.
 Model parse_model(std::string_view text, const std::string& source);
 System parse_system(std::string_view text, const std::string& source);
-// The task's degrees must match the system.
+// Also checks that the task's degrees match the system.
 TaskDescription parse_task(std::string_view text, const std::string& source, const Model& model,
                            const System& system);
 

@@ -42,7 +42,7 @@ TaskDescription vision_task(const Json& json = kVisionTask) {
   return parse_task(json.dump(), "t.json", model(kVision), system());
 }
 
-// `json` with one field changed; null removes it.
+// Returns `json` with one field changed; null removes it.
 Json with(Json json, const std::string& key, const Json& value) {
   if (value.is_null()) {
     json.erase(key);

@@ -54,7 +54,7 @@ inline Model dlrm_b() {
   return out;
 }
 
-// 16 experts, 2 of them active per sample.
+// Returns `model` with 16 experts, 2 of them active per sample.
 inline Model with_experts(Model model) {
   model.family = model.family == ModelFamily::kDlrm ? ModelFamily::kDlrmExperts
                                                     : ModelFamily::kLanguageExperts;
@@ -63,14 +63,14 @@ inline Model with_experts(Model model) {
   return model;
 }
 
-// 4 blocks of width 512 on 80 tokens as the interaction.
+// Returns `model` with 4 blocks of width 512 on 80 tokens as the interaction.
 inline Model with_transformer(Model model) {
   model.family = ModelFamily::kDlrmTransformer;
   model.transformer = {.blocks = 4, .width = 512, .ffn_width = 2048, .tokens = 80};
   return model;
 }
 
-// A language model with a vocabulary of 50257 and sequences of 2048 tokens.
+// Returns a language model with a vocabulary of 50257 and sequences of 2048 tokens.
 inline Model language_model(int blocks, double width, double ffn_width, double tokens = 2048) {
   return {.name = "language",
           .family = ModelFamily::kLanguage,

@@ -43,8 +43,8 @@ class Settings {
   [[nodiscard]] bool is_artifact() const {
     return choice("variant", {"published", "artifact"}) == "artifact";
   }
-  // Like size(), but if the value is `name`, the key's default, returns the value of the key
-  // `name`.
+  // Does the same as size(), but if the value is `name`, the key's default, returns the value of
+  // the key `name`.
   [[nodiscard]] std::int64_t size_or_same(std::string_view key, std::string_view name) const;
 
   void set(std::string_view key, std::string_view value);

@@ -27,8 +27,8 @@ MicroBatched find_micro_batched(const graph::Graph& graph);
 
 // Returns `mapped` with a pipeline node behind every split source.
 MappedGraph add_pipeline_nodes(const MappedGraph& mapped);
-// The inverse of add_pipeline_nodes. Throws UserError if a pipeline node is missing, or does not
-// agree with the schedule or the layouts.
+// Inverts add_pipeline_nodes. Throws UserError if a pipeline node is missing, or does not agree
+// with the schedule or the layouts.
 MappedGraph remove_pipeline_nodes(const MappedGraph& written);
 
 // Returns the steps that insert batch(pipeline(x)) behind all inputs in `cut`, by

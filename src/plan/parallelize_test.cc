@@ -90,7 +90,7 @@ Graph one_linear() {
       "%a = relu(%y)\n%b = relu(%y)\nreturn %a, %b\n");
 }
 
-// d0, k and n are factors 0, 1 and 2 of linear.
+// Returns the choices of the nodes of one_linear(). d0, k and n are factors 0, 1 and 2 of linear.
 std::vector<Choice> choices(DigitUse linear, DigitUse relu, std::string_view x,
                             std::string_view w) {
   std::vector<Choice> out(5);

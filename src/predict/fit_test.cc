@@ -29,7 +29,8 @@ Machine known(std::int64_t devices) {
   return m;
 }
 
-// `skew`: factor by which times of collectives are off, alternately up and down.
+// Returns the profile of `m`. The times of collectives are off by the factor `skew`, alternately up
+// and down.
 Profile make_profile(const Machine& m, double skew) {
   Profile out{.devices = m.devices(), .resident = Bytes{2e8}, .operators = {}, .collectives = {}};
   for (const auto dtype : {DType::kFp32, DType::kFp64}) {

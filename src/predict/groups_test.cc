@@ -17,7 +17,8 @@ using plan::named_choices;
 
 constexpr double kMicro = 1e-6;
 
-// Each task takes one launch. An all-reduce of 1000 bytes over two devices takes 1 us.
+// Returns a device on which each task takes one launch. An all-reduce of 1000 bytes over two
+// devices takes 1 us.
 machine::Device counting_device(double launches) {
   machine::Device d;
   d.peak = {{DType::kFp32, FlopsPerSecond{1e30}}};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr FlopsPerSecond kPeak{100e12};
 
-// Memory is so slow that splitting a matmul's depth never pays off.
+// Returns a device whose memory is so slow that splitting a matmul's depth never pays off.
 machine::Device device(double units, double setup = 0, double softening = 0) {
   machine::Device d;
   d.peak = {{DType::kFp16, kPeak}};

@@ -331,7 +331,7 @@ TEST(Buckets, CountTheirGradients) {
 
 // --- Rings ---------------------------------------------------------------------------------------
 
-// scores = q . k on four devices, with q sharded over s and k over t.
+// Returns the program of scores = q . k on four devices, with q sharded over s and k over t.
 Program scores(bool ring) {
   const auto digits = plan::make_digits({4});
   const auto model = graph::parse_graph(

@@ -27,7 +27,7 @@ std::string format_list(const Rule& rule, const Expression& e, bool tight) {
   return join(parts, ", ");
 }
 
-// If `tight`, writes no blanks outside parentheses.
+// Returns the text of `e`. If `tight`, it has no blanks outside parentheses.
 std::string format_expression(const Rule& rule, const Expression& e, int precedence, bool tight) {
   switch (e.operation) {
     case Operation::kLiteral:

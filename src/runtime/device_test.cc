@@ -32,7 +32,7 @@ Graph layers(DType dtype = kType) {
   return models::parse_model("mlp:layers=4,hidden=8,inputs=6,outputs=4").build(8, dtype);
 }
 
-// The jobs use sums, scatters, gathers, roots, all-to-all, messages and buckets.
+// Returns jobs that use sums, scatters, gathers, roots, all-to-all, messages and buckets.
 std::vector<Job> jobs(int devices) {
   std::vector<Job> out;
   const auto add = [&](const std::string& strategy, const Graph& model, Optimizer optimizer) {

@@ -31,7 +31,8 @@ constexpr auto kType = c10::DeviceType::PrivateUse1;
 
 // --- Memory -------------------------------------------------------------------------------------
 
-// The pages of each tensor's own memory. They are inaccessible except while they are copied.
+// Returns the pages of each tensor's own memory. They are inaccessible except while they are
+// copied.
 std::map<void*, std::size_t>& pages() {
   static std::map<void*, std::size_t> all;
   return all;

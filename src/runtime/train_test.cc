@@ -195,7 +195,8 @@ TEST(Train, HalfNeedsMasterWeights) {
   EXPECT_LT(4 * with, without);
 }
 
-// Two embedding tables, one sharded by rows and one by columns, and a dense part.
+// Returns a network with two embedding tables, one sharded by rows and one by columns, and a dense
+// part.
 Graph dlrm() {
   GraphBuilder b("dlrm");
   const auto dense = b.input("dense", {8, 6}, kType);
@@ -268,8 +269,8 @@ Graph images() {
   return b.finish({b.add(ops::kMse, {y, target}, "loss")});
 }
 
-// `layout` shards the images over the mesh axis factors. `windows`, `add` and `global` are
-// the factors that the operators are split by.
+// Returns the spread of the image network. `layout` shards the images over the mesh axis factors.
+// `windows`, `add` and `global` are the factors that the operators are split by.
 Spread image_spread(const std::string& layout, const std::vector<std::string>& windows,
                     const std::vector<std::string>& add, const std::vector<std::string>& global) {
   Spread out{{"x", {layout}}, {"sum", add}, {"y", global}};
@@ -332,7 +333,7 @@ TEST(Train, ImagesByRowsWithReplicas) {
   expect_reference_losses(model, {{"c2", {"replica", "y"}}, {"c3", {"x", "replica"}}}, 4);
 }
 
-// One transformer block with a residual connection.
+// Returns one transformer block with a residual connection.
 Graph attention() {
   GraphBuilder b("attention");
   const auto x = b.input("x", {4, 6, 8}, kType);

@@ -31,7 +31,7 @@ std::string flags_error(const std::vector<std::string>& words) {
   return "no error";
 }
 
-// A job in which no member has its default value, except `profile` and `threads`.
+// Returns a job in which no member has its default value, except `profile` and `threads`.
 WorkerJob make_full_job() {
   WorkerJob job;
   job.plan = "plans/\"a\" b.json";

@@ -155,7 +155,7 @@ inline plan::Plan make_plan(const Graph& model, const std::string& machine, cons
 
 inline constexpr auto kType = DType::kFp64;
 
-// x -> relu(linear) -> linear + bias -> mse
+// Returns x -> relu(linear) -> linear + bias -> mse.
 inline Graph mlp(DType type = kType) {
   GraphBuilder b("mlp");
   const auto x = b.input("x", {8, 12}, type);

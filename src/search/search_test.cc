@@ -58,9 +58,9 @@ std::string format_layout(const Evaluated& plan, const machine::Digits& digits,
   return "missing";
 }
 
-// BERT-like layers with a batch of one on six GPUs allow no data parallelism. The search must find
-// Megatron's strategy: attention by heads, and a column-parallel, then row-parallel feed-forward
-// block.
+// Checks the layouts of BERT-like layers, which with a batch of one on six GPUs allow no data
+// parallelism. The search must find Megatron's strategy: attention by heads, and a column-parallel,
+// then row-parallel feed-forward block.
 void expect_megatron_matmuls(const Evaluated& plan, const machine::Digits& digits,
                              const std::string& layer) {
   SCOPED_TRACE(layer);

@@ -147,7 +147,7 @@ TEST(Figure8d, ReplicatesAndPartitionsOneTensor) {
 
 // --- Figure 9: a linear layer in five ways
 
-// output(s, h, o) = sum over i of input(s, h, i) weight(h, o, i)
+// Returns output(s, h, o) = sum over i of input(s, h, i) weight(h, o, i).
 Graph figure_9() {
   return parse_graph(
       "graph g\n%x = input() shape=[4, 2, 6]\n%w = weight() shape=[2, 8, 6]\n"

@@ -23,8 +23,8 @@ using predict::compute_memory;
 constexpr Precision kMixed = {.master = true, .wide_gradients = false};
 constexpr Precision kMegatron = {.master = true, .wide_gradients = true};
 
-// `frees`: memory is freed after its last use, as in our runtime. The systems in the papers hold it
-// for the whole step.
+// Returns the program of a strategy. With `frees`, memory is freed after its last use, as in this
+// runtime. The systems in the papers hold it for the whole step.
 Program make_program(const std::string& model, std::int64_t batch, const std::string& machine,
                      const std::string& strategy, const Precision& precision,
                      Optimizer optimizer = Optimizer::kAdam, DType dtype = DType::kFp16,

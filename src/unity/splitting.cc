@@ -134,7 +134,7 @@ class PieceSearch {
     divide();
   }
 
-  // First searches with border tensors that are undivided, or split over all devices along one
+  // Searches first with border tensors that are undivided, or split over all devices along one
   // dimension. Then searches all partitionings whose total may be within alpha of the best so far.
   Solved run() {
     borders_ = {{std::nullopt}};

@@ -328,7 +328,7 @@ std::string to_text(const Rule& rule, const Refutation& refutation) {
 
 namespace {
 
-// Overload for typed sides, both of which fit.
+// Does the same for typed sides, both of which fit.
 std::optional<Refutation> find_refutation_in_reals(const Rule& rule, const Instance& instance,
                                                    const TypedSide& source, const TypedSide& target,
                                                    int draws, Hash seed, Hash indices,
