@@ -1,5 +1,5 @@
 // Lowering and simulating known strategies for all of BERT-Large on 48 devices, and handling its
-// graph: what every candidate plan costs the planner.
+// graph: the planner's cost of every candidate plan.
 #include <benchmark/benchmark.h>
 
 #include "graph/hashes.h"

@@ -1,4 +1,5 @@
-// Fuzzing of the parser of a machine file, and of what collectives cost on what it describes.
+// Fuzzing of the parser of a machine file, and of the cost of collectives on the machine that it
+// describes.
 #include <cmath>
 #include <cstdlib>
 

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     tandem::fuzz::parse(std::string_view(reinterpret_cast<const char*>(data), size));
   } catch (const tandem::UserError&) {
-    // Said to the user.
+    // The target reported the error to the user.
   }
   return 0;
 }

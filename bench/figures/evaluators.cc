@@ -85,7 +85,7 @@ Answer evaluate_by_madmax(const Question& question, const Sharing& sharing) {
           .exposed = r.exposed()};
 }
 
-// A model on a machine; what tandem's points are about.
+// A model on a machine, for which tandem evaluates points.
 struct Situation {
   machine::Machine machine;
   machine::Digits digits;

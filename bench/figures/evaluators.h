@@ -22,7 +22,7 @@ struct Sharing {
 };
 std::string to_text(const Sharing& sharing);  // "(tp, ddp)"
 
-// A network of the paper's table 2, and what both evaluators call it.
+// A network of the paper's table 2, with its name in both evaluators.
 struct Network {
   std::string name;    // "DLRM-A"
   std::string tandem;  // "dlrm_a"

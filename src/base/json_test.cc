@@ -51,7 +51,7 @@ TEST(Json, ReportsThePositionOfASyntaxError) {
   EXPECT_EQ(said("\xff"), "f.json: is not JSON (line 1, column 1)");
 }
 
-TEST(Json, DepthIsBounded) {
+TEST(Json, LimitsDepth) {
   EXPECT_EQ(said<nlohmann::json>("[[[1]]]", 3), "no error");
   EXPECT_EQ(said<nlohmann::json>("[[[1]]]", 2), "f.json: is nested too deeply");
   EXPECT_EQ(said(std::string(100'000, '[')), "f.json: is nested too deeply");
@@ -62,7 +62,7 @@ TEST(Json, DepthIsBounded) {
   EXPECT_EQ(said(objects), "f.json: is nested too deeply");
 }
 
-TEST(Json, ValuesAreShownShort) {
+TEST(Json, AbbreviatesValues) {
   EXPECT_EQ(describe_json(nlohmann::json(2.5)), "2.5");
   EXPECT_EQ(describe_json(nlohmann::json("x\n")), R"("x\n")");
   EXPECT_EQ(describe_json(nlohmann::json::array({1})), "a list");

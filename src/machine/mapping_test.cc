@@ -78,7 +78,7 @@ TEST(Mapping, FindsTheDeviceOfATask) {
   EXPECT_EQ(find_device(strided, digits, Sizes{0, 1, 0}), 6);
 }
 
-TEST(Mapping, GivesANodeLayout) {
+TEST(Mapping, ConvertsToANodeLayout) {
   const auto summit = load_machine("summit:2");
   const auto mapping = find_mapping(summit, Sizes{2, 3}, "node:dim0, gpu:dim1");
   const std::array uses = {DigitUse::factor(4), DigitUse::kReplica};
@@ -163,7 +163,7 @@ std::size_t count_all(const Machine& machine, std::size_t dimensions) {
 
 // Assigning tasks to devices one by one would be exponential. The mappings of all grids together
 // are at most a few for each device.
-TEST(Mapping, CountGrowsNoFasterThanTheDevices) {
+TEST(Mapping, GrowsNoFasterThanTheDevices) {
   std::printf("nodes devices   1-D   2-D   3-D grids\n");
   for (std::int64_t nodes = 1; nodes <= 64; ++nodes) {
     const auto machine = load_machine("summit:" + std::to_string(nodes));

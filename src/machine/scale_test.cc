@@ -25,7 +25,7 @@ TEST(Scale, RoundTripsText) {
   EXPECT_EQ(parse_scale(" compute = 1 "), Scale{});
 }
 
-TEST(Scale, Errors) {
+TEST(Scale, ReportsErrors) {
   EXPECT_EQ(get_error("speed=2"),
             "--scale: 'speed' cannot be scaled (expected one of: memory, compute, capacity, "
             "bandwidth, intra, inter, latency, launch)");

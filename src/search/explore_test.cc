@@ -277,7 +277,7 @@ std::string axis_error(const std::string& text) {
   return "no error";
 }
 
-TEST(Sweep, Combinations) {
+TEST(Sweep, ListsCombinations) {
   std::string out;
   for (const auto& values :
        list_combinations({parse_axis("seq=1,2"), parse_axis(" batch = 3, 4")})) {
@@ -287,14 +287,14 @@ TEST(Sweep, Combinations) {
   EXPECT_EQ(list_combinations({}).size(), 1U);
 }
 
-TEST(Sweep, ValuesMayHaveCommas) {
+TEST(Sweep, AllowsCommasInValues) {
   const auto values = [](const char* text) { return join(parse_axis(text).values, " | "); };
   EXPECT_EQ(values("freeze=dense,experts"), "dense | experts");
   EXPECT_EQ(values("freeze=dense; dense,experts"), "dense | dense,experts");
   EXPECT_EQ(values("freeze=dense,experts;"), "dense,experts");
 }
 
-TEST(Sweep, Errors) {
+TEST(Sweep, ReportsErrors) {
   for (const std::string text : {"", "seq", "seq=", "=2", "seq=1,,2", "seq=;", "seq=1;;2"}) {
     EXPECT_EQ(axis_error(text),
               "--vary: '" + text +

@@ -174,7 +174,7 @@ TEST(Unity, ReportsWhyItStops) {
 }
 
 // The number of costed graphs shows what the search has done.
-TEST(Unity, EachOptionHasAnEffect) {
+TEST(Unity, UsesEachOption) {
   Case of("mlp:layers=4,hidden=1536,inputs=768,outputs=96", 96, "summit:1");
   const auto usual = of.find();
   EXPECT_LT(of.find({.alpha = 1}).rewrites, usual.rewrites);

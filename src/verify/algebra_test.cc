@@ -274,7 +274,7 @@ TEST(Algebra, NonNegativeTermsAreNonNegative) {
 }
 
 // Tries sum_v sum_w x[v] x[w], also with relu(x[v]). The latter is no square, as x = [2, -3] shows.
-TEST(Algebra, ASquareNeedsAllFactors) {
+TEST(Algebra, SquaresNeedAllFactors) {
   const auto read = [](IndexVar v) {
     return Atom{.kind = Atom::AtomKind::kRead, .id = 1, .at = {Linear::of(v)}};
   };
