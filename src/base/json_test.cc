@@ -8,14 +8,14 @@ namespace tandem {
 namespace {
 
 template <class Json>
-std::string said(const std::string& text, int deepest = 100) {
+std::string get_json_error(const std::string& text, int deepest = 100) {
   return get_error([&] { (void)read_json<Json>(text, "file", "f.json", deepest); });
 }
 
 // Returns the error for both orders of keys.
-std::string said(const std::string& text) {
-  const auto out = said<nlohmann::json>(text);
-  EXPECT_EQ(said<nlohmann::ordered_json>(text), out) << text;
+std::string get_json_error(const std::string& text) {
+  const auto out = get_json_error<nlohmann::json>(text);
+  EXPECT_EQ(get_json_error<nlohmann::ordered_json>(text), out) << text;
   return out;
 }
 
@@ -37,29 +37,29 @@ TEST(Json, NamesAKeyGivenTwice) {
       {R"({"": 1, "": 2})", ""},
       {R"({"\n\u001b[31m": 1, "\n\u001b[31m": 2})", R"(\n\u001b[31m)"}};
   for (const auto& [text, key] : cases) {
-    EXPECT_EQ(said(text),
+    EXPECT_EQ(get_json_error(text),
               "f.json: '" + std::string(key) + "' is given twice (remove one of the two)");
   }
   // One key may occur in sibling objects and in nested objects.
-  EXPECT_EQ(said(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}])"), "no error");
+  EXPECT_EQ(get_json_error(R"([{"a": 1}, {"a": {"a": [{"a": 2}]}}])"), "no error");
 }
 
 TEST(Json, ReportsThePositionOfASyntaxError) {
-  EXPECT_EQ(said(""), "f.json: is not JSON (line 1, column 1)");
-  EXPECT_EQ(said("{\n \"rule\": [}]\n}"), "f.json: is not JSON (line 2, column 11)");
-  EXPECT_EQ(said("[1e999]"), "f.json: is not JSON (a number is too large)");
-  EXPECT_EQ(said("\xff"), "f.json: is not JSON (line 1, column 1)");
+  EXPECT_EQ(get_json_error(""), "f.json: is not JSON (line 1, column 1)");
+  EXPECT_EQ(get_json_error("{\n \"rule\": [}]\n}"), "f.json: is not JSON (line 2, column 11)");
+  EXPECT_EQ(get_json_error("[1e999]"), "f.json: is not JSON (a number is too large)");
+  EXPECT_EQ(get_json_error("\xff"), "f.json: is not JSON (line 1, column 1)");
 }
 
 TEST(Json, LimitsDepth) {
-  EXPECT_EQ(said<nlohmann::json>("[[[1]]]", 3), "no error");
-  EXPECT_EQ(said<nlohmann::json>("[[[1]]]", 2), "f.json: is nested too deeply");
-  EXPECT_EQ(said(std::string(100'000, '[')), "f.json: is nested too deeply");
-  EXPECT_EQ(said(std::string(100'000, '[') + std::string(100'000, ']')),
+  EXPECT_EQ(get_json_error<nlohmann::json>("[[[1]]]", 3), "no error");
+  EXPECT_EQ(get_json_error<nlohmann::json>("[[[1]]]", 2), "f.json: is nested too deeply");
+  EXPECT_EQ(get_json_error(std::string(100'000, '[')), "f.json: is nested too deeply");
+  EXPECT_EQ(get_json_error(std::string(100'000, '[') + std::string(100'000, ']')),
             "f.json: is nested too deeply");
   std::string objects;
   for (int i = 0; i < 1000; ++i) objects += R"({"a":)";
-  EXPECT_EQ(said(objects), "f.json: is nested too deeply");
+  EXPECT_EQ(get_json_error(objects), "f.json: is nested too deeply");
 }
 
 TEST(Json, AbbreviatesValues) {

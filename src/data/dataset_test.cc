@@ -208,7 +208,7 @@ TEST_F(DatasetTest, ReadsEverySampleOncePerEpoch) {
 
 TEST_F(DatasetTest, ReportsErrors) {
   const auto words = language_model();
-  const auto said = [](const std::string& path, const graph::Graph& model) {
+  const auto get_dataset_error = [](const std::string& path, const graph::Graph& model) {
     return get_error([&] {
       const Dataset data(path, model, 0);
       std::vector<double> to(1);
@@ -220,7 +220,7 @@ TEST_F(DatasetTest, ReportsErrors) {
   };
   const auto expect = [&](const std::string& path, const graph::Graph& model,
                           const std::string& what) {
-    const auto text = said(path, model);
+    const auto text = get_dataset_error(path, model);
     EXPECT_NE(text.find(what), std::string::npos) << text;
   };
   expect(directory() + "/none.bin", words, "cannot be read");

@@ -123,7 +123,7 @@ TEST_F(ImageDirectoryTest, ReadsTheSameImagesAhead) {
 }
 
 TEST_F(ImageDirectoryTest, ReportsErrors) {
-  const auto said = [this](const graph::Graph& model) {
+  const auto get_dataset_error = [this](const graph::Graph& model) {
     return get_error([&] {
       const Dataset data(directory(), model, 0);
       std::vector<double> to(1);
@@ -134,7 +134,7 @@ TEST_F(ImageDirectoryTest, ReportsErrors) {
   };
   const auto model = classifier(1, 2);
   const auto expect = [&](const std::string& what) {
-    const auto text = said(model);
+    const auto text = get_dataset_error(model);
     EXPECT_NE(text.find(what), std::string::npos) << text;
   };
   expect("has no file image.npy");
@@ -157,7 +157,7 @@ TEST_F(ImageDirectoryTest, ReportsErrors) {
   expect("link.jpg: cannot be read");
   fs::remove(directory() + "/dog/link.jpg");
   write_gray("dog/x.pgm", 1);
-  EXPECT_EQ(said(model), "no error");
+  EXPECT_EQ(get_dataset_error(model), "no error");
   write_gray("eel/x.pgm", 1);
   expect("has 3 classes, but net distinguishes only 2");
   const auto clicks = graph::parse_graph(R"(graph clicks

@@ -59,7 +59,7 @@ TEST(Image, DecodesJpegsWithOneShadePerBlock) {
 }
 
 TEST(Image, ReportsErrors) {
-  const auto said = [](const std::string& bytes) {
+  const auto get_decode_error = [](const std::string& bytes) {
     return get_error([&] { (void)decode(bytes, "cat.jpg"); });
   };
   const auto jpeg = JpegWriter(64, 64, 1, Bytes8(64, 77)).bytes();
@@ -68,19 +68,23 @@ TEST(Image, ReportsErrors) {
   for (const auto& whole : {jpeg, image, map}) {
     EXPECT_NO_THROW((void)decode(whole, ""));
     for (std::size_t size = 0; size + 2 < whole.size(); ++size) {
-      const auto text = said(whole.substr(0, size));
+      const auto text = get_decode_error(whole.substr(0, size));
       EXPECT_NE(text.find("cat.jpg: cannot be decoded: "), std::string::npos) << size << text;
     }
   }
-  EXPECT_NE(said("").find("the file is empty"), std::string::npos);
-  EXPECT_NE(said("GIF89a").find("the file is not a JPEG, PNG, P5 or P6 image"), std::string::npos);
-  EXPECT_NE(said("P6 0 4 255\n").find("the header gives 0 x 4 pixels"), std::string::npos);
-  EXPECT_NE(said("P6 999999 999999 255\n").find("999999 x 999999 pixels"), std::string::npos);
-  EXPECT_NE(said("P6 2 2 65536\n").find("a maximum value"), std::string::npos);
-  EXPECT_NE(said("P6 2 2 255\nabc").find("holds 3 bytes for 2 x 2 pixels"), std::string::npos);
+  EXPECT_NE(get_decode_error("").find("the file is empty"), std::string::npos);
+  EXPECT_NE(get_decode_error("GIF89a").find("the file is not a JPEG, PNG, P5 or P6 image"),
+            std::string::npos);
+  EXPECT_NE(get_decode_error("P6 0 4 255\n").find("the header gives 0 x 4 pixels"),
+            std::string::npos);
+  EXPECT_NE(get_decode_error("P6 999999 999999 255\n").find("999999 x 999999 pixels"),
+            std::string::npos);
+  EXPECT_NE(get_decode_error("P6 2 2 65536\n").find("a maximum value"), std::string::npos);
+  EXPECT_NE(get_decode_error("P6 2 2 255\nabc").find("holds 3 bytes for 2 x 2 pixels"),
+            std::string::npos);
   auto flipped = image;
   flipped[45] = static_cast<char>(flipped[45] ^ 1);  // Within its data
-  EXPECT_NE(said(flipped).find("cannot be decoded"), std::string::npos);
+  EXPECT_NE(get_decode_error(flipped).find("cannot be decoded"), std::string::npos);
 }
 
 // Any bytes decode to an image or raise an error.

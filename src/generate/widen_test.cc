@@ -18,7 +18,7 @@ MadeRule make_test_rule(const std::string& line, const std::vector<Shape>& shape
   return out;
 }
 
-std::string freed(const std::string& line, const std::vector<Shape>& shapes) {
+std::string widen_rule(const std::string& line, const std::vector<Shape>& shapes) {
   auto rule = make_test_rule(line, shapes);
   KernelCache kernels;
   free_attributes(rule, kernels);
@@ -26,14 +26,14 @@ std::string freed(const std::string& line, const std::vector<Shape>& shapes) {
 }
 
 TEST(Widen, ReplacesFreeAttributesBySymbols) {
-  EXPECT_EQ(freed("a: (relu (concat ?x ?y axis=0)) => (concat (relu ?x) (relu ?y) axis=0)",
-                  {{2, 2}, {2, 2}}),
+  EXPECT_EQ(widen_rule("a: (relu (concat ?x ?y axis=0)) => (concat (relu ?x) (relu ?y) axis=0)",
+                       {{2, 2}, {2, 2}}),
             "a: (relu (concat ?x ?y axis=?axis)) => (concat (relu ?x) (relu ?y) axis=?axis)");
   // The target's relu fixes the attribute `act`.
   const std::string fused = "b: (linear ?x ?w act=relu) => (relu (linear ?x ?w))";
-  EXPECT_EQ(freed(fused, {{2, 2}, {2, 2}}), fused);
-  EXPECT_EQ(freed("c: (linear ?x (add ?v ?w) act=relu) => (linear ?x (add ?w ?v) act=relu)",
-                  {{2, 2}, {2, 2}, {2, 2}}),
+  EXPECT_EQ(widen_rule(fused, {{2, 2}, {2, 2}}), fused);
+  EXPECT_EQ(widen_rule("c: (linear ?x (add ?v ?w) act=relu) => (linear ?x (add ?w ?v) act=relu)",
+                       {{2, 2}, {2, 2}, {2, 2}}),
             "c: (linear ?x (add ?v ?w) act=?act) => (linear ?x (add ?w ?v) act=?act)");
 }
 

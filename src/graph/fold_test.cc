@@ -31,7 +31,7 @@ Graph parse_body(std::string_view body) {
 std::string folded(std::string_view body) { return expect_unfolds(parse_body(body)); }
 
 // Repeats the text once for every number, which replaces @.
-std::string repeated(std::string_view text, int from, int to) {
+std::string repeat(std::string_view text, int from, int to) {
   std::string out;
   for (int i = from; i < to; ++i) {
     for (const char c : text) out += c == '@' ? fmt::format("{}", i) : std::string(1, c);
@@ -57,7 +57,7 @@ return %y14, %y9
 }
 
 TEST(Fold, CarriesNothingBetweenBranches) {
-  const auto text = repeated("%t@.w = weight() shape=[4, 4]\n%t@.y = add(%x, %t@.w)\n", 0, 11) +
+  const auto text = repeat("%t@.w = weight() shape=[4, 4]\n%t@.y = add(%x, %t@.w)\n", 0, 11) +
                     "%c = concat(%t0.y, %t10.y)\nreturn %c\n";
   EXPECT_EQ(folded(text), R"(graph g
 %x = input() shape=[4, 4]
@@ -159,7 +159,7 @@ return %l4.y
 
 TEST(Fold, AlignsComments) {
   const auto graph =
-      parse_body(repeated("%a@ = relu(%x)\n%b@ = add(%a@, %x)\n", 0, 3) + "return %b2\n");
+      parse_body(repeat("%a@ = relu(%x)\n%b@ = add(%a@, %x)\n", 0, 3) + "return %b2\n");
   FoldedTextOptions options;
   options.header = {"first", "second"};
   options.comment = [](const FoldedLine& line) {

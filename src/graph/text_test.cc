@@ -260,7 +260,7 @@ TEST(GraphText, ReportsLineAndCauseOfErrorsInRepeats) {
 }
 
 TEST(GraphText, NestsRepeatsEightDeep) {
-  const auto nested = [](int depth) {
+  const auto nest = [](int depth) {
     std::string text = "graph g\n%x = input() shape=[4]\n";
     std::string name = "%y";
     for (int d = 0; d < depth; ++d) {
@@ -272,9 +272,9 @@ TEST(GraphText, NestsRepeatsEightDeep) {
     for (int d = 0; d < depth; ++d) text += "end\n";
     return text + "return %x\n";
   };
-  EXPECT_EQ(parse_graph(nested(8)).size(), 257U);
+  EXPECT_EQ(parse_graph(nest(8)).size(), 257U);
   try {
-    parse_graph(nested(9));
+    parse_graph(nest(9));
     ADD_FAILURE() << "was accepted";
   } catch (const UserError& e) {
     EXPECT_EQ(std::string_view(e.what()), "graph:11: repeats are nested deeper than 8");
@@ -329,7 +329,7 @@ TEST(GraphBuilder, IsUnchangedByARefusedNode) {
 
 // --- Hashes
 
-Graph replaced(std::string text, const std::map<std::string, std::string>& changes) {
+Graph replace(std::string text, const std::map<std::string, std::string>& changes) {
   for (const auto& [from, to] : changes) {
     EXPECT_NE(text.find(from), std::string::npos) << from;
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
@@ -342,7 +342,7 @@ Graph replaced(std::string text, const std::map<std::string, std::string>& chang
 TEST(GraphHash, IgnoresNodeNames) {
   const auto graph = parse_graph(kMlp);
   const auto renamed =
-      replaced(std::string(kMlp), {{"%h", "%hidden"}, {"%y", "%z"}, {"graph mlp", "graph net"}});
+      replace(std::string(kMlp), {{"%h", "%hidden"}, {"%y", "%z"}, {"graph mlp", "graph net"}});
   EXPECT_EQ(renamed.identity_hash(), graph.identity_hash());
   EXPECT_EQ(renamed.shape_hash(), graph.shape_hash());
 }
@@ -350,7 +350,7 @@ TEST(GraphHash, IgnoresNodeNames) {
 TEST(GraphHash, IncludesWeightNamesInTheIdentityOnly) {
   for (const auto* source : {"%w1", "%b1", "%x"}) {
     const auto graph = parse_graph(kMlp);
-    const auto renamed = replaced(std::string(kMlp), {{source, "%other"}});
+    const auto renamed = replace(std::string(kMlp), {{source, "%other"}});
     EXPECT_NE(renamed.identity_hash(), graph.identity_hash()) << source;
     EXPECT_EQ(renamed.shape_hash(), graph.shape_hash()) << source;
   }
@@ -377,7 +377,7 @@ TEST(GraphHash, DependsOnAttributesAndTypes) {
   };
   for (const auto& c : cases) {
     const auto graph = parse_graph(c.text);
-    const auto changed = replaced(std::string(c.text), c.changes);
+    const auto changed = replace(std::string(c.text), c.changes);
     EXPECT_NE(changed.identity_hash(), graph.identity_hash()) << c.changes.begin()->first;
     EXPECT_NE(changed.shape_hash(), graph.shape_hash()) << c.changes.begin()->first;
   }
@@ -393,14 +393,14 @@ TEST(GraphHash, DistinguishesTwoWeightsFromOneUsedTwice) {
 }
 
 TEST(GraphHash, IgnoresUnusedNodes) {
-  const auto graph = replaced(
+  const auto graph = replace(
       std::string(kMlp), {{"return", "%dead = relu(%h)\n%unused = weight() shape=[3]\nreturn"}});
   EXPECT_EQ(graph.identity_hash(), parse_graph(kMlp).identity_hash());
   EXPECT_EQ(graph.shape_hash(), parse_graph(kMlp).shape_hash());
 }
 
 // Returns the same graph in another topological order, with its non-source nodes renamed.
-Graph shuffled(const Graph& graph, std::uint64_t seed) {
+Graph shuffle_nodes(const Graph& graph, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   GraphBuilder builder("shuffled");
   std::vector<std::optional<NodeId>> image(graph.size());
@@ -427,7 +427,7 @@ TEST(GraphHash, IgnoresOrderAndNames) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const auto graph = random_graph(seed);
-    const auto other = shuffled(graph, seed);
+    const auto other = shuffle_nodes(graph, seed);
     EXPECT_EQ(other.identity_hash(), graph.identity_hash());
     EXPECT_EQ(other.shape_hash(), graph.shape_hash());
     distinct.insert(graph.shape_hash());
@@ -516,14 +516,14 @@ TEST(Graph, ListsConsumersAndGradients) {
 }
 
 TEST(GraphText, AcceptsUtf8Names) {
-  const auto named = [](const std::string& name) {
+  const auto name_node = [](const std::string& name) {
     return "graph g\n%" + name + " = input() shape=[2]\nreturn %" + name + "\n";
   };
-  EXPECT_EQ(parse_graph(named("gr\xc3\xb6\xc3\x9f"
-                              "e"))
+  EXPECT_EQ(parse_graph(name_node("gr\xc3\xb6\xc3\x9f"
+                                  "e"))
                 .size(),
             1U);
-  EXPECT_THROW(parse_graph(named("gr\xf6")), UserError);
+  EXPECT_THROW(parse_graph(name_node("gr\xf6")), UserError);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::optional<TensorType> by_graph(const ops::Op& op, std::span<const TensorType
   }
 }
 
-std::optional<TensorType> tried(const ops::Op& op, std::span<const TensorType> inputs) {
+std::optional<TensorType> try_type(const ops::Op& op, std::span<const TensorType> inputs) {
   try {
     return try_infer_type(op, inputs);
   } catch (const UserError&) {
@@ -79,7 +79,8 @@ TEST(TryInferType, AgreesWithTheGraph) {
         input.shape = ParallelShape(sizes);
       }
       const auto expected = by_graph(use.op, inputs);
-      ASSERT_EQ(tried(use.op, inputs), expected) << use.op.name() << " " << use.op.attribute_text();
+      ASSERT_EQ(try_type(use.op, inputs), expected)
+          << use.op.name() << " " << use.op.attribute_text();
       ++(expected ? fit : misfits);
     }
     EXPECT_EQ(fit == 0, use.fits_nothing) << use.op.name() << " " << use.op.attribute_text();

@@ -127,8 +127,8 @@ bool is_legal(const Spread& spread) {
 
 // Returns the example with other sizes, under which its factors are `wanted`, or nullopt if its
 // attributes fix the sizes.
-std::optional<Example> resized(Example example, const ops::Signature& s,
-                               const std::vector<std::int64_t>& wanted) {
+std::optional<Example> resize(Example example, const ops::Signature& s,
+                              const std::vector<std::int64_t>& wanted) {
   for (std::size_t i = 0; i < example.inputs.size(); ++i) {
     for (std::size_t d = 0; d < example.inputs[i].rank(); ++d) {
       for (auto f : s.map.inputs[i][d].carriers) {
@@ -160,7 +160,7 @@ void for_each_degrees(const Example& example, const Bounds& bounds, Visit&& visi
   const auto choose = [&](const auto& self, std::size_t f) -> void {
     if (f == degrees.size()) {
       if (sizes == own) return visit(example, std::as_const(degrees));
-      if (const auto other = resized(example, s, sizes)) visit(*other, std::as_const(degrees));
+      if (const auto other = resize(example, s, sizes)) visit(*other, std::as_const(degrees));
       return;
     }
     const auto most = s.use[f] == ops::FactorUse::kWhole ? 1 : bounds.degree;
@@ -245,7 +245,7 @@ TEST(ProofByExecution, RefusesIllegalCombinations) {
   int cases = 0;
   for (const auto& example : ops::examples()) {
     const auto& s = ops::get_signature(make(example), example.inputs);
-    const auto refused = [&](const ops::TaskGrid& grid, const auto& change) {
+    const auto is_refused = [&](const ops::TaskGrid& grid, const auto& change) {
       ++cases;
       try {
         ADD_FAILURE() << "accepted:\n" << to_text(make_graph(example, {&s, grid}, change));
@@ -263,7 +263,7 @@ TEST(ProofByExecution, RefusesIllegalCombinations) {
         if (d < 0 || s.map.inputs[i][static_cast<std::size_t>(d)].carriers[0] != f) continue;
         auto grid = whole;
         grid.degrees[f] = 2;
-        refused(grid, keep);
+        is_refused(grid, keep);
         break;
       }
     }
@@ -272,12 +272,12 @@ TEST(ProofByExecution, RefusesIllegalCombinations) {
       auto grid = whole;
       grid.through = 2;
       grid.through_inputs = set;
-      refused(grid, keep);
+      is_refused(grid, keep);
     }
     if (example.inputs.size() == 1) continue;  // any number of replicas is right
     for (std::size_t i = 0; i < example.inputs.size(); ++i) {
-      refused(whole,
-              [i](std::size_t n, ParallelShape& shape) { shape.replicas *= n == i ? 2 : 1; });
+      is_refused(whole,
+                 [i](std::size_t n, ParallelShape& shape) { shape.replicas *= n == i ? 2 : 1; });
     }
   }
   EXPECT_GT(cases, 100);

@@ -19,7 +19,7 @@ using Parameters = std::map<std::string, int>;
 const Parameters kConv3 = {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}, {"PM_STRIDE_H", 1},
                            {"PM_STRIDE_W", 1}, {"PM_PAD", 0},      {"PM_ACTI", 0}};
 
-Parameters with(Parameters out, const std::string& key, int value) {
+Parameters add_parameter(Parameters out, const std::string& key, int value) {
   out[key] = value;
   return out;
 }
@@ -113,7 +113,7 @@ std::vector<Case> plain_cases() {
        "2)) axis=3 before=((3 - dim(?w4, 3)) / 2) after=((3 - dim(?w4, 3)) / 2)) padding=[2, 1])"},
       {rule("identity-conv",
             {op("OP_CONSTANT_ICONV", {}, {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}}),
-             op("OP_CONV2D", {-1, 0}, with(kConv3, "PM_GROUP", 1)), op("OP_RELU", {1})},
+             op("OP_CONV2D", {-1, 0}, add_parameter(kConv3, "PM_GROUP", 1)), op("OP_RELU", {1})},
             {op("OP_RELU", {-1})}),
        "identity-conv: (relu (conv2d ?x1 (pad (pad (reshape (constant shape=[dim(?x1, 1), dim(?x1, "
        "1)] kind=\"eye\" value=1) shape=[dim(?x1, 1), dim(?x1, 1), 1, 1]) axis=2 before=1 after=1) "
@@ -127,7 +127,7 @@ std::vector<Case> plain_cases() {
                  {"PM_PAD", 0},
                  {"PM_ACTI", 0}})},
             {op("OP_CONSTANT_POOL", {}, {{"PM_KERNEL_H", 3}, {"PM_KERNEL_W", 3}}),
-             op("OP_CONV2D", {-1, 0}, with(kConv3, "PM_GROUP", 1))}),
+             op("OP_CONV2D", {-1, 0}, add_parameter(kConv3, "PM_GROUP", 1))}),
        "pool-as-conv: (avg_pool2d ?x1 kernel=[3, 3] padding=[1, 1]) => (conv2d ?x1 (avg_pool2d "
        "(pad (pad (reshape (constant shape=[dim(?x1, 1), dim(?x1, 1)] kind=\"eye\" value=1) "
        "shape=[dim(?x1, 1), dim(?x1, 1), 1, 1]) axis=2 before=1 after=1) axis=3 before=1 after=1) "
@@ -372,11 +372,13 @@ TEST(CollectionJson, RoundTripsRandomRules) {
 }
 
 TEST(CollectionJson, ReportsUnsupportedParts) {
-  const auto lacking = [](const TestJson& r) {
+  const auto find_lacking = [](const TestJson& r) {
     const auto c = import_collection(collection({r}), "test");
     return c.lacking.empty() ? to_text(c.rules.at(0)) : c.lacking[0].lacking;
   };
-  const auto of = [&](const TestJson& o) { return lacking(rule("r", {o}, {op("OP_RELU", {-1})})); };
+  const auto of = [&](const TestJson& o) {
+    return find_lacking(rule("r", {o}, {op("OP_RELU", {-1})}));
+  };
   EXPECT_EQ(of(op("OP_FROBNICATE", {-1})), "OP_FROBNICATE: unknown operator");
   EXPECT_EQ(of(op("OP_RESHAPE", {-1})), "OP_RESHAPE: the collection does not give the shape");
   EXPECT_EQ(of(op("OP_RELU", {-1, -2})), "OP_RELU: takes 1 inputs, but has 2");
@@ -386,7 +388,8 @@ TEST(CollectionJson, ReportsUnsupportedParts) {
             "OP_SIGMOID: PM_ACTI is 7, but must be in 0..3");
   EXPECT_EQ(of(op("OP_CONCAT", {-1, -2}, {{"PM_NUM_INPUTS", 3}, {"PM_AXIS", 0}})),
             "OP_CONCAT: PM_NUM_INPUTS is 3, but there are 2 inputs");
-  EXPECT_EQ(of(op("OP_CONV2D", {-1, -4}, with(with(kConv3, "PM_KERNEL_H", 2), "PM_GROUP", 1))),
+  EXPECT_EQ(of(op("OP_CONV2D", {-1, -4},
+                  add_parameter(add_parameter(kConv3, "PM_KERNEL_H", 2), "PM_GROUP", 1))),
             "OP_CONV2D: its padding differs between the two sides");
   EXPECT_EQ(of(op("OP_TRANSPOSE", {-1}, {{"PM_NUMDIM", 2}, {"PM_PERM", 3}})),
             "OP_TRANSPOSE: [1, 1] is not a permutation");

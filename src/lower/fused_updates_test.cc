@@ -36,7 +36,7 @@ machine::Machine make_updating_machine() {
 }
 
 // Returns the names of the weights whose gradients are never stored.
-std::vector<std::string> updated(const Program& program) {
+std::vector<std::string> list_updated(const Program& program) {
   std::vector<std::string> out;
   for (const auto& buffer : program.buffers) {
     if (!buffer.fused_update) continue;
@@ -47,30 +47,30 @@ std::vector<std::string> updated(const Program& program) {
   return out;
 }
 
-std::vector<std::string> updated(const std::map<std::string, std::string>& words,
-                                 plan::Optimizer optimizer = plan::Optimizer::kSgd) {
+std::vector<std::string> list_updated(const std::map<std::string, std::string>& words,
+                                      plan::Optimizer optimizer = plan::Optimizer::kSgd) {
   const auto model = graph::parse_graph(kMlp, "perceptron");
   const auto machine = make_updating_machine();
   const machine::Digits digits(machine);
   const auto mapped = plan::parallelize(model, digits, plan::named_choices(model, digits, words));
-  return updated(lower(mapped, digits, machine.device.software, optimizer));
+  return list_updated(lower(mapped, digits, machine.device.software, optimizer));
 }
 
 using Names = std::vector<std::string>;
 
 TEST(MatmulUpdates, CoverUnshardedWeightsWithOneMatmul) {
   // w2 has two readers, and b1 is an operand of add.
-  EXPECT_EQ(updated({{"h", "n"}, {"y", "k"}, {"z", "*"}, {"out", "n"}}), (Names{"w1", "w3"}));
+  EXPECT_EQ(list_updated({{"h", "n"}, {"y", "k"}, {"z", "*"}, {"out", "n"}}), (Names{"w1", "w3"}));
 }
 
 TEST(MatmulUpdates, ExcludeReducedGradients) {
-  EXPECT_EQ(updated({{"h", "d0"}, {"y", "d0"}, {"z", "d0"}, {"out", "d0"}, {"loss", "d0"}}),
+  EXPECT_EQ(list_updated({{"h", "d0"}, {"y", "d0"}, {"z", "d0"}, {"out", "d0"}, {"loss", "d0"}}),
             Names{});
 }
 
 TEST(MatmulUpdates, RequirePlainSgd) {
-  EXPECT_EQ(updated({{"h", "n"}, {"out", "n"}}, plan::Optimizer::kMomentum), Names{});
-  EXPECT_EQ(updated({{"h", "n"}, {"out", "n"}}, plan::Optimizer::kAdam), Names{});
+  EXPECT_EQ(list_updated({{"h", "n"}, {"out", "n"}}, plan::Optimizer::kMomentum), Names{});
+  EXPECT_EQ(list_updated({{"h", "n"}, {"out", "n"}}, plan::Optimizer::kAdam), Names{});
 }
 
 TEST(MatmulUpdates, DependOnTheSoftwareProfile) {
@@ -78,7 +78,7 @@ TEST(MatmulUpdates, DependOnTheSoftwareProfile) {
   const auto digits = plan::make_digits({2});
   const auto mapped =
       plan::parallelize(model, digits, plan::named_choices(model, digits, {{"h", "n"}}));
-  EXPECT_EQ(updated(lower(mapped, digits, {}, plan::Optimizer::kSgd)), Names{});
+  EXPECT_EQ(list_updated(lower(mapped, digits, {}, plan::Optimizer::kSgd)), Names{});
 }
 
 TEST(MatmulUpdates, ExcludeMicroBatches) {
@@ -87,7 +87,7 @@ TEST(MatmulUpdates, ExcludeMicroBatches) {
   const machine::Digits digits(machine, 2);
   plan::Chooser chooser(model, digits, 1, {.micro_batches = 2});
   const auto mapped = plan::parallelize(model, digits, chooser.run(), {.micro_batches = 2});
-  EXPECT_EQ(updated(lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd)),
+  EXPECT_EQ(list_updated(lower(mapped, digits, machine.device.software, plan::Optimizer::kSgd)),
             Names{});
 }
 
@@ -97,19 +97,19 @@ TEST(MatmulUpdates, CoverTableRows) {
   const auto model = models::parse_model("dlrm:tables=2,rows=64,dim=8,dense=4,bottom=8,top=4")
                          .build(4, DType::kFp32);
   auto machine = plan::make_machine({1});
-  const auto lowered = [&](plan::Optimizer optimizer) {
+  const auto lower_with = [&](plan::Optimizer optimizer) {
     const machine::Digits digits(machine);
     const auto choices = plan::named_choices(model, digits, {});
     return lower(plan::parallelize(model, digits, choices), digits, machine.device.software,
                  optimizer);
   };
-  EXPECT_EQ(updated(lowered(plan::Optimizer::kSgd)), Names{});
+  EXPECT_EQ(list_updated(lower_with(plan::Optimizer::kSgd)), Names{});
   machine.device.software.updates_in_tables = true;
-  const auto tables = updated(lowered(plan::Optimizer::kSgd));
+  const auto tables = list_updated(lower_with(plan::Optimizer::kSgd));
   ASSERT_FALSE(tables.empty());
   for (const auto& name : tables) EXPECT_NE(name.find("table"), std::string::npos) << name;
-  expect_same_step(model, lowered(plan::Optimizer::kSgd), 1);
-  EXPECT_EQ(updated(lowered(plan::Optimizer::kAdam)), Names{});
+  expect_same_step(model, lower_with(plan::Optimizer::kSgd), 1);
+  EXPECT_EQ(list_updated(lower_with(plan::Optimizer::kAdam)), Names{});
 }
 
 // The interpreter computes the gradient and subtracts it afterwards. That is equivalent only if

@@ -21,8 +21,8 @@ using machine::Window;
 using plan::make_digits;
 using plan::named_choices;
 
-Program lowered(const Graph& model, const Digits& digits,
-                const std::map<std::string, std::string>& words) {
+Program lower_choices(const Graph& model, const Digits& digits,
+                      const std::map<std::string, std::string>& words) {
   return lower(plan::parallelize(model, digits, named_choices(model, digits, words)), digits, {},
                plan::Optimizer::kSgd);
 }
@@ -53,7 +53,7 @@ TEST(Halo, ExchangesBorderRowsOfAConvolution) {
   const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 3, 8, 4]");
-  const auto program = lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
+  const auto program = lower_choices(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
   expect_same_step(model, program, 1);
   constexpr std::int64_t kRow = 2 * 4;
   for (auto kind : {Step::kHalo, Step::kHaloReduce}) {
@@ -80,7 +80,7 @@ TEST(Halo, IsOneTaskOfTheProgram) {
   const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 3, 8, 4]");
-  const auto program = lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
+  const auto program = lower_choices(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
   EXPECT_EQ("\n" + to_text(program), R"(
 -> forward add %a
 -> halo %a [1, 2, 8, 4] 2 -> 2 (32 B)
@@ -102,7 +102,8 @@ TEST(Halo, ReachesBeyondTheNeighbours) {
   const auto digits = make_digits({2, 3});
   const auto model =
       image_model("[1, 1, 6, 2]", "[1, 1, 5, 1]", "conv2d(%a, %w) padding=[2, 0]", "[1, 1, 6, 2]");
-  const auto program = lowered(model, digits, {{"a", "d2 d2"}, {"y", "y y"}, {"loss", "d2 d2"}});
+  const auto program =
+      lower_choices(model, digits, {{"a", "d2 d2"}, {"y", "y y"}, {"loss", "d2 d2"}});
   expect_same_step(model, program, 2);
   const auto halo = compute_halo(program, *halos(program, Step::kHalo).at(0));
   EXPECT_EQ(halo.digits, 3U);
@@ -116,7 +117,8 @@ TEST(Halo, IncludesCornersForRowsAndColumns) {
   const auto digits = make_digits({2, 2});
   const auto model =
       image_model("[1, 1, 4, 6]", "[1, 1, 3, 3]", "conv2d(%a, %w) padding=[1, 1]", "[1, 1, 4, 6]");
-  const auto program = lowered(model, digits, {{"a", "d2 d3"}, {"y", "y x"}, {"loss", "d2 c"}});
+  const auto program =
+      lower_choices(model, digits, {{"a", "d2 d3"}, {"y", "y x"}, {"loss", "d2 c"}});
   expect_same_step(model, program, 3);
   const auto halo = compute_halo(program, *halos(program, Step::kHalo).at(0));
   EXPECT_EQ(halo.messages, 3);
@@ -131,7 +133,7 @@ TEST(Halo, IsEmptyForDisjointWindows) {
       "graph g\n%x = input() shape=[1, 2, 8, 4]\n%w = weight() shape=[1, 2, 8, 4]\n"
       "%t = input() shape=[1, 2, 4, 2]\n%a = add(%x, %w)\n"
       "%y = max_pool2d(%a) kernel=[2, 2] stride=[2, 2]\n%loss = mse(%y, %t)\nreturn %loss\n");
-  const auto program = lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
+  const auto program = lower_choices(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
   expect_same_step(model, program, 4);
   EXPECT_TRUE(halos(program, Step::kHalo).empty());
   EXPECT_TRUE(halos(program, Step::kHaloReduce).empty());
@@ -142,7 +144,7 @@ TEST(Halo, AllowsWindowsSmallerThanTheShard) {
   const auto digits = make_digits({2});
   const auto model =
       image_model("[1, 2, 8, 4]", "[3, 2, 1, 1]", "conv2d(%a, %w) stride=[2, 2]", "[1, 3, 4, 2]");
-  const auto program = lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
+  const auto program = lower_choices(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}});
   expect_same_step(model, program, 5);
   const auto& move = *halos(program, Step::kHalo).at(0);
   EXPECT_EQ(compute_halo(program, move).together, 0);
@@ -159,8 +161,8 @@ TEST(Halo, IsExchangedOnceForEqualWindows) {
       "2, 8, 4]\n%a = add(%x, %b)\n"
       "%y = conv2d(%a, %w) padding=[1, 1]\n%z = conv2d(%a, %v) padding=[1, 1]\n"
       "%s = add(%y, %z)\n%loss = mse(%s, %t)\nreturn %loss\n");
-  const auto program =
-      lowered(model, digits, {{"a", "d2"}, {"y", "y"}, {"z", "y"}, {"s", "d2"}, {"loss", "d2"}});
+  const auto program = lower_choices(
+      model, digits, {{"a", "d2"}, {"y", "y"}, {"z", "y"}, {"s", "d2"}, {"loss", "d2"}});
   expect_same_step(model, program, 6);
   EXPECT_EQ(halos(program, Step::kHalo).size(), 1U);
   EXPECT_EQ(halos(program, Step::kHaloReduce).size(), 2U);

@@ -51,7 +51,7 @@ TEST(Join, TrainsLikeOneDevice) {
   for (const std::int64_t n : {2, 3, 4}) {
     const auto digits =
         make_digits(n == 4 ? std::vector<std::int64_t>{2, 2} : std::vector<std::int64_t>{n});
-    const auto mapped = mapped_text(make_matmul_sum(n), places(n));
+    const auto mapped = parse_mapped(make_matmul_sum(n), places(n));
     const auto program = lower(mapped, digits, {}, Optimizer::kSgd);
     SCOPED_TRACE(to_text(program));
     expect_same_step(erase_parallelism(mapped.pcg), program, 3);
@@ -62,7 +62,7 @@ TEST(Join, TrainsLikeOneDevice) {
 
 TEST(Join, IsALocalStep) {
   const auto program =
-      lower(mapped_text(make_matmul_sum(2), places(2)), make_digits({2}), {}, Optimizer::kSgd);
+      lower(parse_mapped(make_matmul_sum(2), places(2)), make_digits({2}), {}, Optimizer::kSgd);
   EXPECT_EQ(to_text(program), R"(-> drop %x [4, 6] r -> . (96 B)
 -> forward linear %y0
 -> drop %x [4, 6] r -> A (96 B)
@@ -87,7 +87,7 @@ TEST(Join, ReportsWrongPlacements) {
     auto layouts = places(2);
     layouts[std::move(name)] = std::move(layout);
     try {
-      lower(mapped_text(make_matmul_sum(2), layouts), make_digits({2}), {}, Optimizer::kSgd);
+      lower(parse_mapped(make_matmul_sum(2), layouts), make_digits({2}), {}, Optimizer::kSgd);
     } catch (const UserError& e) {
       return std::string(e.what());
     }
@@ -98,7 +98,7 @@ TEST(Join, ReportsWrongPlacements) {
   auto layouts = places(2);
   for (const auto* name : {"x1", "w1", "y1"}) layouts[name] = ".";
   try {
-    lower(mapped_text(make_matmul_sum(2), layouts), make_digits({2}), {}, Optimizer::kSgd);
+    lower(parse_mapped(make_matmul_sum(2), layouts), make_digits({2}), {}, Optimizer::kSgd);
     FAIL() << "accepted";
   } catch (const UserError& e) {
     EXPECT_STREQ(e.what(), "join %s: operand 1 has layout '.', but joining into 'p' requires 'A'");

@@ -30,8 +30,8 @@ using plan::Optimizer;
 using plan::parallelize;
 using term::Field;
 
-Program lowered(const Graph& model, const Digits& digits, const std::vector<Choice>& choices,
-                Optimizer optimizer = Optimizer::kSgd, Mode mode = Mode::kTraining) {
+Program lower_choices(const Graph& model, const Digits& digits, const std::vector<Choice>& choices,
+                      Optimizer optimizer = Optimizer::kSgd, Mode mode = Mode::kTraining) {
   return lower(parallelize(model, digits, choices), digits, {}, optimizer, mode);
 }
 
@@ -46,7 +46,7 @@ TEST(Lower, TrainsRandomPlansLikeOneDevice) {
     for (std::uint64_t seed = 0; seed < 150; ++seed) {
       const auto model = plan::random_model(digits.devices(), seed);
       plan::Chooser chooser(model, digits, seed);
-      const auto program = lowered(model, digits, chooser.run());
+      const auto program = lower_choices(model, digits, chooser.run());
       SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}\n{}", digits.devices(), seed,
                                graph::to_text(program.pcg), to_text(program)));
       expect_same_step(model, program, seed);
@@ -70,7 +70,7 @@ TEST(Lower, TrainsRandomPlansLikeOneDeviceInDouble) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     const auto model = plan::random_model(4, seed);
-    const auto program = lowered(model, digits, plan::random_choices(model, digits, seed));
+    const auto program = lower_choices(model, digits, plan::random_choices(model, digits, seed));
     const auto values = graph::run_forward(model, graph::make_feed_values<double>(model, seed));
     const auto gradients =
         graph::run_backward(model, values, graph::make_loss_gradient<double>(model));
@@ -92,7 +92,7 @@ TEST(TaskInterpreter, DetectsAWrongCollective) {
   const auto digits = make_digits({2});
   const auto model =
       models::parse_model("mlp:layers=2,inputs=4,hidden=6,outputs=2").build(4, DType::kFp32);
-  const auto good = lowered(
+  const auto good = lower_choices(
       model, digits,
       named_choices(model, digits,
                     {{"linear1", "d0"}, {"relu1", "d0"}, {"linear2", "d0"}, {"loss", "d0"}}));
@@ -116,7 +116,7 @@ TEST(TaskInterpreter, DetectsAWrongCollective) {
 TEST(TaskInterpreterDeathTest, ReadsOnlyWrittenBuffers) {
   const auto digits = make_digits({2});
   const auto model = plan::random_model(2, 0);
-  auto program = lowered(model, digits, plan::random_choices(model, digits, 0));
+  auto program = lower_choices(model, digits, plan::random_choices(model, digits, 0));
   std::ranges::reverse(program.tasks);
   EXPECT_DEATH(run_program(program, graph::make_feed_values<Field>(program.pcg), Field(3)),
                "CHECK|data.empty");
@@ -141,7 +141,7 @@ std::vector<Choice> megatron(const Graph& model, const Digits& digits) {
 TEST(LowerText, DataParallelMlp) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
-  EXPECT_EQ("\n" + to_text(lowered(model, digits, data_parallel(model, digits))), R"(
+  EXPECT_EQ("\n" + to_text(lower_choices(model, digits, data_parallel(model, digits))), R"(
 -> forward linear %linear1
 -> forward relu %relu1
 -> forward linear %linear2
@@ -161,7 +161,7 @@ TEST(LowerText, DataParallelMlp) {
 TEST(LowerText, MegatronMlp) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
-  EXPECT_EQ("\n" + to_text(lowered(model, digits, megatron(model, digits))), R"(
+  EXPECT_EQ("\n" + to_text(lower_choices(model, digits, megatron(model, digits))), R"(
 -> forward linear %linear1
 -> forward relu %relu1
 -> forward linear %linear2
@@ -188,7 +188,7 @@ Graph figure_2() {
 TEST(Figure2, DataParallelismSendsTwiceTheWeights) {
   const auto digits = make_digits({2});
   const auto model = figure_2();
-  const auto program = lowered(model, digits, data_parallel(model, digits));
+  const auto program = lower_choices(model, digits, data_parallel(model, digits));
   EXPECT_EQ(count_communicated_elements(program), 2 * (784 * 512 + 512 * 10));
   EXPECT_EQ(count_communicated_elements(program), 813056);
 }
@@ -196,17 +196,18 @@ TEST(Figure2, DataParallelismSendsTwiceTheWeights) {
 TEST(Figure2, ReductionSendsTheHiddenLayerFourTimes) {
   const auto digits = make_digits({2});
   const auto model = figure_2();
-  const auto program =
-      lowered(model, digits,
-              named_choices(model, digits,
-                            {{"linear1", "k"}, {"relu1", "*"}, {"linear2", "n"}, {"loss", "c"}}));
+  const auto program = lower_choices(
+      model, digits,
+      named_choices(model, digits,
+                    {{"linear1", "k"}, {"relu1", "*"}, {"linear2", "n"}, {"loss", "c"}}));
   EXPECT_EQ(count_communicated_elements(program), 4 * 64 * 512);
   EXPECT_EQ(count_communicated_elements(program), 131072);
   expect_same_step(
       small_mlp(),
-      lowered(small_mlp(), digits,
-              named_choices(small_mlp(), digits,
-                            {{"linear1", "k"}, {"relu1", "*"}, {"linear2", "n"}, {"loss", "c"}})),
+      lower_choices(
+          small_mlp(), digits,
+          named_choices(small_mlp(), digits,
+                        {{"linear1", "k"}, {"relu1", "*"}, {"linear2", "n"}, {"loss", "c"}})),
       0);
 }
 
@@ -224,8 +225,8 @@ TEST(Lower, AllocatesTwoAdamStatesPerWeight) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto choices = megatron(model, digits);
-  const auto sgd = lowered(model, digits, choices);
-  const auto adam = lowered(model, digits, choices, Optimizer::kAdam);
+  const auto sgd = lower_choices(model, digits, choices);
+  const auto adam = lower_choices(model, digits, choices, Optimizer::kAdam);
   EXPECT_EQ(count_bytes(sgd, BufferKind::kState), 0);
   EXPECT_EQ(count_bytes(sgd, BufferKind::kWeight), 4 * (4 * 6 + 6 * 2) / 2);
   EXPECT_EQ(count_bytes(adam, BufferKind::kWeight), count_bytes(sgd, BufferKind::kWeight));
@@ -238,8 +239,8 @@ TEST(Lower, AllocatesAVelocityForMomentum) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
   const auto choices = megatron(model, digits);
-  const auto sgd = lowered(model, digits, choices);
-  const auto momentum = lowered(model, digits, choices, Optimizer::kMomentum);
+  const auto sgd = lower_choices(model, digits, choices);
+  const auto momentum = lower_choices(model, digits, choices, Optimizer::kMomentum);
   EXPECT_EQ(count_bytes(momentum, BufferKind::kState), count_bytes(sgd, BufferKind::kWeight));
   const Field rate(3);
   const Field minus_rate = term::Numbers<Field>::from_index(-1) * rate;
@@ -321,10 +322,10 @@ TEST(Lower, OmitsOnlyGradientsOfFrozenWeights) {
       const auto model = with_random_frozen(whole, random);
       plan::Chooser chooser(model, digits, seed);
       const auto choices = chooser.run();
-      const auto program = lowered(model, digits, choices, Optimizer::kAdam);
+      const auto program = lower_choices(model, digits, choices, Optimizer::kAdam);
       SCOPED_TRACE(fmt::format("{} devices, seed {}\n{}\n{}", digits.devices(), seed,
                                graph::to_text(program.pcg), to_text(program)));
-      expect_same_step(model, lowered(model, digits, choices), seed);
+      expect_same_step(model, lower_choices(model, digits, choices), seed);
       if (HasFailure()) return;
       std::set<std::string> of_trained;  // nodes that depend on a trained weight
       for (auto id : program.pcg.ids()) {
@@ -344,7 +345,7 @@ TEST(Lower, OmitsOnlyGradientsOfFrozenWeights) {
           EXPECT_TRUE(of_trained.contains(name)) << name;
         }
       }
-      fewer += program.tasks.size() < lowered(whole, digits, choices).tasks.size() ? 1 : 0;
+      fewer += program.tasks.size() < lower_choices(whole, digits, choices).tasks.size() ? 1 : 0;
     }
   }
   EXPECT_GT(frozen, 200);
@@ -360,7 +361,7 @@ TEST(Lower, AllocatesNoStateForAFrozenWeight) {
         "%w = weight() shape=[5, 6] {}\n%t = input() shape=[4, 5]\n%h = linear(%x, %w0)\n"
         "%y = linear(%h, %w)\n%loss = mse(%y, %t)\nreturn %loss\n",
         frozen));
-    const auto program = lowered(model, digits, named_choices(model, digits, {}));
+    const auto program = lower_choices(model, digits, named_choices(model, digits, {}));
     for (const auto& task : program.tasks) {
       const auto& name = program.pcg.node(task.node).name;
       if (task.kind == TaskKind::kBackward && name == "y") return task.reads[0] != Program::kNone;
@@ -376,8 +377,8 @@ TEST(Lower, EmitsOnlyForwardTasksForInference) {
   const auto model = graph::parse_graph(
       "graph g\n%x = input() shape=[4, 8]\n%w = weight() shape=[6, 8]\n%y = linear(%x, %w)\n"
       "return %y\n");
-  const auto program = lowered(model, digits, named_choices(model, digits, {{"y", "n"}}),
-                               Optimizer::kAdam, Mode::kInference);
+  const auto program = lower_choices(model, digits, named_choices(model, digits, {{"y", "n"}}),
+                                     Optimizer::kAdam, Mode::kInference);
   ASSERT_EQ(program.tasks.size(), 1U);
   EXPECT_EQ(program.tasks[0].kind, TaskKind::kForward);
   EXPECT_EQ(program.loss, program.tensor[program.pcg.outputs()[0].index()]);
@@ -419,7 +420,7 @@ TEST(Lower, UsesRowSparseTableGradientsIfEquivalent) {
 TEST(Lower, PlacesUpdatesLast) {
   const auto digits = make_digits({2});
   const auto model = small_mlp();
-  const auto program = lowered(model, digits, data_parallel(model, digits));
+  const auto program = lower_choices(model, digits, data_parallel(model, digits));
   const auto is_update = [](const Task& t) { return t.kind == TaskKind::kUpdate; };
   const auto first = std::ranges::find_if(program.tasks, is_update);
   EXPECT_EQ(std::count_if(first, program.tasks.end(), is_update), 2);

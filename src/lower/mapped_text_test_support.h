@@ -12,8 +12,8 @@ namespace tandem::lower {
 
 // Returns the parallel computation graph `text` with the layout of each node from `layouts`, by
 // name.
-inline plan::MappedGraph mapped_text(const std::string& text,
-                                     const std::map<std::string, std::string>& layouts) {
+inline plan::MappedGraph parse_mapped(const std::string& text,
+                                      const std::map<std::string, std::string>& layouts) {
   plan::MappedGraph out;
   out.pcg = graph::parse_graph(text);
   for (auto id : out.pcg.ids()) {

@@ -29,13 +29,13 @@ level slot 2
   latency 1 us
 )";
 
-Machine edited(const std::string& path, const std::string& value) {
+Machine parse_edited(const std::string& path, const std::string& value) {
   return parse_machine(with_field(kFile, {path, value}), "toy.machine");
 }
 
 std::string get_error(const std::string& path, const std::string& value = "1") {
   try {
-    edited(path, value);
+    parse_edited(path, value);
   } catch (const UserError& e) {
     return e.what();
   }
@@ -43,38 +43,38 @@ std::string get_error(const std::string& path, const std::string& value = "1") {
 }
 
 TEST(Edit, ReplacesDeviceFields) {
-  const auto all = edited("device.bandwidth", "1 TB/s");
+  const auto all = parse_edited("device.bandwidth", "1 TB/s");
   EXPECT_EQ(all.groups[0].device.bandwidth.value, 1e12);
   EXPECT_EQ(all.groups[1].device.bandwidth.value, 1e12);
-  const auto one = edited("device.A.1.bandwidth", "1 TB/s");
+  const auto one = parse_edited("device.A.1.bandwidth", "1 TB/s");
   EXPECT_EQ(one.groups[0].device.bandwidth.value, 1e12);
   EXPECT_EQ(one.groups[1].device.bandwidth.value, 800e9);
-  const auto peak = edited("device.A.1.peak.bf16", "40 TFLOP/s");
+  const auto peak = parse_edited("device.A.1.peak.bf16", "40 TFLOP/s");
   EXPECT_EQ(peak.groups[0].device.peak.at(DType::kBf16).value, 40e12);
   EXPECT_EQ(peak.groups[0].device.peak.at(DType::kFp32).value, 10e12);
 }
 
 // A field that is missing in the file gets a line of its own.
 TEST(Edit, AddsMissingFields) {
-  EXPECT_DOUBLE_EQ(edited("device.launch", "5 us").groups[1].device.launch.value, 5e-6);
-  EXPECT_EQ(edited("level.slot.utilization", "0.5").levels[1].utilization.at(Bytes{}), 0.5);
-  EXPECT_EQ(edited("level.slot.topology", "ring").levels[1].topology, "ring");
+  EXPECT_DOUBLE_EQ(parse_edited("device.launch", "5 us").groups[1].device.launch.value, 5e-6);
+  EXPECT_EQ(parse_edited("level.slot.utilization", "0.5").levels[1].utilization.at(Bytes{}), 0.5);
+  EXPECT_EQ(parse_edited("level.slot.topology", "ring").levels[1].topology, "ring");
 }
 
 TEST(Edit, ReplacesLevelFields) {
-  const auto m = edited("level.node.bandwidth", "48 GB/s");
+  const auto m = parse_edited("level.node.bandwidth", "48 GB/s");
   EXPECT_EQ(m.levels[0].bandwidth.value, 48e9);
   EXPECT_TRUE(m.levels[0].shared && m.levels[0].half_duplex);
   EXPECT_EQ(m.levels[1].bandwidth.value, 100e9);
-  EXPECT_EQ(edited("level.slot.count", "4").devices(), 16);
+  EXPECT_EQ(parse_edited("level.slot.count", "4").devices(), 16);
   // One number replaces the lines of all sizes.
-  EXPECT_EQ(edited("level.node.utilization", "0.5").levels[0].utilization, Utilization(0.5));
+  EXPECT_EQ(parse_edited("level.node.utilization", "0.5").levels[0].utilization, Utilization(0.5));
 }
 
 TEST(Edit, AcceptsUnitsWithoutABlank) {
-  EXPECT_EQ(edited("device.B.bandwidth", "1.5TB/s").groups[1].device.bandwidth.value, 1.5e12);
-  EXPECT_EQ(edited("device.B.memory", "1e2GB").groups[1].device.memory.value, 100e9);
-  EXPECT_DOUBLE_EQ(edited("level.slot.latency", "3us").levels[1].latency.value, 3e-6);
+  EXPECT_EQ(parse_edited("device.B.bandwidth", "1.5TB/s").groups[1].device.bandwidth.value, 1.5e12);
+  EXPECT_EQ(parse_edited("device.B.memory", "1e2GB").groups[1].device.memory.value, 100e9);
+  EXPECT_DOUBLE_EQ(parse_edited("level.slot.latency", "3us").levels[1].latency.value, 3e-6);
 }
 
 TEST(Edit, ReportsErrors) {

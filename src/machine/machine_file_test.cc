@@ -32,7 +32,7 @@ device A100
 )";
 
 // Returns a machine of 8 units with these lines in its level; they start at line 13.
-std::string with(std::string_view lines) {
+std::string add_lines(std::string_view lines) {
   return kDevice + "level node 8\n  bandwidth 10 GB/s\n  latency 2 us\n" + std::string(lines) +
          "\n";
 }
@@ -47,16 +47,16 @@ double load(const Machine& m, Pattern pattern) {
 }
 
 TEST(TopologyText, ReadsEveryKind) {
-  const auto parsed = [](std::string_view lines) {
-    return parse_machine(with(lines), "toy.machine");
+  const auto parse_lines = [](std::string_view lines) {
+    return parse_machine(add_lines(lines), "toy.machine");
   };
-  EXPECT_EQ(parsed("").levels[0].network, nullptr);
-  EXPECT_EQ(parsed("topology switch").levels[0].network, nullptr);
-  EXPECT_DOUBLE_EQ(load(parsed("topology ring"), Pattern::kAllToAll), 64.0 / 8 / 7);
-  EXPECT_DOUBLE_EQ(load(parsed("topology torus 2x4"), Pattern::kRing), 0.5);
-  EXPECT_DOUBLE_EQ(load(parsed("topology fat_tree 2 4:1"), Pattern::kAllToAll), 4 * 6.0 / 7);
-  EXPECT_EQ(parsed("topology torus 2x4").levels[0].topology, "torus 2x4");
-  const auto star = parsed(
+  EXPECT_EQ(parse_lines("").levels[0].network, nullptr);
+  EXPECT_EQ(parse_lines("topology switch").levels[0].network, nullptr);
+  EXPECT_DOUBLE_EQ(load(parse_lines("topology ring"), Pattern::kAllToAll), 64.0 / 8 / 7);
+  EXPECT_DOUBLE_EQ(load(parse_lines("topology torus 2x4"), Pattern::kRing), 0.5);
+  EXPECT_DOUBLE_EQ(load(parse_lines("topology fat_tree 2 4:1"), Pattern::kAllToAll), 4 * 6.0 / 7);
+  EXPECT_EQ(parse_lines("topology torus 2x4").levels[0].topology, "torus 2x4");
+  const auto star = parse_lines(
       "topology links\nlink 0 s\nlink 1 s\nlink 2 s\nlink 3 s\nlink 4 s\nlink 5 s\nlink 6 s\n"
       "link 7 s 5 GB/s 3 us");
   EXPECT_DOUBLE_EQ(load(star, Pattern::kAllToAll), 2);
@@ -67,7 +67,7 @@ TEST(TopologyText, ReadsEveryKind) {
 }
 
 TEST(TopologyText, HalfDuplexSharesTheBandwidth) {
-  auto text = with("");
+  auto text = add_lines("");
   text.replace(text.find("10 GB/s"), 7, "10 GB/s shared half by_device");
   const auto m = parse_machine(text, "toy.machine");
   EXPECT_TRUE(m.levels[0].shared);
@@ -134,32 +134,35 @@ TEST(TopologyText, ReportsLineCauseAndRemedy) {
        "link 7 s\nroute 0 2 via s\nroute 0 2 via s",
        "toy.machine:23: route 0 2 via s: a second route from 0 to 2"},
   };
-  for (const auto& c : cases) EXPECT_EQ(get_error(with(c.lines)), c.error);
+  for (const auto& c : cases) EXPECT_EQ(get_error(add_lines(c.lines)), c.error);
 }
 
 TEST(UtilizationText, AcceptsOneNumberOrOnePerSize) {
-  EXPECT_EQ(parse_machine(with("utilization 0.9"), "toy.machine").levels[0].utilization.at(Bytes{}),
-            0.9);
+  EXPECT_EQ(
+      parse_machine(add_lines("utilization 0.9"), "toy.machine").levels[0].utilization.at(Bytes{}),
+      0.9);
   const auto m = parse_machine(
-      with("utilization 0.5 at 64 KiB\nutilization 1 at 1 MB\nutilization 0.2 at 64 MB"),
+      add_lines("utilization 0.5 at 64 KiB\nutilization 1 at 1 MB\nutilization 0.2 at 64 MB"),
       "toy.machine");
   const auto& points = m.levels[0].utilization.points();
   ASSERT_EQ(points.size(), 3U);
   EXPECT_EQ(points[0].size, Bytes{65536});
   EXPECT_EQ(points[2].part, 0.2);
   EXPECT_EQ(m.levels[0].utilization.at(Bytes{64e6}), 0.2);
-  EXPECT_NE(hash_machine(m), hash_machine(parse_machine(with("utilization 0.5"), "toy.machine")));
+  EXPECT_NE(hash_machine(m),
+            hash_machine(parse_machine(add_lines("utilization 0.5"), "toy.machine")));
 }
 
 TEST(UtilizationText, AcceptsOneCollective) {
-  const auto m = parse_machine(with("utilization all_reduce 0.5 at 64 KiB\nutilization 0.8\n"
-                                    "utilization all_reduce 0.25 at 1 MB\nutilization send 1"),
+  const auto m = parse_machine(add_lines("utilization all_reduce 0.5 at 64 KiB\nutilization 0.8\n"
+                                         "utilization all_reduce 0.25 at 1 MB\nutilization send 1"),
                                "toy.machine");
   const auto& level = m.levels[0];
   EXPECT_EQ(level.get_utilization(Step::kAllReduce).at(Bytes{1e6}), 0.25);
   EXPECT_EQ(level.get_utilization(Step::kSend).at(Bytes{1e6}), 1);
   EXPECT_EQ(level.get_utilization(Step::kAllGather).at(Bytes{1e6}), 0.8);
-  EXPECT_NE(hash_machine(m), hash_machine(parse_machine(with("utilization 0.8"), "toy.machine")));
+  EXPECT_NE(hash_machine(m),
+            hash_machine(parse_machine(add_lines("utilization 0.8"), "toy.machine")));
 }
 
 TEST(UtilizationText, ReportsLineCauseAndRemedy) {
@@ -194,7 +197,7 @@ TEST(UtilizationText, ReportsLineCauseAndRemedy) {
        "toy.machine:13: utilization 2: must not be greater than 1 (expected the fraction of the "
        "rated value that is reached in practice, like '0.8')"},
   };
-  for (const auto& c : cases) EXPECT_EQ(get_error(with(c.lines)), c.error);
+  for (const auto& c : cases) EXPECT_EQ(get_error(add_lines(c.lines)), c.error);
 }
 
 TEST(TopologyText, LimitsTheUnitsOfOtherTopologies) {
@@ -222,7 +225,7 @@ const std::string kV100 = R"(device V100
 )";
 
 TEST(DeviceGroups, MapIndicesToDevices) {
-  const auto m = parse_machine(kV100 + with("group new A100 3\ngroup old V100 5") +
+  const auto m = parse_machine(kV100 + add_lines("group new A100 3\ngroup old V100 5") +
                                    "level gpu 4\n bandwidth 100 GB/s\n latency 1 us\n",
                                "toy.machine");
   EXPECT_EQ(m.devices(), 32);
@@ -242,7 +245,7 @@ TEST(DeviceGroups, MapIndicesToDevices) {
 }
 
 TEST(DeviceGroups, AreOmittedForEqualDevices) {
-  const auto m = parse_machine(with(""), "toy.machine");
+  const auto m = parse_machine(add_lines(""), "toy.machine");
   EXPECT_TRUE(m.groups.empty());
   EXPECT_EQ(m.get_device(7).name, "A100");
 }
@@ -251,7 +254,7 @@ TEST(DeviceGroups, ReportLineCauseAndRemedy) {
   struct Case {
     std::string text, error;
   };
-  const auto both = [](std::string_view lines) { return kV100 + with(lines); };
+  const auto both = [](std::string_view lines) { return kV100 + add_lines(lines); };
   const Case cases[] = {
       {both(""),
        "toy.machine:18: level 'node': the file has 2 devices, but no groups that assign them to "
@@ -287,10 +290,10 @@ TEST(MachineHash, DistinguishesTopologiesAndGroups) {
   const auto hash = [](const std::string& text) {
     return hash_machine(parse_machine(text, "toy.machine"));
   };
-  EXPECT_EQ(hash(with("")), hash(with("topology switch")));
-  EXPECT_NE(hash(with("")), hash(with("topology ring")));
-  EXPECT_NE(hash(with("topology torus 2x4")), hash(with("topology ring")));
-  const auto groups = [&](std::string_view lines) { return hash(kV100 + with(lines)); };
+  EXPECT_EQ(hash(add_lines("")), hash(add_lines("topology switch")));
+  EXPECT_NE(hash(add_lines("")), hash(add_lines("topology ring")));
+  EXPECT_NE(hash(add_lines("topology torus 2x4")), hash(add_lines("topology ring")));
+  const auto groups = [&](std::string_view lines) { return hash(kV100 + add_lines(lines)); };
   EXPECT_NE(groups("group new A100 3\ngroup old V100 5"),
             groups("group new A100 4\ngroup old V100 4"));
 }
@@ -327,7 +330,7 @@ TEST(BuiltinMachines, GiveSixDgxLinksPerGpu) {
 TEST(LocalMachine, ReadsTheCacheDirectoryByDefault) {
   const auto directory = testing::TempDir() + "tandem_cache";
   std::filesystem::create_directories(directory + "/tandem");
-  auto text = with("");
+  auto text = add_lines("");
   text.replace(text.find("node 8"), 6, "node ?");
   std::ofstream(directory + "/tandem/local.machine") << text;
   const auto* before = std::getenv("TANDEM_NO_CACHE");

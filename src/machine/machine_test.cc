@@ -33,7 +33,7 @@ level slot 3
 )";
 
 // Returns kGood with the first `from` replaced.
-std::string changed(std::string_view from, std::string_view to) {
+std::string replace_text(std::string_view from, std::string_view to) {
   std::string text(kGood);
   const auto at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -153,7 +153,7 @@ TEST(ParseMachine, ReportsLineCauseAndRemedy) {
        "toy.machine:3: 'wat' is outside of a device or level (expected one of: machine, usage, "
        "doc, device, level, mapping, software)"},
   };
-  for (const auto& c : cases) EXPECT_EQ(get_error(changed(c.from, c.to)), c.error);
+  for (const auto& c : cases) EXPECT_EQ(get_error(replace_text(c.from, c.to)), c.error);
 }
 
 TEST(ParseMachine, NeedsADeviceALevelAndAPeak) {
@@ -161,7 +161,7 @@ TEST(ParseMachine, NeedsADeviceALevelAndAPeak) {
   EXPECT_EQ(get_error(text.substr(0, text.find("level"))),
             "toy.machine: machine 'toy' has no level (add at least one line 'level NAME COUNT')");
   EXPECT_EQ(get_error(""), "toy.machine: 'machine' is missing (add a line 'machine NAME')");
-  auto no_peak = changed("  peak fp32 15.7 TFLOP/s\n", "");
+  auto no_peak = replace_text("  peak fp32 15.7 TFLOP/s\n", "");
   no_peak.erase(no_peak.find("  peak"), no_peak.find("level") - no_peak.find("  peak"));
   EXPECT_EQ(get_error(no_peak),
             "toy.machine:5: device thing: field 'peak' is missing "
@@ -171,10 +171,10 @@ TEST(ParseMachine, NeedsADeviceALevelAndAPeak) {
 TEST(ParseMachine, RequiresASizeForAnOpenCount) {
   EXPECT_EQ(get_error(std::string(kGood), 0),
             "toy.machine:10: toy needs a size: toy:NODES (the count of level 'box' is '?')");
-  EXPECT_EQ(get_error(changed("box ?", "box 2"), 4),
+  EXPECT_EQ(get_error(replace_text("box ?", "box 2"), 4),
             "toy.machine: machine 'toy' takes no size, but was given 4 (only a machine with a "
             "level of count '?' takes a size)");
-  EXPECT_EQ(parse_machine(changed("box ?", "box 2"), "toy.machine").name, "toy");
+  EXPECT_EQ(parse_machine(replace_text("box ?", "box 2"), "toy.machine").name, "toy");
 }
 
 // The RNG seed is fixed, so a failure can be reproduced from the test's name and the round.

@@ -18,7 +18,7 @@ Digits make_digits(const std::vector<std::int64_t>& counts) {
 }
 
 // Returns q (kv g) d, k kv d -> (kv g): grouped query attention, query heads that share a key.
-const ops::Signature& grouped(std::int64_t kv, std::int64_t g) {
+const ops::Signature& make_grouped_signature(std::int64_t kv, std::int64_t g) {
   const auto op = ops::make_op(ops::kContract, ops::Contract{"(kv g) d, kv d -> (kv g)"});
   return ops::get_signature(op, std::vector<Shape>{{kv * g, 2}, {kv, 2}});
 }
@@ -58,7 +58,7 @@ TEST(NodeLayout, PartitionsAMinorFactorAfterTheMajor) {
              {2, 4}, {4, 2}, {2, 6}, {3, 4}, {6, 2}}) {
       const auto kv = sizes.first;
       const auto g = sizes.second;
-      const auto& s = grouped(kv, g);
+      const auto& s = make_grouped_signature(kv, g);
       const std::array choices = {DigitUse::kReplica,
                                   DigitUse::factor(static_cast<ops::FactorId>(s.map.find("kv"))),
                                   DigitUse::factor(static_cast<ops::FactorId>(s.map.find("g")))};

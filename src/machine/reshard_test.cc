@@ -76,7 +76,7 @@ TEST(Reshard, NamesTheCollective) {
 }
 
 // Returns the expected step by the roles before and after; every dimension is 'd'.
-const std::map<std::string, Step>& expected_kinds() {
+const std::map<std::string, Step>& get_expected_kinds() {
   static const std::map<std::string, Step> kKinds = {
       {"rd", Step::kSlice},         {"r.", Step::kDrop},      {"rp", Step::kMask},
       {"dp", Step::kPad},           {".p", Step::kZero},      {"pr", Step::kAllReduce},
@@ -112,7 +112,7 @@ void expect_legal(const ReshardStep& step) {
   const DigitRole to = DigitRole::parse(*after.begin()).value();
   const auto pair =
       fmt::format("{}{}", from.is_dim() ? 'd' : from.text(), to.is_dim() ? 'd' : to.text());
-  EXPECT_EQ(step.kind, expected_kinds().at(pair));
+  EXPECT_EQ(step.kind, get_expected_kinds().at(pair));
   if (from.is_dim()) {
     EXPECT_EQ(step.from_dim, from.dim());
     EXPECT_TRUE(is_minor_end(step.before, from, step.digits));

@@ -137,7 +137,7 @@ TEST(MadMax, ExposesNothingWithoutCommunication) {
 
 // ---- The public code's output -------------------------------------------------------------------
 
-std::map<std::string, double> as_recorded(const IterationResult& r) {
+std::map<std::string, double> to_recorded_keys(const IterationResult& r) {
   const auto ms = [](Seconds time) { return time.value * 1e3; };
   const auto& t = r.totals;
   return {{"global_bs", r.global_batch},
@@ -173,7 +173,7 @@ TEST(MadMax, EveryRecord) {
     const auto& published = record["out"];
     // Differences of sums are compared relative to the sums.
     const double rounding = 1e-9 * published["serialized_ms"].get<double>();
-    for (const auto& [key, value] : as_recorded(evaluate(model, system, task))) {
+    for (const auto& [key, value] : to_recorded_keys(evaluate(model, system, task))) {
       const auto expected = published[key].get<double>();
       EXPECT_NEAR(value, expected, std::max(1e-6 * std::abs(expected), rounding))
           << key << " of record " << i << ", " << model.name;

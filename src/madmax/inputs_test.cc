@@ -43,7 +43,7 @@ TaskDescription vision_task(const Json& json = kVisionTask) {
 }
 
 // Returns `json` with one field changed; null removes it.
-Json with(Json json, const std::string& key, const Json& value) {
+Json set_field(Json json, const std::string& key, const Json& value) {
   if (value.is_null()) {
     json.erase(key);
   } else {
@@ -68,10 +68,10 @@ TEST(Inputs, ReadAllFields) {
   EXPECT_EQ(task.mlp_batch, 16);
   EXPECT_TRUE(vision_task().frozen.embedding);
   EXPECT_EQ(vision_task().trained_blocks, 2);
-  EXPECT_EQ(vision_task(with(kVisionTask, "type", "pretrain")).trained_blocks, 6);
+  EXPECT_EQ(vision_task(set_field(kVisionTask, "type", "pretrain")).trained_blocks, 6);
   // A file may describe layers that the model does not have.
-  EXPECT_EQ(model(with(kVision, "num_tables", "none")).recommendation.tables, 0);
-  EXPECT_EQ(vision_task(with(kVisionTask, "mlp_parallel", Json{"ddp"})).mlp.levels, 0);
+  EXPECT_EQ(model(set_field(kVision, "num_tables", "none")).recommendation.tables, 0);
+  EXPECT_EQ(vision_task(set_field(kVisionTask, "mlp_parallel", Json{"ddp"})).mlp.levels, 0);
 }
 
 TEST(Inputs, ModelErrors) {
@@ -81,51 +81,51 @@ TEST(Inputs, ModelErrors) {
   EXPECT_EQ(get_error([] { parse_model("[]", "m.json"); }), "m.json: is not a JSON object");
   EXPECT_EQ(get_error([] { parse_model(R"({"type": "LLM", "dim": 1, "type": "ViT"})", "m.json"); }),
             "m.json: 'type' is given twice (remove one of the two)");
-  EXPECT_EQ(say(with(kDlrm, "type", "RNN")),
+  EXPECT_EQ(say(set_field(kDlrm, "type", "RNN")),
             "m.json: 'type' cannot be 'RNN' "
             "(supported: DLRM, DLRM_MoE, DLRM_Transformer, LLM, LLM_MoE, ViT)");
-  EXPECT_EQ(say(with(kDlrm, "type", 3)), "m.json: 'type' is 3 and must be a string");
-  EXPECT_EQ(say(with(kDlrm, "mlp_dim", {})), "m.json: 'mlp_dim' is missing");
-  EXPECT_EQ(say(with(with(kDlrm, "mlp_dim", {}), "mlp_dims", 8)),
+  EXPECT_EQ(say(set_field(kDlrm, "type", 3)), "m.json: 'type' is 3 and must be a string");
+  EXPECT_EQ(say(set_field(kDlrm, "mlp_dim", {})), "m.json: 'mlp_dim' is missing");
+  EXPECT_EQ(say(set_field(set_field(kDlrm, "mlp_dim", {}), "mlp_dims", 8)),
             "m.json: 'mlp_dim' is missing (is 'mlp_dims' a misspelling of it?)");
-  EXPECT_EQ(say(with(kDlrm, "mlp_dim", -64)),
+  EXPECT_EQ(say(set_field(kDlrm, "mlp_dim", -64)),
             "m.json: 'mlp_dim' is -64 and must be a number above 0");
-  EXPECT_EQ(say(with(kDlrm, "num_top_mlp_layers", 2.5)),
+  EXPECT_EQ(say(set_field(kDlrm, "num_top_mlp_layers", 2.5)),
             "m.json: 'num_top_mlp_layers' is 2.5 and must be an integer from 1 to 1048576");
-  EXPECT_EQ(say(with(kDlrm, "bytes_per_nonemb_param", 3)),
+  EXPECT_EQ(say(set_field(kDlrm, "bytes_per_nonemb_param", 3)),
             "m.json: 'bytes_per_nonemb_param' is 3 and must be 1, 2, 4 or 8");
-  EXPECT_EQ(say(with(kDlrm, "num_active_experts", 5)),
+  EXPECT_EQ(say(set_field(kDlrm, "num_active_experts", 5)),
             "m.json: 'num_active_experts' 5 is more than 'num_experts' 4");
   const std::string deep(100000, '[');
   EXPECT_EQ(get_error([&] {
               parse_model(R"({"type": )" + deep + std::string(100000, ']') + "}", "m.json");
             }),
             "m.json: is nested too deeply");
-  EXPECT_EQ(say(with(kDlrm, "num_tabels", 5)),
+  EXPECT_EQ(say(set_field(kDlrm, "num_tabels", 5)),
             "m.json: the field 'num_tabels' is unknown (did you mean 'num_tables'?)");
-  EXPECT_EQ(say(with(kVision, "image_size", 225)),
+  EXPECT_EQ(say(set_field(kVision, "image_size", 225)),
             "m.json: 'image_size' 225 is not a multiple of 'patch_dim' 16");
 }
 
 TEST(Inputs, SystemErrors) {
   const auto say = [](const Json& json) { return get_error([&] { system(json); }); };
-  EXPECT_EQ(say(with(kSystem, "bw_per_nvlink", -5e10)),
+  EXPECT_EQ(say(set_field(kSystem, "bw_per_nvlink", -5e10)),
             "s.json: 'bw_per_nvlink' is -50000000000.0 and must be a number above 0");
-  EXPECT_EQ(say(with(kSystem, "flops_util", 1.5)),
+  EXPECT_EQ(say(set_field(kSystem, "flops_util", 1.5)),
             "s.json: 'flops_util' is 1.5 and must be a number above 0 and at most 1");
-  EXPECT_EQ(say(with(kSystem, "num_nodes", 3)),
+  EXPECT_EQ(say(set_field(kSystem, "num_nodes", 3)),
             "s.json: 'num_devices' 8 is not a multiple of 'num_nodes' 3");
-  EXPECT_EQ(say(with(kSystem, "ar_perc_intra", -0.1)),
+  EXPECT_EQ(say(set_field(kSystem, "ar_perc_intra", -0.1)),
             "s.json: 'ar_perc_intra' is -0.1 and must be a number from 0 to 1");
-  EXPECT_EQ(system(with(kSystem, "ar_perc_intra", 0)).intra_share, 0);
-  EXPECT_EQ(say(with(kSystem, "num_nodes", 1)),
+  EXPECT_EQ(system(set_field(kSystem, "ar_perc_intra", 0)).intra_share, 0);
+  EXPECT_EQ(say(set_field(kSystem, "num_nodes", 1)),
             "s.json: 'ar_perc_intra' is 0.5 and must be 1 on one node");
 }
 
 TEST(Inputs, StrategyErrors) {
   const auto say = [](const Json& methods, const Json& degrees) {
     const auto json =
-        with(with(kDlrmTask, "mlp_parallel", methods), "mlp_parallel_degree", degrees);
+        set_field(set_field(kDlrmTask, "mlp_parallel", methods), "mlp_parallel_degree", degrees);
     return get_error([&] { dlrm_task(json); });
   };
   EXPECT_EQ(say({"pp"}, {8}), "t.json: 'mlp_parallel' cannot be 'pp' (supported: ddp, fsdp, tp)");
@@ -148,15 +148,16 @@ TEST(Inputs, StrategyErrors) {
 
 TEST(Inputs, TaskErrors) {
   const auto say = [](const Json& json) { return get_error([&] { dlrm_task(json); }); };
-  EXPECT_EQ(say(with(kDlrmTask, "type", "train")),
+  EXPECT_EQ(say(set_field(kDlrmTask, "type", "train")),
             "t.json: 'type' cannot be 'train' (supported: pretrain, finetune, inference)");
   EXPECT_EQ(
-      say(with(kDlrmTask, "emb_parallel", Json::array({"ddp"}))),
+      say(set_field(kDlrmTask, "emb_parallel", Json::array({"ddp"}))),
       "t.json: 'emb_parallel' must be [\"mp\"]: a DLRM distributes its tables over the devices");
-  EXPECT_EQ(say(with(kDlrmTask, "local_batch", 5)), "t.json: the field 'local_batch' is unknown");
-  EXPECT_EQ(get_error([] { vision_task(with(kVisionTask, "min_frozen_layer", 7)); }),
+  EXPECT_EQ(say(set_field(kDlrmTask, "local_batch", 5)),
+            "t.json: the field 'local_batch' is unknown");
+  EXPECT_EQ(get_error([] { vision_task(set_field(kVisionTask, "min_frozen_layer", 7)); }),
             "t.json: 'min_frozen_layer' 7 is more than the model's 6 layers");
-  EXPECT_EQ(get_error([] { vision_task(with(kVisionTask, "freeze_emb", 1)); }),
+  EXPECT_EQ(get_error([] { vision_task(set_field(kVisionTask, "freeze_emb", 1)); }),
             "t.json: 'freeze_emb' is 1 and must be true or false");
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 const Schedule kSchedule{.micro_batches = 4, .stages = 2, .digits = 0b10};
 
-MappedGraph pipelined(const graph::Graph& model, std::uint64_t seed) {
+MappedGraph make_pipeline(const graph::Graph& model, std::uint64_t seed) {
   const auto digits = make_digits({2, 2}, 4);
   return parallelize(model, digits, Chooser(model, digits, seed, kSchedule).run(), kSchedule);
 }
@@ -23,7 +23,7 @@ MappedGraph pipelined(const graph::Graph& model, std::uint64_t seed) {
 TEST(MicroBatches, RoundTripRandomPlans) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     if (seed % 3 == 1) continue;  // attention's batch is too small for four micro-batches
-    const auto mapped = pipelined(random_model(16, seed), seed);
+    const auto mapped = make_pipeline(random_model(16, seed), seed);
     const auto written = add_pipeline_nodes(mapped);
     SCOPED_TRACE(graph::to_text(written.pcg));
     const auto cut = find_micro_batched(mapped);
@@ -41,7 +41,7 @@ TEST(MicroBatches, RoundTripRandomPlans) {
 
 TEST(MicroBatches, AreDerivedByTheShippedRule) {
   const auto model = random_model(16, 0);
-  const auto cut = find_micro_batched(pipelined(model, 0));
+  const auto cut = find_micro_batched(make_pipeline(model, 0));
   const auto steps = make_pipeline_steps(model, cut);
   ASSERT_EQ(steps.size(), cut.size());
   const auto rules = rewrite::parse_rules(pipeline_rule(), "rules");

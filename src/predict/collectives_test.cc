@@ -33,7 +33,7 @@ Machine flat() {
 
 // Returns 2 nodes of 4 devices: 8 GB/s per node, shared, and 100 us; inside 40 GB/s per device, 1
 // us.
-Machine nested() {
+Machine make_nested_machine() {
   Machine m;
   m.levels = {
       {.name = "node",
@@ -73,42 +73,46 @@ TEST(CollectiveTime, EqualsATwoLevelAllReduceComputedByHand) {
   // Inside: 3/4 of 8 MB at 40 GB/s take 0.15 ms, plus 3 us. Each device then reduces 2 MB with its
   // partner: half of it at 8/4 = 2 GB/s takes 0.5 ms, plus 100 us, and overlaps the transfers
   // inside. Each takes twice as long for the all-gather.
-  EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kAll, 8e6), 2 * (0.5e-3 + 0.103e-3), 1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kAllReduce, kAll, 8e6), 2 * (0.5e-3 + 0.103e-3),
+              1e-12);
   // With a network ten times as fast, the links inside are the bottleneck.
-  auto fast = nested();
+  auto fast = make_nested_machine();
   fast.levels[0].bandwidth = BytesPerSecond{80e9};
   EXPECT_NEAR(seconds(fast, Step::kAllReduce, kAll, 8e6), 2 * (0.15e-3 + 0.103e-3), 1e-12);
   // Between the nodes, all four pairs communicate at the same time.
-  EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kNodes, 8e6), 2 * (2e-3 + 0.1e-3), 1e-12);
-  EXPECT_NEAR(seconds(nested(), Step::kAllReduce, kInside, 8e6), 2 * 0.153e-3, 1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kAllReduce, kNodes, 8e6), 2 * (2e-3 + 0.1e-3),
+              1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kAllReduce, kInside, 8e6), 2 * 0.153e-3, 1e-12);
 }
 
 TEST(CollectiveTime, EqualsATwoLevelAllToAllComputedByHand) {
   // 4 of 8 parts leave the node at 2 GB/s; meanwhile 3 go to neighbours at 40 GB/s.
-  EXPECT_NEAR(seconds(nested(), Step::kAllToAll, kAll, 8e6), 2e-3 + 0.1e-3 + 0.003e-3, 1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kAllToAll, kAll, 8e6), 2e-3 + 0.1e-3 + 0.003e-3,
+              1e-12);
 }
 
 TEST(CollectiveTime, GivesASingleSenderTheFullLink) {
-  EXPECT_NEAR(seconds(nested(), Step::kBroadcast, kAll, 8e6), 1e-3 + 0.1e-3 + 0.003e-3, 1e-12);
-  EXPECT_NEAR(seconds(nested(), Step::kScatter, kAll, 8e6), 7e6 / 8e9 + 0.1e-3, 1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kBroadcast, kAll, 8e6), 1e-3 + 0.1e-3 + 0.003e-3,
+              1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kScatter, kAll, 8e6), 7e6 / 8e9 + 0.1e-3, 1e-12);
   // With one group per GPU of a node, four roots share its bandwidth.
-  EXPECT_NEAR(seconds(nested(), Step::kBroadcast, kNodes, 8e6), 4e-3 + 0.1e-3, 1e-12);
-  EXPECT_NEAR(seconds(nested(), Step::kScatter, kNodes, 8e6), 2e-3 + 0.1e-3, 1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kBroadcast, kNodes, 8e6), 4e-3 + 0.1e-3, 1e-12);
+  EXPECT_NEAR(seconds(make_nested_machine(), Step::kScatter, kNodes, 8e6), 2e-3 + 0.1e-3, 1e-12);
 }
 
 TEST(CollectiveTime, SplitsAllReduceIntoReduceScatterAndAllGather) {
   for (machine::DigitMask group = 0; group <= kAll; ++group) {
-    EXPECT_DOUBLE_EQ(seconds(nested(), Step::kAllReduce, group, 1e6),
-                     seconds(nested(), Step::kReduceScatter, group, 1e6) +
-                         seconds(nested(), Step::kAllGather, group, 1e6));
+    EXPECT_DOUBLE_EQ(seconds(make_nested_machine(), Step::kAllReduce, group, 1e6),
+                     seconds(make_nested_machine(), Step::kReduceScatter, group, 1e6) +
+                         seconds(make_nested_machine(), Step::kAllGather, group, 1e6));
   }
 }
 
 TEST(CollectiveTime, IsZeroForSingleDevicesAndLocalSteps) {
-  for (const auto kind : kCollectives) EXPECT_EQ(seconds(nested(), kind, 0, 1e9), 0);
+  for (const auto kind : kCollectives) EXPECT_EQ(seconds(make_nested_machine(), kind, 0, 1e9), 0);
   for (const auto kind : {Step::kSlice, Step::kDrop, Step::kMask, Step::kPad, Step::kZero}) {
-    EXPECT_EQ(seconds(nested(), kind, kAll, 1e9), 0);
-    EXPECT_EQ(compute_bytes_sent(Digits(nested()), kind, kAll, Bytes{1e9}), Bytes{0});
+    EXPECT_EQ(seconds(make_nested_machine(), kind, kAll, 1e9), 0);
+    EXPECT_EQ(compute_bytes_sent(Digits(make_nested_machine()), kind, kAll, Bytes{1e9}), Bytes{0});
   }
 }
 
@@ -117,7 +121,7 @@ TEST(CollectiveTime, GrowsWithBytes) {
     for (machine::DigitMask group = 1; group <= kAll; ++group) {
       double last = 0;
       for (double bytes = 0; bytes < 1e9; bytes = 3 * bytes + 1000) {
-        const double now = seconds(nested(), kind, group, bytes);
+        const double now = seconds(make_nested_machine(), kind, group, bytes);
         EXPECT_GT(now, last) << name(kind) << ' ' << group << ' ' << bytes;
         last = now;
       }
@@ -142,7 +146,7 @@ TEST(CollectiveTime, FollowsTheTopology) {
   EXPECT_NEAR(seconds(half, Step::kAllReduce, 0b11, 4e6), 2 * (1.2e-3 + 3e-6), 1e-12);
 
   // Only the level between the nodes is oversubscribed.
-  auto tree = nested();
+  auto tree = make_nested_machine();
   tree.levels[0].count = 4;
   tree.levels[0].network = machine::make_fat_tree(4, 2, 2, Seconds{1e-4}, false);
   auto flat_nodes = tree;
@@ -157,13 +161,14 @@ TEST(CollectiveTime, FollowsTheTopology) {
 
 // A switch given as links equals a switch.
 TEST(CollectiveTime, TreatsLinksToOneSwitchAsASwitch) {
-  auto links = nested();
+  auto links = make_nested_machine();
   std::vector<machine::Network::Link> star;
   for (std::int32_t unit = 0; unit < 4; ++unit) star.push_back({unit, 4, 1, Seconds{0.5e-6}});
   links.levels[1].network = machine::make_linked_network(4, 1, star, {});
   for (const auto kind : kCollectives) {
     for (machine::DigitMask group = 1; group <= kAll; ++group) {
-      EXPECT_NEAR(seconds(links, kind, group, 8e6), seconds(nested(), kind, group, 8e6), 1e-12)
+      EXPECT_NEAR(seconds(links, kind, group, 8e6),
+                  seconds(make_nested_machine(), kind, group, 8e6), 1e-12)
           << name(kind) << ' ' << group;
     }
   }
@@ -210,26 +215,27 @@ TEST(CollectiveTime, FollowsAUtilizationCurve) {
     }
   }
   // Four devices inside a node leave a quarter each.
-  auto outer = nested();
+  auto outer = make_nested_machine();
   outer.levels[0].utilization = machine::Utilization(Points{{Bytes{2e6}, 0.5}, {Bytes{8e6}, 0.1}});
   EXPECT_NEAR(seconds(outer, Step::kAllReduce, kAll, 8e6), 2 * (2 * 0.5e-3 + 0.103e-3), 1e-12);
   EXPECT_FALSE(is_affine(outer, Digits(outer), Step::kAllReduce, kAll));
   EXPECT_TRUE(is_affine(outer, Digits(outer), Step::kAllReduce, kInside));
-  EXPECT_TRUE(is_affine(nested(), Digits(nested()), Step::kAllReduce, kAll));
+  EXPECT_TRUE(
+      is_affine(make_nested_machine(), Digits(make_nested_machine()), Step::kAllReduce, kAll));
 }
 
 TEST(CollectiveTime, AppliesTheUtilizationOfOneCollective) {
-  auto m = nested();
+  auto m = make_nested_machine();
   m.levels[1].utilization_of_step[Step::kAllReduce] = 0.5;
   for (const auto kind : kCollectives) {
     const double slower = kind == Step::kAllReduce ? 2 * 0.15e-3 : 0;
-    EXPECT_NEAR(seconds(m, kind, kInside, 8e6), seconds(nested(), kind, kInside, 8e6) + slower,
-                1e-12);
+    EXPECT_NEAR(seconds(m, kind, kInside, 8e6),
+                seconds(make_nested_machine(), kind, kInside, 8e6) + slower, 1e-12);
   }
 }
 
 TEST(CarryingTime, ExcludesStartAndLatency) {
-  auto m = nested();
+  auto m = make_nested_machine();
   m.device.collective = Seconds{3e-5};
   const Digits d(m);
   for (const auto kind : kCollectives) {
@@ -238,13 +244,13 @@ TEST(CarryingTime, ExcludesStartAndLatency) {
                 1e-9);
     m.levels[0].latency = m.levels[1].latency = m.device.collective = Seconds{};
     EXPECT_NEAR(carrying.value, seconds(m, kind, d.all(), 8e9), 1e-9);
-    m = nested();
+    m = make_nested_machine();
     m.device.collective = Seconds{3e-5};
   }
 }
 
 TEST(OutermostLevel, IsTheLevelOfTheFirstDigit) {
-  const Digits digits(nested());
+  const Digits digits(make_nested_machine());
   EXPECT_EQ(find_outermost_level(digits, kAll), 0U);
   EXPECT_EQ(find_outermost_level(digits, kNodes), 0U);
   EXPECT_EQ(find_outermost_level(digits, kInside), 1U);
@@ -252,7 +258,7 @@ TEST(OutermostLevel, IsTheLevelOfTheFirstDigit) {
 }
 
 TEST(BytesSent, EqualsRingFormulas) {
-  const Digits digits(nested());
+  const Digits digits(make_nested_machine());
   struct Case {
     Step kind;
     double bytes;
@@ -273,12 +279,12 @@ TEST(BytesSent, EqualsRingFormulas) {
 
 TEST(CollectiveTime, IncludesAStart) {
   for (const auto kind : kCollectives) {
-    auto m = nested();
+    auto m = make_nested_machine();
     const double before = seconds(m, kind, kAll, 1e6);
     m.device.collective = Seconds{3e-5};
     EXPECT_NEAR(seconds(m, kind, kAll, 1e6), before + 3e-5, 1e-15) << name(kind);
   }
-  auto m = nested();
+  auto m = make_nested_machine();
   m.device.collective = Seconds{3e-5};
   EXPECT_EQ(seconds(m, Step::kSlice, kAll, 1e6), 0);
   EXPECT_EQ(halo_time(m, Digits(m), kNodes, Bytes{0}, 0), Seconds{0});
@@ -288,7 +294,7 @@ TEST(CollectiveTime, IncludesAStart) {
 // A tensor that all 4 devices of a node hold is sent to the next node in quarters and gathered
 // there.
 TEST(SendTime, SplitsReplicasIfTheSoftwareDoes) {
-  auto m = nested();
+  auto m = make_nested_machine();
   const auto time = [&](machine::DigitMask group, machine::DigitMask copies) {
     return send_time(m, Digits(m), group, copies, Bytes{8e6}).value;
   };

@@ -31,8 +31,8 @@ Machine make_machine(std::int64_t devices, bool distinct) {
   return m;
 }
 
-lower::Program lowered(const graph::Graph& model, const Machine& machine,
-                       const std::vector<plan::Choice>& choices) {
+lower::Program lower_choices(const graph::Graph& model, const Machine& machine,
+                             const std::vector<plan::Choice>& choices) {
   const Digits digits(machine);
   return lower::lower(plan::parallelize(model, digits, choices), digits, machine.device.software,
                       plan::Optimizer::kSgd);
@@ -73,10 +73,10 @@ TEST(EquivalentDevices, BehaveAsIfSimulatedOneByOne) {
       SCOPED_TRACE(fmt::format("{} devices, seed {}", devices, seed));
       const auto model = plan::random_model(devices, seed);
       const auto choices = plan::random_choices(model, Digits(together), seed);
-      const auto program = lowered(model, together, choices);
+      const auto program = lower_choices(model, together, choices);
       // Otherwise one device represents others from the start, even idle ones.
       if (find_class_digits(program) != program.digits.all()) continue;
-      const auto program_apart = lowered(model, apart, choices);
+      const auto program_apart = lower_choices(model, apart, choices);
       const auto a = simulate(program, together);
       const auto b = simulate(program_apart, apart);
       all_joined += count_joined(program, together);

@@ -15,7 +15,7 @@ using machine::Step;
 constexpr Step kKinds[] = {Step::kAllReduce, Step::kAllGather, Step::kReduceScatter,
                            Step::kAllToAll, Step::kSend};
 
-Machine known(std::int64_t devices) {
+Machine make_known_machine(std::int64_t devices) {
   Machine m;
   m.device.peak = {{DType::kFp64, FlopsPerSecond{50e9}}, {DType::kFp32, FlopsPerSecond{100e9}}};
   m.device.bandwidth = BytesPerSecond{12e9};
@@ -67,16 +67,16 @@ double worst_ratio(const Machine& m, const Profile& profile) {
   return worst;
 }
 
-Machine fitted(const Profile& profile) {
+Machine fit_machine(const Profile& profile) {
   return machine::parse_machine(format_machine(profile, "2025-03-01, a processor"),
                                 "fitted.machine", profile.devices);
 }
 
 TEST(Fit, RecoversAMachine) {
   for (const std::int64_t devices : {2, 3, 8}) {
-    const auto m = known(devices);
+    const auto m = make_known_machine(devices);
     const auto profile = make_profile(m, 1);
-    const auto back = fitted(profile);
+    const auto back = fit_machine(profile);
     EXPECT_LT(worst_ratio(back, profile), 1.05) << devices;
     EXPECT_NEAR(back.levels[0].latency.value, 2e-6, 0.1e-6);
     EXPECT_NEAR(back.levels[0].utilization.at(Bytes{64 << 20}), 0.2, 0.01);
@@ -90,8 +90,8 @@ TEST(Fit, RecoversAMachine) {
 
 // Each collective has its own rates, but all share one latency.
 TEST(Fit, DistinguishesCollectives) {
-  const auto profile = make_profile(known(2), 1.5);
-  const auto back = fitted(profile);
+  const auto profile = make_profile(make_known_machine(2), 1.5);
+  const auto back = fit_machine(profile);
   EXPECT_LT(worst_ratio(back, profile), 1.5);
   auto large = profile;
   std::erase_if(large.collectives, [](const auto& c) { return c.bytes < Bytes{65536}; });
@@ -99,15 +99,15 @@ TEST(Fit, DistinguishesCollectives) {
 }
 
 TEST(Fit, AcceptsNoiseThatMakesLongMessagesFaster) {
-  auto profile = make_profile(known(2), 1);
+  auto profile = make_profile(make_known_machine(2), 1);
   for (auto& c : profile.collectives) {
     if (c.bytes == Bytes{1 << 20}) c.time = c.time / 50;
   }
-  EXPECT_GT(fitted(profile).levels[0].utilization.points().size(), 3U);
+  EXPECT_GT(fit_machine(profile).levels[0].utilization.points().size(), 3U);
 }
 
 TEST(Profile, RoundTripsJson) {
-  const auto profile = make_profile(known(2), 1.1);
+  const auto profile = make_profile(make_known_machine(2), 1.1);
   const auto back = parse_profile(to_json(profile).dump());
   EXPECT_EQ(to_json(back).dump(), to_json(profile).dump());
   EXPECT_EQ(back.collectives.size(), profile.collectives.size());
@@ -117,7 +117,7 @@ TEST(Profile, RoundTripsJson) {
 
 // A device with several cores and no peer.
 TEST(Fit, TreatsOneProcessWithThreadsAsOneDevice) {
-  auto profile = make_profile(known(2), 1);
+  auto profile = make_profile(make_known_machine(2), 1);
   profile.devices = 1;
   profile.threads = 2;
   profile.collectives.clear();
@@ -131,7 +131,7 @@ TEST(Fit, TreatsOneProcessWithThreadsAsOneDevice) {
 
 // Small matmuls reach little of the bf16 peak. This must not affect fp32.
 TEST(Fit, FitsTypesSeparately) {
-  auto profile = make_profile(known(2), 1);
+  auto profile = make_profile(make_known_machine(2), 1);
   double rate = 100e9;
   for (const auto n : {256, 512, 1024}) {
     MeasuredOperator o{"linear", DType::kBf16, {n, n, n}, 2, {}};
@@ -139,7 +139,7 @@ TEST(Fit, FitsTypesSeparately) {
     profile.operators.push_back(o);
     rate *= 3;
   }
-  const auto device = fitted(profile).device;
+  const auto device = fit_machine(profile).device;
   EXPECT_NEAR(device.compute_utilization, 1, 0.02);
   EXPECT_NEAR(device.peak.at(DType::kFp32).value, 100e9, 1e9);
   EXPECT_NEAR(device.peak.at(DType::kBf16).value * device.compute_utilization, 300e9, 5e9);

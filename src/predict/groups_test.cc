@@ -29,7 +29,8 @@ machine::Device counting_device(double launches) {
 
 // Returns a machine with a group for each of `units`, whose launches take `launches`
 // microseconds.
-Machine grouped(const std::vector<std::int64_t>& units, const std::vector<double>& launches) {
+Machine make_grouped_machine(const std::vector<std::int64_t>& units,
+                             const std::vector<double>& launches) {
   std::int64_t all = 0;
   Machine m;
   for (std::size_t g = 0; g < units.size(); ++g) {
@@ -46,8 +47,8 @@ graph::Graph mlp() {
   return models::parse_model("mlp:layers=2,inputs=8,hidden=8,outputs=8").build(8, DType::kFp32);
 }
 
-Simulation simulated(const Machine& m, const std::vector<plan::Choice>& choices,
-                     lower::Mode mode = lower::Mode::kTraining) {
+Simulation simulate_choices(const Machine& m, const std::vector<plan::Choice>& choices,
+                            lower::Mode mode = lower::Mode::kTraining) {
   const Digits digits(m);
   return simulate(lower::lower(plan::parallelize(mlp(), digits, choices), digits, m.device.software,
                                plan::Optimizer::kSgd, mode),
@@ -61,7 +62,7 @@ std::vector<plan::Choice> data_parallel(const Digits& digits) {
 
 TEST(Groups, AreDistinguishedByTheOutermostDigits) {
   const auto mask = [](const std::vector<std::int64_t>& units) {
-    const auto m = grouped(units, std::vector<double>(units.size(), 1));
+    const auto m = make_grouped_machine(units, std::vector<double>(units.size(), 1));
     return find_group_digits(m, Digits(m));
   };
   EXPECT_EQ(mask({8}), 0U);
@@ -71,7 +72,7 @@ TEST(Groups, AreDistinguishedByTheOutermostDigits) {
   EXPECT_EQ(mask({3, 5}), 0b111U);
   // Devices with equal coordinates in these digits belong to one group.
   for (const auto& units : std::vector<std::vector<std::int64_t>>{{4, 2}, {1, 5}, {3, 3}, {5, 7}}) {
-    const auto m = grouped(units, {1, 2});
+    const auto m = make_grouped_machine(units, {1, 2});
     const Digits digits(m, 2);
     const auto tell = find_group_digits(m, digits);
     EXPECT_EQ(tell & digits.time(), 0U);
@@ -85,32 +86,33 @@ TEST(Groups, AreDistinguishedByTheOutermostDigits) {
 }
 
 TEST(Groups, LimitDataParallelismToTheSlowest) {
-  const auto fast = grouped({2}, {1});
-  const auto slow = grouped({2}, {3});
-  const auto both = grouped({1, 1}, {1, 3});
+  const auto fast = make_grouped_machine({2}, {1});
+  const auto slow = make_grouped_machine({2}, {3});
+  const auto both = make_grouped_machine({1, 1}, {1, 3});
   const auto choices = data_parallel(Digits(both));
   // Forward: two linears, a ReLU, the loss.
   const auto inference = lower::Mode::kInference;
-  EXPECT_NEAR(simulated(fast, choices, inference).iteration.value, 4 * kMicro, 1e-12);
-  EXPECT_NEAR(simulated(both, choices, inference).iteration.value, 12 * kMicro, 1e-12);
+  EXPECT_NEAR(simulate_choices(fast, choices, inference).iteration.value, 4 * kMicro, 1e-12);
+  EXPECT_NEAR(simulate_choices(both, choices, inference).iteration.value, 12 * kMicro, 1e-12);
   // All-reduces wait for the slow device's gradients.
-  const auto s = simulated(both, choices);
-  EXPECT_NEAR(s.iteration.value, simulated(slow, choices).iteration.value, 1e-12);
-  EXPECT_GT(s.iteration, simulated(fast, choices).iteration);
+  const auto s = simulate_choices(both, choices);
+  EXPECT_NEAR(s.iteration.value, simulate_choices(slow, choices).iteration.value, 1e-12);
+  EXPECT_GT(s.iteration, simulate_choices(fast, choices).iteration);
   // The order of groups does not matter.
-  EXPECT_EQ(s.iteration, simulated(grouped({1, 1}, {3, 1}), choices).iteration);
+  EXPECT_EQ(s.iteration, simulate_choices(make_grouped_machine({1, 1}, {3, 1}), choices).iteration);
 }
 
 TEST(Groups, CountOnlyDevicesThatRunATask) {
   // Everything runs on the first device, and the other one is idle.
-  const auto m = grouped({1, 1}, {1, 3});
+  const auto m = make_grouped_machine({1, 1}, {1, 3});
   const auto all = named_choices(mlp(), Digits(m), {});
   const auto first = named_choices(
       mlp(), Digits(m), {{"linear1", "-"}, {"relu1", "-"}, {"linear2", "-"}, {"loss", "-"}});
-  const auto s = simulated(m, first, lower::Mode::kInference);
+  const auto s = simulate_choices(m, first, lower::Mode::kInference);
   EXPECT_NEAR(s.iteration.value, 4 * kMicro, 1e-12);
   // Both compute the same, and the slow one finishes last.
-  EXPECT_NEAR(simulated(m, all, lower::Mode::kInference).iteration.value, 12 * kMicro, 1e-12);
+  EXPECT_NEAR(simulate_choices(m, all, lower::Mode::kInference).iteration.value, 12 * kMicro,
+              1e-12);
   // The idle group holds nothing.
   ASSERT_EQ(s.group_memory.size(), 2U);
   EXPECT_GT(s.group_memory[0].peak, Bytes{});
@@ -119,11 +121,11 @@ TEST(Groups, CountOnlyDevicesThatRunATask) {
 }
 
 TEST(Groups, RelateUtilizationToTheSumOfPeaks) {
-  auto m = grouped({1, 1}, {1, 1});
+  auto m = make_grouped_machine({1, 1}, {1, 1});
   m.groups[0].device.peak[DType::kFp32] = FlopsPerSecond{3e9};
   m.groups[1].device.peak[DType::kFp32] = FlopsPerSecond{1e9};
   m.device = make_weakest_device(m.groups);
-  const auto s = simulated(m, data_parallel(Digits(m)));
+  const auto s = simulate_choices(m, data_parallel(Digits(m)));
   EXPECT_NEAR(s.mfu, s.model_flops.value / 4e9 / s.iteration.value, 1e-12);
 }
 
@@ -131,8 +133,8 @@ TEST(Groups, RelateUtilizationToTheSumOfPeaks) {
 // in a group do not count there.
 TEST(Groups, TakeEqualTimeIfDevicesAreEqual) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const auto parted = grouped({2, 2}, {1, 1});
-    const auto whole = grouped({4}, {1});
+    const auto parted = make_grouped_machine({2, 2}, {1, 1});
+    const auto whole = make_grouped_machine({4}, {1});
     const Digits digits(whole);
     const auto model = plan::random_model(4, seed);
     const auto program =
@@ -146,7 +148,7 @@ TEST(Groups, TakeEqualTimeIfDevicesAreEqual) {
 }
 
 TEST(SlowestTaskTime, ConsidersOnlyDevicesOfTheLayout) {
-  const auto m = grouped({2, 2}, {1, 3});
+  const auto m = make_grouped_machine({2, 2}, {1, 3});
   const Digits digits(m);
   const auto micros = [&](const char* layout) {
     return slowest_task_time(m, digits, *machine::parse_layout(layout), {}, DType::kFp32).value /

@@ -40,15 +40,16 @@ Machine counting_machine(const std::vector<std::int64_t>& counts) {
   return m;
 }
 
-Program lowered(const Graph& model, const Digits& digits, const std::vector<plan::Choice>& choices,
-                Mode mode = Mode::kTraining, Optimizer optimizer = Optimizer::kSgd) {
+Program lower_choices(const Graph& model, const Digits& digits,
+                      const std::vector<plan::Choice>& choices, Mode mode = Mode::kTraining,
+                      Optimizer optimizer = Optimizer::kSgd) {
   return lower::lower(plan::parallelize(model, digits, choices), digits, {}, optimizer, mode);
 }
 
 Program alone(const Graph& model, Mode mode = Mode::kTraining,
               Optimizer optimizer = Optimizer::kSgd) {
   const auto digits = plan::make_digits({1});
-  return lowered(model, digits, named_choices(model, digits, {}), mode, optimizer);
+  return lower_choices(model, digits, named_choices(model, digits, {}), mode, optimizer);
 }
 
 Graph mlp(const std::string& settings, std::int64_t batch) {
@@ -102,14 +103,14 @@ TEST(Simulate, OverlapsDataParallelAllReducesWithTheBackwardPass) {
         fmt::format("layers=3,inputs={},hidden={},outputs={}", c.inputs, c.hidden, c.outputs), 2);
     const auto m = counting_machine({2});
     const Digits digits(m);
-    const auto program = lowered(model, digits,
-                                 named_choices(model, digits,
-                                               {{"linear1", "d0"},
-                                                {"relu1", "d0"},
-                                                {"linear2", "d0"},
-                                                {"relu2", "d0"},
-                                                {"linear3", "d0"},
-                                                {"loss", "d0"}}));
+    const auto program = lower_choices(model, digits,
+                                       named_choices(model, digits,
+                                                     {{"linear1", "d0"},
+                                                      {"relu1", "d0"},
+                                                      {"linear2", "d0"},
+                                                      {"relu2", "d0"},
+                                                      {"linear3", "d0"},
+                                                      {"loss", "d0"}}));
     const auto s = simulate(program, m);
     const auto time = [](std::int64_t rows, std::int64_t columns) {
       return static_cast<double>(rows * columns * 4) / 1000;
@@ -145,7 +146,7 @@ TEST(Simulate, StallsComputeOnDevicesThatMoveDataThemselves) {
                                         {"relu2", "d0"},
                                         {"linear3", "d0"},
                                         {"loss", "d0"}});
-    return simulate(lowered(model, digits, choices), m);
+    return simulate(lower_choices(model, digits, choices), m);
   };
   const auto overlapped = run();
   m.levels[0].by_device = true;
@@ -160,9 +161,9 @@ TEST(Simulate, ExposesTensorParallelAllReduces) {
   const auto model = mlp("layers=2,inputs=4,hidden=6,outputs=250", 8);
   const auto m = counting_machine({2});
   const Digits digits(m);
-  const auto program =
-      lowered(model, digits,
-              named_choices(model, digits, {{"linear1", "n"}, {"relu1", "d1"}, {"linear2", "k"}}));
+  const auto program = lower_choices(
+      model, digits,
+      named_choices(model, digits, {{"linear1", "n"}, {"relu1", "d1"}, {"linear2", "k"}}));
   const auto s = simulate(program, m);
   // The all-reduces of the pair's result forward and its gradient backward: [8, 250] in 8 us.
   EXPECT_NEAR(s.serialized.at("all_reduce").value, 2 * 8 * kMicro, 1e-15);
@@ -207,7 +208,7 @@ void for_each_random_plan(Visit&& visit) {
 TEST(Simulate, SplitsTheIterationIntoComputeExposedAndBubble) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto m = ordinary_machine(counts);
-    const auto s = simulate(lowered(model, Digits(m), choices), m);
+    const auto s = simulate(lower_choices(model, Digits(m), choices), m);
     const double whole = s.iteration.value;
     EXPECT_NEAR((s.compute + s.exposed_comm + s.bubble).value, whole, 1e-12 * whole);
     EXPECT_GE(s.exposed_comm.value, 0);
@@ -230,7 +231,7 @@ TEST(Simulate, SplitsTheIterationIntoComputeExposedAndBubble) {
 TEST(Simulate, IsNeverSlowerWithFasterLinks) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto m = ordinary_machine(counts);
-    const auto program = lowered(model, Digits(m), choices);
+    const auto program = lower_choices(model, Digits(m), choices);
     double last = simulate(program, m).iteration.value;
     for (const double speed : {1.5, 4.0, 1000.0}) {
       const double now = simulate(program, ordinary_machine(counts, speed)).iteration.value;
@@ -245,8 +246,8 @@ TEST(Simulate, IgnoresNames) {
     const auto renamed =
         graph::parse_graph(std::regex_replace(graph::to_text(model), std::regex("%"), "%other_"));
     const auto m = ordinary_machine(counts);
-    const auto a = simulate(lowered(model, Digits(m), choices), m);
-    const auto b = simulate(lowered(renamed, Digits(m), choices), m);
+    const auto a = simulate(lower_choices(model, Digits(m), choices), m);
+    const auto b = simulate(lower_choices(renamed, Digits(m), choices), m);
     EXPECT_EQ(a.iteration, b.iteration);
     EXPECT_EQ(a.serialized, b.serialized);
     EXPECT_EQ(a.memory, b.memory);
@@ -264,7 +265,7 @@ TEST(Simulate, ChargesAHaloItsBytesAndOneLatencyPerNeighbour) {
       "graph g\n%x = input() shape=[1, 2, 8, 4]\n%b = weight() shape=[1, 2, 8, 4]\n"
       "%w = weight() shape=[3, 2, 3, 3]\n%t = input() shape=[1, 3, 8, 4]\n%a = add(%x, %b)\n"
       "%y = conv2d(%a, %w) padding=[1, 1]\n%loss = mse(%y, %t)\nreturn %loss\n");
-  const auto program = lowered(
+  const auto program = lower_choices(
       model, digits, named_choices(model, digits, {{"a", "d2"}, {"y", "y"}, {"loss", "d2"}}));
   const auto s = simulate(program, m);
   EXPECT_NEAR(s.serialized.at("halo").value, kMicro + 32e-9, 1e-12);
@@ -409,9 +410,9 @@ TEST(Memory, FreesTensorsNotSavedForBackward) {
 TEST(Memory, IncludesPersistentBuffers) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto digits = plan::make_digits(counts);
-    const auto training = lowered(model, digits, choices);
-    const auto inference = lowered(model, digits, choices, Mode::kInference);
-    const auto adam = lowered(model, digits, choices, Mode::kTraining, Optimizer::kAdam);
+    const auto training = lower_choices(model, digits, choices);
+    const auto inference = lower_choices(model, digits, choices, Mode::kInference);
+    const auto adam = lower_choices(model, digits, choices, Mode::kTraining, Optimizer::kAdam);
     Bytes most;
     for (std::int64_t d = 0; d < digits.devices(); ++d) {
       const auto memory = compute_memory(training, d);
@@ -465,7 +466,7 @@ TEST(Memory, IncludesTheCacheInInference) {
 TEST(Memory, PeaksOverTimeAtTheReportedPeak) {
   for_each_random_plan([](const Graph& model, const auto& choices, const auto& counts) {
     const auto digits = plan::make_digits(counts);
-    const auto program = lowered(model, digits, choices);
+    const auto program = lower_choices(model, digits, choices);
     for (std::int64_t d = 0; d < digits.devices(); ++d) {
       const auto memory = compute_memory(program, d);
       const auto over_time = compute_memory_over_time(program, d);

@@ -21,8 +21,8 @@ struct ExplainedPlan {
   [[nodiscard]] PlanView view() const { return {plan, machine, program, simulation}; }
 };
 
-inline ExplainedPlan explained_plan(const std::string& model_text, const std::string& machine_text,
-                                    std::int64_t batch, const std::string& strategy) {
+inline ExplainedPlan explain_plan(const std::string& model_text, const std::string& machine_text,
+                                  std::int64_t batch, const std::string& strategy) {
   const auto machine = machine::load_machine(machine_text);
   const auto model = models::parse_model(model_text).build(batch, DType::kFp32);
   const machine::Digits digits(machine);

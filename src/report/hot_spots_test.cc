@@ -33,7 +33,7 @@ TEST(HotSpots, AddUpToTheTotal) {
   for (const char* strategy : {"dp", "fsdp", "megatron:tp=2", "megatron:tp=1,pp=2,micro=4",
                                "dp:recompute=full", "fsdp:micro=2"}) {
     SCOPED_TRACE(strategy);
-    const auto e = explained_plan(kGpt2, "summit:1", 96, strategy);
+    const auto e = explain_plan(kGpt2, "summit:1", 96, strategy);
     const auto times = sum_task_times(e.program, e.simulation, e.simulation.busiest);
     expect_same_exposure(e, times);
     const auto near = 1e-9 * e.simulation.iteration.value;
@@ -54,7 +54,7 @@ TEST(HotSpots, AddUpToTheTotal) {
 }
 
 TEST(HotSpots, GroupEqualLayers) {
-  const auto e = explained_plan("mlp:layers=4,hidden=64,inputs=64,outputs=64", "local:2", 8, "dp");
+  const auto e = explain_plan("mlp:layers=4,hidden=64,inputs=64,outputs=64", "local:2", 8, "dp");
   const auto times = sum_task_times(e.program, e.simulation, e.simulation.busiest);
   const auto nodes = sum_times_by_node(e.program, times);
   std::map<std::string, std::string> groups;

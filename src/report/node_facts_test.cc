@@ -25,7 +25,7 @@ std::string transfers_text(const NodeFacts& facts) {
 }
 
 TEST(NodeFacts, DescribeColumnThenRowParallelLayers) {
-  const auto e = explained_plan(kColumns, "local:2", 8, "megatron:tp=2");
+  const auto e = explain_plan(kColumns, "local:2", 8, "megatron:tp=2");
   const auto columns = find_facts(e, "linear1");
   ASSERT_EQ(columns.levels.size(), 1U);
   EXPECT_EQ(columns.levels[0].text(),
@@ -52,8 +52,8 @@ TEST(NodeFacts, DescribeColumnThenRowParallelLayers) {
 // The roofline of a run gives the same time as the simulator.
 TEST(NodeFacts, UseTheSimulatedTimeInTheRoofline) {
   for (const char* strategy : {"dp", "megatron:tp=2", "dp:recompute=full"}) {
-    const auto e = explained_plan("gpt2:layers=2,hidden=32,heads=4,ffn=64,vocab=32,seq=8",
-                                  "summit:1", 96, strategy);
+    const auto e = explain_plan("gpt2:layers=2,hidden=32,heads=4,ffn=64,vocab=32,seq=8", "summit:1",
+                                96, strategy);
     int passes = 0;
     for (auto id : e.program.pcg.ids()) {
       const auto facts = collect_node_facts(e.view(), id);

@@ -16,7 +16,7 @@ std::vector<std::string> list_names(const std::vector<PlanDiff::ComparedProperty
 }
 
 TEST(PlanDiff, IsEmptyForEqualPlans) {
-  const auto dp = explained_plan(kTwoLayers, "local:2", 8, "dp");
+  const auto dp = explain_plan(kTwoLayers, "local:2", 8, "dp");
   const auto diff = compare_plans(dp.view(), dp.view());
   EXPECT_TRUE(diff.is_same());
   EXPECT_EQ(diff_text(diff), "The plans are equal.\n");
@@ -25,8 +25,8 @@ TEST(PlanDiff, IsEmptyForEqualPlans) {
 }
 
 TEST(PlanDiff, ListsOperatorsWithDifferentLayouts) {
-  const auto dp = explained_plan(kTwoLayers, "local:2", 8, "dp");
-  const auto tp = explained_plan(kTwoLayers, "local:2", 8, "megatron:tp=2");
+  const auto dp = explain_plan(kTwoLayers, "local:2", 8, "dp");
+  const auto tp = explain_plan(kTwoLayers, "local:2", 8, "megatron:tp=2");
   const auto diff = compare_plans(dp.view(), tp.view());
   EXPECT_FALSE(diff.is_same());
   EXPECT_TRUE(diff.same_graph);
@@ -46,9 +46,9 @@ TEST(PlanDiff, ListsOperatorsWithDifferentLayouts) {
 }
 
 TEST(PlanDiff, NamesIncomparableParts) {
-  const auto small = explained_plan(kTwoLayers, "local:2", 8, "dp");
+  const auto small = explain_plan(kTwoLayers, "local:2", 8, "dp");
   const auto other =
-      explained_plan("mlp:layers=3,hidden=64,inputs=64,outputs=64", "summit:1", 12, "dp");
+      explain_plan("mlp:layers=3,hidden=64,inputs=64,outputs=64", "summit:1", 12, "dp");
   const auto diff = compare_plans(small.view(), other.view());
   const std::vector<std::string> expected = {"model", "machine", "batch"};
   EXPECT_EQ(list_names(diff.header), expected);
@@ -60,8 +60,8 @@ TEST(PlanDiff, NamesIncomparableParts) {
 }
 
 TEST(PlanDiff, ListsDifferencesOfSchedules) {
-  const auto once = explained_plan(kTwoLayers, "local:2", 8, "dp");
-  const auto twice = explained_plan(kTwoLayers, "local:2", 8, "dp:micro=2");
+  const auto once = explain_plan(kTwoLayers, "local:2", 8, "dp");
+  const auto twice = explain_plan(kTwoLayers, "local:2", 8, "dp:micro=2");
   const auto diff = compare_plans(once.view(), twice.view());
   EXPECT_EQ(list_names(diff.schedule), std::vector<std::string>{"micro_batches"});
 }

@@ -84,8 +84,8 @@ double highest(const Json& memory) {
 }
 
 TEST(ReportData, DescribesThePlan) {
-  const auto e = explained_plan("gpt2:layers=4,hidden=32,heads=4,ffn=64,vocab=32,seq=8",
-                                "dgx_a100:2", 32, "megatron:tp=2,dp=8");
+  const auto e = explain_plan("gpt2:layers=4,hidden=32,heads=4,ffn=64,vocab=32,seq=8", "dgx_a100:2",
+                              32, "megatron:tp=2,dp=8");
   const auto data = make_data(e);
   expect_whole(data.at("graph"));
   expect_timeline(data.at("timeline"), e);
@@ -104,8 +104,8 @@ TEST(ReportData, DescribesThePlan) {
 }
 
 TEST(ReportData, DistinguishesTheStagesOfAPipeline) {
-  const auto e = explained_plan("mlp:layers=8,hidden=8,inputs=8,outputs=8", "dgx_a100:2", 64,
-                                "megatron:tp=1,pp=4,micro=4");
+  const auto e = explain_plan("mlp:layers=8,hidden=8,inputs=8,outputs=8", "dgx_a100:2", 64,
+                              "megatron:tp=1,pp=4,micro=4");
   const auto data = make_data(e);
   expect_whole(data.at("graph"));
   expect_timeline(data.at("timeline"), e);
@@ -162,7 +162,7 @@ return %loss
 }
 
 TEST(ReportPage, EscapesScriptEnds) {
-  const auto e = explained_plan("mlp:layers=2,hidden=8,inputs=8,outputs=8", "local:2", 8, "dp");
+  const auto e = explain_plan("mlp:layers=2,hidden=8,inputs=8,outputs=8", "local:2", 8, "dp");
   auto data = make_data(e);
   data["title"] = "</script><script>alert(1)</script>";
   const auto page = report_page(data);

@@ -16,8 +16,8 @@ struct Simulated {
   predict::Simulation simulation;
 };
 
-Simulated simulated(const graph::Graph& model, const machine::Machine& machine,
-                    const strategies::Strategy& strategy) {
+Simulated simulate_strategy(const graph::Graph& model, const machine::Machine& machine,
+                            const strategies::Strategy& strategy) {
   const machine::Digits digits(machine, strategy.schedule.micro_batches);
   Simulated out{lower::lower(plan::parallelize(model, digits, strategy.choices, strategy.schedule),
                              digits, machine.device.software, plan::Optimizer::kAdam),
@@ -47,7 +47,7 @@ TEST(SimulationText, AddsTimesAndMemory) {
     }
     for (const auto& strategy : all) {
       SCOPED_TRACE(name + " " + strategy.name);
-      const auto [program, s] = simulated(model, machine, strategy);
+      const auto [program, s] = simulate_strategy(model, machine, strategy);
       predict::expect_adds_up(predict::break_down(program, s), s);
       exposed += s.exposed_comm > Seconds{} ? 1 : 0;
       const auto peak = find_peak(program, s.group_memory[0]);

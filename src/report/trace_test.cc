@@ -26,8 +26,9 @@ struct Traced {
   Json json;
 };
 
-Traced traced(const std::string& text, const machine::Machine& machine, const std::string& strategy,
-              std::int64_t batch, std::size_t most_spans = kMostTracedSpans) {
+Traced trace_strategy(const std::string& text, const machine::Machine& machine,
+                      const std::string& strategy, std::int64_t batch,
+                      std::size_t most_spans = kMostTracedSpans) {
   const auto model = models::parse_model(text).build(batch, DType::kFp32);
   const auto s = strategies::make_named_strategies(strategy, model, machine::Digits(machine),
                                                    plan::Semantics::kDelayed1)[0];
@@ -135,21 +136,24 @@ void expect_well_formed(const Traced& t, std::size_t least_arrows) {
 TEST(Trace, IsWellFormedForEveryKindOfSchedule) {
   const auto machine = machine::load_machine("dgx_a100:2");
   const std::string gpt2 = "gpt2:layers=4,hidden=16,heads=2,ffn=24,vocab=11,seq=6";
-  expect_well_formed(traced(gpt2, machine, "dp", 32), 10);
-  expect_well_formed(traced(gpt2, machine, "fsdp", 32), 30);
-  expect_well_formed(traced(gpt2, machine, "megatron:tp=2,dp=8,sp", 32), 30);
-  expect_well_formed(traced(gpt2, machine, "megatron:tp=2,pp=2,micro=4", 32), 30);
-  expect_well_formed(traced(gpt2, machine, "megatron:tp=1,pp=4,schedule=gpipe,micro=4", 32), 20);
-  expect_well_formed(traced(gpt2, machine, "megatron:tp=1,pp=2,interleave=2,micro=4", 32), 20);
-  expect_well_formed(traced(gpt2, machine, "megatron:tp=1,pp=2,stale,micro=4", 32), 1);
-  expect_well_formed(traced("dlrm:tables=3,rows=7,dim=4,dense=3,bag=2,bottom=5-4,top=5-2",
-                            machine::load_machine("dgx_a100:1"), "dlrm_hybrid", 16),
+  expect_well_formed(trace_strategy(gpt2, machine, "dp", 32), 10);
+  expect_well_formed(trace_strategy(gpt2, machine, "fsdp", 32), 30);
+  expect_well_formed(trace_strategy(gpt2, machine, "megatron:tp=2,dp=8,sp", 32), 30);
+  expect_well_formed(trace_strategy(gpt2, machine, "megatron:tp=2,pp=2,micro=4", 32), 30);
+  expect_well_formed(trace_strategy(gpt2, machine, "megatron:tp=1,pp=4,schedule=gpipe,micro=4", 32),
+                     20);
+  expect_well_formed(trace_strategy(gpt2, machine, "megatron:tp=1,pp=2,interleave=2,micro=4", 32),
+                     20);
+  expect_well_formed(trace_strategy(gpt2, machine, "megatron:tp=1,pp=2,stale,micro=4", 32), 1);
+  expect_well_formed(trace_strategy("dlrm:tables=3,rows=7,dim=4,dense=3,bag=2,bottom=5-4,top=5-2",
+                                    machine::load_machine("dgx_a100:1"), "dlrm_hybrid", 16),
                      5);
 }
 
 TEST(Trace, NamesDevicesAndStreams) {
-  const auto t = traced("mlp:layers=4,hidden=8,inputs=8,outputs=8",
-                        machine::load_machine("dgx_a100:2"), "megatron:tp=1,pp=2,micro=4", 64);
+  const auto t =
+      trace_strategy("mlp:layers=4,hidden=8,inputs=8,outputs=8",
+                     machine::load_machine("dgx_a100:2"), "megatron:tp=1,pp=2,micro=4", 64);
   std::vector<std::string> processes;
   std::set<std::string> streams;
   for (const auto& e : t.json.at("traceEvents")) {
@@ -166,15 +170,16 @@ TEST(Trace, NamesDevicesAndStreams) {
 TEST(Trace, LimitsTheNumberOfClasses) {
   const auto machine = machine::load_machine("dgx_a100:2");
   const std::string mlp = "mlp:layers=8,hidden=8,inputs=8,outputs=8";
-  const auto all = traced(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64);
+  const auto all = trace_strategy(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64);
   EXPECT_EQ(all.trace.classes, 4U);
   EXPECT_EQ(all.trace.classes_shown, 4U);
   const auto spans = all.simulation.timeline.size();
-  const auto some = traced(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64, spans * 2 / 3);
+  const auto some = trace_strategy(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64, spans * 2 / 3);
   EXPECT_GE(some.trace.classes_shown, 1U);
   EXPECT_LT(some.trace.classes_shown, 4U);
   EXPECT_TRUE(collect_rows(some.json).contains({some.simulation.busiest, 0}));
-  EXPECT_EQ(traced(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64, 0).trace.classes_shown, 1U);
+  EXPECT_EQ(trace_strategy(mlp, machine, "megatron:tp=1,pp=4,micro=4", 64, 0).trace.classes_shown,
+            1U);
 }
 
 }  // namespace

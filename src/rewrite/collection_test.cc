@@ -29,12 +29,12 @@ TEST(Proofs, MatchARuleByHash) {
 
 TEST(Proofs, AddTheirConditionsToTheRule) {
   const Proof proof{Status::kProvedIf, "z3", "dim(?x, 0) == 2 or rank(?x) == 1"};
-  const auto guarded = [&](const std::string& line) {
+  const auto print_guarded = [&](const std::string& line) {
     return to_text(ProvedRule{rule(line), proof, ""}.to_guarded_rule());
   };
-  EXPECT_EQ(guarded("a: (relu ?x) => (relu ?x)"),
+  EXPECT_EQ(print_guarded("a: (relu ?x) => (relu ?x)"),
             "a: (relu ?x) => (relu ?x) if (dim(?x, 0) == 2 or rank(?x) == 1)");
-  EXPECT_EQ(guarded("a: (relu ?x) => (relu ?x) if dim(?x, 0) == 3"),
+  EXPECT_EQ(print_guarded("a: (relu ?x) => (relu ?x) if dim(?x, 0) == 3"),
             "a: (relu ?x) => (relu ?x) if dim(?x, 0) == 3 and (dim(?x, 0) == 2 or rank(?x) == 1)");
 }
 

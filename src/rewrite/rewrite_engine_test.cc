@@ -21,7 +21,7 @@ namespace {
 
 using graph::Graph;
 
-std::vector<Match> sorted(const Matches& matches) {
+std::vector<Match> sort_matches(const Matches& matches) {
   auto out = matches.all();
   std::ranges::sort(out);
   return out;
@@ -99,7 +99,7 @@ TEST(RewriteEngine, EditsInPlaceLikeCopies) {
     const auto before = Matches::find(rules, copied);
     DraftEdits edits(in_place);
     std::vector<Slot> changed;
-    for (const auto& match : sorted(before)) {
+    for (const auto& match : sort_matches(before)) {
       if (rules.rules()[match.rule].source.outputs.size() > 1) continue;
       const auto slot = match.outputs[0];
       const auto is_same = [&] {
@@ -115,7 +115,7 @@ TEST(RewriteEngine, EditsInPlaceLikeCopies) {
       ASSERT_EQ(in_place.hash(), copied.hash()) << "seed " << seed;
     }
     const auto after = before.find_after_rewrite(rules, in_place, edits.finish());
-    EXPECT_EQ(sorted(after), sorted(Matches::find(rules, in_place))) << "seed " << seed;
+    EXPECT_EQ(sort_matches(after), sort_matches(Matches::find(rules, in_place))) << "seed " << seed;
     EXPECT_EQ(in_place.to_graph(graph, dictionary).identity_hash(), copied.hash());
   }
   EXPECT_GT(edited, 200U);
@@ -170,7 +170,7 @@ TEST(RewriteEngine, AgreesWithReplayAndExecution) {
     Derivation derivation;
     std::vector<Slot> changed;
     for (int step = 0; step < 12; ++step) {
-      const auto all = sorted(matches);
+      const auto all = sort_matches(matches);
       if (all.empty()) break;
       // Choose a rule first, so that rules with few matches are used, too.
       std::vector<std::uint32_t> present;
@@ -187,7 +187,8 @@ TEST(RewriteEngine, AgreesWithReplayAndExecution) {
       derivation.push_back(make_derivation_step(rules, match, draft, *next));
       matches = matches.find_after_rewrite(rules, *next, changed);
       draft = std::move(*next);
-      EXPECT_EQ(sorted(matches), sorted(Matches::find(rules, draft))) << "seed " << seed;
+      EXPECT_EQ(sort_matches(matches), sort_matches(Matches::find(rules, draft)))
+          << "seed " << seed;
       EXPECT_EQ(matches.size(), matches.all().size());
       ++used[derivation.back().rule];
       ++rewrites;

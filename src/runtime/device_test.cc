@@ -101,7 +101,7 @@ void expect_same(const Result& got, const Result& want, Optimizer optimizer) {
   }
 }
 
-lower::Program lowered(const plan::Plan& plan) {
+lower::Program lower_plan(const plan::Plan& plan) {
   const auto machine = machine::load_machine(plan.machine);
   return lower::lower(plan.mapped, make_digits(plan, machine), machine.device.software,
                       plan.optimizer);
@@ -120,7 +120,7 @@ TEST(Device, TrainsWithoutAccessFromTheCpu) {
   for (const auto& [name, optimizer] : jobs) {
     SCOPED_TRACE(name);
     const auto plan = make_plan(built_in(name), "local:1", {}, optimizer);
-    const auto program = lowered(plan);
+    const auto program = lower_plan(plan);
     const auto expected = train_here(program, 0, {});
     expect_same(train_here(program, 0, {.device = guarded_device()}), expected, plan.optimizer);
   }
@@ -146,7 +146,7 @@ TEST(DeviceRanks, DISABLED_EveryJob) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   for (const auto& job : jobs(size)) {
     SCOPED_TRACE(job.name);
-    const auto program = lowered(job.plan);
+    const auto program = lower_plan(job.plan);
     const auto expected = train_here(program, rank, {});
     expect_same(
         train_here(program, rank, {.device = guarded_device(), .network = make_guarded_network()}),
@@ -225,7 +225,7 @@ class CudaNetwork : public testing::TestWithParam<const char*> {};
 TEST_P(CudaNetwork, MatchesCpuLosses) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const std::string name = GetParam();
-  const auto steps = counted_steps(name);
+  const auto steps = count_steps(name);
   const auto expect_near = [&](Optimizer optimizer, DType dtype, double tolerance) {
     const auto plan = plan_by_name("dp", built_in(name, dtype), 2, optimizer, dtype);
     expect_processors_losses(plan, 2, tolerance, "", steps);

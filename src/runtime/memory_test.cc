@@ -40,7 +40,7 @@ void expect_memory(const std::string& network, const std::string& strategy,
   const auto& [text, batch] = measured_networks().at(network);
   const auto model = models::parse_model(text).build(batch, DType::kFp32);
   constexpr std::uint64_t kFew = 3;
-  const auto run = trained(plan_by_name(strategy, model, 2, optimizer, DType::kFp32), 2, kFew);
+  const auto run = train_plan(plan_by_name(strategy, model, 2, optimizer, DType::kFp32), 2, kFew);
   ASSERT_TRUE(run.is_object());
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const auto of = [&](const char* what) { return run[what][rank].get<double>(); };

@@ -94,13 +94,13 @@ class Ranks {
 
   // Exchanges blocks of `count` elements. Tensors begin anywhere in a cache line.
   void exchange(std::int64_t count, std::int64_t round, at::ScalarType type) {
-    const auto shifted = [&](std::int64_t n) {
+    const auto shift = [&](std::int64_t n) {
       return at::full({n + 16}, -1, type).slice(0, round % 16, round % 16 + n);
     };
     const auto of = [&](std::int64_t process) {
       return elements(process, round, count * size_, type);
     };
-    auto from = shifted(count * size_);
+    auto from = shift(count * size_);
     from.copy_(of(rank_));
     auto sum = at::zeros_like(from);
     for (std::int64_t r = 0; r < size_; ++r) sum.add_(of(r));
@@ -108,10 +108,10 @@ class Ranks {
       return t.slice(0, r * count, (r + 1) * count);
     };
 
-    auto to = shifted(count * size_);
+    auto to = shift(count * size_);
     finish(memory_->start_sum(from, to));
     EXPECT_TRUE(at::equal(to, sum)) << count << " " << round;
-    auto own = shifted(count);
+    auto own = shift(count);
     finish(memory_->start_sum_of_block(Blocks::split_along(from, 0, size_), own));
     EXPECT_TRUE(at::equal(own, block(sum, rank_))) << count << " " << round;
     finish(memory_->start_gather(block(from, 0), Blocks::split_along(to, 0, size_)));

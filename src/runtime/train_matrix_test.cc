@@ -37,7 +37,7 @@ std::optional<plan::Plan> plan_if_any(const PlanKind& kind, const Graph& model,
   }
 }
 
-const std::vector<std::string>& trained_networks() {
+const std::vector<std::string>& list_trained_networks() {
   static const std::vector<std::string> kNames = {"resnext50", "inception_v3", "bert_large",
                                                   "dlrm",      "xdl",          "candle_uno",
                                                   "mlp",       "llama2_70b",   "mixtral_8x7b"};
@@ -48,7 +48,7 @@ const std::vector<std::string>& trained_networks() {
 void expect_every_kind(const std::string& name) {
   SCOPED_TRACE(name);
   const auto model = built_in(name);
-  const auto steps = counted_steps(name);
+  const auto steps = count_steps(name);
   const auto reference = reference_losses(
       model, Optimizer::kSgd, nullptr, false, [](double x) { return x; }, kRate, steps);
   int plans = 0;
@@ -64,16 +64,16 @@ void expect_every_kind(const std::string& name) {
 }
 
 TEST(TrainNightly, EveryNetworkUnderEveryKindOfPlan) {
-  for (const auto& name : trained_networks()) expect_every_kind(name);
+  for (const auto& name : list_trained_networks()) expect_every_kind(name);
 }
 
 // The other built-in networks.
 TEST(TrainNightly, EveryNetwork) {
   for (const auto& [name, small] : models::small_models()) {
-    if (std::ranges::find(trained_networks(), name) != trained_networks().end()) continue;
+    if (std::ranges::find(list_trained_networks(), name) != list_trained_networks().end()) continue;
     SCOPED_TRACE(name);
     const auto model = built_in(name);
-    const auto steps = counted_steps(name);
+    const auto steps = count_steps(name);
     const auto reference = reference_losses(
         model, Optimizer::kSgd, nullptr, false, [](double x) { return x; }, kRate, steps);
     for (const std::string strategy : {"dp", "fsdp", "deepspeed:zero=2,micro=2"}) {
@@ -102,7 +102,7 @@ void expect_found_plan(const std::string& name, bool search::Dims::*dim) {
   ASSERT_TRUE(found.best.has_value());
   auto plan = make_plan(model, "local:2", {}, Optimizer::kSgd);
   plan.mapped = found.best->mapped;
-  const auto steps = counted_steps(name);
+  const auto steps = count_steps(name);
   expect_losses(losses(plan, 2, "", steps), reference_losses(
                                                 model, Optimizer::kSgd, nullptr, false,
                                                 [](double x) { return x; }, kRate, steps));
@@ -194,7 +194,7 @@ double part_off(const std::vector<double>& a, const std::vector<double>& b) {
 void expect_within_spread(const std::string& name, const std::vector<PlanKind>& of_kinds) {
   SCOPED_TRACE(name);
   const auto model = built_in(name, DType::kFp32);
-  const auto steps = counted_steps(name);
+  const auto steps = count_steps(name);
   const auto single = plan_by_name("dp", model, 1, Optimizer::kSgd, DType::kFp32);
   const std::vector<std::vector<std::size_t>> orders = {{0, 1, 2, 3, 4, 5, 6, 7},
                                                         {7, 6, 5, 4, 3, 2, 1, 0},
@@ -227,8 +227,8 @@ TEST(TrainMatrix, Fp32ErrorsAreThoseOfAnotherOrderOfSums) {
   expect_within_spread("mlp", {{"dp"}, {"megatron:tp=2"}});
 }
 TEST(TrainNightly, Fp32ErrorsAreThoseOfAnotherOrderOfSums) {
-  for (const auto& name : trained_networks()) {
-    if (counted_steps(name) == 50) expect_within_spread(name, plan_kinds());
+  for (const auto& name : list_trained_networks()) {
+    if (count_steps(name) == 50) expect_within_spread(name, plan_kinds());
   }
 }
 

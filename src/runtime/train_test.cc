@@ -287,7 +287,7 @@ TEST(Train, TwoThreadsComputeTheSame) {
                          "  peak fp64 90 GFLOP/s\n"
                          "level process ?\n  bandwidth 9 GB/s\n  latency 1 us\n";
   const auto plan = make_plan(images(), path + ":1", {}, Optimizer::kSgd);
-  const auto run = trained(plan, 1, kSteps);
+  const auto run = train_plan(plan, 1, kSteps);
   ASSERT_TRUE(run.is_object());
   EXPECT_EQ(run["threads"], 2);
   expect_losses(run["loss"].get<std::vector<double>>(),
@@ -413,7 +413,7 @@ TEST(Train, PipelineOfFourDevices) {
 TEST(Train, GradientSumsOverlapTheBackwardPass) {
   const auto model =
       models::parse_model("mlp:layers=4,hidden=64,inputs=64,outputs=64").build(8, kType);
-  const auto run = trained(plan_by_name("dp", model, 2, Optimizer::kSgd), 2, 3);
+  const auto run = train_plan(plan_by_name("dp", model, 2, Optimizer::kSgd), 2, 3);
   EXPECT_EQ(run["gradient_collectives"], 4);
   EXPECT_EQ(run["gradient_collectives_beside_backward"], 3);
 }
@@ -421,7 +421,7 @@ TEST(Train, GradientSumsOverlapTheBackwardPass) {
 TEST(Train, GradientSumsStartBeforeTheBackwardPassEnds) {
   const auto model =
       models::parse_model("mlp:layers=8,hidden=256,inputs=256,outputs=256").build(64, kType);
-  const auto run = trained(plan_by_name("dp", model, 2, Optimizer::kSgd), 2, kSteps);
+  const auto run = train_plan(plan_by_name("dp", model, 2, Optimizer::kSgd), 2, kSteps);
   const auto steps = run["step_s"].get<std::vector<double>>();
   const auto begins = run["first_gradient_collective_s_of_steps"].get<std::vector<double>>();
   const auto ends = run["backward_end_s_of_steps"].get<std::vector<double>>();
@@ -439,9 +439,9 @@ TEST(Train, GradientSumsStartBeforeTheBackwardPassEnds) {
 }
 
 // Returns the exposed fraction of the step that other programs disturbed least.
-double exposed_part(const graph::Graph& model, const std::string& strategy, int processes) {
+double measure_exposed_part(const graph::Graph& model, const std::string& strategy, int processes) {
   const auto run =
-      trained(plan_by_name(strategy, model, processes, Optimizer::kSgd), processes, kSteps);
+      train_plan(plan_by_name(strategy, model, processes, Optimizer::kSgd), processes, kSteps);
   const auto steps = run["step_s"].get<std::vector<double>>();
   const auto exposed = run["exposed_comm_s_of_steps"].get<std::vector<double>>();
   const auto least = std::ranges::min_element(steps) - steps.begin();
@@ -458,12 +458,12 @@ TEST(Train, ReportsStallsAsExposed) {
       models::parse_model("mlp:layers=4,hidden=768,inputs=768,outputs=768").build(256, kType);
   std::array<double, 5> parts{};
   for (auto& part : parts) {
-    part = exposed_part(model, "megatron:tp=1,pp=2,micro=1", 2);
+    part = measure_exposed_part(model, "megatron:tp=1,pp=2,micro=1", 2);
     fmt::print("{:.3f} of a step is exposed\n", part);
   }
   std::ranges::sort(parts);
   EXPECT_NEAR(parts[parts.size() / 2], 6.0 / 11, 0.1);
-  EXPECT_LT(exposed_part(model, "dp", 1), 0.01);
+  EXPECT_LT(measure_exposed_part(model, "dp", 1), 0.01);
 }
 TEST(Train, InterleavedPipeline) {
   expect_reference_losses(

@@ -19,8 +19,8 @@ inline constexpr std::uint64_t kSeed = 3;
 inline constexpr double kRate = 0.05;
 
 // Returns the JSON document of a run without notes, or null if the run failed.
-inline nlohmann::json trained(const plan::Plan& plan, int processes, std::uint64_t steps,
-                              const std::string& more = "") {
+inline nlohmann::json train_plan(const plan::Plan& plan, int processes, std::uint64_t steps,
+                                 const std::string& more = "") {
   const Scratch scratch;
   std::ofstream(scratch.file("plan.json")) << plan::to_json(plan);
   const auto run = start(scratch, processes,
@@ -42,7 +42,7 @@ inline nlohmann::json trained(const plan::Plan& plan, int processes, std::uint64
 
 inline std::vector<double> losses(const plan::Plan& plan, int processes,
                                   const std::string& more = "", std::uint64_t steps = kSteps) {
-  const auto json = trained(plan, processes, steps, more);
+  const auto json = train_plan(plan, processes, steps, more);
   return json.is_object() ? json["loss"].get<std::vector<double>>() : std::vector<double>();
 }
 
@@ -161,7 +161,7 @@ inline Graph built_in(const std::string& model, DType type = DType::kFp64) {
 // Returns how many steps to compare. Small convolutional networks that are normalized over two
 // samples of few elements are chaotic. Differences of 1e-16 grow a hundredfold in every step, even
 // in one process. Only their first steps count.
-inline std::uint64_t counted_steps(const std::string& model) {
+inline std::uint64_t count_steps(const std::string& model) {
   constexpr std::uint64_t kSteady = 50;
   constexpr std::uint64_t kChaotic = 3;
   return models::small_models().at(model).others.contains("bn_group") ? kChaotic : kSteady;

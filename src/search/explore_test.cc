@@ -40,8 +40,8 @@ struct Situation {
 
 constexpr std::string_view kSmall = "gpt2:layers=2,hidden=64,heads=4,ffn=128,vocab=128,seq=16";
 
-Exploration explored(const Situation& on, const std::string& strategies, std::size_t threads,
-                     lower::Mode mode = lower::Mode::kTraining) {
+Exploration explore_strategies(const Situation& on, const std::string& strategies,
+                               std::size_t threads, lower::Mode mode = lower::Mode::kTraining) {
   return explore({on.as_case(mode)}, {strategies::list_named_settings(strategies, on.problem)},
                  {.threads = threads});
 }
@@ -51,7 +51,7 @@ Exploration explored(const Situation& on, const std::string& strategies, std::si
 // A point has the text that `simulate --strategy` prints.
 TEST(Explore, EvaluatesTheNamedStrategies) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:2"), 64);
-  const auto found = explored(on, "all", 1);
+  const auto found = explore_strategies(on, "all", 1);
   EXPECT_GT(found.points.size(), 100U);
   EXPECT_EQ(found.points.size() + found.refused.size(), found.asked);
   for (const auto& point : found.points) {
@@ -133,8 +133,8 @@ TEST(Explore, IgnoresRoughEstimatesInDecisions) {
 
 TEST(Explore, IsTheSameForAnyNumberOfThreads) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
-  const auto one = explored(on, "all", 1);
-  const auto four = explored(on, "all", 4);
+  const auto one = explore_strategies(on, "all", 1);
+  const auto four = explore_strategies(on, "all", 4);
   ASSERT_EQ(one.points.size(), four.points.size());
   for (std::size_t i = 0; i < one.points.size(); ++i) {
     EXPECT_EQ(one.points[i].name, four.points[i].name);
@@ -145,8 +145,8 @@ TEST(Explore, IsTheSameForAnyNumberOfThreads) {
 
 TEST(Explore, EvaluatesTheForwardPassForInference) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 32);
-  const auto training = explored(on, "dp", 1).points[0];
-  const auto inference = explored(on, "dp", 1, lower::Mode::kInference).points[0];
+  const auto training = explore_strategies(on, "dp", 1).points[0];
+  const auto inference = explore_strategies(on, "dp", 1, lower::Mode::kInference).points[0];
   EXPECT_EQ(inference.simulation.serialized.count("all_reduce"), 0U);
   EXPECT_LT(inference.simulation.iteration.value, 0.5 * training.simulation.iteration.value);
   EXPECT_LT(inference.simulation.memory, training.simulation.memory);
@@ -154,7 +154,7 @@ TEST(Explore, EvaluatesTheForwardPassForInference) {
 
 TEST(Explore, ReportsWhyAStrategyIsRefused) {
   const Situation on(kSmall, machine::load_machine("dgx_a100:1"), 12);
-  const auto found = explored(on, "baselines", 1);
+  const auto found = explore_strategies(on, "baselines", 1);
   const auto dp = std::ranges::find(found.refused, "dp", &Refused::strategy);
   ASSERT_NE(dp, found.refused.end());
   EXPECT_NE(dp->why.find("12"), std::string::npos) << dp->why;
@@ -186,8 +186,8 @@ TEST(Explore, ScalesWithTheSpeedOfTheMachine) {
                                                     .latency = 0.125,
                                                     .launch = 0.125}),
                             96);
-      const auto slow = explored(before, "baselines", 1);
-      const auto fast = explored(after, "baselines", 1);
+      const auto slow = explore_strategies(before, "baselines", 1);
+      const auto fast = explore_strategies(after, "baselines", 1);
       ASSERT_EQ(slow.points.size(), fast.points.size());
       for (std::size_t i = 0; i < slow.points.size(); ++i) {
         EXPECT_NEAR(slow.points[i].simulation.iteration / fast.points[i].simulation.iteration, 8,
@@ -201,11 +201,11 @@ TEST(Explore, ScalesWithTheSpeedOfTheMachine) {
 
 TEST(Explore, IsNeverSlowerOnFasterHardware) {
   const auto machine = machine::load_machine("dgx_a100:2");
-  const auto before = explored(Situation(kSmall, machine, 64), "baselines", 1);
+  const auto before = explore_strategies(Situation(kSmall, machine, 64), "baselines", 1);
   for (const char* scale :
        {"compute=10", "memory=10", "intra=10", "inter=10", "latency=0.1", "launch=0.1"}) {
     const Situation on(kSmall, scale_machine(machine, machine::parse_scale(scale)), 64);
-    const auto after = explored(on, "baselines", 1);
+    const auto after = explore_strategies(on, "baselines", 1);
     for (std::size_t i = 0; i < before.points.size(); ++i) {
       EXPECT_LE(after.points[i].simulation.iteration.value,
                 before.points[i].simulation.iteration.value * (1 + 1e-12))
@@ -310,8 +310,7 @@ TEST(Sweep, ReportsErrors) {
 
 // ---- Listing ------------------------------------------------------------------------------------
 
-Evaluated listed_point(std::size_t case_number, std::string strategy, double seconds,
-                       double bytes) {
+Evaluated make_point(std::size_t case_number, std::string strategy, double seconds, double bytes) {
   Evaluated out{.name = std::move(strategy), .case_number = case_number};
   out.simulation.iteration = Seconds{seconds};
   out.simulation.memory = Bytes{bytes};
@@ -320,13 +319,13 @@ Evaluated listed_point(std::size_t case_number, std::string strategy, double sec
 }
 
 TEST(Explore, MergesEqualPointsUnderTheSimplestName) {
-  std::vector<Evaluated> points = {listed_point(0, "deepspeed:zero=3", 1, 5),
-                                   listed_point(0, "dp:micro=2,recompute=selective", 2, 5),
-                                   listed_point(0, "fsdp:recompute=selective", 1, 5),
-                                   listed_point(1, "fsdp", 1, 5),
-                                   listed_point(0, "dp:micro=2", 2, 5),
-                                   listed_point(0, "fsdp", 1, 5),
-                                   listed_point(0, "dp", 1, 6)};
+  std::vector<Evaluated> points = {make_point(0, "deepspeed:zero=3", 1, 5),
+                                   make_point(0, "dp:micro=2,recompute=selective", 2, 5),
+                                   make_point(0, "fsdp:recompute=selective", 1, 5),
+                                   make_point(1, "fsdp", 1, 5),
+                                   make_point(0, "dp:micro=2", 2, 5),
+                                   make_point(0, "fsdp", 1, 5),
+                                   make_point(0, "dp", 1, 6)};
   EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 1}),
             (std::vector<std::size_t>{0, 1, 0, 2, 1, 0, 3}));
   ASSERT_EQ(points.size(), 4U);
@@ -341,8 +340,8 @@ TEST(Explore, MergesEqualPointsUnderTheSimplestName) {
 }
 
 TEST(Explore, MergesEqualPointsAcrossCases) {
-  std::vector<Evaluated> points = {listed_point(0, "dp:recompute=selective", 2, 5),
-                                   listed_point(1, "dp", 2, 5), listed_point(2, "dp", 2, 5)};
+  std::vector<Evaluated> points = {make_point(0, "dp:recompute=selective", 2, 5),
+                                   make_point(1, "dp", 2, 5), make_point(2, "dp", 2, 5)};
   EXPECT_EQ(merge_equal(points, std::vector<std::size_t>{0, 0, 1}),
             (std::vector<std::size_t>{0, 0, 1}));
   EXPECT_EQ(points[0].name, "dp");
@@ -352,8 +351,8 @@ TEST(Explore, MergesEqualPointsAcrossCases) {
 }
 
 TEST(Explore, RanksTheHighestThroughputFirst) {
-  const std::vector<Evaluated> points = {listed_point(0, "a", 2, 1), listed_point(1, "b", 1, 1),
-                                         listed_point(0, "c", 3, 1), listed_point(1, "d", 1, 1)};
+  const std::vector<Evaluated> points = {make_point(0, "a", 2, 1), make_point(1, "b", 1, 1),
+                                         make_point(0, "c", 3, 1), make_point(1, "d", 1, 1)};
   EXPECT_EQ(rank_by_throughput(points), (std::vector<std::size_t>{1, 3, 0, 2}));
 }
 

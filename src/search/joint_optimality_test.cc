@@ -64,7 +64,7 @@ double find_least_time(const std::vector<Graph>& graphs, const machine::Machine&
   return least;
 }
 
-Ranking ranked(const Graph& model, const machine::Machine& machine) {
+Ranking rank_candidates(const Graph& model, const machine::Machine& machine) {
   Options options;
   options.algebra = RewriteSearch::kJoint;
   options.states_per_node = 100000;
@@ -86,7 +86,7 @@ void expect_no_better_rewrite(std::uint64_t from, std::uint64_t to, std::size_t 
     if (!graphs) continue;
     ++cases;
     const auto& machine = machines[seed % machines.size()];
-    const auto found = ranked(model, machine);
+    const auto found = rank_candidates(model, machine);
     const double least = find_least_time(*graphs, machine);
     EXPECT_LE(found.least, least * (1 + kRounding))
         << to_text(model) << "on " << machine.name << ", " << graphs->size() << " graphs";

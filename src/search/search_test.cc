@@ -254,7 +254,7 @@ TEST(MemoryLimits, BindEachGroup) {
     return m;
   };
   const auto model = build("mlp:layers=2,inputs=512,hidden=128,outputs=128", 8);
-  const auto costed = [&](const Machine& m) {
+  const auto find_cost = [&](const Machine& m) {
     const auto s = strategies::make_named_strategies("megatron:tp=1,pp=2,micro=1", model,
                                                      machine::Digits(m))[0];
     return cost_choices(model, m, s.name, s.choices, s.schedule, plan::Optimizer::kSgd,
@@ -262,11 +262,11 @@ TEST(MemoryLimits, BindEachGroup) {
   };
   const auto fits = machine({"big", "small"});
   EXPECT_EQ(compute_memory_limits(fits, {}), (std::vector{Bytes{2e6}, Bytes{300e3}}));
-  const auto good = costed(fits);
+  const auto good = find_cost(fits);
   EXPECT_TRUE(good.feasible);
   EXPECT_GT(good.simulation.memory, Bytes{300e3});
   const auto fails = machine({"small", "big"});
-  const auto bad = costed(fails);
+  const auto bad = find_cost(fails);
   EXPECT_FALSE(bad.feasible);
   const auto tight = find_tightest(bad.simulation, compute_memory_limits(fails, {}));
   EXPECT_EQ(tight.group, 0U);

@@ -27,8 +27,8 @@ using term::Field;
 
 using Words = std::map<std::string, std::string>;
 
-Program lowered(const Graph& model, const Digits& digits, const Words& words,
-                const plan::Schedule& schedule = {}) {
+Program lower_strategy(const Graph& model, const Digits& digits, const Words& words,
+                       const plan::Schedule& schedule = {}) {
   const auto choices = plan::named_choices(model, digits, words);
   return lower::lower(plan::parallelize(model, digits, choices, schedule), digits, {},
                       plan::Optimizer::kSgd);
@@ -125,7 +125,7 @@ TEST(Figure7, MapsOneToThreeDimensionsOnSummit) {
     const auto mapping = machine::find_mapping(summit, c.grid, c.mapping);
     const Words words = {{"y", describe_mapping(mapping, digits, c.linear)},
                          {"loss", describe_mapping(mapping, digits, c.loss)}};
-    const auto program = lowered(model, digits, words);
+    const auto program = lower_strategy(model, digits, words);
     EXPECT_EQ(to_text(program.buffer(program.tensor[2]).layout), c.layout);
     expect_legal_and_equal(program.pcg);
     lower::expect_same_step(model, program, 1);
@@ -170,7 +170,7 @@ TEST(Figure9, ParallelizesALinearLayerInFiveWays) {
   const auto digits = make_digits({2});
   for (const auto& c : cases) {
     SCOPED_TRACE(c.linear);
-    const auto program = lowered(figure_9(), digits, {{"y", c.linear}, {"loss", c.loss}});
+    const auto program = lower_strategy(figure_9(), digits, {{"y", c.linear}, {"loss", c.loss}});
     expect_legal_and_equal(program.pcg);
     lower::expect_same_step(figure_9(), program, 2);
     EXPECT_EQ(count_communicated_elements(program), c.elements);
@@ -181,7 +181,7 @@ TEST(Figure9, PipelinesAlongSamples) {
   // Micro-batches of two samples run one after another, with the heads on different devices.
   const auto digits = make_digits({2}, 2);
   const auto program =
-      lowered(figure_9(), digits, {{"y", "s h"}, {"loss", "d0 d1"}}, {.micro_batches = 2});
+      lower_strategy(figure_9(), digits, {{"y", "s h"}, {"loss", "d0 d1"}}, {.micro_batches = 2});
   expect_legal_and_equal(program.pcg);
   lower::expect_same_step(figure_9(), program, 2);
   EXPECT_EQ(count_communicated_elements(program), 0);
@@ -249,7 +249,7 @@ TEST(Figure11b, ReplacesAnAdditionByTheReductionOfAJoin) {
       "graph g\n%x = input() shape=[4, 6]\n%w = weight() shape=[2, 6]\n%v = weight() shape=[2, 6]\n"
       "%a = linear(%x, %w)\n%b = linear(%x, %v)\n%y = add(%a, %b)\n%t = input() shape=[4, 2]\n"
       "%loss = mse(%y, %t)\nreturn %loss\n");
-  const auto mapped = lower::mapped_text(
+  const auto mapped = lower::parse_mapped(
       R"(graph g
 %x = input() shape=[4, 6]*2
 %w = weight() shape=[2, 6]
@@ -307,8 +307,8 @@ return %loss
 )");
   expect_legal_and_equal(pcg);
   const auto model = erase_parallelism(pcg);
-  const auto program = lowered(model, make_digits({2}),
-                               {{"h", "k"}, {"a1", "*"}, {"y", "n"}, {"a2", "d1"}, {"z", "k"}});
+  const auto program = lower_strategy(
+      model, make_digits({2}), {{"h", "k"}, {"a1", "*"}, {"y", "n"}, {"a2", "d1"}, {"z", "k"}});
   EXPECT_EQ(program.pcg.identity_hash(), pcg.identity_hash());
   lower::expect_same_step(model, program, 3);
   // Each layer's sums, and the gradients of the replicated inputs; no weights.
@@ -339,7 +339,7 @@ TEST(Figure16, ReplacesAConcatenationByAMatmulPerTable) {
 
   // Every matmul is on its table's device; their sum is a join. On 2 devices it sends b o elements
   // forward and backward.
-  const auto mapped = lower::mapped_text(
+  const auto mapped = lower::parse_mapped(
       R"(graph g
 %i0 = input() shape=[4] dtype=int64 below=6
 %t0 = weight() shape=[6, 8]
@@ -391,8 +391,8 @@ TEST(Figure16, AvoidsAnAllToAllOfStackedTables) {
       "%y = contract(%e, %w) index=\"b t d, o t d -> b o\"\n%u = input() shape=[4, 2]\n"
       "%loss = mse(%y, %u)\nreturn %loss\n");
   const auto digits = make_digits({2});
-  const auto concat = lowered(model, digits, {{"e", "t"}, {"y", "b"}, {"loss", "d0"}});
-  const auto matmuls = lowered(model, digits, {{"e", "t"}, {"y", "t"}, {"loss", "d0"}});
+  const auto concat = lower_strategy(model, digits, {{"e", "t"}, {"y", "b"}, {"loss", "d0"}});
+  const auto matmuls = lower_strategy(model, digits, {{"e", "t"}, {"y", "t"}, {"loss", "d0"}});
   for (const auto* program : {&concat, &matmuls}) {
     expect_legal_and_equal(program->pcg);
     lower::expect_same_step(model, *program, 5);

@@ -23,7 +23,7 @@ machine::Machine counting_machine() {
   return m;
 }
 
-lower::Program sharded(const std::string& strategy, const machine::Machine& machine) {
+lower::Program lower_named(const std::string& strategy, const machine::Machine& machine) {
   const auto graph =
       models::parse_model("mlp:layers=3,inputs=64,hidden=64,outputs=64").build(2, DType::kFp32);
   const auto made = make_named_strategies(strategy, graph, machine::Digits(machine)).at(0);
@@ -38,7 +38,7 @@ std::string format_backward(const lower::Program& program) {
 }
 
 TEST(PrefetchedGathers, PrecedeSumsOfEarlierGradients) {
-  EXPECT_EQ(format_backward(sharded("fsdp", counting_machine())), R"(
+  EXPECT_EQ(format_backward(lower_named("fsdp", counting_machine())), R"(
 <- seed mse %loss
 <- backward mse %loss
 <- all_gather %w3 [64, 64] 0 -> r (16.4 kB)
@@ -60,7 +60,7 @@ TEST(PrefetchedGathers, PrecedeSumsOfEarlierGradients) {
 // The weights are replicated, so nothing changes.
 TEST(PrefetchedGathers, ChangeNothingForReplicatedWeights) {
   for (const char* strategy : {"dp", "deepspeed:zero=2", "megatron:tp=2"}) {
-    auto program = sharded(strategy, counting_machine());
+    auto program = lower_named(strategy, counting_machine());
     const auto before = to_text(program);
     lower::prefetch_weight_gathers(program);
     EXPECT_EQ(to_text(program), before) << strategy;
@@ -74,7 +74,7 @@ TEST(PrefetchedGathers, ChangeNothingForReplicatedWeights) {
 // weights are used, the second and third one of the backward pass would be exposed.
 TEST(PrefetchedGathers, OverlapTheOperatorBefore) {
   const auto m = counting_machine();
-  const auto s = predict::simulate(sharded("fsdp", m), m);
+  const auto s = predict::simulate(lower_named("fsdp", m), m);
   EXPECT_NEAR(s.exposed_comm.value, 64 * 64 * 4 / 2 / 1e9, 1e-12);
   EXPECT_EQ(s.bubble, Seconds{});
 }

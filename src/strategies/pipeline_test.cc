@@ -25,8 +25,8 @@ Graph build(const std::string& text, std::int64_t batch) {
   return models::parse_model(text).build(batch, DType::kFp32);
 }
 
-lower::Program lowered(const Graph& model, const Strategy& s,
-                       const std::vector<std::int64_t>& counts) {
+lower::Program lower_strategy(const Graph& model, const Strategy& s,
+                              const std::vector<std::int64_t>& counts) {
   const auto digits = plan::make_digits(counts, s.schedule.micro_batches);
   return lower::lower(plan::parallelize(model, digits, s.choices, s.schedule), digits, {},
                       plan::Optimizer::kSgd);
@@ -143,7 +143,7 @@ TEST(Pipeline, TrainsLikeOneDevice) {
     const auto model = build(c.model, c.batch);
     for (const auto& s : make_named_strategies(c.strategy, model, plan::make_digits(c.counts))) {
       SCOPED_TRACE(s.name);
-      lower::expect_same_step(model, lowered(model, s, c.counts), 1);
+      lower::expect_same_step(model, lower_strategy(model, s, c.counts), 1);
     }
   }
 }
@@ -154,7 +154,7 @@ TEST(Pipeline, CommunicatesByZeroStage) {
   const auto moves = [&](const std::string& name) {
     const auto s = make_named_strategies(name, model, plan::make_digits({2}))[0];
     std::map<std::string, int> out;
-    for (const auto& task : lowered(model, s, {2}).tasks) {
+    for (const auto& task : lower_strategy(model, s, {2}).tasks) {
       if (task.kind != lower::TaskKind::kMove || is_local(task.step.kind)) continue;
       out[std::string(machine::name(task.step.kind))] += task.when == lower::When::kEach ? 4 : 1;
     }
@@ -179,7 +179,7 @@ TEST(Pipeline, FillsAndDrains) {
   m.device.bandwidth = BytesPerSecond{1e13};
   m.levels[0].bandwidth = BytesPerSecond{1e15};
   const auto model = build("mlp:layers=8,hidden=64,inputs=64,outputs=64", 256);
-  const auto simulated = [&](const std::string& name, plan::Order order) {
+  const auto simulate_strategy = [&](const std::string& name, plan::Order order) {
     auto s = make_named_strategies(name, model, Digits(m))[0];
     s.schedule.order = order;
     const Digits digits(m, s.schedule.micro_batches);
@@ -187,9 +187,9 @@ TEST(Pipeline, FillsAndDrains) {
                                           digits, m.device.software, plan::Optimizer::kSgd),
                              m);
   };
-  const auto one = simulated("megatron:tp=1,pp=4,micro=16", plan::Order::k1F1B);
+  const auto one = simulate_strategy("megatron:tp=1,pp=4,micro=16", plan::Order::k1F1B);
   EXPECT_NEAR(one.bubble / one.iteration, 3.0 / 19, 0.03);
-  const auto gpipe = simulated("megatron:tp=1,pp=4,micro=16", plan::Order::kGpipe);
+  const auto gpipe = simulate_strategy("megatron:tp=1,pp=4,micro=16", plan::Order::kGpipe);
   EXPECT_NEAR(gpipe.iteration / one.iteration, 1, 0.03);
   const double activations = (one.memory - one.persistent).value;
   EXPECT_GT((gpipe.memory - gpipe.persistent).value, 2.5 * activations);
@@ -204,10 +204,10 @@ TEST(Pipeline, TakesTheTimeOfTheSlowestRankWithDelayedUpdates) {
   m.device.bandwidth = BytesPerSecond{1e30};
   m.device.launch = Seconds{kMicro};
   m.levels[0].bandwidth = BytesPerSecond{1e30};
-  const auto made = [&](const Graph& model, const std::string& name) {
+  const auto make_strategy = [&](const Graph& model, const std::string& name) {
     return make_named_strategies(name, model, Digits(m), plan::Semantics::kDelayed1)[0];
   };
-  const auto simulated = [&](const Graph& model, const Strategy& s) {
+  const auto simulate_strategy = [&](const Graph& model, const Strategy& s) {
     const Digits digits(m, s.schedule.micro_batches);
     return predict::simulate(lower::lower(plan::parallelize(model, digits, s.choices, s.schedule),
                                           digits, m.device.software, plan::Optimizer::kSgd),
@@ -235,13 +235,14 @@ TEST(Pipeline, TakesTheTimeOfTheSlowestRankWithDelayedUpdates) {
         build(fmt::format("mlp:layers={},hidden=64,inputs=64,outputs=64", layers), 256);
     for (const int micro : {4, 8, 16}) {
       SCOPED_TRACE(fmt::format("{} layers, {} micro-batches", layers, micro));
-      const auto strategy = made(model, fmt::format("megatron:tp=1,pp=4,stale,micro={}", micro));
-      const auto s = simulated(model, strategy);
+      const auto strategy =
+          make_strategy(model, fmt::format("megatron:tp=1,pp=4,stale,micro={}", micro));
+      const auto s = simulate_strategy(model, strategy);
       EXPECT_NEAR(s.iteration / Seconds{kMicro}, slowest(model, strategy), 1e-6);
       EXPECT_NEAR(s.compute / s.iteration, 1, 1e-9);
       EXPECT_NEAR(s.bubble / s.iteration, 0, 1e-9);
-      const auto prompt =
-          simulated(model, made(model, fmt::format("megatron:tp=1,pp=4,micro={}", micro)));
+      const auto prompt = simulate_strategy(
+          model, make_strategy(model, fmt::format("megatron:tp=1,pp=4,micro={}", micro)));
       EXPECT_LT(s.iteration, prompt.iteration);
       EXPECT_EQ(s.persistent, 2 * prompt.persistent);
       EXPECT_GE(s.memory - s.persistent, prompt.memory - prompt.persistent);
@@ -270,7 +271,7 @@ TEST(Pipeline, TrainsLikeOneDeviceWithDelayedGradients) {
     for (const auto& s : make_named_strategies(c.strategy, model, plan::make_digits(c.counts),
                                                plan::Semantics::kDelayed1)) {
       SCOPED_TRACE(s.name);
-      const auto program = lowered(model, s, c.counts);
+      const auto program = lower_strategy(model, s, c.counts);
       for (std::int64_t steps = 1; steps <= 4; ++steps) {
         lower::expect_same_steps(model, program, 1, steps);
       }

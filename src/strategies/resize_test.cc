@@ -17,8 +17,8 @@ struct Lowered {
   Program program;
 };
 
-Lowered lowered(const std::string& model, const std::string& strategy, std::int64_t batch,
-                plan::Optimizer optimizer) {
+Lowered lower_named(const std::string& model, const std::string& strategy, std::int64_t batch,
+                    plan::Optimizer optimizer) {
   const auto machine = machine::load_machine("dgx_a100:2");
   const auto graph = models::parse_model(model).build(batch, DType::kBf16);
   const auto named =
@@ -78,8 +78,8 @@ TEST(LowerResize, EqualsLoweringForTheOtherBatch) {
           "megatron:tp=2,sp,dp=8,recompute=full"}) {
       for (auto optimizer : {plan::Optimizer::kSgd, plan::Optimizer::kAdam}) {
         SCOPED_TRACE(std::string(model) + " " + strategy);
-        auto small = lowered(model, strategy, 64, optimizer);
-        const auto large = lowered(model, strategy, 256, optimizer);
+        auto small = lower_named(model, strategy, 64, optimizer);
+        const auto large = lower_named(model, strategy, 256, optimizer);
         ASSERT_TRUE(resize_program(small.program, small.mapped, large.mapped));
         expect_same(small.program, large.program);
       }
@@ -92,9 +92,9 @@ TEST(LowerResize, RefusesUnequalTasks) {
                           const std::string& strategy, const std::string& other_strategy,
                           std::int64_t batch = 64) {
     SCOPED_TRACE(model + " " + strategy + ", " + other + " " + other_strategy);
-    auto program = lowered(model, strategy, batch, plan::Optimizer::kAdam);
+    auto program = lower_named(model, strategy, batch, plan::Optimizer::kAdam);
     const auto text = to_text(program.program);
-    const auto to = lowered(other, other_strategy, 2 * batch, plan::Optimizer::kAdam);
+    const auto to = lower_named(other, other_strategy, 2 * batch, plan::Optimizer::kAdam);
     EXPECT_FALSE(resize_program(program.program, program.mapped, to.mapped));
     EXPECT_EQ(to_text(program.program), text);
   };

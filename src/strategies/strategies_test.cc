@@ -34,7 +34,7 @@ Graph build(std::string_view model, std::int64_t batch) {
 }
 
 // Returns the one strategy of this name.
-Strategy named(const std::string& name, const Graph& model, const Digits& digits) {
+Strategy make_named(const std::string& name, const Graph& model, const Digits& digits) {
   auto all = make_named_strategies(name, model, digits);
   EXPECT_EQ(all.size(), 1U) << name;
   return std::move(all[0]);
@@ -59,7 +59,7 @@ void expect_layouts(const std::map<std::string, std::string>& actual,
   }
 }
 
-Program lowered(const Graph& model, const Digits& digits, const Strategy& strategy) {
+Program lower_strategy(const Graph& model, const Digits& digits, const Strategy& strategy) {
   return lower::lower(plan::parallelize(model, digits, strategy.choices), digits, {},
                       plan::Optimizer::kSgd);
 }
@@ -91,7 +91,7 @@ TEST(DataParallel, ShardsTensorsAlongTheBatchAndReplicatesWeights) {
                            "dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-1"}) {
     SCOPED_TRACE(name);
     const auto model = build(name, 8);
-    const auto strategy = named("dp", model, digits);
+    const auto strategy = make_named("dp", model, digits);
     const auto actual = layouts(model, digits, strategy);
     EXPECT_EQ(actual.size(), model.size()) << "parallelization operators are not needed";
     int weights = 0;
@@ -102,7 +102,7 @@ TEST(DataParallel, ShardsTensorsAlongTheBatchAndReplicatesWeights) {
       EXPECT_EQ(actual.at(node.name), expected) << node.name;
     }
     // Only the weights' gradients are sent.
-    const auto moves = all_moves(lowered(model, digits, strategy));
+    const auto moves = all_moves(lower_strategy(model, digits, strategy));
     EXPECT_EQ(moves, (std::map<std::string, int>{{"all_reduce", weights}}));
   }
 }
@@ -110,7 +110,7 @@ TEST(DataParallel, ShardsTensorsAlongTheBatchAndReplicatesWeights) {
 TEST(Megatron, SplitsAnMlpColumnThenRowParallel) {
   const auto digits = make_digits({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
-  const auto strategy = named("megatron:tp=2", model, digits);
+  const auto strategy = make_named("megatron:tp=2", model, digits);
   EXPECT_EQ(strategy.name, "megatron:tp=2,dp=2");
   expect_layouts(layouts(model, digits, strategy), {{"x", "0r"},
                                                     {"w1", "r0"},
@@ -126,7 +126,7 @@ TEST(Megatron, SplitsAnMlpColumnThenRowParallel) {
 TEST(Megatron, SplitsHeadsAndTheFeedForwardWidthOfBert) {
   const auto digits = make_digits({2, 2});
   const auto model = build("bert_large:layers=1", 8);
-  const auto strategy = named("megatron:tp=2", model, digits);
+  const auto strategy = make_named("megatron:tp=2", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"embedding_norm", "0r"},
                                                     // [b h s d] by heads; weights [h d i]
                                                     {"l0.q", "01"},
@@ -159,12 +159,12 @@ TEST(Megatron, ShardsOrReplicatesLosses) {
   const auto digits = make_digits({2, 2});
   const auto model =
       build("llama_65b:layers=1,hidden=16,heads=4,ffn=8,vocab=8,seq=8,loss=plain", 8);
-  const auto parts = layouts(model, digits, named("megatron:tp=2", model, digits));
+  const auto parts = layouts(model, digits, make_named("megatron:tp=2", model, digits));
   expect_layouts(parts, {{"logits", "02"}, {"loss_logs", "01"}, {"loss", "pp"}});
-  const auto with_sp = layouts(model, digits, named("megatron:tp=2,sp", model, digits));
+  const auto with_sp = layouts(model, digits, make_named("megatron:tp=2,sp", model, digits));
   expect_layouts(with_sp, {{"logits", "02"}, {"loss_logs", "01"}});
   for (const auto* text : {"megatron:tp=2,whole_loss", "megatron:tp=2,sp,whole_loss"}) {
-    const auto whole = layouts(model, digits, named(text, model, digits));
+    const auto whole = layouts(model, digits, make_named(text, model, digits));
     expect_layouts(whole, {{"logits", "02"}, {"loss_logs", "0r"}, {"losses", "0r"}});
   }
 }
@@ -175,11 +175,11 @@ TEST(Megatron, SupportsMoreDevicesThanKeyHeads) {
   const auto model =
       build("llama3_8b:layers=1,hidden=16,heads=8,kv_heads=2,ffn=16,vocab=12,seq=6", 2);
   const auto digits = make_digits({2, 2});
-  const auto strategy = named("megatron:tp=4,dp=1", model, digits);
+  const auto strategy = make_named("megatron:tp=4,dp=1", model, digits);
   expect_layouts(
       layouts(model, digits, strategy),
       {{"l0.q", "11"}, {"l0.k", "1r"}, {"l0.v", "1r"}, {"l0.mixed", "11"}, {"l0.w_k", "0r"}});
-  const auto program = lowered(model, digits, strategy);
+  const auto program = lower_strategy(model, digits, strategy);
   for (const auto& task : program.tasks) {
     if (task.kind != TaskKind::kMove || is_local(task.step.kind)) continue;
     EXPECT_NE(program.buffer(task.reads[0]).sizes.rank(), 4U) << to_text(program);
@@ -189,7 +189,7 @@ TEST(Megatron, SupportsMoreDevicesThanKeyHeads) {
 TEST(Megatron, SplitsDlrmTablesByColumns) {
   const auto digits = make_digits({2, 2});
   const auto model = build("dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-4-2", 8);
-  const auto strategy = named("megatron:tp=2", model, digits);
+  const auto strategy = make_named("megatron:tp=2", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"index0", "0r"},
                                                     {"table0", "r1"},
                                                     {"bag0", "01"},
@@ -208,7 +208,7 @@ TEST(Megatron, SplitsDlrmTablesByColumns) {
 TEST(Megatron, ComputesIndivisibleOperatorsRedundantly) {
   const auto digits = make_digits({4});
   const auto model = build("bert_large:layers=1,hidden=8,heads=2,ffn=8,seq=4", 4);
-  const auto strategy = named("megatron:tp=4", model, digits);
+  const auto strategy = make_named("megatron:tp=4", model, digits);
   EXPECT_EQ(strategy.name, "megatron:tp=4,dp=1");
   // Two heads are too few for four devices. A head's four columns would be enough, but then scores
   // would be partial sums. So each head is on two devices.
@@ -222,8 +222,8 @@ TEST(Megatron, ReducesOncePerBertBlockEachWay) {
   const auto digits = make_digits({2});
   for (const int layers : {1, 2, 3}) {
     const auto model = build(fmt::format("bert_large:layers={},seq=128", layers), 2);
-    const auto strategy = named("megatron:tp=2", model, digits);
-    const auto program = lowered(model, digits, strategy);
+    const auto strategy = make_named("megatron:tp=2", model, digits);
+    const auto program = lower_strategy(model, digits, strategy);
     EXPECT_EQ(count_moves(program, Step::kAllReduce, {2, 128, 1024}),
               std::pair(2 * layers, 2 * layers));
     // Each layer has scales and shifts of two norms and two biases; the norms of embedding and head
@@ -246,8 +246,8 @@ TEST(Megatron, ReducesOncePerBertBlockEachWay) {
 TEST(FullySharded, SendsOneAndAHalfTimesAsMuchAsDataParallelism) {
   const auto digits = make_digits({2, 2});
   const auto model = build("mlp:layers=3,hidden=8,inputs=4,outputs=2", 8);
-  const auto dp = lowered(model, digits, named("dp", model, digits));
-  const auto fsdp = lowered(model, digits, named("fsdp", model, digits));
+  const auto dp = lower_strategy(model, digits, make_named("dp", model, digits));
+  const auto fsdp = lower_strategy(model, digits, make_named("fsdp", model, digits));
   EXPECT_EQ(all_moves(dp), (std::map<std::string, int>{{"all_reduce", 3}}));
   // The two rows of w3 suffice for two devices and the others would replicate them; its columns
   // suffice for four.
@@ -258,20 +258,23 @@ TEST(FullySharded, SendsOneAndAHalfTimesAsMuchAsDataParallelism) {
   const double first = 4 * 3.0 / 4 * (4 * 8);
   EXPECT_DOUBLE_EQ(count_communicated_elements(fsdp),
                    1.5 * count_communicated_elements(dp) - first);
-  expect_layouts(layouts(model, digits, named("fsdp", model, digits)),
+  expect_layouts(layouts(model, digits, make_named("fsdp", model, digits)),
                  {{"w1", "00"}, {"w2", "00"}, {"w3", "11"}, {"linear1", "00"}});
 }
 
 TEST(FullySharded, ShardsOverAsManyDevicesAsDivideAWeight) {
   const auto digits = make_digits({2, 3});
   const auto model = build("mlp:layers=3,hidden=6,inputs=5,outputs=4", 6);
-  expect_layouts(layouts(model, digits, named("fsdp", model, digits)),
+  expect_layouts(layouts(model, digits, make_named("fsdp", model, digits)),
                  {{"w1", "00"}, {"w2", "00"}, {"w3", "11"}});
   const auto odd = build("mlp:layers=2,hidden=4,inputs=5,outputs=5", 6);
-  expect_layouts(layouts(odd, digits, named("fsdp", odd, digits)), {{"w1", "0r"}, {"w2", "1r"}});
+  expect_layouts(layouts(odd, digits, make_named("fsdp", odd, digits)),
+                 {{"w1", "0r"}, {"w2", "1r"}});
   // All levels of ZeRO have the same layouts; without any it is data parallelism.
-  EXPECT_EQ(named("deepspeed:zero=3", model, digits).choices, named("fsdp", model, digits).choices);
-  EXPECT_EQ(named("deepspeed:zero=0", model, digits).choices, named("dp", model, digits).choices);
+  EXPECT_EQ(make_named("deepspeed:zero=3", model, digits).choices,
+            make_named("fsdp", model, digits).choices);
+  EXPECT_EQ(make_named("deepspeed:zero=0", model, digits).choices,
+            make_named("dp", model, digits).choices);
 }
 
 // An all-reduce is a reduce-scatter and an all-gather, and the operators between them run along the
@@ -285,7 +288,7 @@ TEST(Megatron, RegathersWithoutRecomputingUnderSequenceParallelism) {
                                            "seq=8",
                                            layers),
                                2);
-      return lowered(model, digits, named(strategy, model, digits));
+      return lower_strategy(model, digits, make_named(strategy, model, digits));
     };
     const auto two = of(2);
     const auto three = of(3);
@@ -302,7 +305,7 @@ TEST(Megatron, RegathersWithoutRecomputingUnderSequenceParallelism) {
   EXPECT_EQ(moves.at("all_gather"), 4 + 2);
   EXPECT_EQ(sequence, plain + 2 * (2 * 8 * 16));
   const auto model = build("gpt3_175b:layers=1,hidden=16,heads=2,ffn=64,vocab=32,seq=8", 2);
-  expect_layouts(layouts(model, digits, named("megatron:tp=2,sp", model, digits)),
+  expect_layouts(layouts(model, digits, make_named("megatron:tp=2,sp", model, digits)),
                  {{"l0.attention_norm", "1"},
                   {"l0.q", "1"},
                   {"l0.mixed", "1"},
@@ -320,7 +323,7 @@ TEST(Megatron, RegathersWithoutRecomputingUnderSequenceParallelism) {
 TEST(DlrmHybrid, ExchangesRowsByAllToAll) {
   const auto digits = make_digits({2, 2});
   const auto model = build("dlrm:tables=2,rows=16,dim=8,bottom=8-8,top=8-4-2", 8);
-  const auto strategy = named("dlrm_hybrid", model, digits);
+  const auto strategy = make_named("dlrm_hybrid", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"index0", "rr"},
                                                     {"table0", "11"},
                                                     {"bag0", "11"},
@@ -328,19 +331,20 @@ TEST(DlrmHybrid, ExchangesRowsByAllToAll) {
                                                     {"w_top1", "rr"},
                                                     {"top1", "00"}});
   // Two tables, each way; the five matrices of the MLPs.
-  EXPECT_EQ(all_moves(lowered(model, digits, strategy)),
+  EXPECT_EQ(all_moves(lower_strategy(model, digits, strategy)),
             (std::map<std::string, int>{{"all_reduce", 5}, {"all_to_all", 4}}));
   // Only the tables are larger than their results.
-  EXPECT_EQ(named("expert", build("dlrm:tables=2,rows=160,dim=8,bottom=8-8,top=8-4-2", 64), digits)
-                .choices,
-            strategy.choices);
+  EXPECT_EQ(
+      make_named("expert", build("dlrm:tables=2,rows=160,dim=8,bottom=8-8,top=8-4-2", 64), digits)
+          .choices,
+      strategy.choices);
 }
 
 TEST(DlrmHybrid, SplitsEqualTablesByTableThenColumnThenRow) {
   const auto layout = [](const std::string& sizes) {
     const auto digits = make_digits({2, 2});
     const auto model = build("dlrm_a:bag=2,dense=3,bottom=4-4,top=4-4," + sizes, 4);
-    return layouts(model, digits, named("dlrm_hybrid", model, digits)).at("tables");
+    return layouts(model, digits, make_named("dlrm_hybrid", model, digits)).at("tables");
   };
   EXPECT_EQ(layout("tables=4,rows=8,dim=8"), "00");
   EXPECT_EQ(layout("tables=3,rows=8,dim=8"), "22");
@@ -370,7 +374,7 @@ end
 return %loss
 )");
   const auto digits = make_digits({2});
-  const auto strategy = named("dlrm_hybrid", model, digits);
+  const auto strategy = make_named("dlrm_hybrid", model, digits);
   expect_layouts(layouts(model, digits, strategy), {{"large", "."},
                                                     {"index0", "."},
                                                     {"bag0", "."},
@@ -378,11 +382,11 @@ return %loss
                                                     {"small", "A"},
                                                     {"bag1", "A"},
                                                     {"features", "0"}});
-  const auto program = lowered(model, digits, strategy);
+  const auto program = lower_strategy(model, digits, strategy);
   lower::expect_same_step(model, program, 1);
   // Each device has 35 of table and 22 of matrix, or 48 and 22.
   EXPECT_EQ(predict::compute_memory(program).persistent.value, (33 + 15 + 22) * 4);
-  expect_layouts(layouts(model, digits, named("madmax", model, digits)),
+  expect_layouts(layouts(model, digits, make_named("madmax", model, digits)),
                  {{"large", "."}, {"middle", "A"}, {"small", "A"}});
 }
 
@@ -397,7 +401,7 @@ TEST(DlrmHybrid, ScattersRowsOfAllTablesAtOnce) {
   const Digits digits(m);
   const auto model = build("dlrm_a:tables=1,rows=5,dim=7,bag=2,dense=3,bottom=7-7,top=4-4", 4);
   const auto one =
-      predict::simulate(lowered(model, digits, named("dlrm_hybrid", model, digits)), m);
+      predict::simulate(lower_strategy(model, digits, make_named("dlrm_hybrid", model, digits)), m);
   EXPECT_DOUBLE_EQ(one.serialized.at("scatter").value, 3. / 4 * 4 * 7 * 4);
 
   std::string text = "graph tables\n%f = input() shape=[4, 1]\n";
@@ -414,7 +418,8 @@ TEST(DlrmHybrid, ScattersRowsOfAllTablesAtOnce) {
       "%loss = mse(%features, %target)\nreturn %loss\n",
       bags);
   const auto four = graph::parse_graph(text);
-  const auto s = predict::simulate(lowered(four, digits, named("dlrm_hybrid", four, digits)), m);
+  const auto s =
+      predict::simulate(lower_strategy(four, digits, make_named("dlrm_hybrid", four, digits)), m);
   const double scatter = 3. / 4 * 4 * 7 * 4;
   EXPECT_NEAR(s.iteration.value, 2 * scatter, 1e-9);  // and as long for the gathers
 }
@@ -424,7 +429,7 @@ TEST(Expert, SplitsLayersWithMoreWeightsThanResults) {
   const auto model =
       build("candle_uno:towers=1,layers=2,hidden=16,features=4,doses=1,top_layers=1", 8);
   // With [16 4] and [16 16] weights against [8 16] results, the first layer stays on the batch.
-  expect_layouts(layouts(model, digits, named("expert", model, digits)),
+  expect_layouts(layouts(model, digits, make_named("expert", model, digits)),
                  {{"tower1.w_dense1", "rr"},
                   {"tower1.dense1", "00"},
                   {"tower1.w_dense2", "00"},
@@ -440,14 +445,14 @@ TEST(ExpertParallel, ExchangesTheTokensOfExpertsByAllToAll) {
       4);
   for (const auto& [name, expected, tokens] :
        {std::tuple{"ep:ep=4", "00", "00"}, std::tuple{"ep:ep=2", "r0", "10"}}) {
-    const auto strategy = named(name, model, digits);
+    const auto strategy = make_named(name, model, digits);
     expect_layouts(layouts(model, digits, strategy), {{"l0.gates", "00"},
                                                       {"l0.dispatched", "11"},
                                                       {"l0.w_expert_gate", expected},
                                                       {"l0.expert_gate", tokens},
                                                       {"l0.expert_down", tokens},
                                                       {"l0.combined", "00"}});
-    const auto program = lowered(model, digits, strategy);
+    const auto program = lower_strategy(model, digits, strategy);
     EXPECT_EQ(all_moves(program).at("all_to_all"), 4) << name;
     for (const auto& task : program.tasks) {
       if (task.kind != TaskKind::kMove || task.step.kind != Step::kAllToAll) continue;
@@ -460,7 +465,7 @@ TEST(Madmax, ShardsEveryKindOfLayerInsideANodeAndAcross) {
   const auto digits = make_digits({2, 2});
   const auto model = build("dlrm_a:tables=4,rows=8,dim=4,bag=2,dense=4,bottom=4-4,top=4-4", 8);
   const auto of = [&](const std::string& name) {
-    return layouts(model, digits, named(name, model, digits));
+    return layouts(model, digits, make_named(name, model, digits));
   };
   expect_layouts(of("madmax"), {{"tables", "00"},
                                 {"bags", "11"},
@@ -491,7 +496,8 @@ TEST(Madmax, FitsDlrmAWithShardedTables) {
   const Digits digits(zionex);
   const auto model = build("dlrm_a", 65536);
   const auto memory = [&](const std::string& name) {
-    return predict::simulate(lowered(model, digits, named(name, model, digits)), zionex).memory;
+    return predict::simulate(lower_strategy(model, digits, make_named(name, model, digits)), zionex)
+        .memory;
   };
   EXPECT_LT(memory("madmax").value, zionex.device.memory.value);
   EXPECT_LT(memory("dlrm_hybrid").value, zionex.device.memory.value);

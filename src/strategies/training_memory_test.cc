@@ -101,18 +101,18 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Zero,
 
 // Counts the elements that all devices send together.
 TEST(ZeroCommunication, EqualsDataParallelismAndHalfMoreFromStage3On) {
-  const auto sent = [](const std::string& strategy) {
+  const auto count_sent = [](const std::string& strategy) {
     return count_communicated_elements(make_program(kMlp, 16, "local:4", strategy, kMixed)) / 3;
   };
-  EXPECT_EQ(sent("dp"), 2 * kParameters);
-  EXPECT_EQ(sent("deepspeed:zero=1"), 2 * kParameters);
-  EXPECT_EQ(sent("deepspeed:zero=2"), 2 * kParameters);
+  EXPECT_EQ(count_sent("dp"), 2 * kParameters);
+  EXPECT_EQ(count_sent("deepspeed:zero=1"), 2 * kParameters);
+  EXPECT_EQ(count_sent("deepspeed:zero=2"), 2 * kParameters);
   // The first layer's weight is not needed in the backward pass, and not gathered for it.
-  EXPECT_EQ(sent("deepspeed:zero=3"), 3 * kParameters - kWeight);
-  EXPECT_EQ(sent("fsdp"), 3 * kParameters - kWeight);
-  EXPECT_EQ(sent("deepspeed:zero=1,micro=2"), 2 * kParameters);
-  EXPECT_EQ(sent("deepspeed:zero=2,micro=2"), 3 * kParameters);
-  EXPECT_EQ(sent("deepspeed:zero=3,micro=2"), 6 * kParameters - 2 * kWeight);
+  EXPECT_EQ(count_sent("deepspeed:zero=3"), 3 * kParameters - kWeight);
+  EXPECT_EQ(count_sent("fsdp"), 3 * kParameters - kWeight);
+  EXPECT_EQ(count_sent("deepspeed:zero=1,micro=2"), 2 * kParameters);
+  EXPECT_EQ(count_sent("deepspeed:zero=2,micro=2"), 3 * kParameters);
+  EXPECT_EQ(count_sent("deepspeed:zero=3,micro=2"), 6 * kParameters - 2 * kWeight);
 }
 
 // With one micro-batch, gradients are scattered as they are computed, and gathered weights are
@@ -349,7 +349,7 @@ TEST(TrainingMemory, FallsWithStagesRecomputationMicroBatchesAndSlots) {
   }
 }
 
-std::string published_gpt(int layers, int hidden, int heads) {
+std::string format_gpt(int layers, int hidden, int heads) {
   return fmt::format(
       "gpt3_175b:layers={},hidden={},heads={},ffn={},vocab=51200,seq=2048,dropout=true", layers,
       hidden, heads, 4 * hidden);
@@ -357,12 +357,12 @@ std::string published_gpt(int layers, int hidden, int heads) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Korthikanti,
-    testing::Values(Published{"22B", published_gpt(48, 6144, 64), 4, 1, "", 45.5625, 59.25, 9.5625,
+    testing::Values(Published{"22B", format_gpt(48, 6144, 64), 4, 1, "", 45.5625, 59.25, 9.5625,
                               66.84, 49.42, 16.18, 7.64},
-                    Published{"175B", published_gpt(96, 12288, 96), 64, 8,
+                    Published{"175B", format_gpt(96, 12288, 96), 64, 8,
                               ",pp=8,interleave=3,micro=64", 45.5625, 66.84375, 12.3515625, 62.04,
                               56.53, 18.49, 8.71},
-                    Published{"1T", published_gpt(128, 25600, 160), 512, 64, ",pp=64,micro=512",
+                    Published{"1T", format_gpt(128, 25600, 160), 512, 64, ",pp=64,micro=512",
                               32.958984375, 131.25, 26.5625, 58.31, 62.04, 20.27, 9.42}),
     [](const auto& info) { return std::string("P") + info.param.name; });
 

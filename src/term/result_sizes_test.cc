@@ -27,7 +27,7 @@ std::vector<Shape> small_shapes() {
   return out;
 }
 
-std::optional<Shape> resolved(std::string_view text, std::span<const Shape> inputs) {
+std::optional<Shape> resolve_sizes(std::string_view text, std::span<const Shape> inputs) {
   try {
     return to_shape(resolve_index(text, inputs).output);
   } catch (const UserError&) {
@@ -65,7 +65,7 @@ TEST(ResultSizes, EqualThoseOfResolvedText) {
   const auto shapes = small_shapes();
   for (auto text : one) {
     for (const auto& shape : shapes) {
-      EXPECT_EQ(compute_result_sizes(text, {&shape, 1}), resolved(text, {&shape, 1}))
+      EXPECT_EQ(compute_result_sizes(text, {&shape, 1}), resolve_sizes(text, {&shape, 1}))
           << text << " of " << to_text(shape);
     }
   }
@@ -76,7 +76,7 @@ TEST(ResultSizes, EqualThoseOfResolvedText) {
         const Shape inputs[] = {a, b};
         const auto found = compute_result_sizes(text, inputs);
         fit += found ? 1 : 0;
-        ASSERT_EQ(found, resolved(text, inputs))
+        ASSERT_EQ(found, resolve_sizes(text, inputs))
             << text << " of " << to_text(a) << " and " << to_text(b);
       }
     }

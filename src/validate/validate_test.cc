@@ -12,7 +12,7 @@
 namespace tandem::validate {
 namespace {
 
-Prediction predicted(const Record& record) {
+Prediction predict_record(const Record& record) {
   const auto job = make_job(record);
   return std::get<Prediction>(predict(std::get<ValidationJob>(job)));
 }
@@ -54,7 +54,7 @@ TEST(Metrics, MatchTheFormulasOfThePapers) {
 
 TEST(Validation, HasNoErrorOnItsOwnPredictions) {
   auto r = small_gpt();
-  const auto p = predicted(r);
+  const auto p = predict_record(r);
   r.measured = {number("iter_s", p.iteration.value), number("mem_gib", p.memory.value / 1073741824),
                 number("ttt_min", 3)};
   const auto report = validate({r}, {});
@@ -76,7 +76,7 @@ TEST(Validation, GroupsSweeps) {
     r.parallel.tp = tp;
     r.parallel.pp = 1;
     r.id = std::to_string(tp);
-    r.measured = {number("iter_s", predicted(r).iteration.value)};
+    r.measured = {number("iter_s", predict_record(r).iteration.value)};
     records.push_back(std::move(r));
   }
   const auto right = validate(records, {}).groups.at("g");

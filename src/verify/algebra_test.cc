@@ -200,7 +200,7 @@ TEST(Algebra, NormalFormsPreserveValues) {
   EXPECT_LT(given_up, 600 / kFewer);
 }
 
-ScalarTerm applied(term::Function f, const Sum& argument) {
+ScalarTerm apply_function(term::Function f, const Sum& argument) {
   ScalarTerm out;
   out.atoms.push_back({.kind = Atom::AtomKind::kFunction,
                        .id = static_cast<std::int64_t>(f),
@@ -220,10 +220,10 @@ TEST(Algebra, OrderLawsPreserveTheValue) {
     const auto b = maker.sum(algebra);
     constexpr std::array kFunctions = {Function::kRelu, Function::kTanh, Function::kSigmoid};
     const auto f = kFunctions[seed % 3];
-    const Sum inner = {applied(f, a)};
-    const Sum outer = {applied(Function::kRelu, inner)};
-    Sum together = {applied(Function::kTanh, algebra.rename_bound_indices(outer)),
-                    applied(Function::kRelu, algebra.rename_bound_indices(b))};
+    const Sum inner = {apply_function(f, a)};
+    const Sum outer = {apply_function(Function::kRelu, inner)};
+    Sum together = {apply_function(Function::kTanh, algebra.rename_bound_indices(outer)),
+                    apply_function(Function::kRelu, algebra.rename_bound_indices(b))};
     Sum normal;
     Sum product;
     try {
@@ -255,8 +255,8 @@ TEST(Algebra, NonNegativeTermsAreNonNegative) {
     std::vector<Sum> products;
     try {
       const auto square = algebra.multiply(a, algebra.rename_bound_indices(a));
-      products = {square, algebra.multiply(square, {applied(Function::kRelu, b)}),
-                  algebra.multiply(a, {applied(Function::kSigmoid, a)}),
+      products = {square, algebra.multiply(square, {apply_function(Function::kRelu, b)}),
+                  algebra.multiply(a, {apply_function(Function::kSigmoid, a)}),
                   algebra.multiply(square, b)};
     } catch (const NotNormal&) {
       continue;
@@ -285,9 +285,9 @@ TEST(Algebra, SquaresNeedAllFactors) {
   term.domain.ranges = {{v, {0, 2}, true}, {w, {0, 2}, true}};
   EXPECT_TRUE(is_never_negative({term}));
   auto other = term;
-  other.atoms.push_back(applied(term::Function::kRelu, {{.atoms = {read(v)}}}).atoms[0]);
+  other.atoms.push_back(apply_function(term::Function::kRelu, {{.atoms = {read(v)}}}).atoms[0]);
   EXPECT_FALSE(is_never_negative({other}));
-  other.atoms.push_back(applied(term::Function::kRelu, {{.atoms = {read(w)}}}).atoms[0]);
+  other.atoms.push_back(apply_function(term::Function::kRelu, {{.atoms = {read(w)}}}).atoms[0]);
   EXPECT_TRUE(is_never_negative({other}));
   term.domain.ranges[1].range.end = 1;
   EXPECT_FALSE(is_never_negative({term}));
@@ -298,7 +298,7 @@ TEST(Algebra, KeysDoNotDependOnNames) {
     Algebra algebra;
     Maker maker(seed, algebra);
     auto sum = algebra.normalize(maker.sum(algebra));
-    if (seed % 2 == 0) sum = algebra.normalize({applied(term::Function::kTanh, sum)});
+    if (seed % 2 == 0) sum = algebra.normalize({apply_function(term::Function::kTanh, sum)});
     auto other = algebra.rename_bound_indices(sum);
     std::ranges::reverse(other);
     for (auto& term : other) {

@@ -13,8 +13,8 @@ Instance make_instance(const std::vector<ParallelShape>& shapes) {
   return out;
 }
 
-std::string found(const std::string& line, const std::vector<Instance>& good,
-                  const std::vector<Instance>& bad) {
+std::string find_conditions_text(const std::string& line, const std::vector<Instance>& good,
+                                 const std::vector<Instance>& bad) {
   const auto rule = rewrite::parse_rule(line)[0];
   const auto conditions = find_separating_conditions(rule, good, bad);
   if (!conditions) return "none";
@@ -27,14 +27,16 @@ std::string found(const std::string& line, const std::vector<Instance>& good,
 
 TEST(Conditions, SeparateTrueFromFalseInstances) {
   const std::string add = "t: (add ?x ?y) => (add ?y ?x)";
-  EXPECT_EQ(found(add, {make_instance({{2, 3}, {2, 3}}), make_instance({{4}, {4}})},
-                  {make_instance({{2, 3}, {1, 3}}), make_instance({{2, 3}, {3}})}),
+  EXPECT_EQ(find_conditions_text(add, {make_instance({{2, 3}, {2, 3}}), make_instance({{4}, {4}})},
+                                 {make_instance({{2, 3}, {1, 3}}), make_instance({{2, 3}, {3}})}),
             "same_shape(?x, ?y)");
-  EXPECT_EQ(found(add, {make_instance({{2, 3}, {3}}), make_instance({{2, 3}, {2, 3}})},
-                  {make_instance({{3}, {2, 3}}), make_instance({{3}, {3}})}),
-            "1 < rank(?x)");
+  EXPECT_EQ(
+      find_conditions_text(add, {make_instance({{2, 3}, {3}}), make_instance({{2, 3}, {2, 3}})},
+                           {make_instance({{3}, {2, 3}}), make_instance({{3}, {3}})}),
+      "1 < rank(?x)");
   // No condition separates equal instances.
-  EXPECT_EQ(found(add, {make_instance({{2}, {2}})}, {make_instance({{2}, {2}})}), "none");
+  EXPECT_EQ(find_conditions_text(add, {make_instance({{2}, {2}})}, {make_instance({{2}, {2}})}),
+            "none");
 }
 
 }  // namespace

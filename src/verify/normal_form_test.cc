@@ -10,7 +10,7 @@ namespace tandem::verify {
 namespace {
 
 // Returns how many patterns have equal forms at a generic size, and how many fit.
-std::pair<int, int> proved(const std::string& line, std::string* reason) {
+std::pair<int, int> count_proved(const std::string& line, std::string* reason) {
   const auto rule = rewrite::parse_rule(line)[0];
   int equal = 0;
   int all = 0;
@@ -98,7 +98,7 @@ const std::vector<std::string>& true_rules() {
 TEST(NormalForm, IsEqualForTrueRules) {
   for (const auto& line : true_rules()) {
     std::string reason;
-    const auto [equal, all] = proved(line, &reason);
+    const auto [equal, all] = count_proved(line, &reason);
     EXPECT_EQ(equal, all) << line << "\n" << reason;
     EXPECT_GT(all, 0) << line;
   }
@@ -123,7 +123,7 @@ TEST(NormalForm, DiffersForFalseRules) {
            "m: (relu (mul (mul ?x ?x) ?y)) => (mul (mul ?x ?x) ?y) if same_shape(?x, ?y)",
        }) {
     std::string reason;
-    EXPECT_EQ(proved(line, &reason).first, 0) << line;
+    EXPECT_EQ(count_proved(line, &reason).first, 0) << line;
   }
 }
 

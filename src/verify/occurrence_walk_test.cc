@@ -11,7 +11,7 @@ namespace {
 
 Rule rule(std::string_view text) { return rewrite::parse_rule("walked: " + std::string(text))[0]; }
 
-Instance of(std::initializer_list<Shape> shapes) {
+Instance make_instance(std::initializer_list<Shape> shapes) {
   Instance out;
   for (const auto& shape : shapes) out.tensors.push_back({ParallelShape(shape), DType::kFp32});
   return out;
@@ -21,7 +21,7 @@ Instance of(std::initializer_list<Shape> shapes) {
 TEST(OccurrenceWalk, ReachesDistantSizes) {
   const auto walked =
       rule("(add (matmul ?x ?y) (matmul ?z ?w)) => (add (matmul ?z ?w) (matmul ?x ?y))");
-  const auto near = of({{2, 2}, {2, 2}, {2, 2}, {2, 2}});
+  const auto near = make_instance({{2, 2}, {2, 2}, {2, 2}, {2, 2}});
   OccurrenceWalk walk(walked, {&near, 1}, 1);
   int occurred = 0;
   int uneven = 0;     // the contracted sizes differ from each other, the others do not
@@ -46,7 +46,7 @@ TEST(OccurrenceWalk, ReachesJointlyScaledSizes) {
   const auto walked = rule(
       "(add (layer_norm ?x ?y ?z) (layer_norm ?u ?v ?w)) => (add (layer_norm ?u ?v ?w) (layer_norm "
       "?x ?y ?z))");
-  const auto near = of({{4}, {4}, {4}, {4}, {4}, {4}});
+  const auto near = make_instance({{4}, {4}, {4}, {4}, {4}, {4}});
   OccurrenceWalk walk(walked, {&near, 1}, 1);
   int stretched = 0;
   for (int i = 0; i < 700; ++i) {
@@ -64,7 +64,7 @@ TEST(OccurrenceWalk, ReachesSizesComputedByOperators) {
       "(linear (concat ?x ?y axis=1) (concat (constant shape=[?n, ?n] kind=\"eye\" value=1) ?z "
       "axis=1)) => (linear (concat ?x ?y axis=1) (concat (constant shape=[?n, ?n] kind=\"eye\" "
       "value=1) ?z axis=1))");
-  auto near = of({{4, 4}, {4, 4}, {4, 4}});
+  auto near = make_instance({{4, 4}, {4, 4}, {4, 4}});
   near.symbols.emplace_back(std::int64_t{4});
   OccurrenceWalk walk(walked, {&near, 1}, 1);
   int of_rank_3 = 0;
@@ -77,7 +77,7 @@ TEST(OccurrenceWalk, ReachesSizesComputedByOperators) {
 
 TEST(OccurrenceWalk, ReachesDegreesNamedByTheRule) {
   const auto walked = rule("(combine ?x dim=0 degree=5) => (combine (relu ?x) dim=0 degree=5)");
-  auto near = of({{10, 4}});
+  auto near = make_instance({{10, 4}});
   near.tensors[0].shape.degrees[0] = 5;
   OccurrenceWalk walk(walked, {&near, 1}, 1);
   int occurred = 0;
@@ -87,12 +87,13 @@ TEST(OccurrenceWalk, ReachesDegreesNamedByTheRule) {
 
 TEST(NoveltyFilter, AcceptsNewPairs) {
   NoveltyFilter seen;
-  EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 2}})));
-  EXPECT_FALSE(seen.is_new(of({{4, 5}, {5, 4}})));  // no size is 1, and the same sizes are equal
-  EXPECT_TRUE(seen.is_new(of({{1, 3}, {3, 1}})));
-  EXPECT_TRUE(seen.is_new(of({{2, 3}, {3, 1}})));
-  EXPECT_TRUE(seen.is_new(of({{3}, {3, 2}})));
-  EXPECT_FALSE(seen.is_new(of({{5}, {5, 4}})));
+  EXPECT_TRUE(seen.is_new(make_instance({{2, 3}, {3, 2}})));
+  EXPECT_FALSE(
+      seen.is_new(make_instance({{4, 5}, {5, 4}})));  // no size is 1, and the same sizes are equal
+  EXPECT_TRUE(seen.is_new(make_instance({{1, 3}, {3, 1}})));
+  EXPECT_TRUE(seen.is_new(make_instance({{2, 3}, {3, 1}})));
+  EXPECT_TRUE(seen.is_new(make_instance({{3}, {3, 2}})));
+  EXPECT_FALSE(seen.is_new(make_instance({{5}, {5, 4}})));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct TestRule {
   }
 };
 
-inline std::optional<rewrite::Rule> parsed(const TestRule& rule) {
+inline std::optional<rewrite::Rule> parse_test_rule(const TestRule& rule) {
   try {
     return rewrite::parse_rule(rule.text())[0];
   } catch (const UserError&) {
@@ -80,7 +80,7 @@ class RandomRules {
       for (std::size_t i = 1; i < group.size(); ++i) {
         const auto& other = group[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))];
         if (other == group[i]) continue;
-        out.push_back(changed({group[i], other}));
+        out.push_back(change_rule({group[i], other}));
       }
     }
     return out;
@@ -131,7 +131,7 @@ class RandomRules {
 
   // Returns a hash of the term's values at some numbers, or nullopt if the term is not legal.
   std::optional<Hash> values(const TestTerm& term, const Occurrence& at) {
-    const auto rule = parsed({.source = term, .target = term});
+    const auto rule = parse_test_rule({.source = term, .target = term});
     if (!rule) return std::nullopt;
     Occurrence own;
     std::map<std::string, std::size_t> numbers = {{"x", 0}, {"y", 1}, {"z", 2}};
@@ -164,7 +164,7 @@ class RandomRules {
   }
 
   // Returns the rule as it is, false from some size on, or restricted to some sizes.
-  TestRule changed(TestRule rule) {
+  TestRule change_rule(TestRule rule) {
     const auto name = first_variable(rule.source);
     const auto axis = below(2);
     switch (below(6)) {

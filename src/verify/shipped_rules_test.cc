@@ -12,7 +12,7 @@
 namespace tandem::verify {
 namespace {
 
-std::string described(const RuleVerdict& v) {
+std::string describe(const RuleVerdict& v) {
   return fmt::format("{}\n  condition: {}\n  counterexample: {}\n  reason: {}",
                      name(v.proof.status), v.proof.condition, v.counterexample, v.reason);
 }
@@ -32,7 +32,7 @@ TEST(ShippedRules, AreProved) {
   for (const auto& rule : written_rules()) {
     if (count++ % kFewer != 0) continue;
     const auto verdict = verify(rule);
-    EXPECT_EQ(verdict.proof.status, Status::kProved) << rule.name << ": " << described(verdict);
+    EXPECT_EQ(verdict.proof.status, Status::kProved) << rule.name << ": " << describe(verdict);
     EXPECT_NE(verdict.proof.prover, kProvedByLayouts) << rule.name << " applies nowhere";
   }
   EXPECT_GT(count, 100U);
@@ -45,7 +45,7 @@ void judge_generated(std::size_t every) {
   for (std::size_t i = 0; i < rules.size(); i += every) {
     const auto verdict = verify(rules[i].rule);
     EXPECT_EQ(verdict.proof.status, Status::kProved)
-        << rules[i].rule.name << ": " << described(verdict);
+        << rules[i].rule.name << ": " << describe(verdict);
     EXPECT_NE(verdict.proof.prover, kProvedByLayouts) << rules[i].rule.name;
   }
 }
@@ -63,7 +63,7 @@ void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every) {
       ++judged;
       const auto verdict = verify(mutant);
       EXPECT_NE(verdict.proof.status, Status::kUnproved) << rewrite::to_text(mutant) << "\n"
-                                                         << described(verdict);
+                                                         << describe(verdict);
       if (verdict.proof.status != Status::kRefuted) continue;
       ++refuted;
       EXPECT_NE(verdict.counterexample.find(": "), std::string::npos) << verdict.counterexample;
@@ -72,7 +72,7 @@ void judge_mutants(const std::vector<rewrite::Rule>& rules, std::size_t every) {
   EXPECT_GT(refuted, judged / 4);
 }
 
-std::vector<rewrite::Rule> generated() {
+std::vector<rewrite::Rule> list_generated() {
   std::vector<rewrite::Rule> out;
   for (const auto& shipped : rewrite::generated_rules()) out.push_back(shipped.rule);
   return out;
@@ -81,8 +81,8 @@ std::vector<rewrite::Rule> generated() {
 // The tests judge samples; the nightly ones judge all mutants.
 TEST(ShippedRules, HaveJudgedMutants) { judge_mutants(written_rules(), 41); }
 TEST(ShippedRules, HaveJudgedMutantsNightly) { judge_mutants(written_rules(), 1); }
-TEST(GeneratedRules, HaveJudgedMutants) { judge_mutants(generated(), 401); }
-TEST(GeneratedRules, HaveJudgedMutantsNightly) { judge_mutants(generated(), 1); }
+TEST(GeneratedRules, HaveJudgedMutants) { judge_mutants(list_generated(), 401); }
+TEST(GeneratedRules, HaveJudgedMutantsNightly) { judge_mutants(list_generated(), 1); }
 
 }  // namespace
 }  // namespace tandem::verify

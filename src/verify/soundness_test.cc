@@ -102,18 +102,18 @@ std::string wrong_verdict(const rewrite::Rule& rule, const Effort& effort, std::
 }
 
 void judge_random(const TestRule& drawn, const Effort& effort, std::uint64_t seed, Tally& tally) {
-  const auto rule = parsed(drawn);
+  const auto rule = parse_test_rule(drawn);
   if (!rule) return;
   const auto wrong = wrong_verdict(*rule, effort, seed, &tally);
   if (wrong.empty()) return;
   const auto fails = [&](const TestRule& candidate) {
-    const auto smaller = parsed(candidate);
+    const auto smaller = parse_test_rule(candidate);
     return smaller && !wrong_verdict(*smaller, effort, seed).empty();
   };
   const auto least = shrunk(drawn, fails);
   ADD_FAILURE() << "seed " << seed << ": " << drawn.text() << "\n"
                 << wrong << "\nalready " << least.text() << "\n"
-                << wrong_verdict(*parsed(least), effort, seed);
+                << wrong_verdict(*parse_test_rule(least), effort, seed);
 }
 
 void print(const Tally& tally, std::uint64_t seed) {

@@ -154,7 +154,7 @@ TEST(Estimate, ModelsSendsDispatchedByHosts) {
   const auto model =
       models::parse_model("gpt2:layers=2,hidden=256,heads=4,ffn=512,seq=64,vocab=256");
   const auto graph = model.build(32, DType::kBf16);
-  const auto simulated = [&] {
+  const auto simulate_plan = [&] {
     const machine::Digits digits(machine);
     const auto made =
         strategies::make_named_strategies("megatron:tp=1,pp=2,dp=4,micro=8", graph, digits)[0];
@@ -166,11 +166,11 @@ TEST(Estimate, ModelsSendsDispatchedByHosts) {
         .iteration.value;
   };
   constexpr double kSends = 8 * 2 + 2;
-  EXPECT_NEAR(simulated(), kSends * 0.01, 0.001);
+  EXPECT_NEAR(simulate_plan(), kSends * 0.01, 0.001);
   software.dispatch_send = {};
-  EXPECT_LT(simulated(), 0.01);
+  EXPECT_LT(simulate_plan(), 0.01);
   software.dispatch_collective = Seconds{0.01};  // gradients' collectives, too
-  EXPECT_GT(simulated(), (kSends + 1) * 0.01);
+  EXPECT_GT(simulate_plan(), (kSends + 1) * 0.01);
 }
 
 // A bucket of 2 GB spans several layers of LLaMA-65B. When an estimate had one bucket for all, a

@@ -112,15 +112,15 @@ TEST(StepLayouts, IncludeLayoutsOfFewerDimensions) {
   predict::CostModel costs(machine, digits, plan::Optimizer::kAdam);
   const auto setting =
       complete(strategies::parse_setting("megatron:tp=1,dp=12,pp=2,micro=4"), problem)[0];
-  const auto laid_out = [&](bool along_the_sequence) {
+  const auto find_layouts = [&](bool along_the_sequence) {
     Options options;
     options.network = {&model, batch, DType::kFp32};
     options.dims.sequence = along_the_sequence;
     std::size_t tables = 0;
     return lay_out_step(setting, problem, costs, options, tables);
   };
-  const auto more = laid_out(true);
-  for (const auto& candidate : laid_out(false)) {
+  const auto more = find_layouts(true);
+  for (const auto& candidate : find_layouts(false)) {
     const bool is_there = std::ranges::any_of(
         more, [&](const auto& other) { return other.choices == candidate.choices; });
     EXPECT_TRUE(is_there) << candidate.name;
