@@ -31,7 +31,7 @@ Json values_json(const Values& values) {
   return out;
 }
 
-Json point_json(const Explored& explored, const search::Evaluated& point) {
+Json point_json(const SweepResult& explored, const search::Evaluated& point) {
   const auto& setup = explored.prepared[point.case_number]->setup;
   const auto& on = explored.cases[point.case_number];
   Json out{{"strategy", point.name}, {"case", point.case_number}};
@@ -57,7 +57,7 @@ Json point_json(const Explored& explored, const search::Evaluated& point) {
   return out;
 }
 
-Json case_json(const Explored& explored, std::size_t number) {
+Json case_json(const SweepResult& explored, std::size_t number) {
   const auto& points = explored.result.points;
   const auto& setup = explored.prepared[number]->setup;
   const auto& own = explored.of_case[number];
@@ -74,7 +74,7 @@ Json case_json(const Explored& explored, std::size_t number) {
           {"pareto", find_pareto_front(points, own)}};
 }
 
-void print_as_json(const Explored& explored, const ExploreFlags& flags) {
+void print_as_json(const SweepResult& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
   const auto& first = explored.prepared[0]->setup;
   Json out{{"model", flags.job.model_text},
@@ -121,7 +121,7 @@ std::string format_changes(const Values& values) {
   return out;
 }
 
-std::string make_title(const Explored& explored, std::size_t number) {
+std::string make_title(const SweepResult& explored, std::size_t number) {
   const auto& [job, setup, problem, settings] = *explored.prepared[number];
   return fmt::format("{} on {} ({}), batch {}, {}{}", setup.model.text, setup.machine.name,
                      pluralize(setup.machine.devices(), "device"), setup.batch, job.task.task,
@@ -129,7 +129,7 @@ std::string make_title(const Explored& explored, std::size_t number) {
 }
 
 // Returns a table of the fastest strategy that fits, for the first `most` runs.
-std::string fastest_text(const Explored& explored, std::size_t most) {
+std::string fastest_text(const SweepResult& explored, std::size_t most) {
   const auto& points = explored.result.points;
   const auto count = explored.runs.size();
   TextTable table({{""}, {""}, {"", Align::kRight}});
@@ -151,7 +151,7 @@ std::string fastest_text(const Explored& explored, std::size_t most) {
 }
 
 // Returns "3 impossible combinations skipped, the first is tp=3: REASON"; "" if none was skipped.
-std::string skipped_text(const Explored& explored) {
+std::string skipped_text(const SweepResult& explored) {
   const auto& refused = explored.result.refused;
   if (explored.count_skipped() == 0) return "";
   const auto [what, why] =
@@ -166,7 +166,7 @@ std::string skipped_text(const Explored& explored) {
       what, why);
 }
 
-void print_tables(const Explored& explored, const ExploreFlags& flags) {
+void print_tables(const SweepResult& explored, const ExploreFlags& flags) {
   const auto& result = explored.result;
   if (explored.cases.size() == 1) {
     std::cout << make_title(explored, 0) << "\n\n"

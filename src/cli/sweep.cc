@@ -73,7 +73,8 @@ bool is_impossible(const UserError& error) {
 
 // Adds the cases of all combinations to `out`, and impossible combinations with their reasons.
 // Returns the settings of each case. Throws UserError if no combination is possible.
-std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flags, Explored& out) {
+std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flags,
+                                                        SweepResult& out) {
   std::vector<std::vector<strategies::Setting>> settings;
   const auto axes = make_axes(flags);
   check_axes(axes, flags.job.model_text);
@@ -97,7 +98,7 @@ std::vector<std::vector<strategies::Setting>> add_cases(const ExploreFlags& flag
 }
 
 // Sets `runs` and `run_of_case`.
-void group_by_run(Explored& explored) {
+void group_by_run(SweepResult& explored) {
   for (const auto& on : explored.cases) {
     auto values = on.values;
     std::erase_if(values, [](const auto& value) { return is_strategy_key(value.first); });
@@ -108,7 +109,7 @@ void group_by_run(Explored& explored) {
 }
 
 // Merges equal points, drops those that do not fit if `fits` is set, and sets `of_case`.
-void choose_points(Explored& explored, bool fits) {
+void choose_points(SweepResult& explored, bool fits) {
   auto& points = explored.result.points;
   std::vector<std::size_t> case_of_point;
   case_of_point.reserve(points.size());
@@ -132,8 +133,8 @@ void choose_points(Explored& explored, bool fits) {
 
 }  // namespace
 
-Explored explore_all(const ExploreFlags& flags) {
-  Explored out;
+SweepResult explore_all(const ExploreFlags& flags) {
+  SweepResult out;
   const auto settings = add_cases(flags, out);
   const Interrupt interrupt;
   Progress progress;

@@ -45,7 +45,7 @@ struct Impossible {
   UserError error;
 };
 
-struct Explored {
+struct SweepResult {
   std::vector<std::unique_ptr<Prepared>> prepared;
   std::vector<search::Case> cases;
   search::Exploration result;
@@ -56,7 +56,7 @@ struct Explored {
   std::vector<search::Values> runs;
   std::vector<std::size_t> run_of_case;
   std::vector<std::vector<std::size_t>> of_case;  // points of each case; cases may share points
-  std::size_t without_fit = 0;                    // points that --fits leaves out
+  std::size_t without_fit = 0;                    // points that --fits excludes
 
   // Returns the number of impossible combinations of values and strategies.
   [[nodiscard]] std::size_t count_skipped() const {
@@ -66,6 +66,6 @@ struct Explored {
 
 // Explores all cases. Skips impossible combinations; throws the UserError of the first one if no
 // combination is possible. Lists equal points once.
-Explored explore_all(const ExploreFlags& flags);
+SweepResult explore_all(const ExploreFlags& flags);
 
 }  // namespace tandem::cli

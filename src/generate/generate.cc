@@ -187,8 +187,8 @@ class RuleGenerator {
     }
     for (const auto& e : several) directions.push_back({&e.left, &e.right});
     record_count("directions", directions.size());
-    std::vector<std::optional<MadeRule>> rules(directions.size());
-    std::vector<MadeRule> literal(directions.size());
+    std::vector<std::optional<GeneratedRule>> rules(directions.size());
+    std::vector<GeneratedRule> literal(directions.size());
     std::atomic<std::size_t> done = 0;
     std::atomic<std::size_t> next = 0;
     parallel_for(options_.threads, options_.threads, [&](std::size_t thread) {
@@ -227,7 +227,8 @@ class RuleGenerator {
   }
 
   // Stores the rules, equal ones once, under names that list the operators of both sides.
-  void store_rules(std::vector<std::optional<MadeRule>>& made, std::vector<MadeRule>& literal) {
+  void store_rules(std::vector<std::optional<GeneratedRule>>& made,
+                   std::vector<GeneratedRule>& literal) {
     std::set<std::string> seen;
     for (const auto& m : made) {
       if (m && m->rule.conditions.empty()) seen.insert(format_without_conditions(m->rule));

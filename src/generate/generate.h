@@ -36,7 +36,7 @@ struct Generated {
   std::vector<Assignment> found;
   // Rules with the attributes for which they were found, and without conditions. A rule with a free
   // attribute may have an exception among the values that were not tried.
-  std::vector<MadeRule> literal;
+  std::vector<GeneratedRule> literal;
   std::vector<std::vector<rewrite::Rule>> parallel_literal;  // for the parallel rules
   std::size_t graphs = 0;                                    // number of evaluated graphs
   std::size_t candidates = 0;  // number of equalities between two graphs

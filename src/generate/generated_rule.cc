@@ -32,7 +32,7 @@ class RuleMaker {
   RuleMaker(const Formulas& formulas, const std::map<TypeId, std::int64_t>& index_types)
       : formulas_(formulas), index_types_(index_types) {}
 
-  MadeRule run(const std::vector<FormulaId>& source, const std::vector<FormulaId>& target) {
+  GeneratedRule run(const std::vector<FormulaId>& source, const std::vector<FormulaId>& target) {
     fill(result_.rule.source, source);
     fill(result_.rule.target, target);
     return std::move(result_);
@@ -110,7 +110,7 @@ class RuleMaker {
 
   const Formulas& formulas_;
   const std::map<TypeId, std::int64_t>& index_types_;
-  MadeRule result_;
+  GeneratedRule result_;
   std::vector<FormulaId> variables_;
   std::map<FormulaId, PatternId> images_;
 };
@@ -170,9 +170,9 @@ std::vector<Field> compute_value(const Side& side, std::size_t output, const Ass
 
 }  // namespace
 
-MadeRule make_rule(const Formulas& formulas, const std::vector<FormulaId>& source,
-                   const std::vector<FormulaId>& target,
-                   const std::map<TypeId, std::int64_t>& index_types) {
+GeneratedRule make_rule(const Formulas& formulas, const std::vector<FormulaId>& source,
+                        const std::vector<FormulaId>& target,
+                        const std::map<TypeId, std::int64_t>& index_types) {
   return RuleMaker(formulas, index_types).run(source, target);
 }
 
@@ -208,7 +208,7 @@ namespace {
 // for sizes. Example: (matmul ?x ?y) ties dim(?x, 1) to dim(?y, 0).
 class SizeClasses {
  public:
-  explicit SizeClasses(const MadeRule& made) : generated_(made) {
+  explicit SizeClasses(const GeneratedRule& made) : generated_(made) {
     for (const auto& type : made.found.tensors) {
       first_of_tensor_.push_back(sets_.size());
       for (std::size_t d = 0; d < type.shape.rank(); ++d) sets_.add();
@@ -328,7 +328,7 @@ class SizeClasses {
     tie_dims(s.map.output, dims.back());
   }
 
-  const MadeRule& generated_;
+  const GeneratedRule& generated_;
   DisjointSets sets_;
   std::vector<std::size_t> first_of_tensor_;
   std::size_t first_symbol_ = 0;
@@ -337,7 +337,7 @@ class SizeClasses {
 
 }  // namespace
 
-std::vector<Assignment> list_larger_sizes(const MadeRule& made) {
+std::vector<Assignment> list_larger_sizes(const GeneratedRule& made) {
   SizeClasses sizes(made);
   const auto classes = sizes.compute_classes();
   const auto found = sizes.list_found_sizes();
@@ -355,7 +355,7 @@ std::vector<Assignment> list_larger_sizes(const MadeRule& made) {
   return out;
 }
 
-std::vector<Assignment> list_other_sizes(const MadeRule& made) {
+std::vector<Assignment> list_other_sizes(const GeneratedRule& made) {
   SizeClasses sizes(made);
   const auto classes = sizes.compute_classes();
   const auto found = sizes.list_found_sizes();
@@ -400,7 +400,7 @@ std::vector<Assignment> list_other_sizes(const MadeRule& made) {
 
 namespace {
 
-std::vector<Expression> list_candidates(const MadeRule& made, const std::vector<bool>& bound) {
+std::vector<Expression> list_candidates(const GeneratedRule& made, const std::vector<bool>& bound) {
   std::vector<Expression> out;
   for (std::uint16_t s = 0; s < bound.size(); ++s) {
     if (bound[s]) out.push_back({.operation = rewrite::Operation::kSymbol, .variables = {s}});
@@ -423,9 +423,9 @@ void substitute(Expression& e, std::uint16_t symbol, const Expression& by) {
 }
 
 // Removes the symbols for which `is_used` is false.
-void drop_symbols(MadeRule& made, const std::vector<bool>& is_used) {
+void drop_symbols(GeneratedRule& made, const std::vector<bool>& is_used) {
   std::vector<std::uint16_t> image(is_used.size());
-  MadeRule out = made;
+  GeneratedRule out = made;
   out.rule.symbols.clear();
   out.found.symbols.clear();
   for (std::size_t s = 0; s < is_used.size(); ++s) {
@@ -449,7 +449,7 @@ void drop_symbols(MadeRule& made, const std::vector<bool>& is_used) {
 
 }  // namespace
 
-bool bind_open_symbols(MadeRule& made) {
+bool bind_open_symbols(GeneratedRule& made) {
   std::vector<bool> bound(made.rule.symbols.size());
   for (const auto& node : made.rule.source.nodes) {
     for (const auto& attribute : node.attributes) {

@@ -18,16 +18,16 @@ struct Assignment {
   std::vector<std::optional<rewrite::Value>> symbols;
 };
 
-struct MadeRule {
+struct GeneratedRule {
   rewrite::Rule rule;
   Assignment found;
 };
 
 // Returns the rule from `source` to `target`. Sizes of the target's constants become symbols that
 // nothing binds yet: see bind_open_symbols.
-MadeRule make_rule(const Formulas& formulas, const std::vector<FormulaId>& source,
-                   const std::vector<FormulaId>& target,
-                   const std::map<TypeId, std::int64_t>& index_types);
+GeneratedRule make_rule(const Formulas& formulas, const std::vector<FormulaId>& source,
+                        const std::vector<FormulaId>& target,
+                        const std::map<TypeId, std::int64_t>& index_types);
 
 enum class Verdict : std::uint8_t {
   kHolds,
@@ -41,13 +41,13 @@ bool is_legal(const rewrite::Rule& rule, const Assignment& assignment);
 
 // Returns assignments of other sizes, the found one first. Most of them are legal. Some change only
 // one of several tied sizes, for operators that broadcast a size of 1.
-std::vector<Assignment> list_other_sizes(const MadeRule& made);
+std::vector<Assignment> list_other_sizes(const GeneratedRule& made);
 // Returns the found assignment, then assignments in which tied sizes are two or three times as
 // large: each class of tied sizes alone, and all of them.
-std::vector<Assignment> list_larger_sizes(const MadeRule& made);
+std::vector<Assignment> list_larger_sizes(const GeneratedRule& made);
 
 // Replaces each symbol that only the target has by an expression that always equals it, such as
 // dim(?x, 1) or another symbol. Returns false if there is none.
-bool bind_open_symbols(MadeRule& made);
+bool bind_open_symbols(GeneratedRule& made);
 
 }  // namespace tandem::generate

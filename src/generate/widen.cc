@@ -99,8 +99,8 @@ std::vector<RuleAttributeGroup> list_groups(Rule& rule) {
 }
 
 // Returns the rule with a symbol in place of the group.
-MadeRule replace_by_symbol(const MadeRule& made, const RuleAttributeGroup& group) {
-  MadeRule out = made;
+GeneratedRule replace_by_symbol(const GeneratedRule& made, const RuleAttributeGroup& group) {
+  GeneratedRule out = made;
   std::string name = group.name;
   const auto& taken = made.rule.symbols;
   for (int i = 2; std::ranges::find(taken, name) != taken.end(); ++i) {
@@ -120,7 +120,7 @@ MadeRule replace_by_symbol(const MadeRule& made, const RuleAttributeGroup& group
   return out;
 }
 
-bool holds_for_others(const MadeRule& made, const RuleAttributeGroup& group,
+bool holds_for_others(const GeneratedRule& made, const RuleAttributeGroup& group,
                       const std::vector<Assignment>& assignments, KernelCache& kernels) {
   bool holds = false;
   for (const auto& value : list_other_values(group.value)) {
@@ -136,7 +136,7 @@ bool holds_for_others(const MadeRule& made, const RuleAttributeGroup& group,
 
 }  // namespace
 
-void free_attributes(MadeRule& made, KernelCache& kernels) {
+void free_attributes(GeneratedRule& made, KernelCache& kernels) {
   auto assignments = list_larger_sizes(made);
   for (auto& a : list_other_ranks(made.found)) assignments.push_back(std::move(a));
   std::erase_if(assignments, [](const Assignment& a) { return !is_small(a); });
@@ -161,7 +161,7 @@ Expression make_equal(Expression a, Expression b) {
 }
 
 // Returns conditions that hold for the sizes for which the rule was found.
-std::vector<Expression> list_possible_conditions(const MadeRule& made) {
+std::vector<Expression> list_possible_conditions(const GeneratedRule& made) {
   std::vector<Expression> out;
   const auto& types = made.found.tensors;
   const auto n = static_cast<std::uint16_t>(types.size());
@@ -196,7 +196,7 @@ std::vector<Expression> list_possible_conditions(const MadeRule& made) {
   return out;
 }
 
-std::vector<Assignment> list_trials(const MadeRule& made) {
+std::vector<Assignment> list_trials(const GeneratedRule& made) {
   auto out = list_other_sizes(made);
   for (auto& a : list_other_ranks(made.found)) out.push_back(std::move(a));
   // Change the rank of single variables.
@@ -223,7 +223,7 @@ bool fulfils(const Assignment& assignment, const Expression& condition) {
 
 }  // namespace
 
-bool add_conditions(MadeRule& made, KernelCache& kernels) {
+bool add_conditions(GeneratedRule& made, KernelCache& kernels) {
   std::vector<Assignment> good;
   std::vector<Assignment> bad;
   for (const auto& a : list_trials(made)) {

@@ -9,10 +9,10 @@ namespace tandem::generate {
 
 // Replaces attributes by symbols: `axis=0` on both sides becomes `axis=?axis` if the rule also
 // holds for other axes.
-void free_attributes(MadeRule& made, KernelCache& kernels);
+void free_attributes(GeneratedRule& made, KernelCache& kernels);
 
 // Adds conditions such as dim(?x, 0) == dim(?y, 0) until the rule fails in no trial. Returns false
 // if none of the known conditions helps.
-bool add_conditions(MadeRule& made, KernelCache& kernels);
+bool add_conditions(GeneratedRule& made, KernelCache& kernels);
 
 }  // namespace tandem::generate

@@ -7,8 +7,8 @@
 namespace tandem::generate {
 namespace {
 
-MadeRule make_test_rule(const std::string& line, const std::vector<Shape>& shapes) {
-  MadeRule out{rewrite::parse_rule(line)[0], {}};
+GeneratedRule make_test_rule(const std::string& line, const std::vector<Shape>& shapes) {
+  GeneratedRule out{rewrite::parse_rule(line)[0], {}};
   for (const auto& shape : shapes) {
     TensorType type;
     type.shape = ParallelShape(shape);

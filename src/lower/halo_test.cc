@@ -216,7 +216,7 @@ TEST(Halo, TrainsRandomImagesLikeOneDevice) {
 TEST(Halo, TrainsRandomImagePipelinesLikeOneDevice) {
   const auto digits = make_digits({2, 2}, 2);
   const plan::Schedule schedule{.micro_batches = 2, .stages = 2, .digits = 0b010};
-  int again = 0;
+  int recomputed = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
     const auto model = plan::random_image(2, random);
@@ -227,9 +227,9 @@ TEST(Halo, TrainsRandomImagePipelinesLikeOneDevice) {
         fmt::format("seed {}\n{}\n{}", seed, graph::to_text(program.pcg), to_text(program)));
     expect_same_step(model, program, seed);
     if (HasFailure()) return;
-    for (const auto* task : halos(program, Step::kHalo)) again += task->recomputed ? 1 : 0;
+    for (const auto* task : halos(program, Step::kHalo)) recomputed += task->recomputed ? 1 : 0;
   }
-  EXPECT_GT(again, 5);
+  EXPECT_GT(recomputed, 5);
 }
 
 }  // namespace

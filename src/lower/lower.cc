@@ -101,39 +101,40 @@ class Lowering : ProgramBuilder {
   }
 
   // Appends the tasks that compute the tensor of a non-source node, and returns its buffer. A
-  // buffer that is recomputed (`again`) exists for one micro-batch, even if it is the same in all
-  // of them.
-  BufferId emit_tensor(NodeId id, bool again) {
-    return is_parallel(pcg_.node(id)) ? move_along_chain(id, again) : emit_operator(id, again);
+  // recomputed buffer exists for one micro-batch, even if it is the same in all of them.
+  BufferId emit_tensor(NodeId id, bool recomputed) {
+    return is_parallel(pcg_.node(id)) ? move_along_chain(id, recomputed)
+                                      : emit_operator(id, recomputed);
   }
 
-  BufferId emit_operator(NodeId id, bool again) {
+  BufferId emit_operator(NodeId id, bool recomputed) {
     each_ = is_recomputed(id);
     const auto out = add_buffer(BufferKind::kActivation, id, get_layout(id));
     each_ = false;
     const bool joins = is_join(pcg_.node(id));
     Task task{.kind = joins ? TaskKind::kJoin : TaskKind::kForward,
               .node = id,
-              .backward = again,
-              .recomputed = again,
+              .backward = recomputed,
+              .recomputed = recomputed,
               .stage = get_stage(id),
               .reads = {},
               .writes = {out}};
     const auto inputs = pcg_.inputs(id);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const auto tensor = get_tensor(inputs[i], id, again);
-      task.reads.push_back(joins ? tensor
-                                 : to_windows(tensor, id, i, {get_stage(id), again, again}));
+      const auto tensor = get_tensor(inputs[i], id, recomputed);
+      task.reads.push_back(
+          joins ? tensor : to_windows(tensor, id, i, {get_stage(id), recomputed, recomputed}));
     }
-    if (saves_for_backward(id, again)) task.saved = saved_[id.index()] = add_saved_buffer(id, out);
+    if (saves_for_backward(id, recomputed))
+      task.saved = saved_[id.index()] = add_saved_buffer(id, out);
     add(std::move(task));
     return out;
   }
 
   // Returns whether the backward pass uses the values that this run of the operator saves.
-  bool saves_for_backward(NodeId id, bool again) const {
+  bool saves_for_backward(NodeId id, bool recomputed) const {
     return program_.mode == Mode::kTraining && wants_gradient_[id.index()] &&
-           again == is_recomputed(id);
+           recomputed == is_recomputed(id);
   }
 
   // Returns the buffer that the operator saves for backward in addition to its operands, or kNone.
@@ -150,11 +151,11 @@ class Lowering : ProgramBuilder {
     return saved;
   }
 
-  BufferId move_along_chain(NodeId id, bool again) {
+  BufferId move_along_chain(NodeId id, bool recomputed) {
     const NodeId start = find_chain_start(id);
     each_ = is_recomputed(id);
-    const auto out = move(get_tensor(start, id, again), get_layout(id), id,
-                          {get_stage(start), again, again}, get_stage(id));
+    const auto out = move(get_tensor(start, id, recomputed), get_layout(id), id,
+                          {get_stage(start), recomputed, recomputed}, get_stage(id));
     each_ = false;
     return out;
   }
@@ -352,9 +353,9 @@ class Lowering : ProgramBuilder {
     return is_recomputed(id) && get_stage(id) == get_stage(user);
   }
 
-  BufferId get_tensor(NodeId id, NodeId user, bool again) const {
-    return again && is_recomputed_for(id, user) ? recomputed_[id.index()]
-                                                : program_.tensor[id.index()];
+  BufferId get_tensor(NodeId id, NodeId user, bool recomputed) const {
+    return recomputed && is_recomputed_for(id, user) ? recomputed_[id.index()]
+                                                     : program_.tensor[id.index()];
   }
 
   // Returns the buffer that an operator's backward pass reads for `operand`.

@@ -49,7 +49,7 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
       {{2, 2}, 0b10, 4, 4, Order::k1F1B},
   };
   unsigned sends = 0;
-  unsigned again = 0;
+  unsigned recomputed = 0;
   for (const auto& c : cases) {
     const auto digits = make_digits(c.counts, c.micro_batches);
     for (std::uint64_t seed = 0; seed < 60; seed += kFewer) {
@@ -72,12 +72,12 @@ TEST(LowerPipelines, TrainLikeOneDevice) {
       if (HasFailure()) return;
       for (const auto& task : program.tasks) {
         sends += task.kind == TaskKind::kSend ? 1 : 0;
-        again += task.recomputed ? 1 : 0;
+        recomputed += task.recomputed ? 1 : 0;
       }
     }
   }
   EXPECT_GT(sends, 500 / kFewer);
-  EXPECT_GT(again, 500 / kFewer);
+  EXPECT_GT(recomputed, 500 / kFewer);
 }
 
 // Two layers are column-parallel and row-parallel. The backward pass does not read the second
@@ -88,7 +88,7 @@ TEST(LowerPipelines, RecomputeUnreadTensorsIfTheSoftwareRunsToTheEnd) {
       "%r = relu(%y)\n%v = weight() shape=[4, 8]\n%z = linear(%r, %v)\n%s = add(%z, %x)\n"
       "%t = input() shape=[4, 4]\n%loss = mse(%s, %t)\nreturn %loss\n");
   const auto digits = make_digits({2});
-  const auto again = [&](bool recomputes_whole) {
+  const auto count_recomputed = [&](bool recomputes_whole) {
     const auto software = make_recomputing_software(recomputes_whole);
     auto choices = named_choices(model, digits, {{"y", "n"}, {"r", "d1"}, {"z", "k"}});
     for (auto id : model.ids()) {
@@ -99,8 +99,8 @@ TEST(LowerPipelines, RecomputeUnreadTensorsIfTheSoftwareRunsToTheEnd) {
         lower(parallelize(model, digits, choices), digits, software, Optimizer::kSgd).tasks,
         [](const Task& task) { return task.recomputed; });
   };
-  EXPECT_EQ(again(false), 2);  // y and r
-  EXPECT_EQ(again(true), 4);   // also z, and the sum of its partial sums
+  EXPECT_EQ(count_recomputed(false), 2);  // y and r
+  EXPECT_EQ(count_recomputed(true), 4);   // also z, and the sum of its partial sums
 }
 
 // A tensor computed from weights alone is the same in all micro-batches. Its gradient is too, once

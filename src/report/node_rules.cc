@@ -19,10 +19,10 @@ std::unordered_set<std::string> list_names(const graph::Graph& graph) {
 
 }  // namespace
 
-std::unordered_map<std::string, MadeBy> find_node_rules(const plan::Plan& plan,
-                                                        const graph::Graph& model) {
+std::unordered_map<std::string, NodeRule> find_node_rules(const plan::Plan& plan,
+                                                          const graph::Graph& model) {
   if (plan.derivation.empty()) return {};
-  std::unordered_map<std::string, MadeBy> made;  // by name in the replayed graph
+  std::unordered_map<std::string, NodeRule> made;  // by name in the replayed graph
   auto derived = model;
   try {
     const auto rules = rewrite::parse_rules(join(plan.rules, "\n"), "rules");
@@ -38,13 +38,13 @@ std::unordered_map<std::string, MadeBy> find_node_rules(const plan::Plan& plan,
   } catch (const UserError&) {
     return {};  // `tandem check` reports the error
   }
-  std::unordered_map<Hash, MadeBy> by_hash;
+  std::unordered_map<Hash, NodeRule> by_hash;
   const auto hashes = graph::hash_nodes(derived, graph::HashKind::kIdentity);
   for (auto id : derived.ids()) {
     const auto at = made.find(derived.node(id).name);
     if (at != made.end()) by_hash[hashes[id.index()]] = at->second;
   }
-  std::unordered_map<std::string, MadeBy> out;
+  std::unordered_map<std::string, NodeRule> out;
   const auto whole = erase_parallelism(plan.mapped.pcg);
   const auto own = graph::hash_nodes(whole, graph::HashKind::kIdentity);
   for (auto id : whole.ids()) {

@@ -136,7 +136,7 @@ class PieceSearch {
 
   // Searches first with border tensors that are undivided, or split over all devices along one
   // dimension. Then searches all partitionings whose total may be within alpha of the best so far.
-  Solved run() {
+  SplitSolution run() {
     borders_ = {{std::nullopt}};
     for (std::size_t p = 0; p < members_.size(); ++p) borders_.push_back(list_borders(p));
     const auto few = find_cheapest(kFewStates, {});
@@ -247,10 +247,10 @@ class PieceSearch {
     ways.seconds.push_back(std::move(next));
   }
 
-  Solved choose_pieces() {
+  SplitSolution choose_pieces() {
     CheapestPaths ways;
     for (std::size_t p = 0; p < members_.size(); ++p) add_step(p, ways);
-    Solved out{{}, is_complete_};
+    SplitSolution out{{}, is_complete_};
     std::size_t at = 0;  // nothing is chosen behind the last piece
     for (std::size_t p = members_.size(); p-- > 0;) {
       const auto in = ways.before[p][at];
@@ -279,9 +279,9 @@ class PieceSearch {
     is_complete_ = is_complete_ && at->second.is_complete;
   }
 
-  SolvedPiece build_piece(std::size_t p, const Border& in, const Border& out) {
+  PieceSolution build_piece(std::size_t p, const Border& in, const Border& out) {
     graph::GraphBuilder builder(model_.name());
-    SolvedPiece made;
+    PieceSolution made;
     std::vector<NodeId> image(model_.size());
     const auto note = [&](NodeId model) {
       while (made.model_node.size() < builder.size()) made.model_node.push_back(model);
@@ -308,7 +308,7 @@ class PieceSearch {
     return made;
   }
 
-  void add_initial_layouts(SolvedPiece& made) const {
+  void add_initial_layouts(PieceSolution& made) const {
     for (const auto& seed : how_.initial_layouts) {
       InitialLayouts own;
       for (auto node : made.model_node) {
@@ -400,8 +400,8 @@ std::vector<Shape> list_border_states(const Shape& sizes, std::int64_t devices, 
   return out;
 }
 
-Solved solve_in_pieces(const graph::Graph& model, std::size_t least_nodes, const Substitution& how,
-                       Substitutions& substitutions) {
+SplitSolution solve_in_pieces(const graph::Graph& model, std::size_t least_nodes,
+                              const Substitution& how, Substitutions& substitutions) {
   const auto cuts = find_cuts(model, least_nodes, substitutions);
   return PieceSearch(model, cuts, how, substitutions).run();
 }

@@ -16,8 +16,8 @@
 
 namespace tandem::unity {
 
-struct Solved {
-  std::vector<SolvedPiece> pieces;
+struct SplitSolution {
+  std::vector<PieceSolution> pieces;
   bool is_complete = true;  // false if a piece exceeded its candidates
 };
 
@@ -31,7 +31,7 @@ std::vector<graph::NodeId> find_cuts(const graph::Graph& model, std::size_t leas
 //   [8, 6] on 4 devices -> [1, 1], [4, 1], [2, 2], [1, 2], [2, 1]
 std::vector<Shape> list_border_states(const Shape& sizes, std::int64_t devices, std::size_t most);
 
-Solved solve_in_pieces(const graph::Graph& model, std::size_t least_nodes, const Substitution& how,
-                       Substitutions& substitutions);
+SplitSolution solve_in_pieces(const graph::Graph& model, std::size_t least_nodes,
+                              const Substitution& how, Substitutions& substitutions);
 
 }  // namespace tandem::unity

@@ -22,7 +22,8 @@ constexpr Slot kNowhere = 0xffffffff;
 // operators. Sources are found by name, operators by their kind and operands.
 class Counterparts {
  public:
-  Counterparts(const Draft& whole, const SolvedPiece& solved, const rewrite::Dictionary& dictionary)
+  Counterparts(const Draft& whole, const PieceSolution& solved,
+               const rewrite::Dictionary& dictionary)
       : whole_(whole), solved_(solved), dictionary_(dictionary), users_(whole) {
     for (auto slot : whole.order()) {
       const auto& node = whole.node(slot);
@@ -90,7 +91,7 @@ class Counterparts {
   }
 
   const Draft& whole_;
-  const SolvedPiece& solved_;
+  const PieceSolution& solved_;
   const rewrite::Dictionary& dictionary_;
   rewrite::Users users_;
   std::vector<ModelSlot> by_model_;
@@ -98,7 +99,7 @@ class Counterparts {
 
 class Conversion {
  public:
-  Conversion(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
+  Conversion(const graph::Graph& model, const std::vector<PieceSolution>& pieces,
              Substitutions& substitutions)
       : model_(model),
         pieces_(pieces),
@@ -122,7 +123,7 @@ class Conversion {
 
  private:
   // Applies a piece's algebraic steps to the whole model.
-  bool apply_steps(const SolvedPiece& solved) {
+  bool apply_steps(const PieceSolution& solved) {
     const auto drafts = shared_.replay_steps(solved.piece, solved.steps);
     for (std::size_t i = 0; i < solved.steps.size(); ++i) {
       const auto& rule = shared_.rules().rules()[solved.steps[i].rule];
@@ -147,7 +148,7 @@ class Conversion {
     return border_ != kNowhere;
   }
 
-  [[nodiscard]] std::vector<Slot> find_counterparts(const SolvedPiece& solved,
+  [[nodiscard]] std::vector<Slot> find_counterparts(const PieceSolution& solved,
                                                     const Draft& draft) const {
     return Counterparts(whole_, solved, dictionary_).find_slots(draft, border_);
   }
@@ -232,7 +233,7 @@ class Conversion {
   }
 
   const graph::Graph& model_;
-  const std::vector<SolvedPiece>& pieces_;
+  const std::vector<PieceSolution>& pieces_;
   Substitutions& shared_;
   rewrite::Dictionary& dictionary_;
   Draft whole_;
@@ -245,7 +246,8 @@ class Conversion {
 
 }  // namespace
 
-std::optional<UnityPlan> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
+std::optional<UnityPlan> to_plan(const graph::Graph& model,
+                                 const std::vector<PieceSolution>& pieces,
                                  Substitutions& substitutions) {
   return Conversion(model, pieces, substitutions).run();
 }

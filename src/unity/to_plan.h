@@ -17,7 +17,7 @@
 namespace tandem::unity {
 
 // A piece of the model and the steps that were found for it.
-struct SolvedPiece {
+struct PieceSolution {
   ModelPiece piece;
   std::vector<graph::NodeId> model_node;  // by node of the piece; the model's size if not in it
   std::vector<rewrite::Match> steps;
@@ -32,7 +32,8 @@ struct UnityPlan {
 
 // Returns nullopt if the graph has no mapping, or if a step does not apply to the whole model. The
 // pieces may be of the model with another batch.
-std::optional<UnityPlan> to_plan(const graph::Graph& model, const std::vector<SolvedPiece>& pieces,
+std::optional<UnityPlan> to_plan(const graph::Graph& model,
+                                 const std::vector<PieceSolution>& pieces,
                                  Substitutions& substitutions);
 
 }  // namespace tandem::unity

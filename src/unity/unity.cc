@@ -105,7 +105,7 @@ class UnitySearch {
     finish(way, solve(graph, how, substitutions), substitutions);
   }
 
-  void finish(const UnityPipeline& way, const std::vector<SolvedPiece>& pieces,
+  void finish(const UnityPipeline& way, const std::vector<PieceSolution>& pieces,
               Substitutions& substitutions) {
     const auto made = to_plan(pool_.model(), pieces, substitutions);
     if (substitutions.mapping().is_cut() && why_ == search::StopReason::kDone)
@@ -122,18 +122,19 @@ class UnitySearch {
             .costed = [this] { count_candidate(); }};
   }
 
-  std::vector<SolvedPiece> solve(const graph::Graph& model, const Substitution& how,
-                                 Substitutions& substitutions) {
+  std::vector<PieceSolution> solve(const graph::Graph& model, const Substitution& how,
+                                   Substitutions& substitutions) {
     if (options_.splits) {
       auto split = solve_in_pieces(model, options_.least_nodes, how, substitutions);
       if (!split.is_complete && why_ == search::StopReason::kDone)
         why_ = search::StopReason::kRewrites;
       return std::move(split.pieces);
     }
-    SolvedPiece whole{{.graph = model,
-                       .initial_layouts = {how.initial_layouts.begin(), how.initial_layouts.end()}},
-                      {},
-                      {}};
+    PieceSolution whole{
+        {.graph = model,
+         .initial_layouts = {how.initial_layouts.begin(), how.initial_layouts.end()}},
+        {},
+        {}};
     for (auto id : model.ids()) whole.model_node.push_back(id);
     const auto found = substitutions.find_best(whole.piece, how);
     if (!found.is_complete && why_ == search::StopReason::kDone)

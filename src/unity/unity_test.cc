@@ -270,7 +270,7 @@ TEST(Unity, FindsTheSamePlanBySplitting) {
   }
 }
 
-double cost_of_piece(const SolvedPiece& solved, Substitutions& substitutions) {
+double cost_of_piece(const PieceSolution& solved, Substitutions& substitutions) {
   TaskGraphBuilder builder(substitutions.dictionary(), substitutions.placements());
   const auto draft = substitutions.replay_steps(solved.piece, solved.steps).back();
   const auto tasks =
@@ -364,7 +364,7 @@ TEST(Unity, PartitionsImageRowsByARule) {
   const auto graph = b.finish({b.add(ops::kMse, {y, b.input("t", {2, 4, 8, 8}, DType::kFp32)})});
   OnTwoDevices here;
   auto& substitutions = here.substitutions;
-  SolvedPiece whole{{graph}, {}, {}};
+  PieceSolution whole{{graph}, {}, {}};
   for (auto id : graph.ids()) whole.model_node.push_back(id);
   const auto draft = rewrite::Draft::from_graph(graph, substitutions.dictionary());
   const auto& rules = substitutions.rules();

@@ -295,9 +295,9 @@ struct ConditionCandidate {
 };
 
 // Instances, prepared for evaluating conditions on them.
-class Asked {
+class PreparedInstances {
  public:
-  explicit Asked(std::span<const Instance> instances) : instances_(instances) {
+  explicit PreparedInstances(std::span<const Instance> instances) : instances_(instances) {
     tensors_.reserve(instances.size());
     for (const auto& instance : instances) {
       auto& tensors = tensors_.emplace_back();
@@ -375,8 +375,8 @@ std::optional<std::vector<Expression>> find_separating_conditions(const Rule& ru
   if (!telling.empty()) good = telling;
   std::vector<Instance> all(good.begin(), good.end());
   all.insert(all.end(), bad.begin(), bad.end());
-  const Asked asked_good(good);
-  const Asked asked_bad(bad);
+  const PreparedInstances asked_good(good);
+  const PreparedInstances asked_bad(bad);
   std::vector<ConditionCandidate> candidates;
   for (auto& [condition, penalty] : ConditionWords(rule, all).take()) {
     auto on_good = asked_good.find_holding(condition);
