@@ -12,7 +12,7 @@ namespace {
 // Checks one all-to-all of all units of every level.
 void check_all_to_all(const machine::Machine& machine) {
   for (const auto& level : machine.levels) {
-    // Beyond that it only takes long.
+    // Larger levels only take longer.
     if (level.network == nullptr || level.count > 64) continue;
     const std::int64_t digits[] = {level.count};
     const auto [load, latency] =
@@ -31,7 +31,7 @@ void tandem::fuzz::parse(std::string_view input) {
       machine::hash_machine(machine);
       check_all_to_all(machine);
     } catch (const UserError&) {
-      // A count that is left open needs a size, one that is not refuses it.
+      // An open count needs a size; a machine without one accepts no size.
     }
   }
 }

@@ -71,10 +71,10 @@ struct Answers {
 Answers ask_madmax(const Question& question, const std::vector<Sharing>& sharings);
 Answers ask_tandem(const Question& question, const std::vector<Sharing>& sharings);
 
-// The fastest, of those that fit or of all; null where there is none.
+// Returns the fastest of the answers that fit, or of all; null if there is none.
 const Answer* find_best(const std::vector<Answer>& answers, search::MemoryConstraint memory);
 const Answer& find_answer(const std::vector<Answer>& answers, const Sharing& sharing);
-// The sharing that all others are compared with: fsdp.
+// Returns the answer that all others are compared with: fsdp.
 const Answer& find_baseline(const std::vector<Answer>& answers);
 
 }  // namespace tandem::figures

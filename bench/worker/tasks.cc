@@ -72,13 +72,13 @@ void do_nothing() {}
 // Runs both functions alternately, and returns the medians of the seconds that they return. The
 // first round is not counted.
 template <class First, class Second>
-std::pair<double, double> measure_alternately(int turns, First&& first, Second&& second) {
+std::pair<double, double> measure_alternately(int rounds, First&& first, Second&& second) {
   std::vector<double> a;
   std::vector<double> b;
-  for (int turn = 0; turn <= turns; ++turn) {
+  for (int round = 0; round <= rounds; ++round) {
     const auto one = first();
     const auto other = second();
-    if (turn == 0) continue;
+    if (round == 0) continue;
     a.push_back(one);
     b.push_back(other);
   }
@@ -89,7 +89,7 @@ std::pair<double, double> measure_alternately(int turns, First&& first, Second&&
 
 constexpr std::int64_t kBatch = 4;
 
-// The step of the MLP that the executor runs, written by hand.
+// A handwritten loop of the step that the executor runs.
 class Loop {
  public:
   Loop(std::int64_t layers, std::int64_t width) {
@@ -136,7 +136,7 @@ Json measure_tasks(std::int64_t layers, std::int64_t width) {
   Executor executor(program, 0, TrainingOptions{});
   Loop loop(layers, width);
   constexpr int kSteps = 20;
-  // A step's inputs are gone after it.
+  // A step consumes its inputs.
   const auto [ours, plain] = measure_alternately(
       31,
       [&] {
