@@ -1,11 +1,10 @@
 // Measures the time that the runtime adds to its kernels, on one thread of this computer:
 //
-//   tasks      a step of a deep MLP of small layers by the executor against the same ATen
-//              calls in a plain loop, in turns: microseconds that a task costs in addition to its
-//              kernel
-//   products   the matmul, as linear layers call it, against oneDNN's on the same shapes, in
-//              turns: the faster of weights as they are and in a layout that oneDNN chooses, their
-//              change not counted
+//   tasks      a step of a deep MLP of small layers by the executor and, alternately, the same
+//              ATen calls in a plain loop: microseconds per task in addition to its kernel
+//   products   the matmul, as linear layers call it, and, alternately, oneDNN's on the same
+//              shapes: the faster one with weights as they are or in a layout that oneDNN chooses,
+//              without the time of the conversion
 //
 // Prints JSON. bench/runtime starts it. Times are the thread's own, so that other programs count
 // little.

@@ -49,7 +49,7 @@ double seconds(const Machine& m, Step kind, machine::DigitMask group, double byt
   return collective_time(m, Digits(m), kind, group, Bytes{bytes}).value;
 }
 
-// Digits of nested(): node, then two of gpu. Bit 0 is the node's digit.
+// Digits of make_nested_machine(): node, then two of gpu. Bit 0 is the node's digit.
 constexpr machine::DigitMask kNodes = 0b001, kInside = 0b110, kAll = 0b111;
 
 TEST(CollectiveTime, EqualsTheRingFormulaOnOneLevel) {
