@@ -58,10 +58,10 @@ class BackgroundCall final : public cli::Host {
 
  private:
   void run(const std::function<void()>& work) {
-    std::unique_lock lock(one_at_a_time, std::defer_lock);
-    while (!stop_ && !lock.try_lock_for(50ms)) continue;
+    std::unique_lock exclusive(one_at_a_time, std::defer_lock);
+    while (!stop_ && !exclusive.try_lock_for(50ms)) continue;
     try {
-      if (lock.owns_lock()) {
+      if (exclusive.owns_lock()) {
         const cli::HostedBy here(*this);
         work();
       }

@@ -123,7 +123,8 @@ TEST_P(HalfOnGpus, MatchesFp32Kernels) {
   if (const auto why = why_no_gpu()) GTEST_SKIP() << *why;
   const at::Device gpu(at::kCUDA, 0);
   const auto& kernel = find_kernel(make_call(GetParam()));
-  ASSERT_TRUE(multiplies_half(kernel, gpu) || takes_half_for_half(kernel, gpu)) << kernel.name;
+  ASSERT_TRUE(multiplies_half(kernel, gpu) || takes_half_for_half_results(kernel, gpu))
+      << kernel.name;
   expect_fp32_results(GetParam(), gpu);
 }
 
@@ -131,7 +132,7 @@ std::vector<MatmulCase> on_gpus() {
   const auto attention = [](bool causal) {
     return ops::make_op(ops::kAttention, ops::Attention{0.125, causal});
   };
-  auto out = products();
+  auto out = list_matmul_cases();
   out.insert(
       out.end(),
       {{"flash", attention(false), {{2, 4, 16, 64}, {2, 4, 24, 64}, {2, 4, 24, 64}}},
@@ -165,7 +166,7 @@ TEST(HalfOnGpus, ComputesFp32WeightGradientsOnRequest) {
   const auto b = at::randn({48, 32}).to(at::Device(at::kCUDA, 0), at::kBFloat16);
   const auto made = compute_wide_matmul(a.t(), b);
   ASSERT_EQ(made.scalar_type(), at::kFloat);
-  EXPECT_LE((made - at::mm(widened(a).t(), widened(b))).abs().max().item<double>(), 1e-4);
+  EXPECT_LE((made - at::mm(widen(a).t(), widen(b))).abs().max().item<double>(), 1e-4);
 }
 #endif
 
