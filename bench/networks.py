@@ -1,4 +1,4 @@
-"""What bench/runtime and bench/gpu train, by the names that bench/torch_step has for it."""
+"""Networks of bench/runtime and bench/gpu, by their names in bench/torch_step."""
 
 NETWORKS = {
     "mlp2048": "mlp:layers=4,hidden=2048,inputs=2048,outputs=2048",

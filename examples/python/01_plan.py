@@ -20,7 +20,7 @@ print(plan)
 print(f"{plan.speedup:.2f} x as fast as the best known strategy; the search ended: {plan.stop_reason}")
 
 # %% [markdown]
-# ## What it beats
+# ## The baselines
 
 # %%
 for baseline in plan.baselines:
