@@ -7,13 +7,12 @@
     plan.save("plan.json")
 
 Networks are built in (`models`, `model`), read (`from_onnx`, `load`), exported from PyTorch
-(`from_torch`) or made node by node (`GraphBuilder`). `plan` finds the fastest way to train one on a
-machine, `simulate` predicts a known one, `explore` compares all, `check` says whether a plan computes
-what its network does.
+(`from_torch`) or built node by node (`GraphBuilder`). `plan` finds the fastest plan for training a network
+on a machine. `simulate` predicts the step of a known strategy, `explore` compares all strategies, and
+`check` verifies that a plan computes what its network computes.
 
-Times are in seconds, sizes in bytes, rates per second. What is wrong raises `Error`; a network that
-fits in no way raises `DoesNotFit`. Calls let other threads run, and Ctrl-C ends them. The manual is
-docs/reference/python.md.
+Times are in seconds, sizes in bytes, rates per second. Calls raise `Error` for wrong input and `DoesNotFit`
+if no plan fits. Calls let other threads run, and Ctrl-C ends them. The manual is docs/reference/python.md.
 """
 
 from ._commands import command

@@ -12,9 +12,9 @@ Flag = Union[None, bool, int, float, str, Sequence[Union[str, int, float]]]
 Progress = Callable[[str], object]
 
 
-def words_of(flags: Mapping[str, Flag]) -> list[str]:
-    """The words of a command line: no_pipeline=True, dims=["data", "model"] are
-    `--no-pipeline --dims=data,model`. None and False leave a flag out."""
+def format_flags(flags: Mapping[str, Flag]) -> list[str]:
+    """Returns the words of a command line: no_pipeline=True, dims=["data", "model"] become
+    `--no-pipeline --dims=data,model`. Flags that are None or False are omitted."""
     words = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
@@ -30,16 +30,16 @@ def words_of(flags: Mapping[str, Flag]) -> list[str]:
 
 
 def command(*words: str, progress: Progress | None = None, **flags: Flag) -> Any:
-    """Run a command and return what it prints with `--json`: ``command("explain", "plan.json")``.
+    """Runs a command and returns the document that it prints with `--json`: ``command("explain", "plan.json")``.
 
-    All commands of `tandem --help` can be run. Keywords are flags: ``batch=8`` is ``--batch=8``.
-    `progress` is called now and then with a line that says how far the command is.
+    It runs every command of `tandem --help`. Keywords are flags: ``batch=8`` is ``--batch=8``.
+    From time to time it calls `progress` with a line that describes the progress.
 
-    Raises `Error` where the input is wrong, `DoesNotFit` where no plan fits.
+    Raises `Error` if the input is wrong, and `DoesNotFit` if no plan fits.
     """
-    code, text = _core.run([*words, *words_of(flags), "--json"], progress)
+    code, text = _core.run([*words, *format_flags(flags), "--json"], progress)
     document = json.loads(text) if text else None
     if code != 0 and isinstance(document, dict) and document.get("feasible") is False:
-        told = ("limit", "over_by_bytes", "smallest_change", "stop_reason")
-        raise DoesNotFit(*(document[key] for key in told))
+        keys = ("limit", "over_by_bytes", "smallest_change", "stop_reason")
+        raise DoesNotFit(*(document[key] for key in keys))
     return document

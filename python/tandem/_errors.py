@@ -1,14 +1,14 @@
-"""What calls raise."""
+"""Exceptions that calls raise."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Something that was given is wrong: where, what, and what to try.
+    """An error in the input.
 
-    `kind` says what it is ("graph", "machine", "model", "plan", "flag", ...), `where` its place
-    ("linear %5", "my.machine:12", "--batch"), `message` what is wrong, and `hint` what would be right; it
-    may be empty.
+    `kind` names the kind of input ("graph", "machine", "model", "plan", "flag", ...) and `where` its place
+    ("linear %5", "my.machine:12", "--batch"). `message` says what is wrong, and `hint` what would be right.
+    The hint may be empty.
     """
 
     def __init__(self, kind: str, where: str, message: str, hint: str = "") -> None:
@@ -25,11 +25,11 @@ class Error(Exception):
 
 
 class DoesNotFit(Error):
-    """No plan fits the memory of the devices.
+    """The error that no plan fits the memory of the devices.
 
-    `limit` says which limit is the tightest, `over` by how many bytes the smallest plan exceeds it,
-    `smallest_change` the smallest change that would help, and `stop_reason` whether the search was over by then (`"done"`) or
-    what ended it, as in a plan.
+    `limit` names the tightest limit, `over` the bytes by which the smallest plan exceeds it, and
+    `smallest_change` the smallest change that would help. `stop_reason` says why the search ended, as in a
+    plan: `"done"`, or the limit that ended it.
     """
 
     def __init__(self, limit: str, over: int, smallest_change: str, stop_reason: str = "done") -> None:

@@ -1,4 +1,4 @@
-"""Files for what exists in memory only: commands read files. They go when Python ends."""
+"""Temporary files for objects in memory, since commands read files. Python deletes them when it ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _directory: tempfile.TemporaryDirectory[str] | None = None
 _numbers = itertools.count(1)
 
 
-def new_path(name: str) -> str:
-    """A path for a file of this name, in a directory of its own."""
+def make_path(name: str) -> str:
+    """Returns a path for a file called `name`, in a new directory of its own."""
     global _directory
     if _directory is None:
         _directory = tempfile.TemporaryDirectory(prefix="tandem-")
@@ -20,14 +20,14 @@ def new_path(name: str) -> str:
     return str(directory / name)
 
 
-def keep(name: str, text: str) -> str:
-    """The path of a new file with this text."""
-    path = new_path(name)
+def write(name: str, text: str) -> str:
+    """Writes `text` to a new file called `name` and returns its path."""
+    path = make_path(name)
     pathlib.Path(path).write_text(text, encoding="utf-8")
     return path
 
 
-def forget(path: str) -> None:
-    """Removes a file of `new_path` before Python ends."""
+def remove(path: str) -> None:
+    """Removes a file of `make_path` before Python ends."""
     pathlib.Path(path).unlink(missing_ok=True)
     pathlib.Path(path).parent.rmdir()

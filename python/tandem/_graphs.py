@@ -21,8 +21,8 @@ Operand = Union[Node, str]
 class Graph:
     """A network for one batch and element type: operators on tensors. Immutable.
 
-    Comes from `GraphBuilder`, from `Graph.load` and `Graph.parse`, or from `Model.graph`. Its first output is
-    the loss, where it is to be trained.
+    `GraphBuilder`, `Graph.load`, `Graph.parse` and `Model.graph` return graphs. The first output of a graph for
+    training is the loss.
     """
 
     def __init__(self, core: _core.Graph) -> None:
@@ -31,7 +31,7 @@ class Graph:
 
     @staticmethod
     def parse(text: str, source: str = "graph") -> Graph:
-        """Reads graph text or graph JSON. `source` is what messages call it."""
+        """Parses graph text or graph JSON. `source` is its name in error messages."""
         return Graph(_core.Graph.parse(text, source))
 
     @staticmethod
@@ -42,17 +42,17 @@ class Graph:
         return graph
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the graph as JSON if the path ends in .json, else as text. Plans that are made of it from
-        then on name this file, so that they can be checked later."""
+        """Writes the graph as JSON if the path ends in .json, else as text. Later plans of the graph refer to
+        this file, so that `check` finds it."""
         is_json = os.fspath(path).endswith(".json")
         pathlib.Path(path).write_text(self.to_json() if is_json else self.to_text(), encoding="utf-8")
         self._path = os.fspath(path)
 
     @property
     def path(self) -> str:
-        """A file that has it: the one it was read from or saved in, else one that goes when Python ends."""
+        """The file that the graph was read from or saved in, else a temporary file."""
         if self._path is None:
-            self._path = _files.keep(f"{self.name.replace('/', '_') or 'graph'}.graph", self.to_text())
+            self._path = _files.write(f"{self.name.replace('/', '_') or 'graph'}.graph", self.to_text())
         return self._path
 
     @property
@@ -61,7 +61,7 @@ class Graph:
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes, operands before what uses them."""
+        """All nodes, operands before their users."""
         return self._core.nodes
 
     @property
@@ -74,7 +74,7 @@ class Graph:
 
     @property
     def outputs(self) -> list[str]:
-        """The names of the nodes that it returns."""
+        """The names of the output nodes."""
         return self._core.outputs
 
     @property
@@ -89,15 +89,15 @@ class Graph:
 
     @property
     def flops_forward(self) -> float:
-        """Operations of one forward pass; a multiply-add is 2."""
+        """The floating-point operations of one forward pass; a multiply-add counts 2."""
         return self._core.flops_forward
 
     def to_text(self) -> str:
-        """Graph text, which `Graph.parse` reads."""
+        """Returns graph text, which `Graph.parse` reads."""
         return self._core.to_text()
 
     def to_json(self) -> str:
-        """Graph JSON, which `Graph.parse` reads."""
+        """Returns graph JSON, which `Graph.parse` reads."""
         return self._core.to_json()
 
     def evaluate(
@@ -106,20 +106,20 @@ class Graph:
         wanted: Iterable[str] = (),
         seed: int = 0,
     ) -> dict[str, npt.NDArray[np.float64]]:
-        """Runs it forward in double precision, by the meaning of its operators: exact and slow, for
-        small graphs.
+        """Runs the forward pass in double precision with reference implementations of the operators. It is
+        slow and meant for small graphs.
 
-        `values` are of inputs and weights, by name; others get random numbers, which depend on `seed`. Gives
-        the outputs, or the nodes that are `wanted`, by name.
+        `values` are the values of inputs and weights, by name. The others get random numbers, which depend on
+        `seed`. Returns the values of the outputs, or of the nodes in `wanted`, by name.
         """
-        given = {name: np.asarray(value) for name, value in (values or {}).items()}
-        return self._core.evaluate(given, set(wanted), seed)
+        arrays = {name: np.asarray(value) for name, value in (values or {}).items()}
+        return self._core.evaluate(arrays, set(wanted), seed)
 
     def __len__(self) -> int:
         return len(self._core)
 
     def __eq__(self, other: object) -> bool:
-        """The same program on the same weights, whatever the other nodes are called."""
+        """Returns whether both are the same program on the same weights. Names of other nodes do not matter."""
         return isinstance(other, Graph) and self._core.identity_hash == other._core.identity_hash
 
     def __hash__(self) -> int:
@@ -130,15 +130,15 @@ class Graph:
 
 
 class GraphBuilder:
-    """Makes a graph node by node.
+    """A builder of graphs, node by node.
 
         b = tandem.GraphBuilder("small")
         x = b.input("x", [32, 64])
         h = b.linear(x, b.weight("w", [16, 64]), act="relu")
         graph = b.finish(b.mse(h, b.input("target", [32, 16])))
 
-    Every operator of `tandem ops` is a method; its keywords are the operator's attributes, and `name` the
-    node's. A node that is not legal raises `Error` at once.
+    Every operator of `tandem ops` is a method. Its keywords are the operator's attributes and `name`, the name
+    of the node. An illegal node raises `Error` at once.
     """
 
     def __init__(self, name: str) -> None:
@@ -147,23 +147,23 @@ class GraphBuilder:
     def input(
         self, name: str, shape: Sequence[int], dtype: str = "fp32", below: int | None = None
     ) -> Node:
-        """What comes anew every step. Indices, of dtype "int64", are less than `below`."""
+        """Adds an input, which has new values in every step. Indices (dtype "int64") are less than `below`."""
         return self.add("input", name=name, shape=shape, dtype=dtype, below=below)
 
     def weight(
         self, name: str, shape: Sequence[int], dtype: str = "fp32", frozen: bool = False
     ) -> Node:
-        """What is trained, or `frozen`."""
+        """Adds a weight, which is trained unless it is `frozen`."""
         return self.add("weight", name=name, shape=shape, dtype=dtype, frozen=frozen or None)
 
     def add(self, op: str, *inputs: Operand, name: str = "", **attributes: Any) -> Node:
-        """Applies an operator to nodes. Attributes that are None have their default."""
+        """Applies the operator `op` to nodes and returns the new node. Attributes that are None have their default."""
         names = [node if isinstance(node, str) else node.name for node in inputs]
-        pairs = [(key, _attribute(value)) for key, value in attributes.items() if value is not None]
+        pairs = [(key, _format_attribute(value)) for key, value in attributes.items() if value is not None]
         return self._core.add(op, names, pairs, name)
 
     def finish(self, *outputs: Operand) -> Graph:
-        """The graph that returns these: of one to be trained the first is its loss."""
+        """Returns the graph with these outputs. The first output of a graph for training is its loss."""
         names = [node if isinstance(node, str) else node.name for node in outputs]
         return Graph(self._core.finish(names))
 
@@ -180,7 +180,7 @@ class GraphBuilder:
         return [*super().__dir__(), *_core.operators()]
 
 
-def _attribute(value: Any) -> str:
+def _format_attribute(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (list, tuple, np.ndarray)):

@@ -1,4 +1,4 @@
-"""Machines: what networks are trained on."""
+"""Machines: devices and the networks between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._commands import command
 class Machine:
     """A machine: its devices, and the levels that connect them, outermost first.
 
-    `text` is what the command line calls it: "summit:8" or "my.machine:4".
+    `text` is its name on the command line: "summit:8" or "my.machine:4".
     """
 
     def __init__(self, text: str, data: dict[str, Any]) -> None:
@@ -21,9 +21,9 @@ class Machine:
 
     @staticmethod
     def parse(text: str, size: int | None = None, name: str = "machine") -> Machine:
-        """A machine of the text of a machine file (docs/reference/machine-format.md). `size` is the count that it leaves
-        open, if any."""
-        path = _files.keep(f"{name}.machine", text)
+        """Parses the text of a machine file (docs/reference/machine-format.md). `size` is the count that the file
+        leaves open, if any."""
+        path = _files.write(f"{name}.machine", text)
         return machine(path if size is None else f"{path}:{size}")
 
     @property
@@ -32,22 +32,22 @@ class Machine:
 
     @property
     def devices(self) -> int:
-        """How many there are."""
+        """The number of devices."""
         return int(self._data["devices"])
 
     @property
     def memory(self) -> int:
-        """Of a device, in bytes, less what is kept back."""
+        """The memory of a device in bytes, minus the reserve."""
         device = self._data["device"]
         return int(device["memory_bytes"] - device["reserve_bytes"])
 
     @property
     def levels(self) -> list[dict[str, Any]]:
-        """"name", "count", "bandwidth", "latency_s", ... of each."""
+        """The levels, each with "name", "count", "bandwidth", "latency_s", ..."""
         return list(self._data["levels"])
 
     def to_dict(self) -> dict[str, Any]:
-        """What `tandem machines NAME --json` prints."""
+        """Returns the document of `tandem machines NAME --json`."""
         return dict(self._data)
 
     def __repr__(self) -> str:
@@ -59,18 +59,18 @@ AnyMachine = Union[str, "os.PathLike[str]", Machine]
 
 
 def machines() -> list[dict[str, Any]]:
-    """List the built-in machines: "name", "usage", "devices_per_size", "doc", "source"."""
+    """Lists the built-in machines: "name", "usage", "devices_per_size", "doc", "source"."""
     result: list[dict[str, Any]] = command("machines")
     return result
 
 
 def machine(name: str | os.PathLike[str], *, software: str | None = None) -> Machine:
-    """Return a built-in machine with its size, ``machine("summit:8")``, or the machine of a file.
-    `software` names a section of it."""
+    """Returns a built-in machine with its size, ``machine("summit:8")``, or the machine of a file.
+    `software` names a software profile of the machine."""
     text = os.fspath(name) + (f",software={software}" if software else "")
     return Machine(text, command("machines", text)[0])
 
 
-def text_of(machine: AnyMachine) -> str:
-    """What the command line calls it."""
+def format_machine(machine: AnyMachine) -> str:
+    """Returns the name of `machine` on the command line."""
     return machine.text if isinstance(machine, Machine) else os.fspath(machine)

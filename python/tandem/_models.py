@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 class Model:
     """A network whose batch is open: built in, or in a file.
 
-    `text` is what the command line calls it: "gpt2:layers=2" or "net.onnx".
+    `text` is its name on the command line: "gpt2:layers=2" or "net.onnx".
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def graph(self, batch: int | None = None, dtype: str = "fp32") -> Graph:
-        """Its graph for a global batch; by default a small one of the model's own."""
+        """Returns the graph for a global batch. By default the model chooses a small batch."""
         return Graph(_core.Graph.build(self.text, batch or 0, dtype))
 
     def figures(self, batch: int = 1) -> dict[str, Any]:
-        """Parameters, nodes, operations, operators: what `tandem show MODEL --json` prints."""
+        """Returns the document of `tandem show MODEL --json`: parameters, nodes, operations, operators."""
         result: dict[str, Any] = command("show", self.text, batch=batch)
         return result
 
@@ -45,26 +45,26 @@ AnyModel = Union[str, "os.PathLike[str]", Model, Graph]
 
 
 def models() -> list[dict[str, Any]]:
-    """List the built-in models: "name", "doc", "parameters", "nodes", "hyperparameters"."""
+    """Lists the built-in models: "name", "doc", "parameters", "nodes", "hyperparameters"."""
     result: list[dict[str, Any]] = command("models")
     return result
 
 
 def model(name: str, **hyperparameters: int | float | str) -> Model:
-    """Return a built-in model, with hyperparameters of your own: ``model("gpt2", layers=4)``."""
-    return _checked(name, hyperparameters)
+    """Returns a built-in model, with hyperparameters of your own: ``model("gpt2", layers=4)``."""
+    return _build_model(name, hyperparameters)
 
 
 def load(path: str | os.PathLike[str], **sizes: int) -> Model:
-    """Read a model from a file: ONNX, graph text or JSON, or a config.json. `sizes` are of what
-    it leaves open, or, of a config.json, hyperparameters."""
-    return _checked(os.fspath(path), sizes)
+    """Reads a model from a file: ONNX, graph text or JSON, or a config.json. `sizes` are the dimensions that the
+    file leaves open, or hyperparameters for a config.json."""
+    return _build_model(os.fspath(path), sizes)
 
 
 def from_onnx(path: str | os.PathLike[str], **dims: int) -> Model:
-    """Read a model from an ONNX file. `dims` are sizes that the file leaves open, but for the batch. Gets a loss, the
-    squared error of its first output. docs/guides/onnx.md says what is read."""
-    return _checked(os.fspath(path), dims)
+    """Reads a model from an ONNX file. `dims` are the sizes of dimensions that the file leaves open, except the
+    batch. The model gets a loss, the squared error of its first output. docs/guides/onnx.md has the details."""
+    return _build_model(os.fspath(path), dims)
 
 
 def from_torch(
@@ -74,11 +74,11 @@ def from_torch(
     path: str | os.PathLike[str] | None = None,
     opset: int = 14,
 ) -> Model:
-    """Export a `torch.nn.Module` as a model, by ONNX, for inputs like `example_inputs`: a tensor, an array of
-    NumPy, or a tuple of these. Their first dimension is the batch.
+    """Exports a `torch.nn.Module` as a model, by ONNX, for inputs like `example_inputs`: a tensor, a NumPy
+    array, or a tuple of these. Their first dimension is the batch.
 
-    `path` keeps the ONNX file, so that plans can be checked after Python ends. Needs torch, which nothing
-    else here does.
+    With `path` the ONNX file remains, so that plans can be checked after Python ends. This is the only function
+    that needs torch.
     """
     try:
         import torch
@@ -86,11 +86,11 @@ def from_torch(
         raise Error("model", "from_torch", "needs torch", "pip install torch") from error
     inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     tensors = tuple(torch.as_tensor(value) for value in inputs)
-    file = os.fspath(path) if path is not None else _files.new_path(f"{type(module).__name__}.onnx")
+    file = os.fspath(path) if path is not None else _files.make_path(f"{type(module).__name__}.onnx")
     names = [f"in{number}" for number in range(len(tensors))]
     options: dict[str, Any] = {
         "opset_version": opset,
-        # As it is trained; its constants stay operators.
+        # The training graph, with constants as operators.
         "training": torch.onnx.TrainingMode.TRAINING,
         "do_constant_folding": False,
         "input_names": names,
@@ -105,11 +105,11 @@ def from_torch(
         raise Error("model", type(module).__name__, f"cannot be exported: {error}") from error
     finally:
         module.train(was_training)
-    return _checked(file, {})
+    return _build_model(file, {})
 
 
-def _checked(text: str, overrides: dict[str, Any]) -> Model:
-    """The model, once it is known that it can be built."""
+def _build_model(text: str, overrides: dict[str, Any]) -> Model:
+    """Returns the model after building its graph, which raises `Error` if the model is wrong."""
     if overrides:
         has_some = ":" in text and not os.path.exists(text)
         text += ("," if has_some else ":") + ",".join(f"{key}={value}" for key, value in overrides.items())
@@ -118,8 +118,8 @@ def _checked(text: str, overrides: dict[str, Any]) -> Model:
     return out
 
 
-def text_of(model: AnyModel) -> str:
-    """What the command line calls it."""
+def format_model(model: AnyModel) -> str:
+    """Returns the name or path of `model` on the command line."""
     if isinstance(model, Model):
         return model.text
     return model.path if isinstance(model, Graph) else os.fspath(model)

@@ -1,4 +1,4 @@
-"""The four questions: which plan, how fast is this one, which are there, is it right."""
+"""Planning, simulation, exploration of strategies, and checks of plans."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pathlib
 from typing import Iterable, Mapping, Sequence, Union
 
 from . import _files
-from ._commands import Flag, Progress, command, words_of
+from ._commands import Flag, Progress, command, format_flags
 from ._errors import Error
-from ._machines import AnyMachine, Machine, text_of as machine_text
-from ._models import AnyModel, text_of as model_text
+from ._machines import AnyMachine, Machine, format_machine
+from ._models import AnyModel, format_model
 from ._results import Check, Exploration, Plan, PlanFile, Prediction
 
 Size = Union[int, str]  # 16000000000 or "16GB"
@@ -41,33 +41,33 @@ def plan(
     stale_weights: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
-    """Find the simplest of the fastest plans for training a model on a machine. Raises `DoesNotFit` where none fits.
+    """Finds the simplest of the fastest plans for training a model on a machine. Raises `DoesNotFit` if none fits.
 
-    - `batch`: of all devices; by default the published one.
-    - `optimizer`: "sgd", "momentum" or "adam"; by default the published one.
-    - `dtype`: "fp64", "fp32" (the default), "bf16" or "fp16"; of 16-bit weights `master` is their copy,
-      "fp32" or "none", and `grad_dtype` what gradients are added up in.
-    - `memory`: of a device, 16000000000 or "16GB"; by default what the machine has, less its reserve.
-    - `margin`: the fraction of that memory left free; by default 0.05, and none of a `memory` that is given.
-    - `tolerance`: the plan is the simplest of all that are slower than the fastest by no more than this fraction,
-      by default 0.01; the faster ones are among `Plan.alternatives`.
-    - `dims`: what may be partitioned, some of data, model, spatial, reduction, head, expert, sequence,
-      pipeline; by default all. `pipeline=False` leaves pipelines out.
-    - `search`: "joint" (the default), "sequential", "layouts" or "mcmc", of which `seed` is the seed;
-      `without`: some of cache, split, dp; `alpha` and `max_rewrites` bound the rewrites.
-    - `budget`: seconds after which the search ends with the best there is by then; `max_candidates`: the same by
-      number.
-    - `threads`: by default one for each core. The plan does not depend on it.
-    - `stale_weights`: pipelines whose updates are a step late.
-    - `progress`: called now and then with a line that says how far the search is.
+    - `batch`: the global batch; the default is the published one.
+    - `optimizer`: "sgd", "momentum" or "adam"; the default is the published one.
+    - `dtype`: "fp64", "fp32" (the default), "bf16" or "fp16". `master` is the dtype of the master weights of bf16
+      and fp16, "fp32" or "none". `grad_dtype` is the dtype in which gradients are accumulated.
+    - `memory`: the memory of a device, 16000000000 or "16GB"; the default is the machine's, minus its reserve.
+    - `margin`: the fraction of that memory to leave free; the default is 0.05, or 0 if `memory` is given.
+    - `tolerance`: the fraction by which the plan may be slower than the fastest one, if it is simpler; the default is
+      0.01. `Plan.alternatives` has the faster ones.
+    - `dims`: the dimensions to partition, some of data, model, spatial, reduction, head, expert, sequence,
+      pipeline; the default is all. `pipeline=False` excludes pipelines.
+    - `search`: "joint" (the default), "sequential", "layouts" or "mcmc", which uses the RNG seed `seed`.
+      `without`: some of cache, split, dp. `alpha` and `max_rewrites` bound the rewrites.
+    - `budget`: the seconds after which the search ends with the best plan so far. `max_candidates` is a limit on the
+      number of evaluated candidates.
+    - `threads`: the default is one for each core. The plan does not depend on it.
+    - `stale_weights`: allow pipelines with delayed updates, which are one step late.
+    - `progress`: a function that gets a line about the progress of the search from time to time.
     """
-    path = _files.new_path("plan.json")
+    path = _files.make_path("plan.json")
     try:
         data = command(
             "plan",
-            model_text(model),
+            format_model(model),
             progress=progress,
-            machine=machine_text(machine),
+            machine=format_machine(machine),
             output=path,
             batch=batch,
             optimizer=optimizer,
@@ -91,19 +91,20 @@ def plan(
         )
         return Plan(data, pathlib.Path(path).read_text(encoding="utf-8"))
     finally:
-        _files.forget(path)
+        _files.remove(path)
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
-    """Read a plan from a file, and predict it anew."""
+    """Reads a plan from a file and predicts its step with this version."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Error("file", os.fspath(path), "cannot be read") from error
-    return Plan(command("simulate", _as_plan_file(path)), text)
+    return Plan(command("simulate", _require_plan_path(path)), text)
 
 
-def _as_plan_file(path: str | os.PathLike[str]) -> str:
+def _require_plan_path(path: str | os.PathLike[str]) -> str:
+    """Returns `path`, or raises `Error` if it does not end in .json."""
     if not os.fspath(path).endswith(".json"):
         raise Error("plan", os.fspath(path), "is no plan", "files of plans end in .json")
     return os.fspath(path)
@@ -129,18 +130,19 @@ def simulate(
     exact: bool = False,
     trace: str | os.PathLike[str] | None = None,
 ) -> Prediction:
-    """Predict time and memory of a step: of a model with a strategy, or of a plan, which needs no machine.
+    """Predicts time and memory of a step of a model with a strategy, or of a plan, which needs no machine.
 
     - `strategy`: "dp" (the default), "fsdp", "megatron:tp=8,pp=2", ... (docs/reference/strategies.md)
     - `task`: "pretrain" (the default), "finetune" with the layers of `freeze`, or "inference".
-    - `recompute`: "none", "selective", "save_matmuls" or "full"; `schedule` of a pipeline: "gpipe", "1f1b", "interleaved".
-    - `exact`: every task of a large network, too, which is estimated otherwise.
+    - `recompute`: "none", "selective", "save_matmuls" or "full".
+    - `schedule`: the schedule of a pipeline: "gpipe", "1f1b" or "interleaved".
+    - `exact`: simulate every task of a large network instead of estimating the step.
     - `trace`: a file for the timeline, for ui.perfetto.dev.
 
-    Others are as in `plan`. What does not fit is no error: its `feasible` is false.
+    The other parameters are as in `plan`. A strategy that does not fit raises no error; its `feasible` is false.
     """
     flags: dict[str, Flag] = {
-        "machine": None if machine is None else machine_text(machine),
+        "machine": None if machine is None else format_machine(machine),
         "strategy": strategy,
         "batch": batch,
         "optimizer": optimizer,
@@ -159,8 +161,8 @@ def simulate(
     }
     if isinstance(model, Plan):
         with PlanFile(model) as path:
-            return Prediction(command("simulate", path, *words_of(flags)))
-    return Prediction(command("simulate", model_text(model), *words_of(flags)))
+            return Prediction(command("simulate", path, *format_flags(flags)))
+    return Prediction(command("simulate", format_model(model), *format_flags(flags)))
 
 
 def explore(
@@ -183,27 +185,27 @@ def explore(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Exploration:
-    """Compare every strategy of a model, on one machine or several, in time and memory.
+    """Compares time and memory of every strategy of a model, on one machine or several.
 
     - `strategies`: "all" (the default), "baselines", "memory_saving", "pipelines", "madmax_grid", or
       single ones.
-    - `scale`: rates of the machine multiplied, like "compute=10,inter=10", or "none"; several are compared.
+    - `scale`: factors on rates of the machine, like "compute=10,inter=10", or "none"; a list compares several.
     - `vary`: values of the batch, of hyperparameters, of settings of strategies, or of fields of the machine file:
       ``{"batch": [64, 128], "level.node.latency": ["1 us", "5 us"]}``. All combinations are compared;
-      those that are impossible are skipped.
+      impossible ones are skipped.
     - `fits`: only strategies that fit.
 
-    Others are as in `plan` and `simulate`. docs/guides/explore.md says more.
+    The other parameters are as in `plan` and `simulate`. docs/guides/explore.md has more examples.
     """
     machines = [machine] if isinstance(machine, (str, os.PathLike, Machine)) else list(machine)
-    words = [f"--machine={machine_text(each)}" for each in machines]
-    words += [f"--strategy={text}" for text in _several(strategies)]
-    words += [f"--scale={text}" for text in _several(scale)]
-    # Values may have commas themselves.
+    words = [f"--machine={format_machine(each)}" for each in machines]
+    words += [f"--strategy={text}" for text in _as_list(strategies)]
+    words += [f"--scale={text}" for text in _as_list(scale)]
+    # Values may contain commas.
     words += [f"--vary={key}={';'.join(map(str, values))};" for key, values in (vary or {}).items()]
     data = command(
         "explore",
-        model_text(model),
+        format_model(model),
         *words,
         progress=progress,
         fits=fits,
@@ -224,13 +226,13 @@ def explore(
 def check(
     plan: Plan | str | os.PathLike[str], *, allow_unproved: bool = False, progress: Progress | None = None
 ) -> Check:
-    """Check that a plan computes what its model computes. Its rewrites are replayed and proved, its layouts run
-    in small and compared with one device. `allow_unproved` accepts rules without a proof."""
+    """Checks that a plan computes what its model computes. It replays and proves the rewrites, and compares a
+    run of the layouts at small sizes with one device. `allow_unproved` accepts rules without a proof."""
     with PlanFile(plan) as path:
         return Check(command("check", path, progress=progress, allow_unproved=allow_unproved))
 
 
-def _several(texts: Sequence[str] | str | None) -> list[str]:
+def _as_list(texts: Sequence[str] | str | None) -> list[str]:
     if texts is None:
         return []
     return [texts] if isinstance(texts, str) else list(texts)

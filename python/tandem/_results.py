@@ -1,4 +1,4 @@
-"""What calls give: the JSON of a command, its most used keys as attributes."""
+"""Results of calls: the JSON document of a command, with its most used keys as attributes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """The document of a command. ``result["mfu"]`` is a value of it."""
+    """The document of a command. ``result["mfu"]`` is one of its values."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self._data = data
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as the command prints it with `--json`."""
+        """Returns the document that the command prints with `--json`."""
         return dict(self._data)
 
     def __getitem__(self, key: str) -> Any:
@@ -33,7 +33,7 @@ class Result:
 
 
 class Prediction(Result):
-    """A step of training or inference, predicted."""
+    """The prediction of a step of training or inference."""
 
     @property
     def strategy(self) -> str:
@@ -46,43 +46,43 @@ class Prediction(Result):
 
     @property
     def time(self) -> float:
-        """Of a step."""
+        """The time of a step."""
         return float(self["iteration_s"])
 
     @property
     def throughput(self) -> float:
-        """Samples a second."""
+        """The samples per second."""
         return float(self["throughput"])
 
     @property
     def memory(self) -> int:
-        """The peak of the fullest device."""
+        """The peak memory of the fullest device."""
         return int(self["memory_bytes"])
 
     @property
     def mfu(self) -> float:
-        """The part of the devices' peak rate that the network's own operations reach."""
+        """The model FLOPs utilization: the part of the devices' peak rate that the network's own operations reach."""
         return float(self["mfu"])
 
     @property
     def parallelism(self) -> dict[str, Any]:
-        """"dp", "tp", "pp", "cp", "ep", "vpp", "zero", "micro_batch_size", "micro_batches", "recompute" and
-        "recompute_layers"; None where operators differ."""
+        """The values of "dp", "tp", "pp", "cp", "ep", "vpp", "zero", "micro_batch_size", "micro_batches",
+        "recompute" and "recompute_layers". A value is None if operators differ in it."""
         return dict(self["parallelism"])
 
     @property
     def compute(self) -> float:
-        """The time of computation; with `exposed_communication` and `idle` it makes `time`."""
+        """The time of computation. `time` is the sum of `compute`, `exposed_communication` and `idle`."""
         return float(self["compute_s"])
 
     @property
     def exposed_communication(self) -> float:
-        """The time of communication with no computation beside it."""
+        """The time of communication that does not overlap with computation."""
         return float(self["exposed_comm_s"])
 
     @property
     def idle(self) -> float:
-        """The time in which the critical device waits."""
+        """The time in which the critical device is idle: bubbles and stalls."""
         return float(self["bubble_s"])
 
     @property
@@ -92,18 +92,18 @@ class Prediction(Result):
 
     @property
     def feasible(self) -> bool:
-        """Does it fit the devices?"""
+        """Whether the step fits the memory of the devices."""
         return bool(self._data.get("feasible", True))
 
     @property
     def fitting(self) -> dict[str, Any] | None:
-        """Where it does not fit: `strategy`, `iteration_s` and `memory_bytes` of what it becomes with some of
-        its settings changed so that it does. None where that is not known."""
+        """A strategy with some settings changed so that it fits: `strategy`, `iteration_s` and `memory_bytes`.
+        None if this strategy fits, or if no such change is known."""
         return self._data.get("fitting")
 
     @property
     def advice(self) -> list[dict[str, Any]]:
-        """Of a known strategy: the single changes of its settings that fit and make its step fastest, each with
+        """The single changes of a known strategy's settings that fit and make its step fastest, each with
         `change`, `strategy`, `iteration_s` and `memory_bytes`."""
         return list(self._data.get("advice", []))
 
@@ -116,8 +116,8 @@ class Prediction(Result):
 
 
 class Baseline(NamedTuple):
-    """A known strategy at its best settings that fit. `time` and `memory` are None where none fits, or where it
-    cannot be used for this network, batch or machine."""
+    """A known strategy at its best settings that fit. `time` and `memory` are None if none fits, or if the
+    strategy does not apply to this network, batch or machine."""
 
     name: str
     strategy: str
@@ -127,7 +127,7 @@ class Baseline(NamedTuple):
 
 
 class Plan(Prediction):
-    """What every device holds and computes, and the prediction of a step."""
+    """A plan: the layouts and operators of every device, and the prediction of a step."""
 
     def __init__(self, data: dict[str, Any], text: str) -> None:
         super().__init__(data)
@@ -147,7 +147,7 @@ class Plan(Prediction):
 
     @property
     def baselines(self) -> list[Baseline]:
-        """The known strategies that it was compared with; none of a plan that was loaded."""
+        """The known strategies that the search compared with the plan. Empty for a loaded plan."""
         rows = self._data.get("baselines", [])
         return [
             Baseline(b["name"], b["strategy"], b["feasible"], b["iteration_s"], b["memory_bytes"]) for b in rows
@@ -155,56 +155,56 @@ class Plan(Prediction):
 
     @property
     def speedup(self) -> float | None:
-        """Over the best baseline; None where none fits."""
+        """The speedup over the best baseline. None if no baseline fits."""
         value = self._data.get("speedup_over_best_baseline")
         return None if value is None else float(value)
 
     @property
     def alternatives(self) -> list[dict[str, Any]]:
-        """What may be had beside it, the fastest first: what is faster and more complicated, and each known strategy
-        at its best settings that fit; each with `name`, `strategy`, `iteration_s`, `memory_bytes` and `ratio`, the
-        time in times the plan's. None of a plan that was loaded."""
+        """The alternatives to the plan, the fastest first: faster and more complicated plans, and each known strategy
+        at its best settings that fit. Each has `name`, `strategy`, `iteration_s`, `memory_bytes` and `ratio`, its time
+        divided by the plan's. Empty for a loaded plan."""
         return list(self._data.get("alternatives", []))
 
     @property
     def lower_bound(self) -> float | None:
-        """Nothing of `bound_scope` takes less time than this; None of a plan that was loaded."""
+        """A lower bound on the step time of everything in `bound_scope`. None for a loaded plan."""
         value = self._data.get("lower_bound_s")
         return None if value is None else float(value)
 
     @property
     def bound_scope(self) -> str | None:
-        """What `lower_bound` covers: "strategies of the grid that fit"."""
+        """The strategies that `lower_bound` covers: "strategies of the grid that fit"."""
         return self._data.get("bound_scope")
 
     @property
     def stop_reason(self) -> str:
-        """Why the search ended: "done", "budget", "candidates", "beam"; empty of a plan that was loaded."""
+        """The reason why the search ended: "done", "budget", "candidates", "beam". Empty for a loaded plan."""
         return str(self._data.get("stop_reason", ""))
 
     @property
     def text(self) -> str:
-        """The plan file (docs/reference/plan-format.md)."""
+        """The text of the plan file (docs/reference/plan-format.md)."""
         return self._text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the plan file, which every command of `tandem` takes."""
+        """Writes the plan file, which every command of `tandem` accepts."""
         pathlib.Path(path).write_text(self._text, encoding="utf-8")
 
     def explain(self, node: str | None = None) -> dict[str, Any]:
-        """Why the plan is what it is, or what one node of it does (docs/guides/read-a-plan.md)."""
+        """Explains the plan, or one node of it (docs/guides/read-a-plan.md)."""
         with PlanFile(self) as path:
             result: dict[str, Any] = command("explain", path, *([node] if node else []))
         return result
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page to look at in a browser (docs/guides/report-page.md)."""
+        """Writes an HTML page about the plan (docs/guides/report-page.md)."""
         with PlanFile(self) as plan:
             command("report", plan, output=os.fspath(path))
 
 
 class PlanFile:
-    """A plan as a file for the length of a command."""
+    """A context manager that holds a plan in a file during a command."""
 
     def __init__(self, plan: Plan | str | os.PathLike[str]) -> None:
         self._plan = plan
@@ -212,16 +212,16 @@ class PlanFile:
     def __enter__(self) -> str:
         if not isinstance(self._plan, Plan):
             return os.fspath(self._plan)
-        self._path = _files.keep("plan.json", self._plan.text)
+        self._path = _files.write("plan.json", self._plan.text)
         return self._path
 
     def __exit__(self, *_: object) -> None:
         if isinstance(self._plan, Plan):
-            _files.forget(self._path)
+            _files.remove(self._path)
 
 
 class Check(Result):
-    """Does a plan compute what its network does? True or false as it is ``ok``."""
+    """The answer whether a plan computes what its network computes. As a boolean it is ``ok``."""
 
     @property
     def ok(self) -> bool:
@@ -229,7 +229,7 @@ class Check(Result):
 
     @property
     def message(self) -> str:
-        """What is wrong, with its place; empty where nothing is."""
+        """The difference that the check found, with its place. Empty if the plan is right."""
         return "" if self.ok else f"{self['where']}: {self['message']}"
 
     @property
@@ -248,12 +248,12 @@ class Point(Prediction):
 
     @property
     def case(self) -> int:
-        """Which of the exploration's `cases` it belongs to."""
+        """The index of its case in the exploration's `cases`."""
         return int(self["case"])
 
 
 class Exploration(Result):
-    """Every strategy of a network on machines, in time and memory. A sequence of `Point`."""
+    """Time and memory of every strategy of a network on machines. A sequence of `Point`."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         super().__init__(data)
@@ -265,7 +265,7 @@ class Exploration(Result):
 
     @property
     def pareto(self) -> list[Point]:
-        """Those that no other beats in both throughput and memory, and that fit."""
+        """The Pareto front: points that fit and that no other beats in both throughput and memory."""
         return [self._points[index] for index in self["pareto"]]
 
     @property
@@ -275,17 +275,17 @@ class Exploration(Result):
 
     @property
     def cases(self) -> list[dict[str, Any]]:
-        """The machines, scales and values that were compared, each with its own front and fastest."""
+        """The compared machines, scales and values, each with its own front and fastest point."""
         return list(self["cases"])
 
     @property
     def refused(self) -> list[dict[str, Any]]:
-        """"strategy", "case", "why" of those that cannot be made."""
+        """The strategies that do not apply, each with "strategy", "case" and "why"."""
         return list(self["refused"])
 
     def column(self, key: str, points: Sequence[Point] | None = None) -> npt.NDArray[Any]:
-        """A value of every point as an array: ``column("iteration_s")``, "throughput", "memory_bytes", "mfu",
-        "feasible", "strategy", ..."""
+        """Returns a value of every point as an array: ``column("iteration_s")``, "throughput", "memory_bytes",
+        "mfu", "feasible", "strategy", ..."""
         return np.array([point[key] for point in (self._points if points is None else points)])
 
     def __len__(self) -> int:
