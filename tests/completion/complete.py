@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Completes command lines in bash, and in zsh and fish where they are installed.
+"""Tests completion of command lines in bash, and in zsh and fish if they are installed.
 
 tests/completion/complete.py TANDEM
 """
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-# A command line, whose last word is completed; words that are offered, and one that is not.
+# (command line, words among its completions, a word that is not); the last word of the line is completed.
 CASES = [
     ("tandem ", ["plan", "rules", "completion"], "mlp"),
     ("tandem pl", ["plan"], "report"),
@@ -39,7 +39,7 @@ _tandem tandem
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
-# The widget's own commands, in the place of zle's: what they would offer.
+# Replaces zle's commands by functions that print the completions.
 ZSH = """compdef() { : }
 compadd() {
   [[ $1 == -S ]] && shift 2
@@ -60,7 +60,8 @@ complete -C "$LINE" | string replace -r '\\t.*' ''
 """
 
 
-def offered(shell, script, tandem, line):
+def complete(shell, script, tandem, line):
+    """Returns the completions of `line` in `shell`, or a message if the shell fails."""
     environment = dict(os.environ, TANDEM=tandem, LINE=line, HOME=os.getcwd())
     options = {"bash": ["--norc", "-c"], "zsh": ["-f", "-c"], "fish": ["--no-config", "-c"]}[shell]
     done = subprocess.run([shell, *options, script], env=environment, capture_output=True, text=True,
@@ -81,13 +82,13 @@ def main():
     try:
         for shell, script in {"bash": BASH, "zsh": ZSH, "fish": FISH}.items():
             if not shutil.which(shell):
-                print(f"{shell}: not installed, left out")
+                print(f"{shell}: skipped, not installed")
                 continue
-            for line, wanted, other in CASES:
-                words = offered(shell, script, tandem, line)
-                if not set(wanted) <= set(words) or other in words:
+            for line, expected, excluded in CASES:
+                words = complete(shell, script, tandem, line)
+                if not set(expected) <= set(words) or excluded in words:
                     failed += 1
-                    print(f"{shell}: '{line}' offers {words}, not {wanted} without {other}")
+                    print(f"{shell}: '{line}' completes to {words}, expected {expected} without {excluded}")
     finally:
         shutil.rmtree(directory)
     print("failed" if failed else "ok")

@@ -1,4 +1,4 @@
-"""Modules of PyTorch for networks of tandem, and how their parameters are called there."""
+"""PyTorch modules for networks of tandem, with the names of their parameters in both."""
 
 import torch
 from torch import nn
@@ -18,11 +18,11 @@ class Mlp(nn.Module):
         x = torch.relu(self.layers["1"](x))
         return self.layers["3"](torch.relu(self.layers["2"](x)))
 
-    def loss(self, x):
+    def compute_loss(self, x):
         return self(x).square().mean()
 
     @staticmethod
-    def batch():
+    def make_batch():
         return torch.randn(8, 32)
 
 
@@ -36,7 +36,8 @@ class Attention(nn.Module):
         self.o = nn.Linear(width, width, bias=bias)
         self.groups = heads // kv_heads
 
-    def heads_of(self, x, groups=1):
+    def split_heads(self, x, groups=1):
+        """Returns [batch, head, sequence, width] of a projection; `groups` queries share a head."""
         b, s, _ = x.shape
         x = x.view(b, s, -1, self.head).transpose(1, 2)
         if groups == 1:
@@ -44,7 +45,8 @@ class Attention(nn.Module):
         return x.unsqueeze(2).expand(b, x.shape[1], groups, s, self.head).reshape(b, -1, s, self.head)
 
     def forward(self, x, mask):
-        q, k, v = self.heads_of(self.q(x)), self.heads_of(self.k(x), self.groups), self.heads_of(self.v(x), self.groups)
+        q = self.split_heads(self.q(x))
+        k, v = self.split_heads(self.k(x), self.groups), self.split_heads(self.v(x), self.groups)
         scores = q @ k.transpose(-1, -2) * self.head**-0.5 + mask
         mixed = torch.softmax(scores, -1) @ v
         return self.o(mixed.transpose(1, 2).reshape(x.shape))
@@ -67,22 +69,22 @@ class LlamaLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """What the two below share: tokens to class scores, the next token as the target."""
+    """The base of Llama and Gpt: scores of the next token, with cross entropy as the loss."""
 
     SEQUENCE, VOCABULARY = 16, 128
 
     def __init__(self):
         super().__init__()
-        # A buffer: what the module makes itself would be no DTensor.
+        # A buffer becomes a DTensor; a tensor that forward makes would not.
         mask = torch.full((self.SEQUENCE, self.SEQUENCE), -1e9).triu(1)
         self.register_buffer("mask", mask, persistent=False)
 
-    def loss(self, tokens):
+    def compute_loss(self, tokens):
         scores = self(tokens)
         return functional.cross_entropy(scores.flatten(0, 1), tokens.roll(-1, 1).flatten())
 
     @classmethod
-    def batch(cls):
+    def make_batch(cls):
         return torch.randint(0, cls.VOCABULARY, (8, cls.SEQUENCE))
 
 
@@ -131,7 +133,7 @@ class GptLayer(nn.Module):
 
 
 class Gpt(Transformer):
-    """With biases, and one table for tokens and their scores."""
+    """A GPT-2: with biases, and with the embedding table tied to the LM head."""
 
     MODEL = "gpt2:layers=2,hidden=64,heads=4,ffn=256,vocab=128,seq=16"
     NAMES = {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `tandem export` writes, without PyTorch: modules are Python, and their tables fit together.
+"""Tests what `tandem export` writes, without PyTorch: modules are valid Python, and their tables are consistent.
 
 tests/export/text_test.py build/tandem
 """
@@ -24,12 +24,13 @@ def export(model, strategy, target, *more, machine=f"local:{PROCESSES}", batch="
     return json.loads(done.stdout)
 
 
-def flags(*arguments, **named):
+def export_flags(*arguments, **named):
+    """Returns {flag: value} of the exported command line."""
     return dict((flag.split(" ", 1) + [""])[:2] for flag in export(*arguments, **named)["flags"])
 
 
 class Stub(types.ModuleType):
-    """Stands for modules of PyTorch: any name is a class; placements remember what they are."""
+    """A replacement for PyTorch's modules: any name is a class, and placements store their kind and dimension."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -39,6 +40,7 @@ class Stub(types.ModuleType):
 
 
 def load(text):
+    """Returns the exported module, run with stubs of PyTorch."""
     for name in ("torch", "torch.nn", "torch.nn.utils", "torch.distributed", "torch.distributed.device_mesh",
                  "torch.distributed.fsdp", "torch.distributed.tensor"):
         sys.modules[name] = Stub(name)
@@ -50,6 +52,7 @@ def load(text):
 
 class Module(unittest.TestCase):
     def check(self, model, strategy):
+        """Checks that the tables of the exported module are consistent, and returns the module."""
         plan = load(export(model, strategy, "torch")["text"])
         sizes = dict(plan.MESH)
         self.assertEqual(math.prod(plan.DIGITS), PROCESSES)
@@ -80,7 +83,7 @@ class Module(unittest.TestCase):
         self.assertEqual(plan.MESH, (("replicate", 1), ("shard", 4)))
         self.assertEqual((plan.PLANNED, plan.LAYERS, plan.GATHER_AGAIN), ((), [], True))
 
-    def test_megatron_is_columns_then_rows(self):
+    def test_megatron_is_column_parallel_then_row_parallel(self):
         plan = self.check(LLAMA, "megatron:tp=2")
         self.assertEqual(plan.MESH, (("replicate", 2), ("shard", 1), ("tensor", 2)))
         stored = {w.name: (w.stored[0].kind, w.stored[0].dim) for w in plan.WEIGHTS}
@@ -90,17 +93,17 @@ class Module(unittest.TestCase):
         layers = {layer.name: layer for layer in plan.LAYERS}
         self.assertEqual(layers["l{i}.attention_out"].reads[0].dim, -1)
         self.assertEqual(list(layers["l{i}.attention_out"].rounds), [0, 1])
-        # Heads and their features are one dimension.
+        # Heads and their features share one dimension.
         self.assertEqual({w.name: w.shape for w in plan.WEIGHTS}["l{i}.w_k"], (32, 64))
 
-    def test_others_have_tables_that_fit(self):
+    def test_other_strategies_have_consistent_tables(self):
         for strategy in ("megatron:tp=4,sp", "megatron:tp=2,cp=2", "megatron:tp=2,zero=3", "expert", "madmax"):
             with self.subTest(strategy):
                 self.check(LLAMA, strategy)
         self.check("bert_large:layers=2,hidden=64,heads=4,ffn=128,vocab=128,seq=16", "megatron:tp=2")
         self.check("resnet50:image=32,width=8,bn_group=2", "fsdp")
 
-    def test_names_lead_to_parameters(self):
+    def test_names_map_to_parameters(self):
         plan = self.check(LLAMA, "megatron:tp=2")
         names = {"l{i}.w_q": "layers.{i}.q.weight", "w_tokens": "tokens.weight"}
         self.assertEqual(plan._name_of("l1.w_q", names), "layers.1.q.weight")
@@ -108,50 +111,50 @@ class Module(unittest.TestCase):
         self.assertEqual(plan._name_of("w_logits", names), "w_logits")
         self.assertEqual(plan._name_of("w_logits", str.upper), "W_LOGITS")
 
-    def test_a_file_is_written(self):
+    def test_output_is_written_to_a_file(self):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "plan.py"
-            done = export(LLAMA, "fsdp", "torch", "-o", str(path))
-            self.assertEqual(done["output"], str(path))
-            self.assertNotIn("text", done)
+            answer = export(LLAMA, "fsdp", "torch", "-o", str(path))
+            self.assertEqual(answer["output"], str(path))
+            self.assertNotIn("text", answer)
             self.assertEqual(load(path.read_text()).STRATEGY, "fsdp")
 
 
 class Flags(unittest.TestCase):
     GPT3 = {"machine": "dgx_a100:128", "batch": "2048"}
 
-    def test_megatron(self):
-        got = flags("gpt3_175b", "megatron:tp=8,pp=16,dp=8", "megatron", **self.GPT3)
+    def test_megatron_gets_its_flags(self):
+        got = export_flags("gpt3_175b", "megatron:tp=8,pp=16,dp=8", "megatron", **self.GPT3)
         self.assertEqual(got["--tensor-model-parallel-size"], "8")
         self.assertEqual(got["--pipeline-model-parallel-size"], "16")
         # 128 micro-batches of 2 on each of 8 groups.
         self.assertEqual((got["--micro-batch-size"], got["--global-batch-size"]), ("2", "2048"))
         self.assertNotIn("--sequence-parallel", got)
-        got = flags("gpt3_175b", "megatron:tp=8,pp=16,dp=8,sp,interleave=3,zero=1,recompute=full", "megatron",
+        got = export_flags("gpt3_175b", "megatron:tp=8,pp=16,dp=8,sp,interleave=3,zero=1,recompute=full", "megatron",
                     "--dtype", "bf16", **self.GPT3)
         for flag, value in {"--sequence-parallel": "", "--use-distributed-optimizer": "", "--bf16": "",
                             "--num-virtual-stages-per-pipeline-rank": "3", "--recompute-granularity": "full"}.items():
             self.assertEqual(got[flag], value)
 
-    def test_stages_of_unequal_length(self):
-        # The scores of many words are as much work as all layers.
+    def test_stages_may_have_unequal_length(self):
+        # The LM head of a large vocabulary takes as long as all layers.
         network = LLAMA.replace("layers=2", "layers=3").replace("vocab=128", "vocab=8192")
-        got = flags(network, "megatron:tp=2,pp=2", "megatron")
+        got = export_flags(network, "megatron:tp=2,pp=2", "megatron")
         self.assertEqual(got["--pipeline-model-parallel-layout"], '"Et*3|L"')
-        self.assertIn("no layer", self.refused(network, "megatron:tp=1,pp=4", "megatron")["message"])
-        self.assertIn("inside a layer", self.refused("gpt3_175b:layers=18", "megatron:tp=8,pp=16,dp=8", "megatron",
-                                                        **self.GPT3)["message"])
+        self.assertIn("no layer", self.export_error(network, "megatron:tp=1,pp=4", "megatron")["message"])
+        error = self.export_error("gpt3_175b:layers=18", "megatron:tp=8,pp=16,dp=8", "megatron", **self.GPT3)
+        self.assertIn("inside a layer", error["message"])
 
-    def test_torchtitan(self):
-        got = flags(LLAMA, "fsdp", "torchtitan")
+    def test_torchtitan_gets_its_flags(self):
+        got = export_flags(LLAMA, "fsdp", "torchtitan")
         self.assertEqual(got["--parallelism.data_parallel_shard_degree"], "4")
         self.assertEqual(got["--parallelism.data_parallel_replicate_degree"], "1")
         self.assertEqual(got["--parallelism.fsdp_reshard_after_forward"], "always")
-        got = flags(LLAMA, "megatron:tp=2,sp,zero=2", "torchtitan")
+        got = export_flags(LLAMA, "megatron:tp=2,sp,zero=2", "torchtitan")
         self.assertEqual(got["--parallelism.tensor_parallel_degree"], "2")
         self.assertEqual(got["--parallelism.fsdp_reshard_after_forward"], "never")
 
-    def test_deepspeed(self):
+    def test_deepspeed_gets_its_configuration(self):
         for zero in (0, 1, 2, 3):
             config = export(LLAMA, f"deepspeed:zero={zero},micro=2", "deepspeed", "--dtype", "bf16")["config"]
             self.assertEqual(config["zero_optimization"]["stage"], zero)
@@ -159,13 +162,13 @@ class Flags(unittest.TestCase):
             self.assertEqual(config["train_micro_batch_size_per_gpu"] * 2 * PROCESSES, config["train_batch_size"])
             self.assertTrue(config["bf16"]["enabled"])
 
-    def test_another_name_for_the_same_is_found(self):
+    def test_equivalent_strategies_are_found(self):
         self.assertEqual(export(LLAMA, "madmax", "deepspeed")["config"]["zero_optimization"]["stage"], 3)
 
-    def refused(self, model, strategy, target, *more, **named):
+    def export_error(self, model, strategy, target, *more, **named):
         return export(model, strategy, target, *more, **named)["error"]
 
-    def test_refusals_say_why(self):
+    def test_errors_give_the_reason(self):
         for strategy, target, words in (
                 ("megatron:tp=2", "torchtitan", "only in pure data parallelism"),
                 ("megatron:tp=2,zero=3", "torchtitan", "requires sequence parallelism"),
@@ -175,10 +178,10 @@ class Flags(unittest.TestCase):
                 ("deepspeed:zero=1,micro=2", "torchtitan", "once per step"),
                 ("madmax:transformer=tp/tp", "megatron", "the nearest degrees of parallelism")):
             with self.subTest(f"{strategy} {target}"):
-                self.assertIn(words, self.refused(LLAMA, strategy, target)["message"])
-        error = self.refused("dlrm:tables=4,rows=1000", "dlrm_hybrid", "torch")
+                self.assertIn(words, self.export_error(LLAMA, strategy, target)["message"])
+        error = self.export_error("dlrm:tables=4,rows=1000", "dlrm_hybrid", "torch")
         self.assertEqual((error["kind"], error["where"]), ("torch", "%bag0"))
-        self.assertIn("transformers", self.refused("mlp:layers=2,hidden=64", "dp", "megatron")["message"])
+        self.assertIn("transformers", self.export_error("mlp:layers=2,hidden=64", "dp", "megatron")["message"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The Python package, as tests/python/run installs it."""
+"""Tests of the Python package that tests/python/run installs."""
 
 import importlib.util
 import json
@@ -20,8 +20,8 @@ import tandem
 MACHINE_FILES = pathlib.Path(__file__).resolve().parent.parent.parent / "machines"
 
 
-def small_graph():
-    """One layer with a rectifier, and a loss."""
+def build_small_graph():
+    """Returns a graph of one layer with ReLU, and a loss."""
     b = tandem.GraphBuilder("small")
     x = b.input("x", [32, 64])
     h = b.linear(x, b.weight("w", [16, 64]), act="relu", name="h")
@@ -29,8 +29,8 @@ def small_graph():
 
 
 class Graphs(unittest.TestCase):
-    def test_nodes_have_what_was_said(self):
-        graph = small_graph()
+    def test_nodes_have_their_operands_and_attributes(self):
+        graph = build_small_graph()
         h = next(node for node in graph.nodes if node.name == "h")
         self.assertEqual((h.op, h.inputs, h.shape, h.dtype), ("linear", ["x", "w"], (32, 16), "fp32"))
         self.assertEqual(h.attributes, {"act": "relu"})
@@ -38,12 +38,12 @@ class Graphs(unittest.TestCase):
         self.assertEqual([node.name for node in graph.weights], ["w"])
 
     def test_text_and_json_parse_back(self):
-        graph = small_graph()
+        graph = build_small_graph()
         self.assertEqual(tandem.Graph.parse(graph.to_text()), graph)
         self.assertEqual(tandem.Graph.parse(graph.to_json()), graph)
 
-    def test_saved_and_loaded(self):
-        graph = small_graph()
+    def test_graph_survives_saving_and_loading(self):
+        graph = build_small_graph()
         with tempfile.TemporaryDirectory() as directory:
             for name in ("a.graph", "a.json"):
                 path = pathlib.Path(directory, name)
@@ -70,8 +70,8 @@ class Graphs(unittest.TestCase):
         with self.assertRaises(AttributeError):
             b.rectify(x)
 
-    def test_evaluate_is_numpy(self):
-        graph = small_graph()
+    def test_evaluate_agrees_with_numpy(self):
+        graph = build_small_graph()
         random = np.random.default_rng(1)
         x, w, target = random.normal(size=(32, 64)), random.normal(size=(16, 64)), np.zeros((32, 16))
         found = graph.evaluate({"x": x, "w": w, "target": target}, wanted=["h", *graph.outputs])
@@ -79,15 +79,15 @@ class Graphs(unittest.TestCase):
         np.testing.assert_allclose(found["h"], h, atol=1e-12)
         np.testing.assert_allclose(found[graph.outputs[0]], np.mean((h - target) ** 2))
 
-    def test_evaluate_draws_what_is_not_given(self):
-        graph = small_graph()
+    def test_evaluate_draws_missing_values(self):
+        graph = build_small_graph()
         one, same, other = (graph.evaluate(seed=seed)[graph.outputs[0]] for seed in (1, 1, 2))
         self.assertEqual(one, same)
         self.assertNotEqual(one, other)
 
-    def test_evaluate_refuses(self):
-        graph = small_graph()
-        for values, what in (
+    def test_evaluate_rejects_wrong_values(self):
+        graph = build_small_graph()
+        for values, message in (
             (
                 {"x": np.zeros((3, 64))},
                 r"x: is given with shape \[3, 64\], but the node has shape \[32, 64\]",
@@ -96,7 +96,7 @@ class Graphs(unittest.TestCase):
             ({"y": 1}, "is not an input or weight of small"),
             ({"h": np.zeros((32, 16))}, "is computed"),
         ):
-            with self.subTest(what), self.assertRaisesRegex(tandem.Error, what):
+            with self.subTest(message), self.assertRaisesRegex(tandem.Error, message):
                 graph.evaluate(values)
         with self.assertRaisesRegex(tandem.Error, "is not a node of small"):
             graph.evaluate(wanted=["z"])
@@ -114,11 +114,11 @@ class Graphs(unittest.TestCase):
 
 
 class Models(unittest.TestCase):
-    def test_listed(self):
+    def test_models_are_listed(self):
         names = [model["name"] for model in tandem.models()]
         self.assertIn("gpt2", names)
 
-    def test_hyperparameters(self):
+    def test_hyperparameters_change_the_model(self):
         model = tandem.model("mlp", layers=2, hidden=8, inputs=4, outputs=3)
         self.assertEqual(model.text, "mlp:layers=2,hidden=8,inputs=4,outputs=3")
         self.assertEqual(model.parameters, 4 * 8 + 8 * 3)
@@ -126,7 +126,7 @@ class Models(unittest.TestCase):
         self.assertEqual(model.figures(batch=6)["batch"], 6)
         self.assertEqual(tandem.model("mlp:layers=2", hidden=8).text, "mlp:layers=2,hidden=8")
 
-    def test_errors_say_what_there_is(self):
+    def test_errors_suggest_names(self):
         with self.assertRaisesRegex(tandem.Error, "mlp") as caught:
             tandem.model("mpl")
         self.assertTrue(caught.exception.hint)
@@ -137,13 +137,13 @@ class Models(unittest.TestCase):
 
 
 class Machines(unittest.TestCase):
-    def test_built_in(self):
+    def test_built_in_machines_exist(self):
         machine = tandem.machine("summit:8")
         self.assertEqual((machine.devices, machine.memory), (48, 15_000_000_000))
         self.assertEqual([level["name"] for level in machine.levels], ["node", "socket", "gpu"])
         self.assertIn("summit", [m["name"] for m in tandem.machines()])
 
-    def test_from_text(self):
+    def test_text_is_parsed(self):
         text = (MACHINE_FILES / "summit.machine").read_text()
         machine = tandem.Machine.parse(text, size=2)
         self.assertEqual(machine.devices, 12)
@@ -151,7 +151,7 @@ class Machines(unittest.TestCase):
             tandem.simulate("mlp", machine).time, tandem.simulate("mlp", "summit:2").time
         )
 
-    def test_errors(self):
+    def test_unknown_machines_raise(self):
         with self.assertRaises(tandem.Error):
             tandem.machine("sumit:8")
 
@@ -161,12 +161,12 @@ class Plans(unittest.TestCase):
     def setUpClass(cls):
         cls.plan = tandem.plan("mlp:layers=4", "summit:2", batch=512)
 
-    def test_a_bound_is_below_the_plan(self):
+    def test_lower_bound_is_below_the_plan(self):
         plan = tandem.plan("mlp", "summit:8")
         self.assertGreater(plan.lower_bound, 0)
         self.assertGreaterEqual(plan.time, plan.lower_bound)
 
-    def test_figures(self):
+    def test_figures_are_consistent(self):
         plan = self.plan
         self.assertAlmostEqual(plan.time, plan.compute + plan.exposed_communication + plan.idle)
         self.assertAlmostEqual(plan.throughput, 512 / plan.time)
@@ -175,10 +175,10 @@ class Plans(unittest.TestCase):
         self.assertAlmostEqual(plan.speedup, best / plan.time)
         self.assertEqual(plan.to_dict()["memory_bytes"], plan.memory)
 
-    def test_printed_with_units(self):
+    def test_repr_has_units(self):
         self.assertRegex(repr(self.plan), r"^<Plan \S+: [\d.]+ (us|ms), [\d.]+k? samples/s, [\d.]+ (MB|GB)>$")
 
-    def test_saved_and_loaded(self):
+    def test_plan_survives_saving_and_loading(self):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, "plan.json")
             self.plan.save(path)
@@ -187,10 +187,10 @@ class Plans(unittest.TestCase):
             self.assertEqual(loaded.text, self.plan.text)
             self.assertTrue(tandem.check(path))
 
-    def test_simulated_is_what_was_planned(self):
+    def test_simulation_agrees_with_the_plan(self):
         self.assertEqual(tandem.simulate(self.plan).time, self.plan.time)
 
-    def test_checked(self):
+    def test_check_finds_wrong_plans(self):
         found = tandem.check(self.plan)
         self.assertTrue(found.ok)
         self.assertGreater(found["values_checked"], 0)
@@ -200,19 +200,19 @@ class Plans(unittest.TestCase):
         self.assertFalse(wrong)
         self.assertTrue(wrong.message)
 
-    def test_explained_and_reported(self):
+    def test_plan_is_explained_and_reported(self):
         self.assertIn("model", self.plan.explain())
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, "plan.html")
             self.plan.report(path)
             self.assertIn("<html", path.read_text())
 
-    def test_of_a_graph(self):
-        plan = tandem.plan(small_graph(), "local:2")
+    def test_graph_is_planned(self):
+        plan = tandem.plan(build_small_graph(), "local:2")
         self.assertEqual(plan.batch, 32)
         self.assertTrue(tandem.check(plan))
 
-    def test_what_does_not_fit_raises(self):
+    def test_plan_that_does_not_fit_raises(self):
         with self.assertRaises(tandem.DoesNotFit) as caught:
             tandem.plan("mlp:layers=4", "summit:1", memory="1MB")
         self.assertGreater(caught.exception.over, 0)
@@ -220,7 +220,7 @@ class Plans(unittest.TestCase):
         self.assertEqual(caught.exception.stop_reason, "done")
         self.assertIsInstance(pickle.loads(pickle.dumps(caught.exception)), tandem.DoesNotFit)
 
-    def test_flags(self):
+    def test_flags_are_passed_on(self):
         plan = tandem.plan(
             "mlp:layers=4", "summit:1", dims=["data"], pipeline=False, optimizer="adam", max_candidates=3
         )
@@ -232,31 +232,31 @@ class Plans(unittest.TestCase):
 
 
 class Simulations(unittest.TestCase):
-    def test_as_the_command_line(self):
+    def test_simulation_has_the_values_of_the_command(self):
         found = tandem.simulate("gpt2", "dgx_a100:1", strategy="megatron:tp=8,dp=1", dtype="bf16")
         self.assertEqual(found.strategy, "megatron:tp=8,dp=1")
         self.assertGreater(found.serialized["all_reduce"], 0)
         self.assertTrue(found.feasible)
 
-    def test_what_does_not_fit_is_a_value(self):
+    def test_strategy_that_does_not_fit_does_not_raise(self):
         found = tandem.simulate("llama3_70b", "dgx_a100:1", batch=8)
         self.assertFalse(found.feasible)
         self.assertIsNone(found.fitting)
 
-    def test_what_would_fit_is_told(self):
+    def test_fitting_strategy_is_suggested(self):
         found = tandem.simulate("gpt2", "dgx_a100:1", strategy="dp", batch=1024)
         self.assertFalse(found.feasible)
         changed = tandem.simulate("gpt2", "dgx_a100:1", strategy=found.fitting["strategy"], batch=1024)
         self.assertTrue(changed.feasible)
         self.assertIsNone(changed.fitting)
 
-    def test_a_model_needs_a_machine(self):
+    def test_model_needs_a_machine(self):
         with self.assertRaisesRegex(tandem.Error, "--machine"):
             tandem.simulate("mlp")
 
 
 class Explorations(unittest.TestCase):
-    def test_pareto(self):
+    def test_pareto_front_is_not_dominated(self):
         found = tandem.explore("mlp:layers=4", "summit:1", strategies="baselines")
         time, memory = found.column("iteration_s"), found.column("memory_bytes")
         fits = found.column("feasible")
@@ -266,7 +266,7 @@ class Explorations(unittest.TestCase):
             self.assertFalse(better.any(), best)
         self.assertEqual(len(found), len(found.points))
 
-    def test_cases(self):
+    def test_all_combinations_are_cases(self):
         found = tandem.explore(
             "mlp:layers=4",
             [tandem.machine("summit:1"), "summit:2"],
@@ -281,13 +281,13 @@ class Explorations(unittest.TestCase):
 class Calls(unittest.TestCase):
     LONG = ("nasnet_a", "summit:16")
 
-    def test_other_threads_go_on(self):
-        turns, done = 0, threading.Event()
+    def test_other_threads_run_during_a_call(self):
+        iterations, done = 0, threading.Event()
 
         def count():
-            nonlocal turns
+            nonlocal iterations
             while not done.is_set():
-                turns += 1
+                iterations += 1
                 time.sleep(0.001)
 
         thread = threading.Thread(target=count)
@@ -295,10 +295,10 @@ class Calls(unittest.TestCase):
         tandem.plan("bert_large", "summit:2", budget=5)
         done.set()
         thread.join()
-        self.assertGreater(turns, 100)
+        self.assertGreater(iterations, 100)
 
-    def test_stopped_while_another_one_runs(self):
-        # It waits for its turn, is interrupted there, and never runs; the other one goes on.
+    def test_waiting_call_is_interrupted(self):
+        # The second call waits for the first one. Ctrl-C ends it before it runs, and the first call continues.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
         plans = []
@@ -311,20 +311,20 @@ class Calls(unittest.TestCase):
         other.join()
         self.assertEqual(len(plans), 1)
 
-    def test_two_at_once_both_end(self):
+    def test_concurrent_calls_all_end(self):
         times = []
-        work = [
+        threads = [
             threading.Thread(target=lambda n=n: times.append(tandem.simulate("mlp", f"summit:{n}").time))
             for n in (1, 2, 4)
         ]
-        for thread in work:
+        for thread in threads:
             thread.start()
-        for thread in work:
+        for thread in threads:
             thread.join()
         self.assertEqual(len(set(times)), 3)
 
     def assert_control_c_ends(self, call):
-        # A shell has it ignored in what runs in the background.
+        # Background processes of a shell ignore SIGINT.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
         pressed = []
@@ -340,10 +340,10 @@ class Calls(unittest.TestCase):
                 call()
         finally:
             ended = time.monotonic()
-            timer.cancel()  # of a call that ended by itself
+            timer.cancel()  # if the call ended before the timer
             timer.join()
         self.assertLess(ended - pressed[0], 3)
-        # And the next one runs as ever.
+        # The next call works.
         self.assertGreater(tandem.simulate("mlp", "summit:1").time, 0)
 
     def test_control_c_ends_a_search(self):
@@ -371,12 +371,12 @@ class Calls(unittest.TestCase):
         graph = b.finish(b.mse(x, b.input("target", [512, 512])))
         self.assert_control_c_ends(graph.evaluate)
 
-    def test_progress_is_told(self):
+    def test_progress_is_reported(self):
         lines = []
         tandem.plan("bert_large", "summit:2", budget=5, progress=lines.append)
         self.assertTrue(any("searching" in line for line in lines), lines)
 
-    def test_what_progress_raises_ends_a_call(self):
+    def test_exception_in_progress_ends_a_call(self):
         def fail(line):
             raise ZeroDivisionError(line)
 
@@ -393,7 +393,7 @@ class Calls(unittest.TestCase):
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
         self.assertEqual(run.stdout, "False\n")
 
-    def test_any_command(self):
+    def test_every_command_runs(self):
         self.assertEqual(tandem.command("ops", "relu")[0]["name"], "relu")
         with self.assertRaises(tandem.Error):
             tandem.command("no-such-command")
@@ -406,7 +406,7 @@ except ImportError:
 
 
 class Examples(unittest.TestCase):
-    def test_run(self):
+    def test_examples_run(self):
         for script in sorted((MACHINE_FILES.parent / "examples" / "python").glob("*.py")):
             if "matplotlib" in script.read_text() and importlib.util.find_spec("matplotlib") is None:
                 continue
@@ -417,11 +417,11 @@ class Examples(unittest.TestCase):
 
 @unittest.skipIf(torch is None, "there is no torch")
 class FromTorch(unittest.TestCase):
-    def module(self):
+    def build_module(self):
         return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
 
-    def test_planned(self):
-        module = self.module()
+    def test_module_is_planned(self):
+        module = self.build_module()
         model = tandem.from_torch(module, torch.zeros(4, 64))
         self.assertEqual(model.parameters, sum(p.numel() for p in module.parameters()))
         self.assertEqual(model.graph(batch=12).batch, 12)
@@ -429,13 +429,13 @@ class FromTorch(unittest.TestCase):
         self.assertEqual(plan.batch, 32)
         self.assertTrue(tandem.check(plan))
 
-    def test_arrays_do_as_examples_and_files_stay(self):
+    def test_arrays_are_accepted_and_files_remain(self):
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory, "net.onnx")
-            tandem.from_torch(self.module(), np.zeros((4, 64), np.float32), path=path)
+            tandem.from_torch(self.build_module(), np.zeros((4, 64), np.float32), path=path)
             self.assertEqual(tandem.from_onnx(path).graph(3).batch, 3)
 
-    def test_what_cannot_be_exported_raises(self):
+    def test_unsupported_module_raises(self):
         class Wrong(torch.nn.Module):
             def forward(self, x):
                 return torch.linalg.eigvals(x)
