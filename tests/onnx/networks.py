@@ -10,7 +10,7 @@ def conv_bn(i, o, k, s=1, p=0, groups=1, relu=True, eps=1e-5):
 
 
 class Branches(nn.Module):
-    """Branches side by side, their channels joined."""
+    """Parallel branches whose channels are concatenated."""
 
     def __init__(self, *branches):
         super().__init__()
@@ -208,7 +208,7 @@ def inception_v3(divide=1, classes=1000):
 
 
 class Attention(nn.Module):
-    """Self-attention written by hand; causal as GPT-2 has it, with a buffer of ones below the diagonal."""
+    """Self-attention written by hand. It is causal as in GPT-2, with a buffer of ones below the diagonal."""
 
     def __init__(self, width, heads, causal=0):
         super().__init__()
@@ -264,15 +264,15 @@ class Gpt2(nn.Module):
 class Bert(nn.Module):
     def __init__(self, vocab=30522, context=512, width=768, layers=12, heads=12):
         super().__init__()
-        self.word, self.kind = nn.Embedding(vocab, width), nn.Embedding(2, width)
-        self.place, self.norm = nn.Embedding(context, width), nn.LayerNorm(width)
-        self.register_buffer("places", torch.arange(context).unsqueeze(0))
+        self.token_embedding, self.type_embedding = nn.Embedding(vocab, width), nn.Embedding(2, width)
+        self.position_embedding, self.norm = nn.Embedding(context, width), nn.LayerNorm(width)
+        self.register_buffer("positions", torch.arange(context).unsqueeze(0))
         self.blocks = nn.ModuleList(Block(width, heads, 4 * width, before=False) for _ in range(layers))
         self.pool = nn.Linear(width, width)
 
-    def forward(self, tokens, kinds):
-        x = self.word(tokens) + self.kind(kinds) + self.place(self.places[:, : tokens.size(1)])
-        x = self.norm(x)
+    def forward(self, tokens, types):
+        x = self.token_embedding(tokens) + self.type_embedding(types)
+        x = self.norm(x + self.position_embedding(self.positions[:, : tokens.size(1)]))
         for block in self.blocks:
             x = block(x)
         return x, torch.tanh(self.pool(x[:, 0]))
@@ -283,13 +283,13 @@ class Vit(nn.Module):
         super().__init__()
         self.patch = nn.Conv2d(3, width, patch, patch)
         self.token = nn.Parameter(torch.randn(1, 1, width) * 0.1)
-        self.place = nn.Parameter(torch.randn(1, (image // patch) ** 2 + 1, width) * 0.1)
+        self.positions = nn.Parameter(torch.randn(1, (image // patch) ** 2 + 1, width) * 0.1)
         self.blocks = nn.Sequential(*(Block(width, heads, 4 * width) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, x):
         x = self.patch(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(x.size(0), -1, -1), x], dim=1) + self.place
+        x = torch.cat([self.token.expand(x.size(0), -1, -1), x], dim=1) + self.positions
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
@@ -309,7 +309,7 @@ class Encoder(nn.Module):
 
 
 class Recommender(nn.Module):
-    """An MLP over embeddings and numbers."""
+    """An MLP over embeddings and dense features."""
 
     def __init__(self, rows=1000, dim=16, tables=3):
         super().__init__()
@@ -322,7 +322,7 @@ class Recommender(nn.Module):
 
 
 class Zoo(nn.Module):
-    """Operators that the networks above lack."""
+    """A network of operators that the others lack."""
 
     def __init__(self):
         super().__init__()

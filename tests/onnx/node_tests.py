@@ -3,9 +3,9 @@
 
 tests/onnx/node_tests.py RUN [--data DIR] [-v]   (RUN: the program tandem_onnx_run)
 
-Every test that imports must give the stored outputs. Operands that the importer must know (shapes,
-axes, masks) are inputs in these files: they are made initializers. What does not import is counted by
-the reason; an operator that the importer says it supports and that fails must be in EXPECTED.
+Every test that imports must compute the stored outputs. Operands that the importer must know (shapes,
+axes, masks) are inputs in these files; they become initializers. Tests that do not import are counted by
+the reason.
 """
 
 import argparse
@@ -18,13 +18,13 @@ import numpy
 import onnx
 from onnx import numpy_helper
 
-from runner import Runner, error
+from runner import Runner, compute_error
 
 LIMIT = 1e-3  # the stored outputs are fp32, some fp16
 
-# Right to differ: batch normalisation uses the batch's statistics, as in training; dropout's random
-# numbers are its own; numpy has no bfloat16 to read the stored tensors with; indices that are fed are
-# counted from the front.
+# Prefixes of tests whose outputs differ by intention. Batch normalization uses the batch's statistics, as in training.
+# Dropout draws other random numbers. numpy has no bfloat16 for the stored tensors. Indices that are inputs count from
+# the front.
 DIFFERENT = ("test_batchnorm_e", "test_gather_negative_indices", "test_training_dropout", "test_cast_BFLOAT16", "test_castlike_BFLOAT16")
 
 
@@ -32,8 +32,8 @@ def is_different(name):
     return name.startswith(DIFFERENT) or ("BatchNorm" in name and name.endswith("_eval"))
 
 
-
 def load(path):
+    """Returns the array in a file, or None if it holds another kind of value."""
     data = path.read_bytes()
     for kind in (onnx.TensorProto, onnx.SequenceProto, onnx.OptionalProto):
         try:
@@ -41,12 +41,13 @@ def load(path):
             message.ParseFromString(data)
             if kind is onnx.TensorProto:
                 return numpy_helper.to_array(message)
-        except Exception:  # of another kind, or elements that numpy has not
+        except Exception:  # another kind, or an element type that numpy lacks
             continue
     return None
 
 
-def stored(directory, model):
+def load_data(directory, model):
+    """Returns the stored inputs by name and the stored outputs of a test."""
     data = directory / "test_data_set_0"
     names = [i.name for i in model.graph.input if i.name not in {t.name for t in model.graph.initializer}]
     inputs = {n: load(data / f"input_{i}.pb") for i, n in enumerate(names) if (data / f"input_{i}.pb").exists()}
@@ -55,49 +56,49 @@ def stored(directory, model):
     return inputs, outputs
 
 
-def with_known(model, inputs, which):
-    """The model with some inputs as initializers."""
+def add_initializers(model, inputs, names):
+    """Returns a copy of the model with the inputs `names` as initializers."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    for name in which:
+    for name in names:
         copy.graph.initializer.append(numpy_helper.from_array(inputs[name], name))
     return copy
 
 
-def attempts(model, inputs):
-    """Which inputs to make known: none, whole numbers, also scalars, all but the first, all."""
-    whole = [n for n, v in inputs.items() if v is not None and v.dtype.kind in "iub"]
-    scalar = [n for n, v in inputs.items() if v is not None and v.size == 1 and n not in whole]
+def list_attempts(inputs):
+    """Yields names of inputs to make initializers: none, integers, also scalars, all but the first, all."""
+    integers = [n for n, v in inputs.items() if v is not None and v.dtype.kind in "iub"]
+    scalars = [n for n, v in inputs.items() if v is not None and v.size == 1 and n not in integers]
     yield []
-    if whole:
-        yield whole
-    if scalar:
-        yield whole + scalar
+    if integers:
+        yield integers
+    if scalars:
+        yield integers + scalars
     if len(inputs) > 1:
         yield list(inputs)[1:]
     yield list(inputs)
 
 
 def run_one(runner, directory, scratch):
-    """(the worst error, None) or (None, why it does not import)."""
+    """Runs one test. Returns (the worst error, None), or (None, why it does not import)."""
     model = onnx.load(directory / "model.onnx")
-    inputs, outputs = stored(directory, model)
+    inputs, outputs = load_data(directory, model)
     if not all(numpy.isfinite(v).all() for v in inputs.values() if v is not None and v.dtype.kind == "f"):
         return None, "infinite or undefined operands"
     if any(v is None or v.dtype.kind not in "fiub" for v in list(inputs.values()) + outputs) or not outputs:
         return None, "sequences, optionals or strings"
     why = None
-    for known in attempts(model, inputs):
+    for known in list_attempts(inputs):
         file = scratch / "model.onnx"
-        onnx.save(with_known(model, inputs, known), file)
-        fed = {k: v for k, v in inputs.items() if k not in known}
-        answer = runner.ask(file, fed)
+        onnx.save(add_initializers(model, inputs, known), file)
+        values = {k: v for k, v in inputs.items() if k not in known}
+        answer = runner.ask(file, values)
         if "error" in answer:
             why = answer["error"]
             if why.startswith("not a user error"):
                 raise SystemExit(f"{directory}: {why}")
             continue
-        return max(error(ours, theirs) for ours, theirs in zip(answer["outputs"], outputs)), None
+        return max(compute_error(ours, theirs) for ours, theirs in zip(answer["outputs"], outputs)), None
     return None, why
 
 
@@ -131,7 +132,8 @@ def main():
     for name, e in bad:
         print(f"{name}: error {e:.1e}")
     print(f"{tests} tests of the ONNX project: {right} right, {len(bad)} wrong, "
-          f"{different} right to differ, {refused} refused ({unknown} for operators that are not supported); worst error {worst[1]:.1e} ({worst[0]})")
+          f"{different} expected to differ, {refused} not imported ({unknown} for unsupported operators); "
+          f"worst error {worst[1]:.1e} ({worst[0]})")
     return 1 if bad or right < 560 else 0
 
 

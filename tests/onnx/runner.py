@@ -1,4 +1,4 @@
-"""What the tests in this directory share: the program that imports and runs ONNX files."""
+"""The program that imports and runs ONNX files, for the tests in this directory."""
 
 import json
 import subprocess
@@ -7,12 +7,13 @@ import numpy
 
 
 class Runner:
-    """Asks the program of run.cc."""
+    """A process of tandem_onnx_run (run.cc), which answers requests."""
 
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, file, inputs=None, **more):
+        """Imports the file, runs it with `inputs` if given, and returns the answer."""
         request = {"file": str(file), **more}
         if inputs is not None:
             request["inputs"] = {k: numpy.asarray(v).astype(float).flatten().tolist() for k, v in inputs.items()}
@@ -24,8 +25,8 @@ class Runner:
         return json.loads(line)
 
 
-def error(ours, theirs):
-    """The largest |ours - theirs| / max(1, |theirs|); infinite where the shapes differ."""
+def compute_error(ours, theirs):
+    """Returns the largest |ours - theirs| / max(1, |theirs|), or infinity if the shapes differ."""
     theirs = numpy.asarray(theirs, dtype=float)
     if list(theirs.shape) != ours["shape"]:
         return float("inf")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes files as other exporters do (styles/) and compares what the importer makes of them.
+"""Writes files as other exporters do (styles/) and tests how the importer reads them.
 
 tests/onnx/styles_test.py RUN     (RUN: the program tandem_onnx_run)
 
-The outputs, computed in fp64 by the sequential interpreter with the file's weights, and the number of
-parameters.
+Compares the number of parameters and the outputs, which the sequential interpreter computes in fp64 with the
+file's weights.
 """
 
 import pathlib
@@ -15,13 +15,13 @@ import onnx
 import torch
 
 import styles
-from runner import Runner, error
+from runner import Runner, compute_error
 
 torch.set_num_threads(1)
 
 
 def check(runner, case, directory):
-    """None, or what is wrong."""
+    """Returns what is wrong with the imported case, or None."""
     file = directory / "style.onnx"
     if case.external:
         onnx.save_model(case.model, str(file), save_as_external_data=True, location="style.bin", size_threshold=0)
@@ -32,7 +32,7 @@ def check(runner, case, directory):
         return f"{answer['where']}: {answer['error']} ({answer['hint'][:99]})"
     if len(answer["outputs"]) != len(case.outputs):
         return f"{len(answer['outputs'])} outputs, {len(case.outputs)} expected"
-    e = max(error(o, y.numpy()) for o, y in zip(answer["outputs"], case.outputs))
+    e = max(compute_error(o, y.numpy()) for o, y in zip(answer["outputs"], case.outputs))
     print(f"{case.name:<22} error {e:.1e}, {answer['nodes']} nodes, {answer['parameters']} parameters")
     if e > case.limit:
         return f"error {e:.1e}"
@@ -45,7 +45,7 @@ def main():
     runner, bad, count = Runner(sys.argv[1]), 0, 0
     only = sys.argv[2] if len(sys.argv) > 2 else ""
     with tempfile.TemporaryDirectory() as scratch:
-        for make in styles.cases():
+        for make in styles.list_cases():
             case = make()
             if only not in case.name:
                 continue

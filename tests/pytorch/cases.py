@@ -1,5 +1,5 @@
-"""A generator of random cases for each operator: attributes, operands, and what PyTorch computes of
-them, in float64."""
+"""A generator of random cases for each operator: attributes, operands, and a function that computes the
+operator with PyTorch, in float64."""
 
 import math
 import random
@@ -12,7 +12,7 @@ torch.set_num_threads(1)
 
 
 class Draw:
-    """Random shapes, tensors and choices."""
+    """A source of random shapes, tensors and choices."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -67,7 +67,7 @@ def unary(draw, name):
 
 
 @case(*POSITIVE)
-def unary_of_positive(draw, name):
+def unary_positive(draw, name):
     return {}, [draw.positive(*draw.shape())], POSITIVE[name]
 
 
@@ -237,8 +237,8 @@ def pool2d(draw, name):
     attributes = {"kernel": kernel, "stride": stride, "padding": pad, "ceil": ceil}
     if name == "max_pool2d":
         return attributes, [x], lambda x: F.max_pool2d(x, kernel, stride, pad, ceil_mode=ceil)
-    # Where the last window goes over the padded edge PyTorch counts the part inside it only; we
-    # count the whole window. Compared where they agree.
+    # If the last window exceeds the padded edge, PyTorch counts only the part inside, and we count the whole window.
+    # The cases avoid this.
     attributes |= {"count_padding": count, "ceil": ceil and not count}
     return attributes, [x], lambda x: F.avg_pool2d(
         x, kernel, stride, pad, ceil_mode=ceil and not count, count_include_pad=count)
@@ -312,7 +312,7 @@ def rms_norm(draw, _):
         x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * scale)
 
 
-def causal_mask(s, t):
+def make_causal_mask(s, t):
     return torch.ones(s, t).tril().bool()
 
 
@@ -320,7 +320,7 @@ def causal_mask(s, t):
 def softmax(draw, _):
     if draw.n(1, 3) == 1:
         x = draw.real(*draw.shape(0, 2), draw.n(), draw.n())
-        mask = causal_mask(*x.shape[-2:])
+        mask = make_causal_mask(*x.shape[-2:])
         return {"causal": True}, [x], lambda x: x.masked_fill(~mask, -math.inf).softmax(-1)
     x = 3 * draw.real(*draw.shape())
     axis = draw.n(-x.dim(), x.dim() - 1)
@@ -338,7 +338,7 @@ def attention(draw, _):
         k, v = (x.repeat_interleave(g, 1) for x in (k, v))
         scores = factor * q @ k.transpose(-1, -2)
         if causal:
-            scores = scores.masked_fill(~causal_mask(s, t), -math.inf)
+            scores = scores.masked_fill(~make_causal_mask(s, t), -math.inf)
         return scores.softmax(-1) @ v
 
     return ({"causal": causal, "scale": factor},
@@ -352,8 +352,8 @@ def rope(draw, _):
     cos, sin = (torch.cat([f(angles)] * 2, -1) for f in (torch.cos, torch.sin))
 
     def compute(x):
-        turned = torch.cat([-x[..., d // 2:], x[..., :d // 2]], -1)
-        return x * cos + turned * sin
+        rotated = torch.cat([-x[..., d // 2:], x[..., :d // 2]], -1)
+        return x * cos + rotated * sin
 
     return {"base": base, "first": first}, [draw.real(*draw.shape(0, 2), s, d)], compute
 
@@ -384,8 +384,8 @@ def top_k_gate(draw, _):
     k = draw.n(1, e)
 
     def compute(x):
-        kept = torch.zeros_like(x).scatter(-1, x.topk(k, -1).indices, 1.0).bool()
-        return x.masked_fill(~kept, -math.inf).softmax(-1)
+        is_selected = torch.zeros_like(x).scatter(-1, x.topk(k, -1).indices, 1.0).bool()
+        return x.masked_fill(~is_selected, -math.inf).softmax(-1)
 
     return {"k": k}, [draw.real(*draw.shape(1, 2), e)], compute
 
@@ -434,7 +434,7 @@ def split(draw, _):
 
 
 @case("slice")
-def slice_of(draw, _):
+def slice_axis(draw, _):
     shape = draw.shape()
     axis = draw.n(0, len(shape) - 1)
     begin = draw.n(0, shape[axis] - 1)
@@ -486,16 +486,16 @@ def transpose(draw, _):
 
 @case("reduce_sum", "reduce_mean", "reduce_max")
 def reduction(draw, name):
-    shape, keep = draw.shape(), draw.pick(True, False)
+    shape, keepdim = draw.shape(), draw.pick(True, False)
     axes = draw.random.sample(range(len(shape)), draw.n(0, len(shape)))
     written = [a - len(shape) if draw.n(1, 2) == 1 else a for a in axes]
     dims = axes or list(range(len(shape)))
     function = {"reduce_sum": torch.sum, "reduce_mean": torch.mean, "reduce_max": torch.amax}[name]
-    return {"axes": written, "keep": keep}, [draw.real(*shape)], lambda x: function(x, dims, keepdim=keep)
+    return {"axes": written, "keep": keepdim}, [draw.real(*shape)], lambda x: function(x, dims, keepdim=keepdim)
 
 
 @case("row_max")
-def row_max(draw, _):  # a constant in the backward pass
+def row_max(draw, _):  # its gradient is zero
     return {}, [draw.real(*draw.shape())], lambda x: x.amax(-1).detach() + 0 * x.sum(-1)
 
 
@@ -525,5 +525,5 @@ def interaction(draw, _):
     return {}, [draw.real(draw.n(), n, draw.n())], lambda x: (x @ x.transpose(1, 2))[:, row, column]
 
 
-# Its mask is its own: nothing to compare with.
+# Operators that draw random numbers of their own.
 NOT_COMPARED = {"dropout"}

@@ -3,8 +3,8 @@
 
 tests/pytorch/compare.py EVALUATE [--cases N] [--seed S]   (EVALUATE: the program tandem_evaluate)
 
-The cases are those of cases.py. An operator without one is an error, so that a new operator cannot be
-forgotten. Prints the worst error of each operator, |ours - torch| / max(1, |torch|), over values and all
+The cases are those of cases.py. An operator without a case is an error, so that nobody forgets a new
+operator. Prints the worst error of each operator, |ours - torch| / max(1, |torch|), over values and all
 gradients.
 """
 
@@ -20,11 +20,12 @@ from cases import CASES, NOT_COMPARED, Draw
 LIMIT = 1e-12
 
 
-def attribute_text(value):
+def format_attribute(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def error(ours, theirs):
+def compute_error(ours, theirs):
+    """Returns the largest |ours - theirs| / max(1, |theirs|)."""
     if theirs.numel() == 0:
         return 0.0
     ours = torch.tensor(ours).reshape(theirs.shape)
@@ -32,13 +33,14 @@ def error(ours, theirs):
 
 
 def ask(evaluate, request):
+    """Returns the answer of the process `evaluate` to a request."""
     evaluate.stdin.write(json.dumps(request) + "\n")
     evaluate.stdin.flush()
     return json.loads(evaluate.stdout.readline())
 
 
 def compare(evaluate, name, seed):
-    """The worst error of one random case."""
+    """Returns the worst error of one random case."""
     draw = Draw(seed)
     attributes, operands, function = CASES[name](draw, name)
     operands = [x.clone().requires_grad_(x.is_floating_point()) for x in operands]
@@ -47,7 +49,7 @@ def compare(evaluate, name, seed):
     expected.backward(gradient)
     answer = ask(evaluate, {
         "op": name,
-        "attributes": [[k, attribute_text(v)] for k, v in attributes.items()],
+        "attributes": [[k, format_attribute(v)] for k, v in attributes.items()],
         "shapes": [list(x.shape) for x in operands],
         "values": [x.detach().flatten().tolist() for x in operands],
         "gradient": gradient.flatten().tolist(),
@@ -57,10 +59,10 @@ def compare(evaluate, name, seed):
         raise SystemExit(f"{where}: {answer['error']}")
     if answer["shape"] != list(expected.shape):
         raise SystemExit(f"{where}: shape {answer['shape']}, PyTorch has {list(expected.shape)}")
-    worst = error(answer["value"], expected.detach())
+    worst = compute_error(answer["value"], expected.detach())
     for x, g in zip(operands, answer["gradients"]):
         if x.requires_grad:
-            worst = max(worst, error(g, x.grad if x.grad is not None else torch.zeros_like(x)))
+            worst = max(worst, compute_error(g, x.grad if x.grad is not None else torch.zeros_like(x)))
     if not worst <= LIMIT:
         print(f"{where}: error {worst:.1e}", file=sys.stderr)
     return worst

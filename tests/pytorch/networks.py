@@ -1,4 +1,4 @@
-"""Networks as PyTorch computes them, by hand, for training.py: the loss from weights by name and inputs by name."""
+"""Networks in PyTorch, written by hand for training.py: functions of weights and inputs that return the loss."""
 
 import dataclasses
 import math
@@ -12,25 +12,26 @@ BATCH = 16
 
 @dataclasses.dataclass
 class Network:
-    model: str  # as `tandem train` takes it, or a graph's text
-    inputs: typing.Callable  # makes them
-    loss: typing.Callable  # (weights, inputs)
-    rates: dict  # by optimizer
+    model: str  # the argument of `tandem train`, or a graph's text
+    draw_inputs: typing.Callable
+    compute_loss: typing.Callable  # (weights, inputs)
+    rates: dict  # learning rates by optimizer
 
     @property
     def is_text(self):
         return self.model.startswith("graph ")
 
 
-def real(*shape):
+def draw_real(*shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def index(below, *shape):
+def draw_index(below, *shape):
     return torch.randint(below, shape)
 
 
-def joined(lines):
+def strip_lines(lines):
+    """Returns the text without blanks around its lines."""
     return "\n".join(line.strip() for line in lines.strip().split("\n")) + "\n"
 
 
@@ -38,21 +39,21 @@ def cross_entropy(logits, target):
     return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.reshape(-1))
 
 
-# --- A perceptron --------------------------------------------------------------------------------
+# --- An MLP --------------------------------------------------------------------------------------
 
-def perceptron_loss(w, x):
+def compute_mlp_loss(w, x):
     y = F.linear(torch.relu(F.linear(x["x"], w["w1"])), w["w2"])
     exact = y if y.dtype == torch.float64 else y.float()
     return F.mse_loss(exact, x["target"].to(exact.dtype))
 
 
-PERCEPTRON = Network("mlp:layers=2,hidden=64,inputs=48,outputs=32",
-                     lambda: {"x": real(BATCH, 48), "target": real(BATCH, 32)}, perceptron_loss,
-                     {"sgd": 0.05, "adam": 0.002})
+MLP = Network("mlp:layers=2,hidden=64,inputs=48,outputs=32",
+              lambda: {"x": draw_real(BATCH, 48), "target": draw_real(BATCH, 32)}, compute_mlp_loss,
+              {"sgd": 0.05, "adam": 0.002})
 
-# --- Images: a residual block with batch normalisation, grouped convolution, both kinds of pooling ----
+# --- Images: a residual block with batch normalization, grouped convolution, both kinds of pooling ----
 
-IMAGES = joined(f"""
+IMAGES = strip_lines(f"""
     graph images
     %image = input() shape=[{BATCH}, 3, 16, 16] dtype=fp64
     %w_stem = weight() shape=[8, 3, 5, 5] dtype=fp64
@@ -80,7 +81,7 @@ IMAGES = joined(f"""
 """)
 
 
-def images_loss(w, x):
+def compute_images_loss(w, x):
     def norm(y, name):
         return F.batch_norm(y, None, None, w[f"{name}_scale"], w[f"{name}_shift"], training=True)
 
@@ -96,35 +97,36 @@ def images_loss(w, x):
 LAYERS, HIDDEN, VOCAB, SEQ = 2, 16, 20, 6
 
 
-def tokens_and(*more):
-    return lambda: {"tokens": index(VOCAB, BATCH, SEQ), "target": index(VOCAB, BATCH, SEQ),
-                    **{name: index(below, BATCH, SEQ) for name, below in more}}
+def make_token_inputs(*more):
+    """Returns a function that draws tokens, targets and `more` inputs, each a (name, bound)."""
+    return lambda: {"tokens": draw_index(VOCAB, BATCH, SEQ), "target": draw_index(VOCAB, BATCH, SEQ),
+                    **{name: draw_index(below, BATCH, SEQ) for name, below in more}}
 
 
-def heads(x, weight):
-    """Of a projection [head, width, hidden]: [batch, head, sequence, width]."""
+def project_heads(x, weight):
+    """Returns [batch, head, sequence, width] of a projection with a weight [head, width, hidden]."""
     count, width, hidden = weight.shape
     return F.linear(x, weight.reshape(-1, hidden)).unflatten(-1, (count, width)).transpose(1, 2)
 
 
-def merged(x, weight):
-    """Of all heads, by a projection [hidden, head, width]."""
+def merge_heads(x, weight):
+    """Returns [batch, sequence, hidden] of all heads, by a projection with a weight [hidden, head, width]."""
     return F.linear(x.transpose(1, 2).flatten(2), weight.flatten(1))
 
 
-def bert_loss(w, x):
+def compute_bert_loss(w, x):
     def norm(y, name):
         return F.layer_norm(y, (HIDDEN,), w[f"{name}_norm_scale"], w[f"{name}_norm_shift"], 1e-12)
 
     y = F.embedding(x["tokens"], w["w_tokens"]) + w["w_positions"][:SEQ] + F.embedding(x["types"], w["w_types"])
     y = norm(y, "embedding")
     for n in range(LAYERS):
-        of = {name.split(".", 1)[1]: t for name, t in w.items() if name.startswith(f"l{n}.")}
-        q, k, v = (heads(y, of[f"w_{name}"]) + of[f"b_{name}"] for name in "qkv")
+        layer = {name.split(".", 1)[1]: t for name, t in w.items() if name.startswith(f"l{n}.")}
+        q, k, v = (project_heads(y, layer[f"w_{name}"]) + layer[f"b_{name}"] for name in "qkv")
         weights = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1)
-        y = norm(y + merged(weights @ v, of["w_o"]) + of["b_o"], f"l{n}.attention")
-        inner = F.gelu(F.linear(y, of["w_ffn1"], of["b_ffn1"]))
-        y = norm(y + F.linear(inner, of["w_ffn2"], of["b_ffn2"]), f"l{n}.ffn")
+        y = norm(y + merge_heads(weights @ v, layer["w_o"]) + layer["b_o"], f"l{n}.attention")
+        inner = F.gelu(F.linear(y, layer["w_ffn1"], layer["b_ffn1"]))
+        y = norm(y + F.linear(inner, layer["w_ffn2"], layer["b_ffn2"]), f"l{n}.ffn")
     y = norm(F.gelu(F.linear(y, w["w_head"], w["b_head"])), "head")
     return cross_entropy(F.linear(y, w["w_tokens"], w["b_logits"]), x["target"])
 
@@ -133,44 +135,45 @@ def rms_norm(x, scale):
     return x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-5) * scale
 
 
-def rotated(x, base):
-    """The halves of a head as the parts of complex numbers, turned by the position."""
+def rotate(x, base):
+    """Applies rotary embeddings: the halves of a head are complex numbers, rotated by the position."""
     half = x.shape[-1] // 2
     angles = torch.outer(torch.arange(x.shape[-2], dtype=torch.float64),
                          base ** (-torch.arange(half, dtype=torch.float64) / half))
-    turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angles), angles)
-    return torch.cat([turned.real, turned.imag], -1)
+    rotated = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([rotated.real, rotated.imag], -1)
 
 
-def gated(x, gate, up, down):
+def run_gated_ffn(x, gate, up, down):
     return F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
 
 
-def experts(x, of, active):
-    """Every expert computes everything; what a token is not sent to counts nothing."""
-    scores = F.linear(x, of["w_router"])
+def run_experts(x, layer, active):
+    """Returns the output of a mixture of experts. Every expert computes all tokens; inactive experts have gate 0."""
+    scores = F.linear(x, layer["w_router"])
     best = scores.topk(active, -1)
     gates = torch.zeros_like(scores).scatter(-1, best.indices, best.values.softmax(-1))
-    each = [gated(x, *(of[f"w_expert_{part}"][e] for part in ("gate", "up", "down"))) for e in range(gates.shape[-1])]
-    return sum(gates[..., e:e + 1] * y for e, y in enumerate(each))
+    outputs = [run_gated_ffn(x, *(layer[f"w_expert_{part}"][e] for part in ("gate", "up", "down")))
+               for e in range(gates.shape[-1])]
+    return sum(gates[..., e:e + 1] * y for e, y in enumerate(outputs))
 
 
-def llama_loss(w, x, base=1e4, active=None):
+def compute_llama_loss(w, x, base=1e4, active=None):
     y = F.embedding(x["tokens"], w["w_tokens"])
     future = torch.ones(SEQ, SEQ).triu(1).bool()
     for n in range(LAYERS):
-        of = {name.split(".", 1)[1]: t for name, t in w.items() if name.startswith(f"l{n}.")}
-        normal = rms_norm(y, of["attention_norm_scale"])
-        q, k, v = (heads(normal, of[f"w_{name}"]) for name in "qkv")
-        q, k = rotated(q, base), rotated(k, base)
+        layer = {name.split(".", 1)[1]: t for name, t in w.items() if name.startswith(f"l{n}.")}
+        normal = rms_norm(y, layer["attention_norm_scale"])
+        q, k, v = (project_heads(normal, layer[f"w_{name}"]) for name in "qkv")
+        q, k = rotate(q, base), rotate(k, base)
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
         scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(future, -math.inf)
-        y = y + merged(scores.softmax(-1) @ v, of["w_o"])
-        normal = rms_norm(y, of["ffn_norm_scale"])
+        y = y + merge_heads(scores.softmax(-1) @ v, layer["w_o"])
+        normal = rms_norm(y, layer["ffn_norm_scale"])
         if active is None:
-            y = y + gated(normal, *(of[f"w_ffn_{part}"] for part in ("gate", "up", "down")))
+            y = y + run_gated_ffn(normal, *(layer[f"w_ffn_{part}"] for part in ("gate", "up", "down")))
         else:
-            y = y + experts(normal, of, active)
+            y = y + run_experts(normal, layer, active)
     return cross_entropy(F.linear(rms_norm(y, w["final_norm_scale"]), w["w_logits"]), x["target"])
 
 
@@ -179,12 +182,12 @@ def llama_loss(w, x, base=1e4, active=None):
 TABLES, ROWS = 3, 50
 
 
-def dlrm_inputs():
-    return {"dense": real(BATCH, 6), "target": real(BATCH, 1),
-            **{f"index{t}": index(ROWS, BATCH, 2) for t in range(TABLES)}}
+def draw_dlrm_inputs():
+    return {"dense": draw_real(BATCH, 6), "target": draw_real(BATCH, 1),
+            **{f"index{t}": draw_index(ROWS, BATCH, 2) for t in range(TABLES)}}
 
 
-def dlrm_loss(w, x):
+def compute_dlrm_loss(w, x):
     dense = F.linear(torch.relu(F.linear(x["dense"], w["w_bottom1"])), w["w_bottom2"])
     bags = [F.embedding_bag(x[f"index{t}"], w[f"table{t}"], mode="sum") for t in range(TABLES)]
     top = torch.relu(F.linear(torch.cat([dense, *bags], 1), w["w_top1"]))
@@ -193,12 +196,14 @@ def dlrm_loss(w, x):
 
 SIZES = f"layers={LAYERS},hidden={HIDDEN},heads=4,ffn=24,vocab={VOCAB},seq={SEQ}"
 NETWORKS = {
-    "images": Network(IMAGES, lambda: {"image": real(BATCH, 3, 16, 16), "target": index(5, BATCH)}, images_loss,
-                      {"sgd": 0.05, "adam": 0.002}),
-    "bert": Network(f"bert_large:{SIZES}", tokens_and(("types", 2)), bert_loss, {"sgd": 0.5, "adam": 0.005}),
-    "dlrm": Network(f"dlrm:tables={TABLES},rows={ROWS},dim=8,dense=6,bag=2,bottom=16-8,top=16-1", dlrm_inputs,
-                    dlrm_loss, {"sgd": 0.05, "adam": 0.002}),
-    "llama": Network(f"llama2_7b:{SIZES},kv_heads=2", tokens_and(), llama_loss, {"sgd": 0.3, "adam": 0.005}),
-    "mixtral": Network(f"mixtral_8x7b:{SIZES},kv_heads=2,experts=4,active_experts=2", tokens_and(),
-                       lambda w, x: llama_loss(w, x, 1e6, 2), {"sgd": 0.3, "adam": 0.005}),
+    "images": Network(IMAGES, lambda: {"image": draw_real(BATCH, 3, 16, 16), "target": draw_index(5, BATCH)},
+                      compute_images_loss, {"sgd": 0.05, "adam": 0.002}),
+    "bert": Network(f"bert_large:{SIZES}", make_token_inputs(("types", 2)), compute_bert_loss,
+                    {"sgd": 0.5, "adam": 0.005}),
+    "dlrm": Network(f"dlrm:tables={TABLES},rows={ROWS},dim=8,dense=6,bag=2,bottom=16-8,top=16-1", draw_dlrm_inputs,
+                    compute_dlrm_loss, {"sgd": 0.05, "adam": 0.002}),
+    "llama": Network(f"llama2_7b:{SIZES},kv_heads=2", make_token_inputs(), compute_llama_loss,
+                     {"sgd": 0.3, "adam": 0.005}),
+    "mixtral": Network(f"mixtral_8x7b:{SIZES},kv_heads=2,experts=4,active_experts=2", make_token_inputs(),
+                       lambda w, x: compute_llama_loss(w, x, 1e6, 2), {"sgd": 0.3, "adam": 0.005}),
 }

@@ -2,14 +2,14 @@
 """Compares losses of `tandem train` with PyTorch's, on the same weights and data.
 
 tests/pytorch/training.py TANDEM [--steps N] [--networks perceptron,...]
-(TANDEM: the program, with tandem_worker beside it)
+(TANDEM: the program, with tandem_worker in the same directory)
 
-50 steps of plain gradient descent and of Adam. In float64, the networks of networks.py with autograd: within
-1e-9. A perceptron in bf16 with master weights in fp32, too: PyTorch keeps weights and activations in bf16, and
-computes with them as it does on a CPU; the master copy is updated and rounded. Both sides round what they store
-to 8 binary digits, at different places (an operator of ours rounds once): each is off by 2^-9 at the most, a mean
-of squares by twice that, and as much again is left for what the steps add up. So losses are compared within 2^-7
-of the first.
+Runs 50 steps of SGD and of Adam. In fp64, losses of the networks in networks.py agree within 1e-9.
+
+An MLP (`perceptron`) also trains in bf16 with fp32 master weights. PyTorch stores weights and activations in bf16 and
+updates the master weights, which are then rounded. Both sides round to 8 binary digits, at different places (our
+operators round once). A rounded value is off by at most 2^-9, a mean of squares by twice that; the steps may double it
+again. So losses must agree within 2^-7 of the first loss.
 """
 
 import argparse
@@ -22,14 +22,14 @@ import tempfile
 import numpy
 import torch
 
-from networks import BATCH, NETWORKS, PERCEPTRON
+from networks import BATCH, MLP, NETWORKS
 
 LIMITS = {"fp64": 1e-9, "bf16": 2**-7}
 ELEMENTS = {"fp64": numpy.float64, "fp32": numpy.float32}
 
 
 class Case:
-    """A network with its data, in a directory."""
+    """A network with its data in a directory, a dtype and an optimizer."""
 
     def __init__(self, tandem, directory, name, network, dtype, optimizer):
         self.tandem, self.directory, self.network, self.dtype, self.optimizer = tandem, directory, network, dtype, optimizer
@@ -37,9 +37,9 @@ class Case:
         self.rate = network.rates[optimizer]
         self.data = directory / "data"
         self.data.mkdir()
-        self.inputs = network.inputs()
-        for of, tensor in self.inputs.items():
-            numpy.save(self.data / f"{of}.npy", tensor.numpy())
+        self.inputs = network.draw_inputs()
+        for key, tensor in self.inputs.items():
+            numpy.save(self.data / f"{key}.npy", tensor.numpy())
         self.model = [network.model, "--batch", BATCH]
         if network.is_text:
             (directory / "graph").write_text(network.model)
@@ -47,7 +47,7 @@ class Case:
         self.model += ["--dtype", dtype]
 
     def train(self, devices, steps, rate, more=()):
-        """What `tandem train --json` says. One batch is all of the data, in an order of its own each time."""
+        """Returns the answer of `tandem train --json`. One batch is all of the data, in random order each time."""
         command = [self.tandem, "train", *self.model, "--optimizer", self.optimizer, "--lr", rate, "--devices",
                    devices, "--steps", steps, "--data", self.data, "--json", "--quiet", *more]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
@@ -55,43 +55,44 @@ class Case:
             sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
         return json.loads(done.stdout)
 
-    def first_weights(self):
-        """Of a checkpoint after a step that changes nothing: in fp64 the weights, in bf16 their masters."""
-        kept = self.directory / "kept"
-        self.train(1, 1, 0, ["--checkpoint", kept])
-        manifest = json.loads((kept / "step-1" / "manifest").read_text().split("\n", 1)[1])
+    def read_initial_weights(self):
+        """Returns the weights (fp64) or master weights (bf16) from a checkpoint after a step with learning rate 0."""
+        checkpoint = self.directory / "checkpoint"
+        self.train(1, 1, 0, ["--checkpoint", checkpoint])
+        manifest = json.loads((checkpoint / "step-1" / "manifest").read_text().split("\n", 1)[1])
         types = {t["name"]: t["dtype"] for t in manifest["tensors"]}
         master = {"sgd": 0, "adam": 2}[self.optimizer]
         out = {}
         for name in types:
             if " state " in name:
                 continue
-            wanted = name if self.dtype == "fp64" else f"{name} state {master}"
-            piece = next(p for p in manifest["pieces"] if p["tensor"] == wanted)
-            whole = (kept / "step-1" / f"rank-{piece['file']}").read_bytes()
-            elements = numpy.frombuffer(whole[piece["at"]:piece["at"] + piece["bytes"]], ELEMENTS[types[wanted]])
+            tensor = name if self.dtype == "fp64" else f"{name} state {master}"
+            piece = next(p for p in manifest["pieces"] if p["tensor"] == tensor)
+            data = (checkpoint / "step-1" / f"rank-{piece['file']}").read_bytes()
+            elements = numpy.frombuffer(data[piece["at"]:piece["at"] + piece["bytes"]], ELEMENTS[types[tensor]])
             out[name] = torch.tensor(elements.copy()).reshape(piece["shape"])
         return out
 
-    def torch_losses(self, masters, steps):
+    def train_torch(self, masters, steps):
+        """Trains with PyTorch from the weights `masters` and returns the losses."""
         stored = {"fp64": torch.float64, "bf16": torch.bfloat16}[self.dtype]
         inputs = {name: x.to(stored) if x.is_floating_point() else x for name, x in self.inputs.items()}
-        make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[self.optimizer]
-        update = make(masters.values(), lr=self.rate)
+        optimizer_type = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[self.optimizer]
+        optimizer = optimizer_type(masters.values(), lr=self.rate)
         out = []
         for _ in range(steps):
             weights = {name: m.detach().to(stored).requires_grad_() for name, m in masters.items()}
-            loss = self.network.loss(weights, inputs)
+            loss = self.network.compute_loss(weights, inputs)
             loss.backward()
             for name, master in masters.items():
                 master.grad = weights[name].grad.to(master.dtype)
-            update.step()
+            optimizer.step()
             out.append(float(loss))
         return out
 
     def compare(self, steps):
-        """Is all as it should be?"""
-        theirs = self.torch_losses(self.first_weights(), steps)
+        """Returns whether all losses agree with PyTorch's, and prints the worst difference."""
+        theirs = self.train_torch(self.read_initial_weights(), steps)
         right = True
         for devices in (1, 2):
             ours = self.train(devices, steps, self.rate)["loss"]
@@ -104,7 +105,7 @@ class Case:
 
 
 def main():
-    networks = {"perceptron": PERCEPTRON, **NETWORKS}
+    networks = {"perceptron": MLP, **NETWORKS}
     parser = argparse.ArgumentParser()
     parser.add_argument("tandem")
     parser.add_argument("--steps", type=int, default=50)

@@ -1,38 +1,41 @@
 """ONNX files as other exporters write them: tf2onnx, Hugging Face, Caffe2, MXNet, CNTK, Keras and
-PyTorch's dynamo. Each has small random weights, and what it must give is computed with PyTorch.
+PyTorch's dynamo. Each has small random weights, and PyTorch computes its expected outputs.
 
-A style is a function that yields `Case`s. Networks are small: what differs is how they are written.
+A style is a function that returns a `Case`. The networks are small; the styles differ in how they write them.
 """
 
-from styles.hugging_face import gpt2, hf_bert
-from styles.keras import keras
-from styles.llama import llama
-from styles.newer import dynamo, external_mask, folded, halved, microsoft, newest, swin
-from styles.older import caffe2, cntk, coreml, mxnet, powers
-from styles.t5_and_vit import t5, vit
-from styles.tf2onnx import tf_bert
+from styles.hugging_face import write_gpt2, write_hf_bert
+from styles.keras import write_keras
+from styles.llama import write_llama
+from styles.newer import (convert_to_fp16, write_dynamo, write_external_mask, write_folded, write_microsoft,
+                          write_newest, write_swin)
+from styles.older import write_caffe2, write_cntk, write_coreml, write_mxnet, write_old_arithmetic
+from styles.t5_and_vit import write_t5, write_vit
+from styles.tf2onnx import write_tf_bert
 
 
-def cases():
+def list_cases():
+    """Yields functions that each return a case."""
     for opset in (8, 10, 11):
-        yield lambda o=opset: tf_bert(o)
+        yield lambda o=opset: write_tf_bert(o)
     for opset in (11, 13, 17):
         for kind in ("bert", "roberta", "distilbert"):
-            yield lambda k=kind, o=opset: hf_bert(k, o)
-        yield lambda o=opset: vit(o)
-    for how, opset, past in (("bool", 13, None), ("uint8", 11, 3), ("product", 10, None), ("product", 10, 2), ("bool", 14, 0), ("bool", 17, 3)):
-        yield lambda h=how, o=opset, p=past: gpt2(h, o, p)
+            yield lambda k=kind, o=opset: write_hf_bert(k, o)
+        yield lambda o=opset: write_vit(o)
+    for how, opset, past in (("bool", 13, None), ("uint8", 11, 3), ("mul", 10, None), ("mul", 10, 2), ("bool", 14, 0),
+                             ("bool", 17, 3)):
+        yield lambda h=how, o=opset, p=past: write_gpt2(h, o, p)
     for opset, fed, rms in ((14, False, "pow"), (17, True, "div"), (18, True, "pow"), (17, False, "operator")):
-        yield lambda o=opset, p=fed, r=rms: llama(o, p, r)
-    yield t5
+        yield lambda o=opset, p=fed, r=rms: write_llama(o, p, r)
+    yield write_t5
     for opset in (3, 5, 6, 7, 8, 9):
-        yield lambda o=opset: caffe2(o)
-    yield from (mxnet, cntk, coreml, powers)
+        yield lambda o=opset: write_caffe2(o)
+    yield from (write_mxnet, write_cntk, write_coreml, write_old_arithmetic)
     for opset in (8, 9, 11, 13, 18):
-        yield lambda o=opset: keras(o)
-    yield lambda: dynamo(False)
-    yield lambda: dynamo(True)
-    yield from (external_mask, newest, microsoft, swin, folded)
-    yield lambda: halved(vit(13))
-    yield lambda: halved(hf_bert("bert", 17))
-    yield lambda: halved(gpt2("bool", 14, None))
+        yield lambda o=opset: write_keras(o)
+    yield lambda: write_dynamo(False)
+    yield lambda: write_dynamo(True)
+    yield from (write_external_mask, write_newest, write_microsoft, write_swin, write_folded)
+    yield lambda: convert_to_fp16(write_vit(13))
+    yield lambda: convert_to_fp16(write_hf_bert("bert", 17))
+    yield lambda: convert_to_fp16(write_gpt2("bool", 14, None))

@@ -1,15 +1,15 @@
-"""As keras2onnx writes a convolutional network."""
+"""A convolutional network as keras2onnx writes it."""
 
 import numpy
 import torch
 import torch.nn.functional as F
 
-from styles.older import batch_norm, old_norm
+from styles.older import batch_norm, write_batch_norm
 from styles.writing import Case, Writer, double, images
 
 
-def keras(opset):
-    """MobileNetV3 and EfficientNet of tf2onnx: NHWC outside, SAME padding, squeeze and excite."""
+def write_keras(opset):
+    """Returns a case like MobileNetV3 and EfficientNet of tf2onnx: NHWC inputs, SAME padding, squeeze and excite."""
     f = Writer(opset)
     f.input("input_1:0", ["unk__618", 17, 17, 3])
     f.weight("stem", 8, 3, 3, 3), f.weight("depth", 8, 1, 5, 5), f.weight("project", 4, 8, 1, 1)
@@ -19,17 +19,18 @@ def keras(opset):
     x = f.op("Transpose", "input_1:0", perm=[0, 3, 1, 2])
     pads = [0, 0, 0, 0, 0, 0, 1, 1]
     x = f.op("Pad", x, pads=pads) if opset < 11 else f.op("Pad", x, f.ints(*pads), f.scalar(0))
-    x = old_norm(f, f.op("Conv", x, "stem", dilations=[1, 1], strides=[2, 2], auto_pad="VALID", kernel_shape=[3, 3]), "bn1", 8)
+    x = f.op("Conv", x, "stem", dilations=[1, 1], strides=[2, 2], auto_pad="VALID", kernel_shape=[3, 3])
+    x = write_batch_norm(f, x, "bn1", 8)
 
-    def relu6(t, n=1.0):
+    def write_relu6(t):
         if opset < 11:
             return f.op("Clip", t, min=0.0, max=6.0)
         return f.op("Clip", t, f.scalar(0), f.store(numpy.float32([6])) if opset > 12 else f.scalar(6))
 
     three = f.store(numpy.float32(3))
-    x = f.op("Mul", x, f.op("Mul", relu6(f.op("Add", x, three)), f.scalar(1 / 6)))  # hard swish
+    x = f.op("Mul", x, f.op("Mul", write_relu6(f.op("Add", x, three)), f.scalar(1 / 6)))  # hard swish
     x = f.op("Conv", x, "depth", group=8, strides=[2, 2], kernel_shape=[5, 5], **conv)
-    x = relu6(old_norm(f, x, "bn2", 8))
+    x = write_relu6(write_batch_norm(f, x, "bn2", 8))
     axes = {"axes": [2, 3]} if opset < 18 else {}
     more = () if opset < 18 else (f.ints(2, 3),)
     pool = f.op("ReduceMean", x, *more, keepdims=0, **axes)

@@ -1,4 +1,4 @@
-"""As PyTorch's dynamo exporter, onnxscript and optimizers write networks."""
+"""Networks as PyTorch's dynamo exporter, onnxscript and optimizers write them."""
 
 import dataclasses
 import io
@@ -13,48 +13,52 @@ from onnx import helper, numpy_helper
 
 import networks
 from styles.pytorch_parts import unsqueeze
-from styles.transformers import attend, causal, norm
+from styles.transformers import attend, make_causal_mask, norm
 from styles.writing import Case, EPS, Writer, double, images, rows
 
 
-def in_node(kind, inputs, outputs, domain="", **attributes):
+def make_node(kind, inputs, outputs, domain="", **attributes):
     return helper.make_node(kind, inputs, outputs, domain=domain, **attributes)
 
 
-def refer(node, name, to, type):
-    """An attribute that takes its value from the call of the function."""
+def add_reference(node, name, to, type):
+    """Adds an attribute whose value is the attribute `to` of the call of the function."""
     a = node.attribute.add()
     a.name, a.ref_attr_name, a.type = name, to, type
     return node
 
 
-def dynamo(external):
-    """Functions of the model, calls in calls, attributes by reference, constants in every way."""
+def write_dynamo(external):
+    """Returns a case with functions, nested calls, attributes by reference, and all kinds of constants."""
     lib = "pkg.onnxscript.torch_lib"
     f = Writer(18)
     f.imports = {lib: 1, "pkg.net": 1}
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(lib, 1)]
     rank = helper.make_function("pkg.onnxscript.torch_lib.common", "Rank", ["input"], ["return_val"],
-                                [in_node("Shape", ["input"], ["tmp"]), in_node("Size", ["tmp"], ["return_val"])], opsets)
+                                [make_node("Shape", ["input"], ["tmp"]), make_node("Size", ["tmp"], ["return_val"])],
+                                opsets)
     linear = helper.make_function(
         lib, "linear", ["x", "w", "b"], ["y"],
-        [in_node("Transpose", ["w"], ["tmp"], perm=[1, 0]), in_node("MatMul", ["x", "tmp"], ["tmp_0"]),
-         in_node("Add", ["tmp_0", "b"], ["y"])], opsets)
+        [make_node("Transpose", ["w"], ["tmp"], perm=[1, 0]), make_node("MatMul", ["x", "tmp"], ["tmp_0"]),
+         make_node("Add", ["tmp_0", "b"], ["y"])], opsets)
     act = helper.make_function(
         lib, "leaky", ["x"], ["y"],
-        [refer(in_node("LeakyRelu", ["x"], ["tmp"]), "alpha", "slope", onnx.AttributeProto.FLOAT),
-         in_node("Constant", [], ["one"], value_float=1.0), in_node("CastLike", ["one", "tmp"], ["tmp_0"]),
-         in_node("Mul", ["tmp", "tmp_0"], ["y"])], opsets, ["slope"])
-    then = helper.make_graph([in_node("Identity", ["tmp"], ["r"])], "then", [], [helper.make_tensor_value_info("r", T.FLOAT, None)])
-    other = helper.make_graph([in_node("Unsqueeze", ["tmp", "axes"], ["r"])], "else", [], [helper.make_tensor_value_info("r", T.FLOAT, None)])
+        [add_reference(make_node("LeakyRelu", ["x"], ["tmp"]), "alpha", "slope", onnx.AttributeProto.FLOAT),
+         make_node("Constant", [], ["one"], value_float=1.0), make_node("CastLike", ["one", "tmp"], ["tmp_0"]),
+         make_node("Mul", ["tmp", "tmp_0"], ["y"])], opsets, ["slope"])
+    result = helper.make_tensor_value_info("r", T.FLOAT, None)
+    then = helper.make_graph([make_node("Identity", ["tmp"], ["r"])], "then", [], [result])
+    other = helper.make_graph([make_node("Unsqueeze", ["tmp", "axes"], ["r"])], "else", [], [result])
     block = helper.make_function(
         "pkg.net", "block", ["x", "w1", "b1", "g", "bn"], ["out", "rest"],
-        [in_node("linear", ["x", "w1", "b1"], ["tmp_0"], lib), in_node("leaky", ["tmp_0"], ["tmp"], lib, slope=0.25),
-         in_node("Rank", ["tmp"], ["rank"], "pkg.onnxscript.torch_lib.common"),
-         in_node("Constant", [], ["two"], value_int=2), in_node("Constant", [], ["axes"], value_ints=[0]),
-         in_node("Equal", ["rank", "two"], ["is"]), in_node("If", ["is"], ["tmp_1"], then_branch=then, else_branch=other),
-         in_node("LayerNormalization", ["tmp_1", "g", "bn"], ["tmp_2"], axis=-1, epsilon=EPS),
-         in_node("Split", ["tmp_2"], ["out", "rest"], axis=1, num_outputs=2)],
+        [make_node("linear", ["x", "w1", "b1"], ["tmp_0"], lib),
+         make_node("leaky", ["tmp_0"], ["tmp"], lib, slope=0.25),
+         make_node("Rank", ["tmp"], ["rank"], "pkg.onnxscript.torch_lib.common"),
+         make_node("Constant", [], ["two"], value_int=2), make_node("Constant", [], ["axes"], value_ints=[0]),
+         make_node("Equal", ["rank", "two"], ["is"]),
+         make_node("If", ["is"], ["tmp_1"], then_branch=then, else_branch=other),
+         make_node("LayerNormalization", ["tmp_1", "g", "bn"], ["tmp_2"], axis=-1, epsilon=EPS),
+         make_node("Split", ["tmp_2"], ["out", "rest"], axis=1, num_outputs=2)],
         opsets + [helper.make_opsetid("pkg.onnxscript.torch_lib.common", 1)])
     f.functions = [rank, linear, act, block]
     f.imports["pkg.onnxscript.torch_lib.common"] = 1
@@ -62,12 +66,13 @@ def dynamo(external):
     x = f.op("Identity", f.op("Identity", "l_x_"))
     for i in range(2):
         n = [f.weight(f"{i}.w", 8, 4), f.weight(f"{i}.b", 8), f.weight(f"{i}.g", 8, offset=1), f.weight(f"{i}.bn", 8)]
-        f.nodes.append(in_node("block", [x] + n, [f"out_{i}", f"tmp_{i}"], "pkg.net", name=f"block_{i}"))
+        f.nodes.append(make_node("block", [x] + n, [f"out_{i}", f"tmp_{i}"], "pkg.net", name=f"block_{i}"))
         x = f.op("Add", f"out_{i}", f"tmp_{i}")
-    # Two branches, of which both have a tensor "inner" of their own.
+    # Two branches that both have a tensor called "inner".
     yes = f.constant(numpy.array(True))
     for i in range(2):
-        inner = helper.make_graph([in_node("Tanh", [x], ["inner"]), in_node("Neg", ["inner"], ["result"])], f"g{i}", [],
+        nodes = [make_node("Tanh", [x], ["inner"]), make_node("Neg", ["inner"], ["result"])]
+        inner = helper.make_graph(nodes, f"g{i}", [],
                                   [helper.make_tensor_value_info("result", T.FLOAT, None)])
         x = f.op("If", yes, then_branch=inner, else_branch=inner)
     floor = f.constant(numpy.float32(-10))
@@ -84,8 +89,8 @@ def dynamo(external):
                 [y.clamp(-10).mean(1), double(data)], f.parameters, {}, external)
 
 
-def external_mask(s=6, width=8):
-    """A causal mask of bools that is in another file, as all tensors of such a file may be."""
+def write_external_mask(s=6, width=8):
+    """Returns a case whose causal mask of bools is in an external data file."""
     f = Writer(17)
     f.input("x", ["batch", s, width])
     for n in "qkv":
@@ -97,12 +102,12 @@ def external_mask(s=6, width=8):
     f.op("MatMul", f.op("Softmax", f.op("Where", mask, scores, f.scalar(-numpy.inf)), axis=-1), v, out="y")
     data, w = images(2, s, width), f.w
     q, k, v = (double(data) @ w[n] for n in "qkv")
-    y = (q @ k.transpose(1, 2) * 0.25 + causal(s)).softmax(-1) @ v
+    y = (q @ k.transpose(1, 2) * 0.25 + make_causal_mask(s)).softmax(-1) @ v
     return Case("external_mask", f.model("y"), {"x": data}, [y], f.parameters, {}, True)
 
 
-def newest():
-    """Operators of opsets 20 to 24."""
+def write_newest():
+    """Returns a case with operators of opsets 20 to 24."""
     f = Writer(23)
     f.input("x", [2, 8, 4, 4])
     f.weight("gn.g", 8, offset=1), f.weight("gn.b", 8), f.weight("rms", 16, offset=1)
@@ -114,11 +119,11 @@ def newest():
     data, w = images(2, 8, 4, 4), f.w
     y = F.gelu(F.group_norm(double(data), 2, w["gn.g"], w["gn.b"], EPS)).flatten(2)
     y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + EPS) * w["rms"]
-    return Case("newest", f.model("y"), {"x": data}, [attend(y, y, y, 2, causal(8))], f.parameters)
+    return Case("newest", f.model("y"), {"x": data}, [attend(y, y, y, 2, make_causal_mask(8))], f.parameters)
 
 
-def microsoft():
-    """What ONNX Runtime joins."""
+def write_microsoft():
+    """Returns a case with fused operators of ONNX Runtime."""
     f = Writer(17)
     f.imports = {"com.microsoft": 1}
     f.input("x", ["batch", 4, 8]), f.input("r", ["batch", 4, 8])
@@ -138,8 +143,8 @@ def microsoft():
     return Case("microsoft", f.model("y"), {"x": x, "r": r}, [rms(s, w["g3"]) + rms(s, w["g2"])], f.parameters)
 
 
-def swin(width=8, heads=2, side=4, window=2):
-    """Windows that are rolled, hidden from each other by -100, with a table of relative places."""
+def write_swin(width=8, heads=2, side=4, window=2):
+    """Returns a case with shifted windows, masked from each other by -100, and a table of relative positions."""
     f = Writer(13)
     n, count = window * window, (side // window) ** 2
     f.input("x", ["batch", side, side, width])
@@ -166,8 +171,8 @@ def swin(width=8, heads=2, side=4, window=2):
     area = area.reshape(side // window, window, side // window, window).transpose(0, 2, 1, 3).reshape(count, n)
     mask = numpy.where(area[:, :, None] != area[:, None, :], -100.0, 0.0)
     scores = f.op("Add", f.op("Reshape", scores, f.ints(-1, count, heads, n, n)), f.store(mask[None, :, None]))
-    shown = f.op("Softmax", f.op("Reshape", scores, f.ints(-1, heads, n, n)), axis=-1)
-    y = f.op("Reshape", f.op("Transpose", f.op("MatMul", shown, v), perm=[0, 2, 1, 3]), f.ints(-1, n, width))
+    weights = f.op("Softmax", f.op("Reshape", scores, f.ints(-1, heads, n, n)), axis=-1)
+    y = f.op("Reshape", f.op("Transpose", f.op("MatMul", weights, v), perm=[0, 2, 1, 3]), f.ints(-1, n, width))
     f.op("ReduceMean", y, out="y", axes=[1], keepdims=0)
     data, w = images(2, side, side, width), f.w
     t = double(data).roll((-1, -1), (1, 2)).view(2, side // window, window, side // window, window, width)
@@ -177,17 +182,18 @@ def swin(width=8, heads=2, side=4, window=2):
     return Case("swin", f.model("y"), {"x": data}, [t.mean(1)], f.parameters)
 
 
-def halved(case):
-    """In fp16, with casts at the border."""
-    half = lambda t: numpy_helper.from_array(numpy_helper.to_array(t).clip(-65504, 65504).astype(numpy.float16), t.name)
+def convert_to_fp16(case):
+    """Returns the case in fp16, with casts of its inputs."""
+    halve = lambda t: numpy_helper.from_array(
+        numpy_helper.to_array(t).clip(-65504, 65504).astype(numpy.float16), t.name)
     graph = case.model.graph
     for t in graph.initializer:
         if t.data_type == T.FLOAT:
-            t.CopyFrom(half(t))
+            t.CopyFrom(halve(t))
     for node in graph.node:
         for a in node.attribute:
             if node.op_type == "Constant" and a.t.data_type == T.FLOAT:
-                a.t.CopyFrom(half(a.t))
+                a.t.CopyFrom(halve(a.t))
             if node.op_type == "Cast" and a.i == T.FLOAT:
                 a.i = T.FLOAT16
         for n, name in enumerate(node.input):
@@ -199,8 +205,8 @@ def halved(case):
     return dataclasses.replace(case, name=case.name + "_half", limit=1e-2)
 
 
-def folded():
-    """PyTorch's export for inference: normalisations are inside the convolutions."""
+def write_folded():
+    """Returns PyTorch's export for inference, where batch normalizations are folded into convolutions."""
     torch.manual_seed(0)
     module = networks.resnet50(4, (1, 1, 1, 1), 7).double()
     data = torch.rand(2, 3, 32, 32, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""As Caffe2, MXNet, CNTK and Core ML write convolutional networks."""
+"""Convolutional networks as Caffe2, MXNet, CNTK and Core ML write them."""
 
 import numpy
 import torch
@@ -8,19 +8,20 @@ from styles.writing import Case, EPS, Writer, double, images
 
 
 def batch_norm(x, g, b, eps=EPS):
-    """With the batch's statistics, as in training."""
+    """Normalizes with the batch's statistics, as in training."""
     return F.batch_norm(x, None, None, g, b, True, 0, eps)
 
 
-def old_norm(f, x, p, channels):
+def write_batch_norm(f, x, p, channels):
+    """Writes a BatchNormalization with the attributes of old opsets."""
     f.weight(p + ".g", channels, offset=1), f.weight(p + ".b", channels)
     mean, var = f.store(numpy.zeros(channels), p + ".mean"), f.store(numpy.ones(channels), p + ".var")
     old = {"consumed_inputs": [0, 0, 0, 1, 1], "is_test": 1, "spatial": 1} if f.opset < 6 else {"spatial": 1, "is_test": 1} if f.opset < 7 else {"spatial": 1} if f.opset < 9 else {}
     return f.op("BatchNormalization", x, p + ".g", p + ".b", mean, var, epsilon=EPS, momentum=0.9, **old)
 
 
-def caffe2(opset):
-    """Initializers are inputs; LRN, Dropout with a mask, Reshape or Flatten, Sum, Softmax of a matrix."""
+def write_caffe2(opset):
+    """Returns a case whose initializers are inputs, with LRN, Dropout with a mask, Sum and Softmax of a matrix."""
     f = Writer(opset, listed=True)
     f.input("data_0", [2, 3, 17, 17])
     f.weight("c1.w", 8, 3, 3, 3), f.weight("c1.b", 8), f.weight("c2.w", 8, 4, 3, 3), f.weight("c2.b", 8)
@@ -31,7 +32,7 @@ def caffe2(opset):
     x = f.op("LRN", x, alpha=0.5, beta=0.75, bias=1.0, size=5)
     x = f.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 0, 0])
     left = f.op("Relu", f.op("Conv", x, "c2.w", "c2.b", kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=2))
-    right = old_norm(f, f.op("Conv", x, "c3.w", kernel_shape=[1, 1]), "bn", 8)
+    right = write_batch_norm(f, f.op("Conv", x, "c3.w", kernel_shape=[1, 1]), "bn", 8)
     shift = "shift"
     if opset < 7:
         right = f.op("Add", right, shift, axis=1, broadcast=1, **old)
@@ -59,13 +60,14 @@ def caffe2(opset):
     return Case(f"caffe2_{opset}", f.model("prob_1"), {"data_0": data}, [F.linear(y, w["fc.w"], w["fc.b"]).softmax(1)], f.parameters)
 
 
-def mxnet():
-    """Scalars as Constant nodes of one element, PRelu with [c, 1, 1], normalisation of a vector."""
+def write_mxnet():
+    """Returns a case with scalars as Constants of one element, PRelu with [c, 1, 1], and normalization of a vector."""
     f = Writer(8, listed=True)
     f.input("data", [2, 3, 8, 8])
     f.weight("c.w", 4, 3, 3, 3), f.weight("slope", 4, 1, 1), f.weight("fc.w", 6, 64), f.weight("fc.b", 6)
     x = f.op("Mul", f.op("Sub", "data", f.constant(numpy.float32([0.5]))), f.constant(numpy.float32([2])))
-    x = old_norm(f, f.op("Conv", x, "c.w", dilations=[1, 1], group=1, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]), "bn", 4)
+    x = f.op("Conv", x, "c.w", dilations=[1, 1], group=1, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
+    x = write_batch_norm(f, x, "bn", 4)
     x = f.op("PRelu", x, "slope")
     x = f.op("Dropout", f.op("Identity", x), ratio=0.4)
     x = f.op("Gemm", f.op("Flatten", x), "fc.w", "fc.b", alpha=1.0, beta=1.0, transA=0, transB=1)
@@ -79,8 +81,8 @@ def mxnet():
     return Case("mxnet", f.model("fc1"), {"data": data}, [y], f.parameters)
 
 
-def cntk():
-    """auto_pad, biases as Add with [c, 1, 1], a matrix reshaped before it is used."""
+def write_cntk():
+    """Returns a case with auto_pad, biases as Add with [c, 1, 1], and a reshaped weight matrix."""
     f = Writer(7)
     f.input("Input3", [1, 1, 12, 12])
     f.weight("p5", 8, 1, 5, 5), f.weight("p6", 8, 1, 1), f.weight("p193", 16, 4, 4, 10), f.weight("p194", 1, 10)
@@ -102,8 +104,8 @@ def cntk():
     return Case("cntk", f.model("Plus214"), {"Input3": data}, [y @ w["p193"].reshape(256, 10) + w["p194"]], f.parameters)
 
 
-def coreml():
-    """ImageScaler, Upsample with attributes, LeakyRelu, ceil_mode, ConstantFill, Crop of old files."""
+def write_coreml():
+    """Returns a case with ImageScaler, Upsample with attributes, LeakyRelu and ConstantFill."""
     f = Writer(7)
     f.input("image", ["None", 3, 9, 9])
     f.weight("c.w", 4, 3, 3, 3), f.weight("c.b", 4)
@@ -122,8 +124,8 @@ def coreml():
     return Case("coreml", f.model("y"), {"image": data}, [y], f.parameters + 32)
 
 
-def powers():
-    """Arithmetic before opset 7: sizes are matched by attributes."""
+def write_old_arithmetic():
+    """Returns a case with arithmetic before opset 7, where attributes control broadcasting."""
     f = Writer(6)
     f.input("x", [2, 3, 4])
     f.weight("row", 4, offset=2), f.weight("column", 3), f.weight("m", 3, 4)

@@ -1,4 +1,4 @@
-"""Files and what they must give, written side by side: what all styles share."""
+"""The parts that all styles share: a writer of ONNX files, and cases with expected outputs."""
 
 import dataclasses
 
@@ -7,11 +7,13 @@ import torch
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
-EPS = 2.0 ** -16  # a number that fp32 holds
+EPS = 2.0 ** -16  # exact in fp32
 
 
 @dataclasses.dataclass
 class Case:
+    """An ONNX model with inputs and the outputs that PyTorch computes."""
+
     name: str
     model: object  # ModelProto
     inputs: dict
@@ -23,15 +25,15 @@ class Case:
 
 
 class Writer:
-    """A graph that is written node by node."""
+    """A builder of an ONNX graph, node by node."""
 
     def __init__(self, opset, listed=False, seed=0):
-        self.opset, self.listed = opset, listed  # listed: initializers are inputs, too
+        self.opset, self.listed = opset, listed  # listed: are initializers inputs, too?
         self.random = numpy.random.RandomState(seed)
         self.nodes, self.inputs, self.initializers, self.outputs = [], [], [], []
         self.functions, self.imports, self.w, self.count = [], {}, {}, 0
 
-    def name(self, stem):
+    def make_name(self, stem):
         self.count += 1
         return f"{stem}_{self.count}"
 
@@ -40,23 +42,23 @@ class Writer:
         return name
 
     def store(self, value, name=None):
-        """An initializer."""
-        name = name or self.name("const")
+        """Adds an initializer and returns its name."""
+        name = name or self.make_name("const")
         value = numpy.asarray(value)
         value = value.astype(numpy.float32) if value.dtype == numpy.float64 else value
         self.initializers.append(numpy_helper.from_array(value, name))
         return name
 
     def constant(self, value, name=None):
-        """A node Constant."""
-        name = name or self.name("Constant")
+        """Adds a Constant node and returns its name."""
+        name = name or self.make_name("Constant")
         value = numpy.asarray(value)
         value = value.astype(numpy.float32) if value.dtype == numpy.float64 else value
         self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name)))
         return name
 
     def weight(self, name, *shape, scale=0.5, offset=0.0):
-        value = numpy.round((self.random.uniform(-scale, scale, shape) + offset) * 512) / 512  # fp16 holds these
+        value = numpy.round((self.random.uniform(-scale, scale, shape) + offset) * 512) / 512  # exact in fp16
         value = value.astype(numpy.float32)
         self.w[name] = torch.tensor(value, dtype=torch.float64)
         return self.store(value, name)
@@ -68,8 +70,9 @@ class Writer:
         return self.store(numpy.float32(value))
 
     def op(self, kind, *inputs, n=1, out=None, label=None, **attributes):
-        outputs = [out] if isinstance(out, str) else out or [self.name(kind) for _ in range(n)]
-        node = helper.make_node(kind, list(inputs), outputs, name=label or self.name("node"), **attributes)
+        """Adds a node and returns the name of its output, or the names of its `n` outputs."""
+        outputs = [out] if isinstance(out, str) else out or [self.make_name(kind) for _ in range(n)]
+        node = helper.make_node(kind, list(inputs), outputs, name=label or self.make_name("node"), **attributes)
         self.nodes.append(node)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -81,6 +84,7 @@ class Writer:
         return sum(w.numel() for w in self.w.values())
 
     def model(self, *outputs):
+        """Returns the model with these outputs."""
         for o in outputs:
             self.output(o)
         inputs = list(self.inputs)
@@ -105,5 +109,5 @@ def double(x):
     return torch.tensor(x, dtype=torch.float64)
 
 
-def rows(table, which):
-    return table[torch.tensor(which)]
+def rows(table, indices):
+    return table[torch.tensor(indices)]
