@@ -1,23 +1,24 @@
-"""The document of a large plan, made up: so many nodes without anything that repeats, and so many
-tasks in a pipeline of four. Only its size matters."""
+"""Synthetic data of a report on a large plan: many nodes without repetition, and many tasks in a pipeline of
+four stages. Only the size matters."""
 
 import random
 
 
-def document(nodes=10_000, spans=100_000):
+def build_document(nodes=10_000, spans=100_000):
     random.seed(1)
-    return {"tandem_report": 1, "title": "large", "headline": headline(), "explanation": explanation(),
+    return {"tandem_report": 1, "title": "large", "headline": build_headline(), "explanation": build_explanation(),
             "strategies": {"points": [], "baselines": [], "why_none": "it is made up"}, "search": None,
-            "graph": graph(nodes), "before": None, "machine": machine(), "timeline": timeline(nodes, spans)}
+            "graph": build_graph(nodes), "before": None, "machine": build_machine(),
+            "timeline": build_timeline(nodes, spans)}
 
 
-def headline():
+def build_headline():
     return {"model": "large", "machine": "made_up:4", "devices": 16, "batch": 64, "dtype": "fp32", "optimizer": "adam",
             "strategy": "search", "task": "pretrain", "iteration_s": 0.1, "throughput": 640.0, "compute_s": 0.07,
             "exposed_comm_s": 0.02, "bubble_s": 0.01, "memory_bytes": 10_000_000_000, "mfu": 0.4}
 
 
-def explanation():
+def build_explanation():
     kinds = ["compute", "embedding", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]
     breakdown = {k: {"serialized_s": 0.0, "overlapped_s": 0.0, "exposed_s": 0.0} for k in kinds}
     breakdown["compute"].update(serialized_s=0.07, exposed_s=0.05, overlapped_s=0.02)
@@ -30,7 +31,7 @@ def explanation():
             "rules": [], "slowest_operators": [], "most_exposed": [], "largest_tensors": []}
 
 
-def graph(count):
+def build_graph(count):
     out = {"ops": ["linear", "add", "weight"], "types": ["[64/4, 1024] fp32", "[1024, 1024] fp32"],
            "how": ["batch over node 4", ""], "layouts": ["00rr", "rrrr"], "name": [], "op": [], "inputs": [],
            "source": [], "type": [], "how_of": [], "layout": [], "stage": [], "bytes": [], "recomputed": [],
@@ -54,7 +55,7 @@ def graph(count):
     return out
 
 
-def machine():
+def build_machine():
     classes = [{"name": f"devices of rank {c}", "device": 4 * c, "compute_s": 0.07, "exposed_s": 0.02, "idle_s": 0.01,
                 "memory_bytes": 10_000_000_000} for c in range(4)]
     level = {"bytes_per_s": 1e10, "bytes_per_s_and_device": 1e10, "latency_s": 1e-6, "shared": False, "topology": "switch"}
@@ -64,7 +65,7 @@ def machine():
             "class_digits": [0, 1], "stage_digits": [0, 1], "stages": 4, "classes": classes}
 
 
-def timeline(nodes, spans):
+def build_timeline(nodes, spans):
     iteration = 100_000_000
     tasks = {k: [] for k in ("name", "what", "kind", "pass", "node", "bytes", "over")}
     for t in range(4000):

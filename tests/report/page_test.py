@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""The page that `tandem report` writes, opened in a headless Chromium: what is there, what clicking,
-searching, keys and the theme do, that nothing is fetched and nothing complained about, and how long
-a frame takes of 10,000 nodes and 100,000 tasks (told, not judged).
+"""Tests the page of `tandem report` in a headless Chromium: its contents, clicks, the search, keys and the theme.
+The page must fetch nothing and log no errors. Prints how long a frame takes with 10,000 nodes and 100,000 tasks.
 
-    tests/report/page_test.py TANDEM [--pictures DIRECTORY]
+    tests/report/page_test.py TANDEM [--pictures DIRECTORY]     (DIRECTORY gets screenshots)
 
-Ends with status 77 where there is no Chromium.
+Exits with 77 if there is no Chromium.
 """
 
 import argparse
@@ -25,64 +24,65 @@ DESKTOP, PHONE = (1280, 900), (390, 844)
 failures = []
 
 
-def expect(what, found, wanted=True):
-    if found != wanted:
-        failures.append(f"{what}: {found!r} and not {wanted!r}")
+def expect(what, found, expected=True):
+    """Adds a failure if `found` is not `expected`."""
+    if found != expected:
+        failures.append(f"{what}: {found!r}, expected {expected!r}")
         print(f"FAILED {failures[-1]}")
 
 
 def assemble(document):
-    """The page as the program puts it together (src/report/report_page.cc)."""
+    """Returns the page for a document, as the program assembles it (src/report/report_page.cc)."""
     files = {path.stem: path.read_text() for path in PAGE.iterdir()}
     text = json.dumps(document).replace("<", "\\u003c")
     return re.sub(r"\{\{(\w+)\}\}", lambda name: text if name[1] == "data" else files[name[1]], files["page"])
 
 
-def center(of, what):
-    """Where on the screen the middle of an element is, once it is scrolled to."""
-    of.js(f"document.querySelector({what!r}).scrollIntoView({{block: 'center'}})")
-    of.frames()
-    box = of.js(f"(() => {{ const b = document.querySelector({what!r}).getBoundingClientRect();"
-                " return [b.left, b.top, b.width, b.height]; })()")
-    return box
+def center(tab, selector):
+    """Scrolls an element to the center of the window and returns its [left, top, width, height]."""
+    tab.eval(f"document.querySelector({selector!r}).scrollIntoView({{block: 'center'}})")
+    tab.wait_for_frames()
+    return tab.eval(f"(() => {{ const b = document.querySelector({selector!r}).getBoundingClientRect();"
+                    " return [b.left, b.top, b.width, b.height]; })()")
 
 
-def ink(of, canvas):
-    """How many different colours a canvas shows: one where nothing is drawn."""
-    return of.js(f"""(() => {{ const c = document.getElementById({canvas!r});
+def count_colors(tab, canvas):
+    """Returns the number of colors on a canvas, which is 1 if nothing is drawn."""
+    return tab.eval(f"""(() => {{ const c = document.getElementById({canvas!r});
       const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; const seen = new Set();
       for (let i = 0; i < d.length; i += 4 * 7) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
       return seen.size; }})()""")
 
 
-def check_clean(of, where):
-    expect(f"complaints {where}", of.errors, [])
-    outside = [url for url in of.requests if not url.startswith(("file:", "data:"))]
+def check_clean(tab, where):
+    """Expects that the page logged no errors and requested nothing."""
+    expect(f"errors {where}", tab.errors, [])
+    outside = [url for url in tab.requests if not url.startswith(("file:", "data:"))]
     expect(f"requests {where}", outside, [])
-    of.errors, of.requests = [], []
+    tab.errors, tab.requests = [], []
 
 
-def check_structure(of, has_search):
-    expect("sections", of.js("[...document.querySelectorAll('section')].map(s => s.id)"),
+def check_structure(tab, has_search):
+    expect("sections", tab.eval("[...document.querySelectorAll('section')].map(s => s.id)"),
            ["overview", "graph", "timeline", "memory", "machine", "strategies", "search"])
-    expect("figures", of.js("document.querySelectorAll('.figure').length"), 4)
-    expect("every section says something",
-           of.js("[...document.querySelectorAll('section')].every(s => s.innerText.length > 60)"))
+    expect("figures", tab.eval("document.querySelectorAll('.figure').length"), 4)
+    expect("every section has text",
+           tab.eval("[...document.querySelectorAll('section')].every(s => s.innerText.length > 60)"))
     for canvas in ("graph-canvas", "timeline-canvas", "memory-canvas", "machine-canvas"):
-        expect(f"{canvas} is drawn", ink(of, canvas) > 4)
-    expect("baselines", of.js("document.querySelectorAll('#baselines .rule').length") > 1)
-    expect("the search is told", of.js("document.querySelectorAll('#found-how dt').length") > 2, has_search)
-    expect("tables have room",
-           of.js("[...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > "
+        expect(f"{canvas} is drawn", count_colors(tab, canvas) > 4)
+    expect("baselines", tab.eval("document.querySelectorAll('#baselines .rule').length") > 1)
+    expect("the search is described", tab.eval("document.querySelectorAll('#found-how dt').length") > 2, has_search)
+    expect("tables fit the window",
+           tab.eval("[...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > "
                  "document.documentElement.clientWidth + 1).map(t => t.closest('section').id)"), [])
     expect("nothing is wider than the screen",
-           of.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+           tab.eval("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
 
 
 # Widths from a phone to a large screen.
 WIDTHS = (400, 560, 640, 768, 900, 1024, 1280, 1440, 1800)
 
-# Texts of the document that are cut or wider than their card. A table may scroll in its own box.
+# JavaScript that finds texts that are cut off or wider than their card. A table may scroll in its own box.
 TEXTS = """(() => {
   const bad = [];
   for (const e of document.querySelectorAll('main *, header *')) {
@@ -105,7 +105,7 @@ TEXTS = """(() => {
   return bad.slice(0, 5);
 })()"""
 
-# Texts on the canvases that are cut, wider than their node or outside the canvas.
+# JavaScript that finds texts on canvases that are cut off, wider than their node, or outside the canvas.
 DRAWN = """(() => {
   const bad = [];
   const own = CanvasRenderingContext2D.prototype.fillText;
@@ -145,150 +145,158 @@ DRAWN = """(() => {
 })()"""
 
 
-def check_texts(of, page):
-    """No text is cut or leaves its card, at any width."""
+def check_texts(tab, page):
+    """Expects that no text is cut off or leaves its card, at any width."""
     for width in WIDTHS:
-        of.size(width, 900, phone=width < 640)
-        of.frames()
-        expect(f"texts of {page} at {width} pixels", of.js(TEXTS), [])
-        drawn = of.js(DRAWN)
+        tab.set_size(width, 900, phone=width < 640)
+        tab.wait_for_frames()
+        expect(f"texts of {page} at {width} pixels", tab.eval(TEXTS), [])
+        drawn = tab.eval(DRAWN)
         expect(f"drawn texts of {page} at {width} pixels", drawn["bad"], [])
         expect("nodes are drawn", drawn["drawn"] > 0)
         expect(f"{page} is no wider than {width} pixels",
-               of.js("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+               tab.eval("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
 
 
-def check_graph(of):
-    left, top, _, _ = center(of, "#graph-canvas")
-    x, y = of.js("(() => { const n = graphView.layout.nodes.find(n => n.y * graphView.view.scale + graphView.view.y > 60);"
-                 " const v = graphView.view; return [(n.x + 40) * v.scale + v.x, (n.y + 12) * v.scale + v.y]; })()")
-    of.click(left + x, top + y)
-    expect("a click selects", of.js("selection.node !== null"))
-    expect("and tells the node", of.js("document.querySelector('#details .name').textContent === plan.graph.name[selection.node]"))
-    expect("with its tensors", of.js("document.querySelectorAll('#details .tensor').length > 0"))
-    before = of.js("selection.node")
-    of.key("ArrowDown")
-    expect("a key goes on", of.js("selection.node") != before)
-    scale = of.js("graphView.view.scale")
-    of.key("+")
-    expect("a key zooms", of.js("graphView.view.scale") > scale)
-    folded = of.js("graphView.layout.nodes.length")
-    of.js("document.getElementById('fold').click()")
-    of.frames()
-    expect("unfolding draws more", of.js("graphView.layout.nodes.length") > folded, of.js("plan.graph.blocks.length") > 0)
-    of.js("document.getElementById('fold').click()")
+def check_graph(tab):
+    left, top, _, _ = center(tab, "#graph-canvas")
+    x, y = tab.eval(
+        "(() => { const n = graphView.layout.nodes.find(n => n.y * graphView.view.scale + graphView.view.y > 60);"
+        " const v = graphView.view; return [(n.x + 40) * v.scale + v.x, (n.y + 12) * v.scale + v.y]; })()")
+    tab.click(left + x, top + y)
+    expect("a click selects", tab.eval("selection.node !== null"))
+    expect("the details name the node",
+           tab.eval("document.querySelector('#details .name').textContent === plan.graph.name[selection.node]"))
+    expect("the details have its tensors", tab.eval("document.querySelectorAll('#details .tensor').length > 0"))
+    before = tab.eval("selection.node")
+    tab.press_key("ArrowDown")
+    expect("a key selects the next node", tab.eval("selection.node") != before)
+    scale = tab.eval("graphView.view.scale")
+    tab.press_key("+")
+    expect("a key zooms", tab.eval("graphView.view.scale") > scale)
+    folded = tab.eval("graphView.layout.nodes.length")
+    tab.eval("document.getElementById('fold').click()")
+    tab.wait_for_frames()
+    expect("unfolding draws more", tab.eval("graphView.layout.nodes.length") > folded,
+           tab.eval("plan.graph.blocks.length") > 0)
+    tab.eval("document.getElementById('fold').click()")
 
 
-def check_rules(of):
-    """Of a plan that rewrites: every operator tells which rule made it, and in which step, or that none did."""
-    expect("the graph before can be chosen", of.js("!document.getElementById('before-choice').hidden"))
-    made = of.js("Object.entries(plan.graph.rules)")
-    expect("rules made some nodes", len(made) > 0)
-    for node, (rule, step) in made:
-        of.js(f"selection.set({node}, 'find')")
-        told = of.js("document.querySelector('#details .made-by').innerText")
-        expect(f"node {node} tells its rule", rule in told and f"step {step} of {of.js('plan.graph.steps')}" in told)
-        expect("and what the rule says", "=>" in of.js("document.querySelector('#details .made-by + .doc').innerText"))
-    others = of.js("plan.graph.name.map((_, n) => n).filter(n => !plan.graph.source[n] && !plan.graph.rules[n])")
+def check_rules(tab):
+    """Checks a plan with rewrites: each operator names the rule and the step that made it, or that none did."""
+    expect("the graph before can be chosen", tab.eval("!document.getElementById('before-choice').hidden"))
+    rewritten = tab.eval("Object.entries(plan.graph.rules)")
+    expect("rules made some nodes", len(rewritten) > 0)
+    for node, (rule, step) in rewritten:
+        tab.eval(f"selection.set({node}, 'find')")
+        text = tab.eval("document.querySelector('#details .made-by').innerText")
+        steps = tab.eval("plan.graph.steps")
+        expect(f"node {node} names its rule", rule in text and f"step {step} of {steps}" in text)
+        expect("the details have the text of the rule",
+               "=>" in tab.eval("document.querySelector('#details .made-by + .doc').innerText"))
+    others = tab.eval("plan.graph.name.map((_, n) => n).filter(n => !plan.graph.source[n] && !plan.graph.rules[n])")
     for node in others:
-        of.js(f"selection.set({node}, 'find')")
-        told = of.js("document.getElementById('details').innerText")
-        expect(f"node {node} was made by none", "no rewrite made this node" in told)
-        expect(f"node {node} has its time", "forward" in told)
-    of.js("selection.set(null, 'find')")
+        tab.eval(f"selection.set({node}, 'find')")
+        text = tab.eval("document.getElementById('details').innerText")
+        expect(f"node {node} has no rule", "no rewrite made this node" in text)
+        expect(f"node {node} has its time", "forward" in text)
+    tab.eval("selection.set(null, 'find')")
 
 
-def check_pipeline(of):
-    stages = of.js("plan.explanation.schedule.stages")
+def check_pipeline(tab):
+    """Checks a plan with pipeline stages."""
+    stages = tab.eval("plan.explanation.schedule.stages")
     expect("there are stages", stages > 1)
-    expect("each has its rows", of.js("new Set(timeline.rows.map(r => r.head.number)).size"), stages)
-    expect("what is sent is drawn", of.js("plan.graph.moves.some(m => m[2] === 'send')"))
+    expect("each stage has its rows", tab.eval("new Set(timeline.rows.map(r => r.head.number)).size"), stages)
+    expect("sends are drawn", tab.eval("plan.graph.moves.some(m => m[2] === 'send')"))
     for stage in range(stages):
-        node = of.js(f"plan.graph.stage.findIndex((s, n) => s === {stage} && !plan.graph.source[n])")
-        of.js(f"selection.set({node}, 'find')")
-        expect(f"a node tells stage {stage}", f"stage {stage + 1} of {stages}" in of.js("document.getElementById('details').innerText"))
-    of.js("selection.set(null, 'find')")
+        node = tab.eval(f"plan.graph.stage.findIndex((s, n) => s === {stage} && !plan.graph.source[n])")
+        tab.eval(f"selection.set({node}, 'find')")
+        text = tab.eval("document.getElementById('details').innerText")
+        expect(f"a node names stage {stage}", f"stage {stage + 1} of {stages}" in text)
+    tab.eval("selection.set(null, 'find')")
 
 
-def check_configuration(of, tandem):
-    """The command of the first configuration predicts the plan's own step time."""
-    command = of.js("plan.configurations[0].text").split()
+def check_configuration(tab, tandem):
+    """Expects that the command of the first configuration predicts the plan's step time."""
+    command = tab.eval("plan.configurations[0].text").split()
     expect("the first configuration is a command", command[:2], ["tandem", "simulate"])
     answer = subprocess.run([tandem, *command[1:], "--json"], check=True, capture_output=True, text=True,
                             env=dict(os.environ, TANDEM_NO_CACHE="1"))
-    own, told = json.loads(answer.stdout)["iteration_s"], of.js("head.iteration_s")
-    expect(f"the configuration takes the plan's time ({own}, {told})", abs(own / told - 1) < 1e-4)
+    simulated, shown = json.loads(answer.stdout)["iteration_s"], tab.eval("head.iteration_s")
+    expect(f"the configuration takes the plan's time ({simulated}, {shown})", abs(simulated / shown - 1) < 1e-4)
 
 
-def check_find(of, name):
-    of.js("document.activeElement.blur()")
-    of.key("/")
-    expect("a slash goes to the search", of.js("document.activeElement.id"), "find")
-    of.type(name)
-    expect("there are hits", of.js("document.querySelectorAll('#found li[role=option]').length") > 0)
-    of.key("Enter")
-    expect("Enter chooses", of.js("plan.graph.name[selection.node]"), name)
-    expect("what was searched is told", of.js("document.querySelector('#details .name').textContent"), name)
-    of.js("document.getElementById('find').value = ''")
-    of.js("document.getElementById('find').focus()")
-    of.type("no node at all")
-    expect("no hits are said", "No node" in of.js("document.getElementById('found').innerText"))
-    of.js("document.getElementById('find').value = ''; document.activeElement.blur()")
+def check_find(tab, name):
+    tab.eval("document.activeElement.blur()")
+    tab.press_key("/")
+    expect("a slash goes to the search", tab.eval("document.activeElement.id"), "find")
+    tab.type_text(name)
+    expect("there are hits", tab.eval("document.querySelectorAll('#found li[role=option]').length") > 0)
+    tab.press_key("Enter")
+    expect("Enter chooses", tab.eval("plan.graph.name[selection.node]"), name)
+    expect("the details name the hit", tab.eval("document.querySelector('#details .name').textContent"), name)
+    tab.eval("document.getElementById('find').value = ''")
+    tab.eval("document.getElementById('find').focus()")
+    tab.type_text("no node at all")
+    expect("a search without hits has a message", "No node" in tab.eval("document.getElementById('found').innerText"))
+    tab.eval("document.getElementById('find').value = ''; document.activeElement.blur()")
 
 
-def check_timeline(of):
-    left, top, _, _ = center(of, "#timeline-canvas")
-    x, y = of.js("(() => { const r = timeline.rows[0]; const s = r.stream; let i = 0;"
-                 " for (let k = 0; k < s.size; ++k) if (s.end[k] - s.start[k] > s.end[i] - s.start[i]) i = k;"
-                 " return [timeline.x((s.start[i] + s.end[i]) / 2), r.y + 10]; })()")
-    of.move(left + x, top + y)
-    expect("hovering tells the task", len(of.js("document.getElementById('tip').innerText")) > 10)
-    of.click(left + x, top + y)
-    expect("a click keeps it", len(of.js("document.getElementById('timeline-status').innerText")) > 10)
-    span = of.js("timeline.to - timeline.from")
-    of.key("+")
-    expect("a key zooms the timeline", of.js("timeline.to - timeline.from") < span)
-    of.key(".")
-    of.key("0")
-    expect("0 shows all", of.js("timeline.to - timeline.from") >= span * 0.99)
-    # What is exposed on the busiest devices is what the simulator says.
-    exposed = of.js("timeline.rows.filter(r => r.head.number === plan.timeline.busiest && !r.stream.computes)"
-                    ".map(r => joined(r.stream.bare.from, r.stream.bare.to)).reduce((a, b) => "
-                    "({from: a.from.concat(b.from), to: a.to.concat(b.to)}), {from: [], to: []})")
-    union = of.js(f"(() => {{ const e = {json.dumps(exposed)}; const u = joined(e.from, e.to);"
-                  " return u.from.reduce((s, f, i) => s + u.to[i] - f, 0) * 1e-9; })()")
-    told = of.js("head.exposed_comm_s")
-    expect("exposed time is the simulator's", abs(union - told) <= 0.01 * told + 1e-6)
+def check_timeline(tab):
+    left, top, _, _ = center(tab, "#timeline-canvas")
+    x, y = tab.eval("(() => { const r = timeline.rows[0]; const s = r.stream; let i = 0;"
+                    " for (let k = 0; k < s.size; ++k) if (s.end[k] - s.start[k] > s.end[i] - s.start[i]) i = k;"
+                    " return [timeline.x((s.start[i] + s.end[i]) / 2), r.y + 10]; })()")
+    tab.move_mouse(left + x, top + y)
+    expect("hovering shows the task", len(tab.eval("document.getElementById('tip').innerText")) > 10)
+    tab.click(left + x, top + y)
+    expect("a click selects the task", len(tab.eval("document.getElementById('timeline-status').innerText")) > 10)
+    span = tab.eval("timeline.to - timeline.from")
+    tab.press_key("+")
+    expect("a key zooms the timeline", tab.eval("timeline.to - timeline.from") < span)
+    tab.press_key(".")
+    tab.press_key("0")
+    expect("0 shows all", tab.eval("timeline.to - timeline.from") >= span * 0.99)
+    # The exposed communication of the busiest devices agrees with the simulator.
+    exposed = tab.eval("timeline.rows.filter(r => r.head.number === plan.timeline.busiest && !r.stream.computes)"
+                       ".map(r => joined(r.stream.bare.from, r.stream.bare.to)).reduce((a, b) => "
+                       "({from: a.from.concat(b.from), to: a.to.concat(b.to)}), {from: [], to: []})")
+    union = tab.eval(f"(() => {{ const e = {json.dumps(exposed)}; const u = joined(e.from, e.to);"
+                     " return u.from.reduce((s, f, i) => s + u.to[i] - f, 0) * 1e-9; })()")
+    simulated = tab.eval("head.exposed_comm_s")
+    expect("exposed time is the simulator's", abs(union - simulated) <= 0.01 * simulated + 1e-6)
 
 
-def check_theme(of):
-    theme = of.js("document.documentElement.dataset.theme")
-    paper = of.js("getComputedStyle(document.body).backgroundColor")
-    of.js("document.getElementById('theme').click()")
-    of.frames()
-    expect("the theme changes", of.js("document.documentElement.dataset.theme") != theme)
-    expect("and with it the paper", of.js("getComputedStyle(document.body).backgroundColor") != paper)
-    of.js("document.getElementById('theme').click()")
+def check_theme(tab):
+    theme = tab.eval("document.documentElement.dataset.theme")
+    background = tab.eval("getComputedStyle(document.body).backgroundColor")
+    tab.eval("document.getElementById('theme').click()")
+    tab.wait_for_frames()
+    expect("the theme changes", tab.eval("document.documentElement.dataset.theme") != theme)
+    expect("the theme changes the background",
+           tab.eval("getComputedStyle(document.body).backgroundColor") != background)
+    tab.eval("document.getElementById('theme').click()")
 
 
-def take_pictures(of, page, directory, name):
+def save_screenshots(tab, page, directory, name):
     for size, (width, height), phone in (("desktop", DESKTOP, False), ("phone", PHONE, True)):
         for scheme in ("light", "dark"):
-            of.size(width, height, phone, 2 if phone else 1)
-            of.scheme(scheme)
-            of.js("localStorage.clear()")
-            of.open(page)
-            of.picture(directory / f"{name}-{size}-{scheme}.png", whole=True)
+            tab.set_size(width, height, phone, 2 if phone else 1)
+            tab.set_scheme(scheme)
+            tab.eval("localStorage.clear()")
+            tab.open(page)
+            tab.save_screenshot(directory / f"{name}-{size}-{scheme}.png", whole=True)
 
 
-def measure(of, directory):
-    """Of a large document: until it stands, and a frame while it is moved and zoomed."""
+def measure(tab, directory):
+    """Prints the times of layout and of frames of a large document."""
     page = directory / "large.html"
-    page.write_text(assemble(large.document()))
-    of.size(*DESKTOP)
-    of.open(page)
-    check_clean(of, "of the large page")
-    times = of.js("""(() => {
+    page.write_text(assemble(large.build_document()))
+    tab.set_size(*DESKTOP)
+    tab.open(page)
+    check_clean(tab, "of the large page")
+    times = tab.eval("""(() => {
       const time = (board, step) => { const out = []; for (let i = 0; i < 60; ++i) { step(i); const t = performance.now(); board.drawNow(); out.push(performance.now() - t); }
         out.sort((a, b) => a - b); return {median: out[30], worst: out[59]}; };
       const lay = performance.now(); graphView.layItOut(); const laid = performance.now() - lay;
@@ -305,21 +313,22 @@ def measure(of, directory):
     expect("all tasks are there", times["tasks"], 100_000)
 
 
-def run(tandem, *arguments, directory):
+def run_tandem(tandem, *arguments, directory):
     environment = dict(os.environ, TANDEM_NO_CACHE="1", TANDEM_CHECK_BOUNDS="1")
     subprocess.run([tandem, *arguments], check=True, cwd=directory, env=environment, stdout=subprocess.DEVNULL)
 
 
 def make_pages(tandem, directory):
-    """Pages of a network with layers, found just now and read; of one that is rewritten; of a pipeline."""
+    """Writes pages of a new plan, of a plan file, of a plan with rewrites, and of a pipeline."""
     model = ["gpt2:layers=6,hidden=64,heads=4,ffn=128,vocab=128,seq=32", "--machine", "dgx_a100:2", "--batch", "64"]
-    run(tandem, "plan", *model, "-o", "plan.json", "--report", "found.html", directory=directory)
-    run(tandem, "report", "plan.json", "-o", "read.html", "--compare", "2", directory=directory)
-    run(tandem, "plan", "bert_large:layers=3", "--machine", "dgx_a100:1", "--dtype", "bf16", "-o", "plan.json",
-        "--report", "rewritten.html", directory=directory)
-    run(tandem, "simulate", "gpt2:layers=8,seq=128,vocab=512", "--machine", "dgx_a100:1", "--batch", "32", "--strategy",
-        "megatron:tp=2,pp=4,micro=8", "--dtype", "bf16", "--grad-dtype", "bf16", "-o", "plan.json", directory=directory)
-    run(tandem, "report", "plan.json", "-o", "pipeline.html", directory=directory)
+    run_tandem(tandem, "plan", *model, "-o", "plan.json", "--report", "found.html", directory=directory)
+    run_tandem(tandem, "report", "plan.json", "-o", "read.html", "--compare", "2", directory=directory)
+    run_tandem(tandem, "plan", "bert_large:layers=3", "--machine", "dgx_a100:1", "--dtype", "bf16", "-o", "plan.json",
+               "--report", "rewritten.html", directory=directory)
+    run_tandem(tandem, "simulate", "gpt2:layers=8,seq=128,vocab=512", "--machine", "dgx_a100:1", "--batch", "32",
+               "--strategy", "megatron:tp=2,pp=4,micro=8", "--dtype", "bf16", "--grad-dtype", "bf16", "-o", "plan.json",
+               directory=directory)
+    run_tandem(tandem, "report", "plan.json", "-o", "pipeline.html", directory=directory)
 
 
 def main():
@@ -327,7 +336,7 @@ def main():
     parser.add_argument("tandem")
     parser.add_argument("--pictures", type=pathlib.Path)
     flags = parser.parse_args()
-    path = browser.find()
+    path = browser.find_chromium()
     if path is None:
         print("skipped: there is no Chromium (package chromium)")
         return 77
@@ -335,47 +344,49 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         make_pages(tandem, directory)
-        of = browser.Browser(path)
+        tab = browser.Browser(path)
         try:
             for page, has_search in (("found", True), ("read", False)):
-                of.size(*DESKTOP)
-                of.scheme("light")
-                of.open(directory / f"{page}.html")
-                check_structure(of, has_search)
-                expect(f"parallelism of {page}", of.js("document.getElementById('parallelism').innerText.length > 3"))
-                expect(f"configurations of {page}", of.js("document.querySelectorAll('#configuration .segments button').length >= 3"))
-                check_texts(of, page)
-                check_clean(of, f"on opening {page}")
+                tab.set_size(*DESKTOP)
+                tab.set_scheme("light")
+                tab.open(directory / f"{page}.html")
+                check_structure(tab, has_search)
+                expect(f"parallelism of {page}",
+                       tab.eval("document.getElementById('parallelism').innerText.length > 3"))
+                expect(f"configurations of {page}",
+                       tab.eval("document.querySelectorAll('#configuration .segments button').length >= 3"))
+                check_texts(tab, page)
+                check_clean(tab, f"on opening {page}")
             for page, has_search, check in (("rewritten", True, check_rules), ("pipeline", False, check_pipeline)):
-                of.open(directory / f"{page}.html")
-                check_structure(of, has_search)
-                check(of)
-                check_texts(of, page)
+                tab.open(directory / f"{page}.html")
+                check_structure(tab, has_search)
+                check(tab)
+                check_texts(tab, page)
                 if page == "pipeline":
-                    check_configuration(of, tandem)
-                check_clean(of, f"of {page}")
-                of.size(*DESKTOP)
-            of.open(directory / "read.html")
-            check_graph(of)
-            check_find(of, "l3.scores")
-            check_timeline(of)
-            check_theme(of)
-            check_clean(of, "after all of it")
-            of.size(*PHONE, phone=True)
-            of.scheme("dark")
-            of.open(directory / "found.html")
-            expect("a chosen theme is kept", of.js("document.documentElement.dataset.theme"), "light")
-            of.js("localStorage.removeItem('tandem-theme')")
-            of.open(directory / "found.html")
-            expect("the system's theme is taken up", of.js("document.documentElement.dataset.theme"), "dark")
-            check_structure(of, True)
-            check_clean(of, "on a phone")
+                    check_configuration(tab, tandem)
+                check_clean(tab, f"of {page}")
+                tab.set_size(*DESKTOP)
+            tab.open(directory / "read.html")
+            check_graph(tab)
+            check_find(tab, "l3.scores")
+            check_timeline(tab)
+            check_theme(tab)
+            check_clean(tab, "after all actions")
+            tab.set_size(*PHONE, phone=True)
+            tab.set_scheme("dark")
+            tab.open(directory / "found.html")
+            expect("a chosen theme persists", tab.eval("document.documentElement.dataset.theme"), "light")
+            tab.eval("localStorage.removeItem('tandem-theme')")
+            tab.open(directory / "found.html")
+            expect("the system's theme is used", tab.eval("document.documentElement.dataset.theme"), "dark")
+            check_structure(tab, True)
+            check_clean(tab, "on a phone")
             if flags.pictures:
                 flags.pictures.mkdir(parents=True, exist_ok=True)
-                take_pictures(of, directory / "found.html", flags.pictures, "found")
-            measure(of, directory)
+                save_screenshots(tab, directory / "found.html", flags.pictures, "found")
+            measure(tab, directory)
         finally:
-            of.close()
+            tab.close()
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

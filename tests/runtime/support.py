@@ -1,4 +1,4 @@
-"""For the walks through the runtime: `tandem` as a user calls it."""
+"""Networks and helpers for the tests of the runtime, which run `tandem` as a user does."""
 
 import json
 import os
@@ -6,12 +6,12 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Predictions do not matter here, and plans should not depend on what was measured of this computer.
+# Plans must not depend on a profile of this computer.
 ENVIRONMENT = dict(os.environ, TANDEM_NO_CACHE="1")
 
-# Every network, small, and how many steps count in float64. Normalised over few elements small
-# convolutional networks are chaotic: from 1e-16 differences grow a hundredfold in every step, on one device, too
-# (Inception ten thousand times: 4e-16, 1.4e-12, 1.1e-8).
+# Small versions of all networks, with the number of steps to compare in fp64. Small convolutional networks that
+# normalize over few elements are chaotic: differences of 1e-16 grow a hundredfold in every step, on one device, too
+# (Inception: 4e-16, 1.4e-12, 1.1e-8).
 NETWORKS = {
     "mlp": ("mlp:layers=4,hidden=16,inputs=8,outputs=4", 50),
     "resnext50": ("resnext50:image=32,classes=5,width=4,blocks=1-2,groups=4,group_width=2,bn_group=2", 3),
@@ -27,7 +27,7 @@ NETWORKS = {
 
 
 class Answer:
-    """Of one command."""
+    """The answer of one command: its exit code and output."""
 
     def __init__(self, words, code, out, err):
         self.words = [str(word) for word in words]
@@ -39,34 +39,33 @@ class Answer:
 
     @property
     def error(self):
-        """What `--json` says of an error; nothing where it says none."""
+        """The error in the JSON output, or None."""
         try:
-            said = json.loads(self.out)
+            document = json.loads(self.out)
         except ValueError:
             return None
-        return said.get("error") if isinstance(said, dict) else None
+        return document.get("error") if isinstance(document, dict) else None
 
     def __str__(self):
         return f"tandem {' '.join(self.words)}\n  exit {self.code}\n  {self.out[-600:]}\n  {self.err[-600:]}"
 
 
-def tandem(program, *words, limit=600, environment=None):
-    """A command that takes longer than `limit` seconds hangs, and that is an error of its own."""
+def run_tandem(program, *words, limit=600, environment=None):
+    """Runs a command and returns its answer. Raises TimeoutExpired after `limit` seconds."""
     done = subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, timeout=limit,
                           env=environment or ENVIRONMENT, check=False)
     return Answer(words, done.returncode, done.stdout, done.stderr)
 
 
-def worst_difference(losses, reference):
-    """The largest relative one; infinite where they are not as many."""
+def find_worst_difference(losses, reference):
+    """Returns the largest relative difference, or infinity if the numbers of losses differ."""
     if len(losses) != len(reference) or not losses:
         return float("inf")
     return max(abs(a - b) / max(abs(b), 1e-300) for a, b in zip(losses, reference))
 
 
-
-def verdict(wrong, summary):
-    """Says what was wrong, then `summary`; the exit code."""
+def print_verdict(wrong, summary):
+    """Prints the failures `wrong`, then `summary`, and returns the exit code."""
     for line in wrong:
         print(f"wrong: {line}")
     print(f"{summary}, {len(wrong)} wrong")

@@ -1,4 +1,4 @@
-"""What a run that ended left on this computer: processes, shared memory, temporary files."""
+"""Leftovers of runs on this computer: processes, shared memory and temporary files."""
 
 import itertools
 import os
@@ -12,45 +12,46 @@ from support import ENVIRONMENT
 NUMBERS = itertools.count()
 SHARED = pathlib.Path("/dev/shm")
 TEMPORARY = pathlib.Path(tempfile.gettempdir())
-PATIENCE = 15  # seconds until what is ending has ended
+PATIENCE = 15  # seconds to wait for processes that are ending
 
 
 class Traces:
-    """Of runs that are given its environment."""
+    """The processes and files of runs that have its environment."""
 
     def __init__(self):
         self.mark = f"TANDEM_WALK={os.getpid()}.{next(NUMBERS)}"
         key, _, value = self.mark.partition("=")
         self.environment = dict(ENVIRONMENT, **{key: value})
-        self.before = self.files()
+        self.before = self.list_files()
 
-    def processes(self):
+    def list_processes(self):
+        """Returns {process id: name} of the running processes."""
         out = {}
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
             try:
                 if self.mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    # A worker starts itself again, and is called by another name then.
+                    # A worker restarts itself under another name.
                     command = (entry / "cmdline").read_bytes().split(b"\0")[0].decode()
                     out[int(entry.name)] = pathlib.Path(command).name
-            except OSError:  # it has ended meanwhile, or is another's
+            except OSError:  # the process has ended, or belongs to another user
                 continue
         return out
 
-    def named(self, name):
-        """Process ids, in the order in which they were started."""
-        return sorted(pid for pid, command in self.processes().items() if command == name)
+    def find_processes(self, name):
+        """Returns the ids of processes called `name`, in the order in which they started."""
+        return sorted(pid for pid, command in self.list_processes().items() if command == name)
 
     @staticmethod
-    def files():
-        """Segments, directories of runs and of mpirun's by process id."""
+    def list_files():
+        """Returns segments of shared memory, and directories of runs and of mpirun."""
         out = set(SHARED.iterdir()) | set(TEMPORARY.glob("tandem-*"))
         return out | set(TEMPORARY.glob("ompi.*/pid.*"))
 
     @staticmethod
     def is_used(path):
-        """By a process that runs: others on this computer may train, too."""
+        """Returns whether a running process uses the file. Other users of this computer may train, too."""
         numbers = re.findall(r"^(?:pid\.|tandem-run-)(\d+)", path.name)
         if numbers:
             return pathlib.Path(f"/proc/{numbers[0]}").exists()
@@ -62,12 +63,12 @@ class Traces:
                 continue
         return False
 
-    def left(self):
-        """Nothing, where all is as it was; waits for what is about to end."""
+    def find_leftovers(self):
+        """Returns processes and files that remain after waiting for processes that are ending."""
         until = time.monotonic() + PATIENCE
         while True:
-            files = [str(p) for p in self.files() - self.before if p.exists() and not self.is_used(p)]
-            out = [f"{pid} {name}" for pid, name in self.processes().items()] + files
+            files = [str(p) for p in self.list_files() - self.before if p.exists() and not self.is_used(p)]
+            out = [f"{pid} {name}" for pid, name in self.list_processes().items()] + files
             if not out or time.monotonic() > until:
                 return out
             time.sleep(0.3)
