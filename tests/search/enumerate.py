@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Plans against an enumeration of plain strategies that knows only `tandem simulate`.
+"""Compares plans with an enumeration of plain strategies that uses only `tandem simulate`.
 
     tests/search/enumerate.py --binary build/tandem [--sample N] [--seed S] [--only SUBSTRING] [--threads N]
 
 For every case (a network, a batch, a machine) the oracle looks for the fastest plain strategy that fits. It simulates
-one or a few settings of many shapes, that is, of ways to divide the devices, and of fewer devices, too. Then it changes
-the best ones one setting at a time, and some pairs of settings that depend on each other, until nothing is faster; the
-plan's own strategy is one more start. A plan fails if it takes more than 1.002 times as long as the oracle's best, or
-if nothing fits for `plan` and something does for the oracle. What is found is kept nowhere: no case knows of another
-or of an earlier run.
+a few settings of many shapes, that is, of ways to divide the devices, and of fewer devices, too. Then it changes the
+best ones one setting at a time, and some pairs of settings that depend on each other, until nothing is faster. The
+plan's strategy is one more initial candidate. A plan fails if it takes more than 1.002 times as long as the oracle's
+best, or if nothing fits for `plan` and something fits for the oracle. Cases are independent: none uses results of
+another one or of an earlier run.
 
 Example of a row: `plan` takes 1.07 times what a plain strategy takes.
 
@@ -21,17 +21,19 @@ import pathlib
 import random
 import sys
 
-from support import (DATA_FAMILIES, MODELS, RECOMPUTE, TOLERANCE, Answer, Case, Plain, Program, arguments, command_line,
-                     divisors, machines, make_case, pipeline_sizes, run_all, sample_sizes, seconds_text, tensor_sizes)
+from support import (DATA_FAMILIES, MODELS, RECOMPUTE, TOLERANCE, Answer, Case, Plain, Program, build_machines,
+                     format_command, format_seconds, list_divisors, list_pipeline_sizes, list_sample_sizes,
+                     list_tensor_sizes, make_case, make_parser, run_all)
 
 NODES = range(1, 33)
-# Of the oracle's calls this part goes to shapes, the rest to changes of the best of them.
+# The fraction of the oracle's calls for shapes; the rest is for changes of the best shapes.
 SHAPES_PART = 0.45
-# Shapes that are changed one setting at a time.
+# The number of best shapes that the oracle improves one setting at a time.
 STARTS = 4
 PLAN_SLOW_S = 5
-# The daily cases: (network, machine, nodes). Node counts that divide no batch, fewer GPUs a node, pipelines of images,
-# pipelines that alone fit, and cases where layouts operator by operator are faster than anything plain.
+# The daily cases: (network, machine, nodes). They have node counts that divide no batch, fewer GPUs per node, pipelines
+# of image networks, cases where only pipelines fit, and cases where layouts per operator are faster than any plain
+# strategy.
 DAILY = [
     ("bert_large", "dgx_a100_40gb", 17), ("gpt3_175b", "five", 31), ("gpt_13b", "five", 9), ("llama3_70b", "five", 19),
     ("llama3_8b", "dgx_a100_40gb", 5), ("llama3_8b", "five", 25), ("llama3_8b", "mixed", 17), ("mixtral_8x7b", "five", 26),
@@ -44,21 +46,21 @@ class OutOfCalls(Exception):
 
 
 class Oracle:
-    """Finds the fastest plain strategy of a case that fits, within so many calls of `simulate`."""
+    """A search for the fastest plain strategy of a case that fits, within a number of calls of `simulate`."""
 
     def __init__(self, program, case, calls, seed):
         self.program, self.case, self.calls = program, case, calls
         self.rng = random.Random(f"{seed} {case.name}")
-        self.known = {}  # rank by (size, text)
+        self.known = {}  # {(size, text): rank}
         self.best, self.best_rank = None, (3,)
         self.crashes = []
-        self.sizes = [case.size, *case.machine.smaller(case.size)]
+        self.sizes = [case.size, *case.machine.list_smaller(case.size)]
 
     def rank(self, plain):
-        """Returns (0, time) of what fits, (1, memory) of what does not, (2,) of what is refused; less is better."""
+        """Returns the rank of a strategy: (0, time) if it fits, (1, memory) if not, (2,) if it is illegal."""
         if not plain.is_valid(self.case):
             return (2,)
-        key = (plain.size, plain.text(self.case.batch))
+        key = (plain.size, plain.format(self.case.batch))
         if key not in self.known:
             if len(self.known) >= self.calls:
                 raise OutOfCalls
@@ -75,10 +77,11 @@ class Oracle:
         return self.known[key]
 
     def run(self, plan_text=""):
+        """Searches, also from the strategy `plan_text` of the plan, and returns itself."""
         try:
             ranked = self.rank_shapes()
-            own = parse(plan_text, self.case)
-            starts = ([own] if own else []) + [plain for _, plain in ranked[:STARTS]]
+            plan = parse_strategy(plan_text, self.case)
+            starts = ([plan] if plan else []) + [plain for _, plain in ranked[:STARTS]]
             for start in starts:
                 self.descend(start)
             for _, start in self.rng.sample(ranked[STARTS:], min(STARTS, len(ranked[STARTS:]))):
@@ -87,24 +90,24 @@ class Oracle:
             pass
         return self
 
-    # The coarse pass.
+    # --- the coarse pass ---
 
     def rank_shapes(self):
-        """Ranks one setting or a few of each shape, the full machine's first; returns [(rank, strategy)], best first."""
-        groups = [self.shapes(self.case.size, 1)]
-        smaller = [shape for size in self.sizes[1:] for shape in self.shapes(size, 1)]
-        groups.append(smaller + self.shapes(self.case.size, 2))
+        """Ranks a few settings of each shape, first on the full machine. Returns [(rank, strategy)], best first."""
+        groups = [self.list_shapes(self.case.size, 1)]
+        smaller = [shape for size in self.sizes[1:] for shape in self.list_shapes(size, 1)]
+        groups.append(smaller + self.list_shapes(self.case.size, 2))
         out, limit = [], SHAPES_PART * self.calls
         for group in groups:
             self.rng.shuffle(group)
             for shape in group:
                 if len(self.known) >= limit:
                     break
-                out.append(self.first_that_fits(shape))
+                out.append(self.find_fitting(shape))
         out.sort(key=lambda pair: pair[0])
         return out
 
-    def shapes(self, size, cp):
+    def list_shapes(self, size, cp):
         """Returns strategies that differ in how they divide the devices."""
         case = self.case
         out = []
@@ -117,16 +120,16 @@ class Oracle:
                 out += [Plain(size, "dlrm_hybrid", 1), Plain(size, "expert", 1)]
         elif not case.model.sequence:
             return out
-        for tp in tensor_sizes(case, size):
-            for pp in pipeline_sizes(case, size):
+        for tp in list_tensor_sizes(case, size):
+            for pp in list_pipeline_sizes(case, size):
                 if tp * pp * cp > 1 and size.devices % (tp * pp * cp) == 0:
                     sp = tp > 1 and case.model.sequence
                     out.append(Plain(size, "megatron", 1, tp=tp, pp=pp, cp=cp, zero=1, sp=sp))
-        return [one for one in out if sample_sizes(case, one.dp)]
+        return [one for one in out if list_sample_sizes(case, one.dp)]
 
-    def first_that_fits(self, shape):
-        """Returns the best (rank, strategy) of a few settings of a shape, tried until one fits."""
-        samples = sample_sizes(self.case, shape.dp)
+    def find_fitting(self, shape):
+        """Simulates a few settings of a shape until one fits, and returns the best (rank, strategy)."""
+        samples = list_sample_sizes(self.case, shape.dp)
         part = self.case.batch // shape.dp
         most = 4 if self.case.model.kind in ("language", "experts") else part
         middle = max((s for s in samples if s <= min(most, max(1, part // (4 * shape.pp)))), default=1)
@@ -138,7 +141,7 @@ class Oracle:
                 break
         return best
 
-    # Changes of one setting.
+    # --- changes of one setting ---
 
     def descend(self, plain):
         """Takes the best change of one kind at a time until none of any kind is better."""
@@ -147,7 +150,7 @@ class Oracle:
         while improved:
             improved = False
             kinds = {}
-            for changed, kind in self.changes(plain):
+            for changed, kind in self.list_changes(plain):
                 kinds.setdefault(kind, []).append(changed)
             order = list(kinds)
             self.rng.shuffle(order)
@@ -159,10 +162,10 @@ class Oracle:
                     break
         return plain
 
-    def changes(self, plain):
+    def list_changes(self, plain):
         """Yields (strategy, kind of change) for strategies that differ from `plain` in one setting or two."""
         change = lambda **fields: dataclasses.replace(plain, **fields)
-        samples = sample_sizes(self.case, plain.dp)
+        samples = list_sample_sizes(self.case, plain.dp)
         near = [s for s in samples if s in (plain.samples // 2, plain.samples * 2, samples[-1], plain.samples // 4,
                                             plain.samples * 4)]
         for recompute in RECOMPUTE:
@@ -174,9 +177,9 @@ class Oracle:
             yield change(samples=s), "samples"
         for size in self.sizes:
             if size != plain.size:
-                yield from ((one, "size") for one in self.fitted(change(size=size)))
+                yield from ((one, "size") for one in self.fit_samples(change(size=size)))
         if plain.family != "megatron":
-            for ep in divisors(plain.size.devices):
+            for ep in list_divisors(plain.size.devices):
                 if plain.family == "ep" and ep in (plain.ep // 2, plain.ep * 2):
                     yield change(ep=ep), "ep"
             return
@@ -194,11 +197,11 @@ class Oracle:
                     yield change(interleave=interleave), "interleave"
                     for s in near:
                         yield change(interleave=interleave, samples=s), "interleave and samples"
-        yield from self.divisions(plain)
+        yield from self.list_divisions(plain)
 
-    def divisions(self, plain):
-        """Yields strategies that divide the same devices otherwise."""
-        tensor, pipeline = tensor_sizes(self.case, plain.size), pipeline_sizes(self.case, plain.size)
+    def list_divisions(self, plain):
+        """Yields (strategy, kind of change) for strategies that divide the same devices in another way."""
+        tensor, pipeline = list_tensor_sizes(self.case, plain.size), list_pipeline_sizes(self.case, plain.size)
         contexts = (1, 2) if self.case.model.sequence else (1,)
         for tp in tensor:
             for pp in pipeline:
@@ -206,36 +209,36 @@ class Oracle:
                     changed = [tp != plain.tp, pp != plain.pp, cp != plain.cp]
                     if sum(changed) == 0 or plain.size.devices % (tp * pp * cp):
                         continue
-                    # Two at once only where they make up for each other.
+                    # Two sizes change together only if their product stays the same.
                     if sum(changed) > 1 and tp * pp * cp != plain.tp * plain.pp * plain.cp:
                         continue
-                    if sum(changed) == 1 and not near_each_other((tp, pp, cp), (plain.tp, plain.pp, plain.cp)):
+                    if sum(changed) == 1 and not are_near((tp, pp, cp), (plain.tp, plain.pp, plain.cp)):
                         continue
                     sp = (plain.sp or plain.tp == 1) and tp > 1 and self.case.model.sequence
                     one = dataclasses.replace(plain, tp=tp, pp=pp, cp=cp, sp=sp,
                                               interleave=plain.interleave if pp > 1 else 1)
-                    yield from ((fitted, "division") for fitted in self.fitted(one))
+                    yield from ((changed, "division") for changed in self.fit_samples(one))
 
-    def fitted(self, plain):
-        """Returns `plain` with samples of a micro-batch that divide its part of the batch, if there are any."""
+    def fit_samples(self, plain):
+        """Returns [`plain` with a micro-batch size that divides its part of the batch], or [] if there is none."""
         if plain.size.devices % (plain.tp * plain.pp * plain.cp):
             return []
-        samples = sample_sizes(self.case, plain.dp)
+        samples = list_sample_sizes(self.case, plain.dp)
         if not samples:
             return []
         return [dataclasses.replace(plain, samples=max((s for s in samples if s <= plain.samples), default=samples[0]))]
 
 
-def near_each_other(some, others):
-    """Do two divisions differ by a factor of at most 5?"""
+def are_near(some, others):
+    """Returns whether two divisions differ by a factor of at most 5."""
     return all(max(a, b) <= 5 * min(a, b) for a, b in zip(some, others))
 
 
-def parse(text, case):
-    """Returns the plain strategy that `text` names on all devices, or none: what a search found has no such name."""
+def parse_strategy(text, case):
+    """Returns the plain strategy `text` on all devices, or None if it is not plain, as most results of a search."""
     family, _, rest = text.removeprefix("search:").partition(":")
     settings = dict((part.split("=", 1) + ["yes"])[:2] for part in rest.split(",") if part)
-    if " " in rest:  # as "by rank": no one setting for all
+    if " " in rest:  # such as "by rank": settings differ between ranks
         return None
     families = {"dp": 0, "deepspeed": 1, "fsdp": 3, "megatron": 0}
     known = {"tp", "dp", "pp", "cp", "interleave", "zero", "sp", "micro", "recompute"}
@@ -266,7 +269,7 @@ class Result:
 
     @property
     def ratio(self):
-        """The plan's time in plain strategies' time; infinite where only a plain strategy fits, 1 where nothing does."""
+        """The plan's time divided by the plain strategy's: infinite if no plan fits, 1 if no plain strategy fits."""
         if math.isinf(self.plain_time):
             return 1.0
         return self.plan.time / self.plain_time
@@ -277,41 +280,43 @@ class Result:
 
     @property
     def has_no_answer(self):
-        """Did `plan` end without a plan and without saying that nothing fits?"""
+        """Whether `plan` ended without a plan and without the answer that nothing fits."""
         return self.plan.json.get("feasible") is None and not self.plan.fits
 
     @property
     def plan_strategy(self):
         return self.plan.json.get("strategy") or ("nothing fits" if not self.has_no_answer else self.plan.error)
 
-    def best_text(self):
+    def format_best(self):
+        """Returns the oracle's best strategy."""
         if math.isinf(self.plain_time):
             return "-"
         best = self.oracle.best
         smaller = "" if best.size == self.case.size else f" on {best.size.nodes}x{best.size.gpus}"
-        return best.text(self.case.batch) + smaller
+        return best.format(self.case.batch) + smaller
 
-    def row(self):
+    def format_row(self):
         ratio = "-" if math.isinf(self.plain_time) else f"{self.ratio:.4f}"
-        return (f"{self.case.name:42} plan {seconds_text(self.plan.time):>9}  plain {seconds_text(self.plain_time):>9}  "
-                f"{ratio:>7}  {self.best_text()}  search {self.plan.seconds:.1f} s"
+        plan, plain = format_seconds(self.plan.time), format_seconds(self.plain_time)
+        return (f"{self.case.name:42} plan {plan:>9}  plain {plain:>9}  "
+                f"{ratio:>7}  {self.format_best()}  search {self.plan.seconds:.1f} s"
                 f"{'  SLOW' if self.plan.seconds > PLAN_SLOW_S else ''}{'  FAILS' if self.fails else ''}")
 
-    def report(self):
-        """Returns what is needed to see the failure: the two commands, their times, and the loss."""
-        lines = [f"{self.case.name}: {self.loss()}",
-                 f"  {command_line([*self.case.words('plan'), '--tolerance', '0'])}",
-                 f"    {seconds_text(self.plan.time)} s: {self.plan_strategy}"]
+    def format_report(self):
+        """Returns the failure with the two commands to reproduce it and their times."""
+        lines = [f"{self.case.name}: {self.describe_failure()}",
+                 f"  {format_command([*self.case.build_command('plan'), '--tolerance', '0'])}",
+                 f"    {format_seconds(self.plan.time)} s: {self.plan_strategy}"]
         if not math.isinf(self.plain_time):
             best = self.oracle.best
-            words = [*self.case.words("simulate", best.size), "--strategy", best.text(self.case.batch)]
-            lines += [f"  {command_line(words)}", f"    {seconds_text(self.plain_time)} s"]
+            words = [*self.case.build_command("simulate", best.size), "--strategy", best.format(self.case.batch)]
+            lines += [f"  {format_command(words)}", f"    {format_seconds(self.plain_time)} s"]
         for (size, text), answer in self.oracle.crashes[:3]:
-            words = [*self.case.words("simulate", size), "--strategy", text]
-            lines += [f"  {command_line(words)}", f"    ends with {answer.code}: {answer.error}"]
+            words = [*self.case.build_command("simulate", size), "--strategy", text]
+            lines += [f"  {format_command(words)}", f"    ends with {answer.code}: {answer.error}"]
         return "\n".join(lines)
 
-    def loss(self):
+    def describe_failure(self):
         if self.plan.crashed or self.has_no_answer:
             return f"plan ends with {self.plan.code}: {self.plan.error}"
         if math.isinf(self.ratio):
@@ -322,21 +327,21 @@ class Result:
 
 
 def judge(program, case, calls, seed):
+    """Plans a case, runs the oracle, and returns the result."""
     plan = program.plan(case)
     oracle = Oracle(program, case, calls, seed)
     return Result(case, plan, oracle.run(plan.json.get("strategy", "") if plan.fits else ""))
 
 
-def all_cases(directory):
-    """Returns every case, in an order in which any beginning has models and machines of all kinds, as do strides."""
-    known = machines(directory)
-    out = [make_case(model, machine, nodes) for nodes in NODES for model in MODELS.values() for machine in known.values()
-           if machine.name != "mixed" or nodes > 1]
-    return out
+def list_cases(directory):
+    """Returns every case, ordered by the number of nodes, so that any prefix has models and machines of all kinds."""
+    machines = build_machines(directory)
+    return [make_case(model, machine, nodes) for nodes in NODES for model in MODELS.values()
+            for machine in machines.values() if machine.name != "mixed" or nodes > 1]
 
 
 def choose(cases, sample, seed):
-    """Returns `sample` of the cases: each model and each machine as often as others, node counts at random."""
+    """Returns `sample` random cases that use all models, machines and node counts about equally often."""
     if sample is None or sample >= len(cases):
         return cases
     rng = random.Random(seed)
@@ -344,7 +349,7 @@ def choose(cases, sample, seed):
     rng.shuffle(order)
     out, uses = [], {}
     while len(out) < sample:
-        # The one whose model, machine and nodes are least used so far.
+        # The case whose model, machine and nodes are the least used so far.
         best = min(order, key=lambda c: (uses.get(c.model.name, 0) + uses.get(c.machine.name, 0),
                                          uses.get(c.size.nodes, 0)))
         order.remove(best)
@@ -355,10 +360,10 @@ def choose(cases, sample, seed):
 
 
 def main():
-    parser = arguments(__doc__, 400)
-    parser.add_argument("--daily", action="store_true", help="a fixed choice of cases, in place of all")
+    parser = make_parser(__doc__, 400)
+    parser.add_argument("--daily", action="store_true", help="a fixed choice of cases instead of all")
     args = parser.parse_args()
-    cases = [case for case in all_cases(pathlib.Path(args.directory)) if args.only in case.name]
+    cases = [case for case in list_cases(pathlib.Path(args.directory)) if args.only in case.name]
     if args.daily:
         cases = [case for case in cases if (case.model.name, case.machine.name, case.size.nodes) in DAILY]
     cases = choose(cases, args.sample, args.seed)
@@ -367,7 +372,7 @@ def main():
     results = run_all(cases, lambda case: judge(program, case, args.calls, args.seed), args.threads)
     failures = sorted((one for one in results if one.fails), key=lambda one: -one.ratio)
     for one in failures:
-        print(f"\n{one.report()}")
+        print(f"\n{one.format_report()}")
     slow = [one for one in results if one.plan.seconds > PLAN_SLOW_S]
     print(f"\n{len(results)} cases, {len(failures)} fail, {len(slow)} plans took over {PLAN_SLOW_S} s; "
           f"{sum(len(one.oracle.known) for one in results)} strategies simulated; seed {args.seed}")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Plans for more of something are never slower: more nodes, more memory, more bandwidth, more time to search.
+"""Checks that plans with more resources are never slower: more nodes, memory, bandwidth or time to search.
 
     tests/search/metamorphic.py --binary build/tandem [--sample N] [--seed S] [--only SUBSTRING] [--threads N]
 
-Networks, batches and machines are drawn; each case is planned twice, once as it is and once with more of one thing. It
-fails if the second plan takes more than 1.002 times as long, or does not fit where the first does. A case that fails
-is made smaller as long as it fails (fewer nodes, a smaller batch, fewer layers), and then reported with its two commands.
+Networks, batches and machines are random. Each case is planned twice, once as it is and once with more of one resource.
+It fails if the second plan takes more than 1.002 times as long, or if it does not fit although the first does. A
+failing case is shrunk as long as it fails (fewer nodes, a smaller batch, fewer layers), and reported with its two
+commands.
 """
 
 import dataclasses
@@ -15,14 +16,14 @@ import random
 import re
 import sys
 
-from support import (HERE, TOLERANCE, Answer, Case, Machine, Model, Program, Size, arguments, command_line, machines,
-                     run_all, seconds_text, write)
+from support import (HERE, TOLERANCE, Answer, Case, Machine, Model, Program, Size, build_machines, format_command,
+                     format_seconds, make_parser, run_all, write)
 
 CASES = 200
 KINDS = ("nodes", "memory", "bandwidth", "budget")
-# Pairs of plans to make a failing case smaller.
+# Limit of pairs of plans to shrink a failing case.
 SHRINKING_PAIRS = 16
-# Network, its default settings, element type, settings that may be drawn; the first one is made smaller.
+# (network with settings, dtype, {setting: values to draw from})
 NETWORKS = [
     ("llama3_8b", "bf16", {"layers": [2, 4, 6, 8, 12, 16, 24, 32], "seq": [2048, 8192]}),
     ("llama3_8b:hidden=2048,heads=16,kv_heads=4,ffn=8192", "bf16", {"layers": [4, 8, 15, 16, 24], "seq": [2048, 4096]}),
@@ -39,10 +40,10 @@ SMALLEST = {"layers": 1, "tables": 2}
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """A case of this test; `change` says what there is more of, and how much: ("memory", 1.5)."""
+    """A case of this test; `change` names the resource and its amounts, as in ("memory", (8, 10))."""
 
     network: str
-    settings: tuple  # of (name, value)
+    settings: tuple  # ((name, value), ...)
     dtype: str
     machine: Machine
     size: Size
@@ -60,29 +61,29 @@ class Draw:
         settings = ",".join(f"{key}={value}" for key, value in self.settings)
         return self.network + (":" if ":" not in self.network else ",") + settings
 
-    def case(self, size=None, more=(), machine=None):
+    def make_case(self, size=None, more=(), machine=None):
         model = Model(self.network, self.model_text, 1, self.batch, "", self.dtype)
         return Case(model, machine or self.machine, size or self.size, self.batch, self.dtype, tuple(more))
 
-    def pair(self):
-        """Returns the case without and the one with more."""
+    def make_pair(self):
+        """Returns the case as it is and the one with more."""
         what, amount = self.change[0], self.change[-1]
         if what == "nodes":
-            return self.case(), self.case(larger(self.machine, self.size, amount))
+            return self.make_case(), self.make_case(enlarge(self.machine, self.size, amount))
         if what == "memory":
             less, more = (f"{gigabytes:g}GB" for gigabytes in amount)
-            return self.case(more=("--memory", less)), self.case(more=("--memory", more))
+            return self.make_case(more=("--memory", less)), self.make_case(more=("--memory", more))
         if what == "budget":
             flag, less, more = self.change[1:]
-            return self.case(more=(flag, str(less))), self.case(more=(flag, str(more)) if more else ())
-        return self.case(), self.case(machine=Faster(self.machine, self.change[1], amount, self.directory))
+            return self.make_case(more=(flag, str(less))), self.make_case(more=(flag, str(more)) if more else ())
+        return self.make_case(), self.make_case(machine=Faster(self.machine, self.change[1], amount, self.directory))
 
-    def smaller(self):
-        """Yields cases that are smaller than this one in one way."""
+    def list_smaller(self):
+        """Yields cases that are smaller than this one in one respect."""
         for nodes in (self.size.nodes // 2, self.size.nodes - 1):
             least = 2 if self.machine.name == "mixed" else 1
             if least <= nodes < self.size.nodes:
-                yield dataclasses.replace(self, size=self.machine.size(nodes))
+                yield dataclasses.replace(self, size=self.machine.make_size(nodes))
         if self.batch % 2 == 0:
             yield dataclasses.replace(self, batch=self.batch // 2)
         for at, (key, value) in enumerate(self.settings):
@@ -93,14 +94,14 @@ class Draw:
 
 
 class Faster(Machine):
-    """A machine with so many times the bandwidth: of a level, or of a device's memory."""
+    """A machine whose level or device memory (`where`) has `factor` times the bandwidth."""
 
     def __init__(self, machine, where, factor, directory):
         super().__init__(machine.name, machine.gpus, directory)
         self.machine, self.where, self.factor = machine, where, factor
 
-    def argument(self, size):
-        argument = self.machine.argument(size)
+    def format_argument(self, size):
+        argument = self.machine.format_argument(size)
         path, _, count = argument.partition(":")
         source = pathlib.Path(path)
         if not source.exists():  # built in
@@ -117,22 +118,23 @@ class Faster(Machine):
         return f"{write(self.directory / name, chr(10).join(out) + chr(10))}{':' + count if count else ''}"
 
 
-def larger(machine, size, how):
-    """Returns a size that has all of `size`, and one node more or twice the nodes."""
+def enlarge(machine, size, how):
+    """Returns `size` with one node more, or with twice the nodes."""
     if how == "one":
         return dataclasses.replace(size, nodes=size.nodes + 1)
     return dataclasses.replace(size, nodes=2 * size.nodes, slow=2 * size.slow)
 
 
-def draw(rng, known, directory):
+def draw_case(rng, machines, directory):
+    """Returns a random case."""
     network, dtype, choices = rng.choice(NETWORKS)
     settings = tuple((key, rng.choice(values)) for key, values in choices.items())
-    machine = rng.choice(list(known.values()))
+    machine = rng.choice(list(machines.values()))
     nodes = rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 16])
     if machine.name == "mixed":
         nodes = max(2, nodes)
         dtype = "fp16" if dtype == "bf16" else dtype
-    size = machine.size(nodes)
+    size = machine.make_size(nodes)
     batch = rng.choice([16, 32, 64, 128, 192, 256, 8 * size.devices])
     if network.startswith(("dlrm", "mlp", "resnet")):
         batch *= 32
@@ -158,7 +160,7 @@ class Result:
 
     @property
     def ratio(self):
-        """The time with more in that with less; 1 where neither fits."""
+        """The time with more divided by the time with less; 1 if the first plan does not fit."""
         return 1.0 if math.isinf(self.less.time) else self.more.time / self.less.time
 
     @property
@@ -170,33 +172,35 @@ class Result:
     def fails(self):
         return self.ratio > TOLERANCE or bool(self.crashed)
 
-    def row(self):
+    def format_row(self):
         strategy = self.more.json.get("strategy", "-")
-        return (f"{self.draw.name}  plan {seconds_text(self.less.time)}  with more {seconds_text(self.more.time)}  "
+        return (f"{self.draw.name}  plan {format_seconds(self.less.time)}  with more {format_seconds(self.more.time)}  "
                 f"{self.ratio:.4f}  {strategy}  search {self.less.seconds:.1f} s, {self.more.seconds:.1f} s"
                 f"{'  FAILS' if self.fails else ''}")
 
-    def report(self):
+    def format_report(self):
+        """Returns the failure with the two commands to reproduce it and their times."""
         lines = [f"{self.draw.name}: " + ("a command ends without an answer" if self.crashed
                  else "nothing fits with more" if math.isinf(self.ratio)
                  else f"{100 * (self.ratio - 1):.2f} % slower with more")]
-        for case, answer in zip(self.draw.pair(), (self.less, self.more)):
+        for case, answer in zip(self.draw.make_pair(), (self.less, self.more)):
             what = answer.json.get("strategy") or answer.error or "nothing fits"
-            lines += [f"  {command_line(case.words('plan'))}", f"    {seconds_text(answer.time)} s: {what}"]
+            lines += [f"  {format_command(case.build_command('plan'))}", f"    {format_seconds(answer.time)} s: {what}"]
         return "\n".join(lines)
 
 
-def judge(program, drawn):
-    return Result(drawn, *(program.plan(case) for case in drawn.pair()))
+def judge(program, draw):
+    """Plans both cases of a pair and returns the result."""
+    return Result(draw, *(program.plan(case) for case in draw.make_pair()))
 
 
 def shrink(program, result):
-    """Returns a smaller failing result, found by changes of one thing, or the result itself."""
+    """Returns a smaller result that fails, found by changes in one respect, or `result` itself."""
     pairs = SHRINKING_PAIRS
     found = True
     while found:
         found = False
-        for smaller in result.draw.smaller():
+        for smaller in result.draw.list_smaller():
             if pairs == 0:
                 return result
             pairs -= 1
@@ -208,11 +212,11 @@ def shrink(program, result):
 
 
 def main():
-    args = arguments(__doc__, None).parse_args()
+    args = make_parser(__doc__, None).parse_args()
     directory = pathlib.Path(args.directory)
     rng = random.Random(args.seed)
-    known = machines(directory)
-    cases = [draw(rng, known, directory) for _ in range(args.sample or CASES)]
+    machines = build_machines(directory)
+    cases = [draw_case(rng, machines, directory) for _ in range(args.sample or CASES)]
     cases = [case for case in cases if args.only in case.name]
     print(f"{len(cases)} cases, seed {args.seed}", flush=True)
     program = Program(args.binary)
@@ -220,9 +224,10 @@ def main():
     failures = sorted((one for one in results if one.fails), key=lambda one: -one.ratio)
     for one in failures:
         small = shrink(program, one)
-        print(f"\n{small.report()}", flush=True)
+        print(f"\n{small.format_report()}", flush=True)
         if small is not one:
-            print(f"  first failed as {one.draw.name}: {seconds_text(one.less.time)} s, {seconds_text(one.more.time)} s")
+            less, more = format_seconds(one.less.time), format_seconds(one.more.time)
+            print(f"  first failed as {one.draw.name}: {less} s, {more} s")
     print(f"\n{len(results)} cases, {len(failures)} fail; seed {args.seed}")
     return 1 if failures else 0
 

@@ -1,4 +1,4 @@
-"""What the tests of the search share: the cases, the program's commands, plain strategies, and a table of results."""
+"""Parts that the tests of the search share: cases, commands, plain strategies, and a table of results."""
 
 import argparse
 import concurrent.futures
@@ -28,7 +28,7 @@ ENVIRONMENT = dict(os.environ, TANDEM_NO_CACHE="1", TANDEM_CHECK_BOUNDS="1")
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """Nodes of a machine and GPUs a node. `slow` nodes of a mixed machine are the rest of its nodes."""
+    """A number of nodes and of GPUs per node. The last `slow` nodes of a mixed machine are slow ones."""
 
     nodes: int
     gpus: int
@@ -40,16 +40,16 @@ class Size:
 
 
 class Machine:
-    """A machine at any size: a built-in one, or a file whose counts are changed."""
+    """A machine at any size: a built-in one, or a machine file with other counts."""
 
     def __init__(self, name, gpus, directory=None):
         self.name, self.gpus, self.directory = name, gpus, directory
 
-    def size(self, nodes):
+    def make_size(self, nodes):
         return Size(nodes, self.gpus)
 
-    def smaller(self, size):
-        """Returns sizes that are part of `size`: one or two nodes fewer, powers of two, an even number of GPUs a node."""
+    def list_smaller(self, size):
+        """Returns parts of `size`: one or two nodes fewer, powers of two, an even number of GPUs per node."""
         powers = [2**k for k in range(size.nodes.bit_length()) if 2**k < size.nodes]
         out = [dataclasses.replace(size, nodes=n) for n in [size.nodes - 1, size.nodes - 2] + powers[::-1] if n > 0]
         if self.directory and size.gpus % 2 == 1:
@@ -57,49 +57,50 @@ class Machine:
             out += [dataclasses.replace(one, gpus=size.gpus - 1) for one in out[1:3]]
         return list(dict.fromkeys(out))
 
-    def argument(self, size):
-        """Returns what --machine takes for `size`."""
+    def format_argument(self, size):
+        """Returns the argument of --machine for `size`."""
         if not self.directory:
             return f"{self.name}:{size.nodes}"
         path = HERE / "machines" / f"{self.name}.machine"
         if size.gpus == self.gpus:
-            return f"{relative(path)}:{size.nodes}"
+            return f"{make_relative(path)}:{size.nodes}"
         text = re.sub(r"(?m)^level gpu \d+", f"level gpu {size.gpus}", path.read_text())
         return f"{write(self.directory / f'{self.name}_{size.gpus}.machine', text)}:{size.nodes}"
 
 
 class MixedMachine(Machine):
-    """Nodes of two kinds, half of each: the file's counts are changed."""
+    """A machine with nodes of two kinds, half of each."""
 
-    def size(self, nodes):
+    def make_size(self, nodes):
         return Size(nodes, self.gpus, slow=nodes // 2)
 
-    def smaller(self, size):
+    def list_smaller(self, size):
         fast, slow = size.nodes - size.slow, size.slow
         pairs = [(fast, 0), (0, slow), (fast, slow - 1), (fast - 1, slow), (fast - 1, slow - 1)]
         pairs += [(2**k, 0) for k in range(fast.bit_length())] + [(2**k, 2**k) for k in range(slow.bit_length())]
         out = [Size(a + b, self.gpus, slow=b) for a, b in pairs if 0 <= a <= fast and 0 <= b <= slow and a + b > 0]
         return [one for one in dict.fromkeys(out) if one != size]
 
-    def argument(self, size):
+    def format_argument(self, size):
         counts = {"fast": size.nodes - size.slow, "slow": size.slow}
         text = (HERE / "machines" / f"{self.name}.machine").read_text()
         text = re.sub(r"(?m)^level node \d+", f"level node {size.nodes}", text)
         for kind, count in counts.items():
-            if count == 0:  # one kind needs no groups
+            if count == 0:  # a machine with nodes of one kind has no groups
                 text = re.sub(rf"(?ms)^device {kind}-.*?\n\n", "", text)
                 text = re.sub(r"(?m)^  group .*\n", "", text)
             text = re.sub(rf"(?m)^(  group {kind} \S+) \d+", rf"\g<1> {count}", text)
         return str(write(self.directory / f"{self.name}_{counts['fast']}_{counts['slow']}.machine", text))
 
 
-def relative(path):
+def make_relative(path):
+    """Returns the path relative to the working directory if it is below it."""
     return os.path.relpath(path) if not os.path.relpath(path).startswith("..") else str(path)
 
 
 @functools.cache
 def write(path, text):
-    """Writes a file at once: another run, which shares the directory, may read it."""
+    """Writes a file atomically, since another run may read it, and returns its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     part.write_text(text)
@@ -107,8 +108,8 @@ def write(path, text):
     return path
 
 
-def machines(directory):
-    """Returns the machines of the tests by name; files at other sizes are written to `directory`, and stay there."""
+def build_machines(directory):
+    """Returns {name: machine}. Machines write files of other sizes to `directory`, where they remain."""
     return {"dgx_a100_40gb": Machine("dgx_a100_40gb", 8), "mixed": MixedMachine("mixed", 8, directory),
             "five": Machine("five", 5, directory)}
 
@@ -119,13 +120,13 @@ def machines(directory):
 @dataclasses.dataclass(frozen=True)
 class Model:
     name: str  # in tables
-    text: str  # what the commands take
+    text: str  # argument of the commands
     layers: int
     batch: int
     kind: str  # language, experts, tables, images
     dtype: str
     sequence: bool = True
-    unit: int = 1  # batches divide by it: batch norms are over 32 samples
+    unit: int = 1  # divisor of all batches: batch norms are over 32 samples
 
 
 MODELS = {model.name: model for model in [
@@ -142,7 +143,7 @@ MODELS = {model.name: model for model in [
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is trained on what; `more` are flags of both commands."""
+    """A model on a machine; `more` are flags of both commands."""
 
     model: Model
     machine: Machine
@@ -155,9 +156,9 @@ class Case:
     def name(self):
         return f"{self.model.name} {self.machine.name}:{self.size.nodes} batch {self.batch}"
 
-    def words(self, command, size=None):
-        """Returns the words of `command`; both commands get the same flags, so that they compare."""
-        out = [command, self.model.text, "--machine", self.machine.argument(size or self.size),
+    def build_command(self, command, size=None):
+        """Returns the words of `command`. Both commands get the same flags, so that their answers are comparable."""
+        out = [command, self.model.text, "--machine", self.machine.format_argument(size or self.size),
                "--batch", str(self.batch), "--dtype", self.dtype, "--margin", "0.05"]
         if self.dtype in ("bf16", "fp16"):
             out += ["--grad-dtype", self.dtype]
@@ -165,10 +166,10 @@ class Case:
 
 
 def make_case(model, machine, nodes):
-    """Returns the case of these; its batch follows from its name: a power of two, thrice one, or a multiple of the nodes."""
-    size = machine.size(nodes)
+    """Returns a case. Its name determines the batch: a power of two, three times one, or a multiple of the nodes."""
+    size = machine.make_size(nodes)
     rng = random.Random(zlib.crc32(f"{model.name} {machine.name} {nodes}".encode()))
-    # Of images some batches need several micro-batches, as all of a language model's do.
+    # Some batches of images need several micro-batches, like all batches of language models.
     batch = int(model.batch * rng.choice([0.5, 1, 2, 8] if model.kind == "images" else [0.5, 1, 1, 2]))
     shape = rng.choice(["power", "power", "thrice", "nodes"])
     if shape == "thrice":
@@ -187,7 +188,7 @@ def make_case(model, machine, nodes):
 class Answer:
     code: int
     json: dict
-    seconds: float  # of processor time
+    seconds: float  # CPU time
     error: str = ""
 
     @property
@@ -200,7 +201,7 @@ class Answer:
 
     @property
     def crashed(self):
-        """A signal, a timeout, or an answer that is no JSON; not what the program refuses."""
+        """Whether a signal or a timeout ended the program, or its answer is no JSON. An error message is no crash."""
         return self.code < 0 or self.code > 100 or (not self.json and not self.error)
 
 
@@ -209,7 +210,7 @@ class Program:
         self.binary = str(pathlib.Path(binary).resolve())
 
     def run(self, words):
-        """Returns the answer of a command, with the processor seconds that it took: other programs change them little."""
+        """Returns the answer of a command with its CPU time, which other programs change little."""
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             process = subprocess.Popen([self.binary, *words, "--json", "--quiet"], stdout=out, stderr=err,
                                        stdin=subprocess.DEVNULL, env=ENVIRONMENT)
@@ -232,14 +233,14 @@ class Program:
         return Answer(code, document, seconds, error.get("message", "") or message)
 
     def plan(self, case, *more):
-        """Returns the answer of `plan` with the fastest it finds, on one thread."""
-        return self.run([*case.words("plan"), "--tolerance", "0", "--threads", "1", *more])
+        """Returns the answer of `plan` for the fastest plan, on one thread."""
+        return self.run([*case.build_command("plan"), "--tolerance", "0", "--threads", "1", *more])
 
     def simulate(self, case, size, strategy):
-        return self.run([*case.words("simulate", size), "--strategy", strategy])
+        return self.run([*case.build_command("simulate", size), "--strategy", strategy])
 
 
-def command_line(words):
+def format_command(words):
     return shlex.join(["tandem", *words])
 
 
@@ -251,7 +252,7 @@ DATA_FAMILIES = ("dp", "deepspeed1", "deepspeed2", "fsdp")
 
 @dataclasses.dataclass(frozen=True)
 class Plain:
-    """A plain strategy on so many nodes; `samples` are those of a micro-batch of one data parallel rank."""
+    """A plain strategy on a machine of some size; `samples` is the micro-batch size of one data-parallel rank."""
 
     size: Size
     family: str  # megatron, ep, expert, dlrm_hybrid
@@ -269,7 +270,7 @@ class Plain:
     def dp(self):
         return self.size.devices // (self.tp * self.pp * self.cp)
 
-    def micro_batches(self, batch):
+    def count_micro_batches(self, batch):
         return batch // (self.dp * self.samples)
 
     def is_valid(self, case):
@@ -283,48 +284,50 @@ class Plain:
             return False
         return case.model.sequence or (self.tp == self.cp == 1 or self.family == "megatron")
 
-    def text(self, batch):
-        """Returns what --strategy takes."""
-        common = [f"micro={self.micro_batches(batch)}"] if self.micro_batches(batch) > 1 or self.pp > 1 else []
+    def format(self, batch):
+        """Returns the argument of --strategy."""
+        micro_batches = self.count_micro_batches(batch)
+        common = [f"micro={micro_batches}"] if micro_batches > 1 or self.pp > 1 else []
         if self.recompute != "none":
             common.append(f"recompute={self.recompute}")
         if self.family != "megatron":
             own = [f"ep={self.ep}"] if self.family == "ep" else []
-            return joined(self.family, own + common)
+            return join_settings(self.family, own + common)
         if self.tp == self.pp == self.cp == 1:
             family = {0: "dp", 1: "deepspeed", 2: "deepspeed", 3: "fsdp"}[self.zero]
-            return joined(family, ([f"zero={self.zero}"] if family == "deepspeed" else []) + common)
+            return join_settings(family, ([f"zero={self.zero}"] if family == "deepspeed" else []) + common)
         own = [f"tp={self.tp}", f"dp={self.dp}", f"pp={self.pp}"]
         own += [f"cp={self.cp}"] if self.cp > 1 else []
         own += [f"interleave={self.interleave}"] if self.interleave > 1 else []
         own += [f"zero={self.zero}"] if self.zero else []
         own += ["sp"] if self.sp else []
-        return joined("megatron", own + common)
+        return join_settings("megatron", own + common)
 
 
-def joined(family, settings):
+def join_settings(family, settings):
     return f"{family}:{','.join(settings)}" if settings else family
 
 
-def divisors(n):
+def list_divisors(n):
     return [k for k in range(1, n + 1) if n % k == 0]
 
 
-def tensor_sizes(case, size):
-    """Returns the tensor parallel sizes to try: those in a node, and the node with a neighbour."""
-    out = divisors(size.gpus)
+def list_tensor_sizes(case, size):
+    """Returns tensor-parallel sizes: divisors of the GPUs of a node, and of two nodes."""
+    out = list_divisors(size.gpus)
     if size.nodes % 2 == 0:
         out += [2 * k for k in out]
     return sorted(set(out)) if case.model.kind != "images" else [1]
 
 
-def pipeline_sizes(case, size):
+def list_pipeline_sizes(case, size):
+    """Returns pipeline-parallel sizes."""
     most = case.model.layers + 2 if case.model.sequence else 8
-    return [k for k in divisors(size.devices) if k <= most]
+    return [k for k in list_divisors(size.devices) if k <= most]
 
 
-def sample_sizes(case, dp):
-    """Returns the samples of a micro-batch that divide a rank's part of the batch: 1, 2, 4, ... and all of it."""
+def list_sample_sizes(case, dp):
+    """Returns micro-batch sizes that divide a rank's part of the batch: 1, 2, 4, ... and all of it."""
     if case.batch % dp:
         return []
     part = case.batch // dp
@@ -334,32 +337,33 @@ def sample_sizes(case, dp):
 # --- A run over cases ----------------------------------------------------------------------------
 
 
-def arguments(description, budget):
+def make_parser(description, budget):
+    """Returns the parser of the command line; `budget` is the default of --calls."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True, metavar="PATH", help="the program to test")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many cases, evenly over all; default: all")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the cases that are drawn; default 0")
-    parser.add_argument("--only", default="", metavar="SUBSTRING", help="only cases whose name has it")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="cases at once")
+    parser.add_argument("--sample", type=int, metavar="N", help="number of cases; default: all")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="RNG seed of random cases; default 0")
+    parser.add_argument("--only", default="", metavar="SUBSTRING", help="only cases whose name contains it")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), metavar="N", help="number of concurrent cases")
     parser.add_argument("--calls", type=int, default=budget, metavar="N",
-                        help=f"evaluate no more strategies than so many for a case; default {budget}")
+                        help=f"limit of simulated strategies per case; default {budget}")
     parser.add_argument("--directory", default=str(pathlib.Path(tempfile.gettempdir()) / "tandem-search-tests"),
-                        metavar="PATH", help="where machine files at other sizes are written")
+                        metavar="PATH", help="directory of machine files at other sizes")
     return parser
 
 
-def seconds_text(value):
+def format_seconds(value):
     if value is None or math.isinf(value):
         return "-"
     return f"{value:.4g}"
 
 
 def run_all(cases, judge, threads):
-    """Returns the results of judge(case), printing each as its row is known."""
+    """Returns the results of judge(case) for all cases, and prints the row of each when it is done."""
     out = []
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         running = {pool.submit(judge, case): case for case in cases}
         for done in concurrent.futures.as_completed(running):
             out.append(done.result())
-            print(out[-1].row(), flush=True)
+            print(out[-1].format_row(), flush=True)
     return out

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Validates a larger set of measurements, where there is one: no crash, and what is covered.
+"""Validates predictions with a larger set of measurements, if there is one: checks for crashes and coverage.
 
-measured.py TANDEM FILE   reads $TANDEM_MEASURED, else FILE; 77 (skipped) where there is none
+measured.py TANDEM FILE   reads $TANDEM_MEASURED, else FILE; exits with 77 (skipped) if there is none
 """
 
 import json
@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-# A record of these kinds is skipped by its kind.
+# Kinds of records that are skipped.
 NOT_PREDICTED = {"hardware", "reference_prediction"}
 LEAST_COVERAGE = 0.95
 
