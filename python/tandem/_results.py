@@ -221,7 +221,7 @@ class PlanFile:
 
 
 class Check(Result):
-    """The answer whether a plan computes what its network computes. As a boolean it is ``ok``."""
+    """The answer whether a plan computes what its network computes. Its value as a boolean is ``ok``."""
 
     @property
     def ok(self) -> bool:

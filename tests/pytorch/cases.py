@@ -40,7 +40,7 @@ class Draw:
 CASES = {}
 
 
-def case(*names):
+def register_case(*names):
     """Registers `make(draw, name) -> (attributes, operands, function of operands)`."""
 
     def register(make):
@@ -61,47 +61,47 @@ POSITIVE = {"log": torch.log, "reciprocal": torch.reciprocal, "rsqrt": torch.rsq
 ACTIVATIONS = {"none": lambda x: x, **{k: UNARY[k] for k in ("relu", "gelu", "silu", "sigmoid", "tanh")}}
 
 
-@case(*UNARY)
+@register_case(*UNARY)
 def unary(draw, name):
     return {}, [3 * draw.real(*draw.shape())], UNARY[name]
 
 
-@case(*POSITIVE)
+@register_case(*POSITIVE)
 def unary_positive(draw, name):
     return {}, [draw.positive(*draw.shape())], POSITIVE[name]
 
 
-@case("scale")
+@register_case("scale")
 def scale(draw, _):
     factor = draw.pick(0.5, -3, 0.125)
     return {"factor": factor}, [draw.real(*draw.shape())], lambda x: x * factor
 
 
-@case("leaky_relu")
+@register_case("leaky_relu")
 def leaky_relu(draw, _):
     slope = draw.pick(0.01, 0.25)
     return {"slope": slope}, [draw.real(*draw.shape())], lambda x: F.leaky_relu(x, slope)
 
 
-@case("clip")
+@register_case("clip")
 def clip(draw, _):
     return {"min": -0.5, "max": 0.25}, [draw.real(*draw.shape())], lambda x: torch.clamp(x, -0.5, 0.25)
 
 
-@case("hard_sigmoid")
+@register_case("hard_sigmoid")
 def hard_sigmoid(draw, _):
     slope, shift = draw.pick(1 / 6, 0.75), draw.pick(0.5, 0.25)
     return {"slope": slope, "shift": shift}, [2 * draw.real(*draw.shape())], lambda x: (
         torch.clamp(slope * x + shift, 0, 1))
 
 
-@case("pow")
+@register_case("pow")
 def power(draw, _):
     exponent = draw.pick(3, 2.5, -1, -1.5, 4, 0.5, 1.7, 0)
     return {"exponent": exponent}, [draw.positive(*draw.shape())], lambda x: x ** exponent
 
 
-@case("prelu")
+@register_case("prelu")
 def prelu(draw, _):
     c = draw.n()
     lead = draw.shape(0, 2)
@@ -109,7 +109,7 @@ def prelu(draw, _):
         torch.where(x > 0, x, x * slope))
 
 
-@case("lrn")
+@register_case("lrn")
 def lrn(draw, _):
     size, alpha, beta, bias = draw.n(1, 5), draw.pick(1e-4, 0.5), draw.pick(0.75, 0.5), draw.pick(1.0, 2.0)
     c = draw.n(1, 6)
@@ -123,7 +123,7 @@ def lrn(draw, _):
     return {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, [x], compute
 
 
-@case("where")
+@register_case("where")
 def where(draw, _):
     shape = draw.shape(1, 3)
     condition = draw.real(*shape[draw.n(0, 1):])
@@ -131,14 +131,14 @@ def where(draw, _):
         lambda c, a, b: c * a + (1 - c) * b)
 
 
-@case("log_softmax")
+@register_case("log_softmax")
 def log_softmax(draw, _):
     x = 3 * draw.real(*draw.shape())
     axis = draw.n(-x.dim(), x.dim() - 1)
     return {"axis": axis}, [x], lambda x: x.log_softmax(axis)
 
 
-@case("cast")
+@register_case("cast")
 def cast(draw, _):
     return {"to": "fp64"}, [draw.real(*draw.shape())], lambda x: x * 1
 
@@ -147,7 +147,7 @@ BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div
           "min": torch.minimum}
 
 
-@case(*BINARY)
+@register_case(*BINARY)
 def binary(draw, name):
     shape = draw.shape(0, 4)
     a, b = ([n if draw.n(1, 4) > 1 else 1 for n in shape] for _ in range(2))
@@ -158,7 +158,7 @@ def binary(draw, name):
     return {}, [draw.real(*a), second], BINARY[name]
 
 
-@case("linear")
+@register_case("linear")
 def linear(draw, _):
     act = draw.pick(*ACTIVATIONS)
     k, n = draw.n(), draw.n()
@@ -168,7 +168,7 @@ def linear(draw, _):
     return {"act": act}, operands, lambda *x: ACTIVATIONS[act](F.linear(*x))
 
 
-@case("matmul")
+@register_case("matmul")
 def matmul(draw, _):
     m, k, n = draw.n(), draw.n(), draw.n()
     lead = draw.shape(0, 2)
@@ -177,13 +177,13 @@ def matmul(draw, _):
     return {}, [draw.real(*left, m, k), draw.real(*right, k, n)], torch.matmul
 
 
-@case("batch_matmul")
+@register_case("batch_matmul")
 def batch_matmul(draw, _):
     b, m, k, n = (draw.n() for _ in range(4))
     return {}, [draw.real(b, m, k), draw.real(b, k, n)], torch.bmm
 
 
-@case("contract")
+@register_case("contract")
 def contract(draw, _):
     b, s, i, h, d, g = (draw.n(1, 3) for _ in range(6))
     text, letters, operands = draw.pick(
@@ -196,17 +196,17 @@ def contract(draw, _):
         ("b (kv g) s d, b kv t d -> b (kv g) s t", None, [[b, h * g, s, d], [b, h, i, d]]))
     factor = draw.pick(1, 0.5)
 
-    def grouped(q, k):
+    def contract_grouped(q, k):
         q = q.reshape(b, h, g, s, d)
         return torch.einsum("bkgsd,bktd->bkgst", q, k).reshape(b, h * g, s, i)
 
     def compute(*x):
-        return factor * (torch.einsum(letters, *x) if letters else grouped(*x))
+        return factor * (torch.einsum(letters, *x) if letters else contract_grouped(*x))
 
     return {"index": f'"{text}"', "scale": factor}, [draw.real(*shape) for shape in operands], compute
 
 
-@case("conv2d")
+@register_case("conv2d")
 def conv2d(draw, _):
     groups, c, k = draw.n(1, 3), draw.n(1, 2), draw.n(1, 2)
     kernel, stride, dilation, pad = ([draw.n(1, 3) for _ in range(2)] for _ in range(4))
@@ -227,7 +227,7 @@ def conv2d(draw, _):
     return {"stride": stride, "padding": pad, "dilation": dilation, "groups": groups, "act": act}, operands, compute
 
 
-@case("max_pool2d", "avg_pool2d")
+@register_case("max_pool2d", "avg_pool2d")
 def pool2d(draw, name):
     kernel = [draw.n(1, 3) for _ in range(2)]
     stride = [draw.n(1, 3) for _ in range(2)]
@@ -244,12 +244,12 @@ def pool2d(draw, name):
         x, kernel, stride, pad, ceil_mode=ceil and not count, count_include_pad=count)
 
 
-@case("global_avg_pool")
+@register_case("global_avg_pool")
 def global_avg_pool(draw, _):
     return {}, [draw.real(*(draw.n() for _ in range(4)))], lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1)
 
 
-@case("batch_norm")
+@register_case("batch_norm")
 def batch_norm(draw, _):
     group, groups, c = draw.n(2, 3), draw.n(1, 2), draw.n(1, 3)
     x = draw.real(group * groups, c, *draw.shape(0, 2))
@@ -262,7 +262,7 @@ def batch_norm(draw, _):
     return attributes, [x, draw.real(c), draw.real(c)], compute
 
 
-@case("batch_moments")
+@register_case("batch_moments")
 def batch_moments(draw, _):
     group, groups, c = draw.n(), draw.n(1, 2), draw.n(1, 3)
     x = draw.real(group * groups, c, *draw.shape(0, 2))
@@ -274,7 +274,7 @@ def batch_moments(draw, _):
     return {"group": group}, [x], compute
 
 
-@case("batch_normalize")
+@register_case("batch_normalize")
 def batch_normalize(draw, _):
     group, groups, c = draw.n(), draw.n(1, 2), draw.n(1, 3)
     x = draw.real(group * groups, c, draw.n(), draw.n())
@@ -288,7 +288,7 @@ def batch_normalize(draw, _):
     return {}, [x, moments, draw.real(c), draw.real(c)], compute
 
 
-@case("layer_norm")
+@register_case("layer_norm")
 def layer_norm(draw, _):
     h, eps = draw.n(2, 6), draw.pick(1e-5, 0.1)
     operands = [draw.real(*draw.shape(0, 3), h), draw.real(h)]
@@ -297,7 +297,7 @@ def layer_norm(draw, _):
     return {"eps": eps}, operands, lambda x, *rest: F.layer_norm(x, [h], *rest, eps=eps)
 
 
-@case("group_norm")
+@register_case("group_norm")
 def group_norm(draw, _):
     groups, c = draw.n(1, 3), draw.n(1, 3)
     x = draw.real(draw.n(), groups * c, draw.n(2, 4), *draw.shape(0, 2))
@@ -305,7 +305,7 @@ def group_norm(draw, _):
         F.group_norm(x, groups, *rest))
 
 
-@case("rms_norm")
+@register_case("rms_norm")
 def rms_norm(draw, _):
     h = draw.n(2, 6)
     return {}, [draw.real(*draw.shape(0, 3), h), draw.real(h)], lambda x, scale: (
@@ -316,7 +316,7 @@ def make_causal_mask(s, t):
     return torch.ones(s, t).tril().bool()
 
 
-@case("softmax")
+@register_case("softmax")
 def softmax(draw, _):
     if draw.n(1, 3) == 1:
         x = draw.real(*draw.shape(0, 2), draw.n(), draw.n())
@@ -327,7 +327,7 @@ def softmax(draw, _):
     return {"axis": axis}, [x], lambda x: x.softmax(axis)
 
 
-@case("attention")
+@register_case("attention")
 def attention(draw, _):
     b, kv, g, t, d, e = (draw.n(1, 3) for _ in range(6))
     causal = draw.pick(True, False)
@@ -345,7 +345,7 @@ def attention(draw, _):
             [draw.real(b, kv * g, s, d), draw.real(b, kv, t, d), draw.real(b, kv, t, e)], compute)
 
 
-@case("rope")
+@register_case("rope")
 def rope(draw, _):
     s, d, base, first = draw.n(), 2 * draw.n(1, 4), draw.pick(10000.0, 500.0), draw.n(0, 5)
     angles = torch.arange(first, first + s)[:, None] * base ** (-2 * torch.arange(d // 2) / d)
@@ -358,27 +358,27 @@ def rope(draw, _):
     return {"base": base, "first": first}, [draw.real(*draw.shape(0, 2), s, d)], compute
 
 
-@case("embedding")
+@register_case("embedding")
 def embedding(draw, _):
     v = draw.n()
     return {}, [draw.index(v, *draw.shape()), draw.real(v, draw.n())], F.embedding
 
 
-@case("embedding_bag")
+@register_case("embedding_bag")
 def embedding_bag(draw, _):
     v, mode = draw.n(), draw.pick("sum", "mean")
     return {"mode": mode}, [draw.index(v, *draw.shape(1, 3)), draw.real(v, draw.n())], lambda i, w: (
         getattr(F.embedding(i, w), mode)(-2))
 
 
-@case("embedding_bags")
+@register_case("embedding_bags")
 def embedding_bags(draw, _):
     t, v = draw.n(1, 3), draw.n()
     return {}, [draw.index(v, draw.n(), t, draw.n()), draw.real(t, v, draw.n())], lambda i, w: (
         torch.stack([F.embedding(i[:, k], w[k]).sum(-2) for k in range(t)], 1))
 
 
-@case("top_k_gate")
+@register_case("top_k_gate")
 def top_k_gate(draw, _):
     e = draw.n(2, 6)
     k = draw.n(1, e)
@@ -390,7 +390,7 @@ def top_k_gate(draw, _):
     return {"k": k}, [draw.real(*draw.shape(1, 2), e)], compute
 
 
-@case("moe_dispatch")
+@register_case("moe_dispatch")
 def moe_dispatch(draw, _):
     lead, e = draw.shape(1, 2), draw.n()
     gates = draw.real(*lead, e) * (draw.real(*lead, e) > 0)
@@ -401,14 +401,14 @@ def moe_dispatch(draw, _):
     return {"density": 0.5}, [draw.real(*lead, draw.n()), gates], compute
 
 
-@case("moe_combine")
+@register_case("moe_combine")
 def moe_combine(draw, _):
     lead, e = draw.shape(1, 2), draw.n()
     return {}, [draw.real(*lead, e), draw.real(e, *lead, draw.n())], lambda gates, y: (
         (gates.movedim(-1, 0)[..., None] * y).sum(0))
 
 
-@case("append")
+@register_case("append")
 def append(draw, _):
     shape = draw.shape()
     axis = draw.n(0, len(shape) - 1)
@@ -416,7 +416,7 @@ def append(draw, _):
     return {"axis": axis}, operands, lambda *x: torch.cat(x, axis)
 
 
-@case("concat")
+@register_case("concat")
 def concat(draw, _):
     shape = draw.shape()
     axis = draw.n(0, len(shape) - 1)
@@ -424,7 +424,7 @@ def concat(draw, _):
     return {"axis": axis}, operands, lambda *x: torch.cat(x, axis)
 
 
-@case("split")
+@register_case("split")
 def split(draw, _):
     shape, parts = draw.shape(), draw.n(1, 3)
     axis, part = draw.n(0, len(shape) - 1), draw.n(0, parts - 1)
@@ -433,7 +433,7 @@ def split(draw, _):
             lambda x: x.chunk(parts, axis)[part])
 
 
-@case("slice")
+@register_case("slice")
 def slice_axis(draw, _):
     shape = draw.shape()
     axis = draw.n(0, len(shape) - 1)
@@ -443,7 +443,7 @@ def slice_axis(draw, _):
             lambda x: x.narrow(axis, begin, size))
 
 
-@case("pad")
+@register_case("pad")
 def pad(draw, _):
     shape = draw.shape()
     axis, before, after = draw.n(0, len(shape) - 1), draw.n(0, 3), draw.n(0, 3)
@@ -452,7 +452,7 @@ def pad(draw, _):
             lambda x: F.pad(x, widths))
 
 
-@case("reshape")
+@register_case("reshape")
 def reshape(draw, _):
     a, b, c, d = (draw.n(1, 3) for _ in range(4))
     source, target = draw.pick(
@@ -462,21 +462,21 @@ def reshape(draw, _):
     return {"shape": target}, [draw.real(*source)], lambda x: x.reshape(target)
 
 
-@case("flatten")
+@register_case("flatten")
 def flatten(draw, _):
     shape = draw.shape()
     axis = draw.n(0, len(shape))
     return {"axis": axis}, [draw.real(*shape)], lambda x: x.reshape(math.prod(shape[:axis]), -1)
 
 
-@case("expand")
+@register_case("expand")
 def expand(draw, _):
     target = draw.shape()
     source = [n if draw.n(1, 2) == 1 else 1 for n in target][draw.n(0, len(target) - 1):]
     return {"shape": target}, [draw.real(*source)], lambda x: x.expand(target)
 
 
-@case("transpose")
+@register_case("transpose")
 def transpose(draw, _):
     shape = draw.shape()
     order = list(range(len(shape)))
@@ -484,7 +484,7 @@ def transpose(draw, _):
     return {"perm": order}, [draw.real(*shape)], lambda x: x.permute(order)
 
 
-@case("reduce_sum", "reduce_mean", "reduce_max")
+@register_case("reduce_sum", "reduce_mean", "reduce_max")
 def reduction(draw, name):
     shape, keepdim = draw.shape(), draw.pick(True, False)
     axes = draw.random.sample(range(len(shape)), draw.n(0, len(shape)))
@@ -494,31 +494,31 @@ def reduction(draw, name):
     return {"axes": written, "keep": keepdim}, [draw.real(*shape)], lambda x: function(x, dims, keepdim=keepdim)
 
 
-@case("row_max")
+@register_case("row_max")
 def row_max(draw, _):  # its gradient is zero
     return {}, [draw.real(*draw.shape())], lambda x: x.amax(-1).detach() + 0 * x.sum(-1)
 
 
-@case("mse")
+@register_case("mse")
 def mse(draw, _):
     shape = draw.shape()
     return {}, [draw.real(*shape), draw.real(*shape)], F.mse_loss
 
 
-@case("cross_entropy")
+@register_case("cross_entropy")
 def cross_entropy(draw, _):
     lead, v = draw.shape(1, 3), draw.n(2, 6)
     return {}, [3 * draw.real(*lead, v), draw.index(v, *lead)], lambda x, t: (
         F.cross_entropy(x.reshape(-1, v), t.reshape(-1)))
 
 
-@case("pick")
+@register_case("pick")
 def pick(draw, _):
     lead, v = draw.shape(1, 3), draw.n()
     return {}, [draw.real(*lead, v), draw.index(v, *lead)], lambda x, t: x.gather(-1, t[..., None])[..., 0]
 
 
-@case("interaction")
+@register_case("interaction")
 def interaction(draw, _):
     n = draw.n(2, 5)
     row, column = torch.tril_indices(n, n, -1)

@@ -9,7 +9,7 @@ Runs 50 steps of SGD and of Adam. In fp64, losses of the networks in networks.py
 An MLP (`perceptron`) also trains in bf16 with fp32 master weights. PyTorch stores weights and activations in bf16 and
 updates the master weights, which are then rounded. Both sides round to 8 binary digits, at different places (our
 operators round once). A rounded value is off by at most 2^-9, a mean of squares by twice that; the steps may double it
-again. So losses must agree within 2^-7 of the first loss.
+again. The limit of the difference is therefore 2^-7 of the first loss.
 """
 
 import argparse

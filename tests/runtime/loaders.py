@@ -4,8 +4,8 @@
 tests/runtime/loaders.py TANDEM
 
 The data are tokens of every width, Criteo's table, arrays of images and of other features, and directories of image
-files. Each trains once on one device, and once in three parts: on two devices, then four, then one, under other
-strategies, with the borders in the middle of an epoch. Both must have the same losses in fp64. Image files must train
+files. Each trains once on one device, and once in three parts on two, four and one devices under other strategies.
+The parts end in the middle of an epoch. Both runs must have the same losses in fp64. Image files must train
 like the arrays that PyTorch resizes from them, and JPEGs like the pixels that Pillow (python3-pil) decodes; without
 Pillow that is skipped. Wrong data must end with an error that names the file, and exit with 1.
 """

@@ -5,7 +5,7 @@ tests/runtime/matrix.py TANDEM [--networks mlp,...] [--plans REGEX] [--quick] [-
 
 Each network trains under each strategy, and under plan files of `tandem plan` that may partition one dimension only.
 In fp64 with SGD the losses agree within 1e-9 over 50 steps. Each plan also trains with one other combination of
-optimizer and dtype, in rotation, so that every combination trains with every kind of plan (--quick: SGD in fp64 only).
+optimizer and dtype, in rotation (--quick: SGD in fp64 only). So every combination meets every kind of plan.
 A strategy that does not apply to a network must end with an error and exit with 1. Every strategy must apply to some
 network.
 """

@@ -7,7 +7,7 @@ For every case (a network, a batch, a machine) the oracle looks for the fastest 
 a few settings of many shapes, that is, of ways to divide the devices, and of fewer devices, too. Then it changes the
 best ones one setting at a time, and some pairs of settings that depend on each other, until nothing is faster. The
 plan's strategy is one more initial candidate. A plan fails if it takes more than 1.002 times as long as the oracle's
-best, or if nothing fits for `plan` and something fits for the oracle. Cases are independent: none uses results of
+best, or if only the oracle finds a strategy that fits. Cases are independent: none uses results of
 another one or of an earlier run.
 
 Example of a row: `plan` takes 1.07 times what a plain strategy takes.
