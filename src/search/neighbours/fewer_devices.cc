@@ -147,6 +147,25 @@ std::vector<Evaluated> choose_better_rows(const std::vector<Evaluated>& on_all,
   return out;
 }
 
+// Returns the units of each level that a plan for `machine` uses: without the digits over which
+// every operator is idle.
+//   {8, 4}, all operators idle over 8 nodes -> {1, 4}
+Units count_used_units(const plan::MappedGraph& mapped, const machine::Machine& machine) {
+  Units out;
+  for (const auto& level : machine.levels) out.push_back(level.count);
+  const machine::Digits digits(machine, mapped.schedule.micro_batches);
+  for (std::size_t d = 0; d < digits.count(); ++d) {
+    const auto is_idle = [&](graph::NodeId id) {
+      return mapped.pcg.node(id).op.role() != ops::Role::kCompute ||
+             mapped.layouts[id.index()][d].is_idle();
+    };
+    if (digits[d].level < out.size() && std::ranges::all_of(mapped.pcg.ids(), is_idle)) {
+      out[digits[d].level] /= digits[d].size;
+    }
+  }
+  return out;
+}
+
 // Measures the seconds of a search that has already run for `taken` seconds.
 class SearchClock {
  public:
@@ -311,13 +330,29 @@ std::optional<FewerDevices> search_fewer_devices(const graph::Graph& model,
   parts.resize(std::min(parts.size(), limits::kPartsRewritten));
   auto least = all.best ? limits::kWorthFewer * all.fastest : Seconds{kForever};
   std::optional<FewerDevices> fastest;
-  for (auto& part : parts) {
-    if (clock.is_over()) break;
+  std::vector<std::string> searched;
+  const auto search_part = [&](machine::Machine part) {
+    searched.push_back(part.name);
     own.until.seconds = clock.remaining();
-    auto found = search(model, part.machine, own);
-    if (!found.best || found.fastest > least) continue;
+    auto found = search(model, part, own);
+    if (!found.best || found.fastest > least) return;
     least = found.fastest;
-    fastest = {std::move(part.machine), std::move(found)};
+    fastest = {std::move(part), std::move(found)};
+  };
+  for (auto& part : parts) {
+    if (!clock.is_over()) search_part(std::move(part.machine));
+  }
+  // The best plan may leave devices idle. A search of the devices that it uses finds more, and a
+  // plan for these devices alone is preferred if it takes as long.
+  if (!fastest) least = all.fastest;
+  if (const auto& best = fastest ? fastest->result.best : all.best; best && !clock.is_over()) {
+    const auto& from = fastest ? fastest->machine : machine;
+    const auto used = count_used_units(best->mapped, from);
+    auto part =
+        count_units(used) < from.devices() ? machine::make_submachine(machine, used) : std::nullopt;
+    if (part && std::ranges::find(searched, part->name) == searched.end()) {
+      search_part(std::move(*part));
+    }
   }
   if (!fastest) return std::nullopt;
   auto& out = *fastest;
