@@ -291,7 +291,7 @@ void print_comparison(const Setup& setup, const search::Result& result) {
         "Uses {} of {} devices ({} of {}); the others stay idle because {}.\n\n",
         setup.machine.devices(), setup.offered->devices, setup.machine_text,
         setup.offered->machine_text,
-        setup.offered->fits ? "fewer devices are faster here"
+        setup.offered->fits ? "no plan that uses more of them is faster"
                             : "no plan for all of them was found that fits");
   }
   PlanComparison comparison(setup, result);

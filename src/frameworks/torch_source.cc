@@ -164,7 +164,7 @@ std::string get_template_value(std::string_view name, const TorchModule& module,
   if (name == "data")
     return module.mesh.has_data() ? format_string_tuple({"replicate", "shard"}) : "()";
   if (name == "planned") return planned_text(module.mesh);
-  if (name == "gather_again") return format_bool(module.regather);
+  if (name == "regather") return format_bool(module.regather);
   if (name == "weights") return weights_text(module);
   if (name == "layers") return layers_text(module);
   CHECK(false, std::string(name));

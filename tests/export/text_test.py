@@ -81,7 +81,7 @@ class Module(unittest.TestCase):
         self.assertEqual(plan.MESH, (("replicate", 4), ("shard", 1)))
         plan = self.check(LLAMA, "fsdp")
         self.assertEqual(plan.MESH, (("replicate", 1), ("shard", 4)))
-        self.assertEqual((plan.PLANNED, plan.LAYERS, plan.GATHER_AGAIN), ((), [], True))
+        self.assertEqual((plan.PLANNED, plan.LAYERS, plan.REGATHER), ((), [], True))
 
     def test_megatron_is_column_parallel_then_row_parallel(self):
         plan = self.check(LLAMA, "megatron:tp=2")

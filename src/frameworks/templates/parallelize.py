@@ -1,4 +1,4 @@
-"""Spreads a module of PyTorch over devices as a plan of tandem does: `parallelize`, below.
+"""Distributes a PyTorch module over devices as a plan of Tandem says: call `parallelize`, below.
 
 Written by `tandem export --to torch`. `python THIS_FILE` lists the weights that the module must have.
 """
@@ -15,18 +15,18 @@ from torch.nn.utils import parametrize
 
 
 class Weight(NamedTuple):
-    name: str  # the plan's; {i} stands for each of `rounds`
-    shape: tuple  # of the parameter
-    stored: tuple  # a placement for each dimension of PLANNED
-    used: tuple  # the same where the layer reads it
+    name: str  # name in the plan; {i} stands for each of `rounds`
+    shape: tuple  # shape of the parameter
+    stored: tuple  # placement in memory, for each dimension of PLANNED
+    used: tuple  # placement that the layer reads
     rounds: tuple = ()
 
 
 class Layer(NamedTuple):
     name: str
-    weight: str  # whose module it is; "" where another layer has it, too
-    reads: tuple  # how its input lies
-    gives: tuple  # how those who read its output want it
+    weight: str  # the layer is the module of this weight; "" if another layer uses the weight, too
+    reads: tuple  # placements of its input
+    gives: tuple  # placements of its output for its readers
     rounds: tuple = ()
 
 
@@ -35,32 +35,32 @@ class Layer(NamedTuple):
 MODEL = @@model@@
 MACHINE = @@machine@@
 STRATEGY = @@strategy@@
-BATCH = @@batch@@  # samples of a step, over all processes
-MICRO_BATCHES = @@micro_batches@@  # of a step, whose gradients are added up
-REDUCE_EACH = @@reduce_each@@  # are they summed over devices after each of these, not once a step?
-# Operators that the backward pass computes again: for torch.utils.checkpoint, which is left to the module.
+BATCH = @@batch@@  # samples per step, over all processes
+MICRO_BATCHES = @@micro_batches@@  # per step; their gradients are accumulated
+REDUCE_EACH = @@reduce_each@@  # whether gradients are reduced over devices after each micro-batch, not once a step
+# Operators that the backward pass recomputes. The module must use torch.utils.checkpoint for them.
 RECOMPUTED = @@recomputed@@
-# Weights that FSDP stores in parts although the plan does not.
+# Weights that FSDP shards although the plan replicates them.
 WHOLE_IN_PLAN = @@whole@@
 
-# The machine's devices, outermost level first, and in which order these sizes make the mesh.
+# Mesh axis factors of the machine, outermost level first, and their order in the mesh.
 DIGITS = @@digits@@
 ORDER = @@order@@
 MESH = @@mesh@@
-DATA = @@data@@  # data parallelism: copies of weights over the first, parts of them over the second
-PLANNED = @@planned@@  # where tensors are DTensors: all placements are for these
-GATHER_AGAIN = @@gather_again@@  # are stored parts gathered for the backward pass, too?
+DATA = @@data@@  # data parallelism: weights are replicated over the first, sharded over the second
+PLANNED = @@planned@@  # dimensions over which tensors are DTensors; all placements refer to them
+REGATHER = @@regather@@  # whether sharded weights are regathered for the backward pass
 
-# As nn.Linear, nn.Embedding and nn.LayerNorm have them: [outputs, inputs], heads before their features.
+# Shapes as in nn.Linear, nn.Embedding and nn.LayerNorm: [outputs, inputs], heads before their features.
 WEIGHTS = @@weights@@
 
 LAYERS = @@layers@@
 
-# --- How it is applied --------------------------------------------------------------------------
+# --- Application of the plan --------------------------------------------------------------------------
 
 
 def make_mesh(device_type=None):
-    """The devices as the plan groups them: process r has the plan's device r."""
+    """Returns the mesh of devices as the plan groups them. Process r has the plan's device r."""
     if device_type is None:
         device_type = "cuda" if torch.cuda.is_available() else "cpu"
     ranks = torch.arange(torch.Size(DIGITS).numel()).view(DIGITS).permute(ORDER)
@@ -69,17 +69,17 @@ def make_mesh(device_type=None):
 
 
 def parallelize(module, mesh=None, names=None, whole_outputs=True):
-    """Spreads `module` over `mesh`, in place, as the plan has it, and returns it.
+    """Distributes `module` over `mesh` in place, as the plan says, and returns it.
 
-    `names` leads from the plan's weights to the module's parameters: a dictionary,
+    `names` maps the plan's weights to the module's parameters. It is a dictionary,
     {"l{i}.w_ffn1": "layers.{i}.ffn.0.weight"}, or a function from "l3.w_ffn1" to "layers.3.ffn.0.weight".
-    What it leaves out has the same name in both. It may also lead from a layer to its module: needed where
-    two layers have one weight, else the layer is the module that has the weight.
+    Weights that it omits have the same name in both. It may also map a layer to its module. That is needed if
+    two layers share a weight; otherwise the layer is the module that owns the weight.
 
-    The module is called as before. Processes that differ along `DATA` take parts of the batch of their own
-    (data_rank), all others the same; gradients are those of the mean of the processes' losses. Inside are
-    DTensors of the whole tensors, so that nothing in the module's code depends on how many devices there are.
-    `whole_outputs`: what it returns are ordinary tensors, the same for all processes of a part of the batch.
+    The module is called as before. Processes that differ along `DATA` take different parts of the batch
+    (data_rank), all others the same part. Gradients are those of the mean of the processes' losses. Inside the
+    module, tensors are DTensors of the global shape, so its code does not depend on the number of devices.
+    `whole_outputs`: return ordinary tensors, equal in all processes that share a part of the batch.
     """
     mesh = make_mesh() if mesh is None else mesh
     parameters = {w: _find(module, w, shape, names) for w, shape in _weights_and_shapes()}
@@ -91,7 +91,7 @@ def parallelize(module, mesh=None, names=None, whole_outputs=True):
                 owner = _layer_module(module, layer, i, parameters, names)
                 if owner is not None:
                     _place_activations(owner, planned, layer)
-        # What the plan does not know of is whole everywhere.
+        # Parameters that the plan does not name are replicated.
         distribute_module(module, planned)
         for owner, leaf, used in gathered:
             parametrize.register_parametrization(owner, leaf, _Placed(planned, used), unsafe=True)
@@ -102,7 +102,7 @@ def parallelize(module, mesh=None, names=None, whole_outputs=True):
 
 
 def data_rank(mesh):
-    """Which part of the batch this process takes, and of how many."""
+    """Returns which part of the batch this process takes, and the number of parts."""
     rank, parts = 0, 1
     for name in DATA:
         size = dict(MESH)[name]
@@ -120,8 +120,8 @@ def _weights_and_shapes():
             yield _fill(weight.name, i), weight.shape
 
 
-def _name_of(ours, names):
-    """What the module calls a weight or a layer of the plan; the same where `names` does not say."""
+def _translate(ours, names):
+    """Returns the module's name of a weight or a layer of the plan. Without an entry in `names` it is the same."""
     if callable(names):
         return names(ours)
     names = names or {}
@@ -140,29 +140,29 @@ def _owner(module, parameter):
 
 
 def _find(module, weight, shape, names):
-    parameter = _name_of(weight, names)
+    parameter = _translate(weight, names)
     try:
         found = module.get_parameter(parameter)
     except AttributeError:
         raise ValueError(f"the module has no parameter {parameter!r} for the plan's weight {weight!r}: "
-                         "`names` can say another") from None
+                         "map it in `names`") from None
     if tuple(found.shape) != shape:
-        raise ValueError(f"{parameter!r} has the shape {tuple(found.shape)}, and the plan's weight {weight!r} "
-                         f"{shape}")
+        raise ValueError(f"{parameter!r} has the shape {tuple(found.shape)}, but the plan's weight {weight!r} "
+                         f"has {shape}")
     return parameter
 
 
 def _layer_module(module, layer, i, parameters, names):
-    """None where nothing says it: then the layer's tensors lie as PyTorch finds best."""
+    """Returns the layer's module, or None if it is unknown. PyTorch then chooses the layer's placements."""
     ours = _fill(layer.name, i)
-    theirs = _name_of(ours, names)
+    theirs = _translate(ours, names)
     if theirs and theirs != ours:
         return module.get_submodule(theirs)
     return _owner(module, parameters[_fill(layer.weight, i)])[0] if layer.weight else None
 
 
 class _Placed(nn.Module):
-    """A weight that is stored otherwise than it is used: gathered for its use, its gradient scattered."""
+    """A weight that is sharded in memory: gathered before use, and its gradient is scattered."""
 
     def __init__(self, mesh, placements):
         super().__init__()
@@ -173,13 +173,13 @@ class _Placed(nn.Module):
 
 
 def _place_weights(module, mesh, parameters):
-    """Returns (module, its parameter, placements) of those that are used otherwise than stored."""
+    """Places all weights. Returns (module, its parameter, placements) for each weight to gather before use."""
     gathered, done = [], {}
     for weight in WEIGHTS:
         for i in weight.rounds or (None,):
             owner, leaf = _owner(module, parameters[_fill(weight.name, i)])
             old = getattr(owner, leaf)
-            if id(old) not in done:  # two modules may share it
+            if id(old) not in done:  # two modules may share a parameter
                 placed = distribute_tensor(old.detach(), mesh, weight.stored)
                 done[id(old)] = (old, nn.Parameter(placed, requires_grad=old.requires_grad))
                 if weight.stored == weight.used and old.requires_grad:
@@ -235,27 +235,27 @@ def _enter_and_leave(module, mesh, whole_outputs):
 
 
 def _share_the_batch(module, mesh, parameters):
-    """FSDP: over `shard` weights are stored in parts, over `replicate` each process has its own."""
-    options = {"mesh": mesh[DATA], "reshard_after_forward": GATHER_AGAIN}
+    """Applies FSDP: weights are sharded over `shard` and replicated over `replicate`."""
+    options = {"mesh": mesh[DATA], "reshard_after_forward": REGATHER}
     for unit in _units(module, parameters):
         fully_shard(unit, **options)
     fully_shard(module, **options)
 
 
 def _units(module, parameters):
-    """What is gathered together: a block that repeats; else the module of a weight."""
+    """Returns the modules that FSDP gathers as one unit: repeated blocks, or else the modules of weights."""
     paths = {}
     for parameter in parameters.values():
         block = re.match(r"(?:.*?\.)?\d+(?=\.)", parameter)
         paths[block[0] if block else parameter.rpartition(".")[0]] = None
     units = [module.get_submodule(path) for path in paths if path]
-    # A weight that two of them share is gathered with the rest of the module.
+    # A weight that two units share is gathered with the rest of the module.
     owners = {}
     for owner in module.modules():
         for parameter in owner.parameters(recurse=False):
             owners.setdefault(parameter, set()).add(owner)
     units = [u for u in units if all(owners[p] <= set(u.modules()) for p in u.parameters())]
-    # Those inside come before those around them.
+    # Inner modules come before those that contain them.
     return sorted(units, key=lambda unit: sum(1 for _ in unit.modules()))
 
 

@@ -45,10 +45,12 @@ bool is_power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
 // Lists parts of the machine, the largest first, as numbers of units by level. With `are_many`, the
 // outermost level has any number up to 64; above that, powers of two and the largest few with small
 // prime factors only. Without `are_many`, its numbers divide the batch or select the fastest
-// groups. The innermost level is whole or reduced to a power of two. Parts of a single outer unit
-// also have a half, a quarter, ... of the innermost level.
+// groups; with `has_pipelines`, those up to 64 need not divide it. The innermost level is whole or
+// reduced to a power of two. Parts of a single outer unit also have a half, a quarter, ... of the
+// innermost level.
 //   {3, 5} -> {3, 4} {2, 5} {2, 4} {1, 5} {1, 4} {1, 2} {1, 1}
-std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batch, bool are_many) {
+std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batch, bool are_many,
+                              bool has_pipelines) {
   std::set<std::int64_t> of_groups;
   auto sorted_groups = machine.groups;
   std::ranges::stable_sort(sorted_groups, std::greater{}, machine::compute_strength);
@@ -63,7 +65,8 @@ std::vector<Units> list_parts(const machine::Machine& machine, std::int64_t batc
     const bool wanted = are_many
                             ? is_power_of_two(n) || n + 1 >= all[0] || n <= limits::kEveryCount ||
                                   (has_small_factors(n) && smooth++ < limits::kSmoothCounts)
-                            : batch % n == 0 || n == all[0] || of_groups.contains(n);
+                            : batch % n == 0 || n == all[0] || of_groups.contains(n) ||
+                                  (has_pipelines && n <= limits::kEveryCount);
     if (!wanted) continue;
     auto units = all;
     units[0] = n;
@@ -148,20 +151,21 @@ std::vector<Evaluated> choose_better_rows(const std::vector<Evaluated>& on_all,
 }
 
 // Returns the units of each level that a plan for `machine` uses: without the digits over which
-// every operator is idle.
+// every operator is at one place.
 //   {8, 4}, all operators idle over 8 nodes -> {1, 4}
 Units count_used_units(const plan::MappedGraph& mapped, const machine::Machine& machine) {
   Units out;
   for (const auto& level : machine.levels) out.push_back(level.count);
   const machine::Digits digits(machine, mapped.schedule.micro_batches);
   for (std::size_t d = 0; d < digits.count(); ++d) {
-    const auto is_idle = [&](graph::NodeId id) {
-      return mapped.pcg.node(id).op.role() != ops::Role::kCompute ||
-             mapped.layouts[id.index()][d].is_idle();
-    };
-    if (digits[d].level < out.size() && std::ranges::all_of(mapped.pcg.ids(), is_idle)) {
-      out[digits[d].level] /= digits[d].size;
+    std::set<std::int64_t> places;  // -1: not idle
+    for (const auto id : mapped.pcg.ids()) {
+      if (mapped.pcg.node(id).op.role() != ops::Role::kCompute) continue;
+      const auto role = mapped.layouts[id.index()][d];
+      places.insert(role.is_idle() ? role.place() : -1);
     }
+    const bool is_unused = places.size() == 1 && !places.contains(-1);
+    if (digits[d].level < out.size() && is_unused) out[digits[d].level] /= digits[d].size;
   }
   return out;
 }
@@ -202,7 +206,7 @@ class PartSearch {
         by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
     const machine::Digits digits(machine);
     batch_ = strategies::find_batch_size({model, digits}).value_or(0);
-    parts_ = list_parts(machine, batch_, is_plain_);
+    parts_ = list_parts(machine, batch_, is_plain_, has_fast_pipelines());
     is_searched_.resize(parts_.size());
   }
 
@@ -228,6 +232,15 @@ class PartSearch {
   // does not divide among all devices.
   [[nodiscard]] bool may_gain_by_pipelines() const {
     return batch_ % machine_.devices() != 0 || all_.best->mapped.schedule.stages > 1;
+  }
+
+  // Returns whether pipelines may be the fastest on a part whose units do not divide the batch, and
+  // are found soon.
+  //   batch 2048 on 6 nodes of 8: 3 stages of 16 devices
+  [[nodiscard]] bool has_fast_pipelines() const {
+    const bool is_small = model_.size() <= limits::kPricedNodes;
+    return all_.best && may_gain_by_pipelines() &&
+           (is_small || all_.best->mapped.schedule.stages > 1);
   }
 
   // Orders parts by the devices that the batch divides among: early fast parts spare most of the
@@ -273,9 +286,14 @@ class PartSearch {
     auto part = machine::make_submachine(machine_, parts_[i]);
     if (!part) return true;
     options_.until.seconds = clock_.remaining();
-    auto takes = is_plain_ ? find_fastest_plain(model_, *part, options_, most)
-                           : find_fastest_layouts(model_, *part, options_, most, by_grid_);
-    if (!is_plain_ && !by_grid_ && may_gain_by_pipelines()) {
+    const bool divides = batch_ % parts_[i][0] == 0 || !machine_.groups.empty();
+    std::optional<StrategySearch::QuickResult> takes;
+    if (is_plain_) {
+      takes = find_fastest_plain(model_, *part, options_, most);
+    } else if (divides) {
+      takes = find_fastest_layouts(model_, *part, options_, most, by_grid_);
+    }
+    if (!is_plain_ && (!by_grid_ || !divides) && may_gain_by_pipelines()) {
       const auto plain = find_fastest_plain(model_, *part, options_, takes ? takes->time : most);
       if (plain) takes = plain;
     }

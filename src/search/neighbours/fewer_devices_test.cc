@@ -61,6 +61,17 @@ TEST(FewerDevices, AreThoseThatThePlanUses) {
   }
 }
 
+// Pipelines use parts whose nodes do not divide the batch: three stages on 6 of 8 nodes.
+TEST(FewerDevices, NeedNotDivideTheBatch) {
+  auto before = Seconds{std::numeric_limits<double>::infinity()};
+  for (const int nodes : {2, 3, 5, 6, 7, 8}) {
+    const auto machine = "dgx_a100_40gb:" + std::to_string(nodes);
+    const auto time = fastest({"mlp:layers=16,hidden=1024", machine.c_str(), 2048});
+    EXPECT_LE(time, 1.002 * before) << nodes << " nodes";
+    before = std::min(before, time);
+  }
+}
+
 // Small networks whose best part of a machine is hard to find. Some parts win by their layouts,
 // others only after rewrites and placement of embedding tables.
 TEST(FewerDevices, MakeMoreNodesNeverSlower) {
