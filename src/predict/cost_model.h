@@ -73,6 +73,7 @@ struct Prices {
   double update = 1;
   double blocking = 1;
   double async = 0.5;
+  double late = 0;  // at least this for gradients that are ready when the backward pass ends
   double per_byte = 0;
   double outer = 0;
   double rooted = 0;

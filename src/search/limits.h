@@ -158,6 +158,8 @@ inline constexpr double kLayoutGain = 1e-4;
 inline constexpr double kFarLonger = 2;
 // More prices are tried for a graph whose layouts take at most this times the best plan.
 inline constexpr double kNearBestLayouts = 1.1;
+// Fraction of the work after which gradients that are ready later overlap almost nothing.
+inline constexpr double kLateGradients = 0.02;
 // Halvings of the gap between a price at which nothing fits and one at which something does.
 inline constexpr int kHalvings = 5;
 // Mixtures of the layouts at these two prices.

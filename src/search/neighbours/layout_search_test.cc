@@ -38,16 +38,20 @@ TEST(LayoutSearch, IsNoSlowerWithMoreMemory) {
   }
 }
 
+// Gradients of the embedding table are ready last, and nothing overlaps their collectives.
 TEST(LayoutSearch, IsNoSlowerWithMoreBandwidth) {
   const std::string network = "gpt2:hidden=5120,heads=40,ffn=20480,layers=1,seq=1024";
-  Seconds before{std::numeric_limits<double>::infinity()};
-  for (const double times : {1.0, 1.25, 2.0, 4.0}) {
-    auto machine = machine::load_machine("dgx_a100_40gb:4");
-    auto& bandwidth = machine.levels[0].bandwidth;
-    bandwidth = times * bandwidth;
-    const auto now = find_plan_time(network, 64, machine, std::nullopt);
-    EXPECT_LE(now, 1.002 * before) << times << " x the bandwidth";
-    before = std::min(before, now);
+  for (const std::size_t level : {0, 1}) {
+    SCOPED_TRACE(level);
+    Seconds before{std::numeric_limits<double>::infinity()};
+    for (const double times : {1.0, 1.5, 4.0}) {
+      auto machine = machine::load_machine("dgx_a100_40gb:4");
+      auto& bandwidth = machine.levels[level].bandwidth;
+      bandwidth = times * bandwidth;
+      const auto now = find_plan_time(network, 64, machine, std::nullopt);
+      EXPECT_LE(now, 1.002 * before) << times << " x the bandwidth";
+      before = std::min(before, now);
+    }
   }
 }
 

@@ -75,11 +75,18 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       if (std::ranges::find(wanted, layout) == wanted.end()) wanted.push_back(layout);
     }
   }
+  const auto is_late = find_late_gradients();
   for (auto id : model.ids()) {
-    if (model.node(id).op.role() == ops::Role::kCompute) add_operator(id, states_per_node, dims);
+    if (model.node(id).op.role() != ops::Role::kCompute) continue;
+    add_operator(id, states_per_node, dims);
+    is_late_.push_back(is_late[id.index()]);
   }
   for (auto id : model.ids()) {
-    if (consumers_[id.index()].size() > 1) add_shared_tensor(id);
+    if (consumers_[id.index()].size() <= 1) continue;
+    add_shared_tensor(id);
+    is_late_.push_back(is_weight(model.node(id)) &&
+                       std::ranges::any_of(consumers_[id.index()],
+                                           [&](NodeId user) { return is_late[user.index()]; }));
   }
   for (auto id : model.ids()) {
     const auto inputs = model.inputs(id);
@@ -95,6 +102,18 @@ LayoutNetwork::LayoutNetwork(const graph::Graph& model, const machine::Digits& d
       add_edge(producer, operator_variable_[id.index()], i, inputs[i], blocks, users);
     }
   }
+}
+
+std::vector<bool> LayoutNetwork::find_late_gradients() const {
+  Flops all;
+  for (const auto& node : nodes_) all += node.signature.flops;
+  Flops before;
+  std::vector<bool> out;
+  for (const auto& node : nodes_) {
+    before += node.signature.flops;
+    out.push_back(before <= limits::kLateGradients * all);
+  }
+  return out;
 }
 
 bool LayoutNetwork::is_absorbed(NodeId id) const {

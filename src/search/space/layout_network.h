@@ -101,7 +101,7 @@ class LayoutNetwork {
   // share them.
   struct Priced {
     SegmentPrices prices;
-    std::array<std::unordered_map<CostTablePtr, TablePtr>, kSegments> unary = {};
+    std::array<std::unordered_map<CostTablePtr, TablePtr>, kSegments + 1> unary = {};
     std::array<std::unordered_map<EdgeTablePtr, TablePtr>, kSegments> edges = {};
     MadeTables cache = {};
 
@@ -174,6 +174,10 @@ class LayoutNetwork {
                                                   std::vector<predict::Cost>& cost);
   StateLayouts make_state_layouts(std::vector<machine::Layout> layouts);
   bool is_source(graph::NodeId id) const;
+  // Returns, by node, whether almost nothing of the backward pass comes after it.
+  [[nodiscard]] std::vector<bool> find_late_gradients() const;
+  // Returns the prices of a variable. Almost nothing can overlap gradients that are ready last.
+  [[nodiscard]] predict::Prices get_prices(const SegmentPrices& prices, std::size_t variable) const;
   bool has_unequal_devices();
   Saving compute_saving(graph::NodeId id);
   // Returns the extra costs for a unary table if saving is allowed for it; else null.
@@ -208,6 +212,7 @@ class LayoutNetwork {
   std::vector<StatesPtr> states_;    // by variable
   std::vector<CostTablePtr> unary_;  // by variable
   std::vector<Segment> segments_;    // by variable
+  std::vector<bool> is_late_;        // by variable: find_late_gradients
   std::vector<LayoutEdge> edges_;
   std::vector<std::size_t> operator_variable_;  // by node
   std::vector<std::size_t> tensor_variable_;  // by node: variable of the tensor that its users read

@@ -56,6 +56,12 @@ std::vector<float> LayoutNetwork::price_table(const predict::Prices& prices,
   return out;
 }
 
+predict::Prices LayoutNetwork::get_prices(const SegmentPrices& prices, std::size_t variable) const {
+  auto out = prices.get_operator_prices(segments_[variable]);
+  if (is_late_[variable]) out.async = std::max(out.async, out.late);
+  return out;
+}
+
 CostNetwork LayoutNetwork::make_priced_network(Priced& priced) const {
   const auto made = [&](Hash id, std::size_t rows, std::size_t cols, std::vector<float> cost) {
     priced.cache.entries += cost.size();
@@ -69,11 +75,12 @@ CostNetwork LayoutNetwork::make_priced_network(Priced& priced) const {
   const auto id_in = [](Hash id, std::size_t s) { return s == 0 ? id : hash_combine(id, s); };
   for (std::size_t v = 0; v < unary_.size(); ++v) {
     const auto& unary = unary_[v];
-    const auto s = number(segments_[v]);
+    const auto own = get_prices(priced.prices, v);
+    const bool is_dearer = own.async != priced.prices.get_operator_prices(segments_[v]).async;
+    const auto s = is_dearer ? kSegments : number(segments_[v]);
     auto& slot = priced.unary[s][unary];
     if (!slot) {
-      slot = made(id_in(unary->id, s), unary->cost.size(), 1,
-                  price_table(priced.prices.get_operator_prices(segments_[v]), *unary));
+      slot = made(id_in(unary->id, s), unary->cost.size(), 1, price_table(own, *unary));
     }
     network.unary.push_back(slot);
   }
@@ -145,7 +152,7 @@ LayoutNetwork::Solution LayoutNetwork::solve(const SegmentPrices& prices,
     }
     const auto* saving = find_saving(*unary_[v]);
     if (saving == nullptr) continue;
-    const auto own = prices.get_operator_prices(segments_[v]);
+    const auto own = get_prices(prices, v);
     out.choices[n].recompute =
         own.price(saving->recomputation[state]) < 0 && !consumers_[n].empty();
     for (const auto& weight : saving->weights) {
