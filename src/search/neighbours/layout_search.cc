@@ -42,7 +42,7 @@ void LayoutSearch::search(const strategies::Problem& problem,
   const auto solutions = solve(network, {{.update = 0, .async = 0},
                                          {.blocking = 0, .async = 0},
                                          {.async = 0.0},
-                                         {.async = 0.5, .late = 1},
+                                         {.async = 0.5},
                                          {.async = 1.0}});
   const bool exact = std::ranges::all_of(solutions, &LayoutNetwork::Solution::exact);
   if (!exact && options_.finder.is_exact() && !pool_.is_over()) {
@@ -142,7 +142,7 @@ bool LayoutSearch::simulate(const std::vector<LayoutNetwork::Solution>& solution
 void LayoutSearch::save_memory(LayoutNetwork& network, bool fits) {
   network.allow_saving();
   if (!pool_.is_large()) {
-    fits = simulate_all(solve(network, {{.async = 0.5, .late = 1}, {.async = 1.0}}));
+    fits = simulate_all(solve(network, {{.async = 0.5}, {.async = 1.0}}));
     try_small_savings(network);
     try_prices_between(network);
   }
@@ -165,9 +165,9 @@ bool LayoutSearch::may_stop_saving() {
 // not scarce.
 void LayoutSearch::try_small_savings(const LayoutNetwork& network) {
   const auto scale = compute_memory_scale();
-  simulate_all(solve(network, {{.async = 0.25, .late = 1},
-                               {.async = 0.5, .late = 1, .per_byte = scale / 64},
-                               {.async = 0.5, .late = 1, .per_byte = scale / 32}}));
+  simulate_all(solve(network, {{.async = 0.25},
+                               {.async = 0.5, .per_byte = scale / 64},
+                               {.async = 0.5, .per_byte = scale / 32}}));
 }
 
 // Tries more prices of overlapping communication and of memory. The exposed share of communication
@@ -185,12 +185,12 @@ void LayoutSearch::try_prices_between(const LayoutNetwork& network) {
   };
   if (std::ranges::none_of(solved_, may_gain)) return;
   const auto scale = compute_memory_scale();
-  for (const double async : {0.375, 0.5, 0.75, 1.0}) {
+  for (const double async : {0.25, 0.375, 0.5, 0.75, 1.0}) {
     for (const double share : {0.0, 1.0 / 256, 1.0 / 64}) {
       if (pool_.is_over()) return;
-      const auto per_byte = share * scale;
-      simulate_all(solve(network, {{.async = async, .per_byte = per_byte},
-                                   {.async = async, .late = 1, .per_byte = per_byte}}));
+      std::vector<predict::Prices> prices = {{.async = async, .per_byte = share * scale}};
+      if (async < 1) prices.push_back({.async = async, .late = 1, .per_byte = share * scale});
+      simulate_all(solve(network, prices));
     }
   }
 }
@@ -249,8 +249,7 @@ void LayoutSearch::raise_memory_price(const LayoutNetwork& network) {
   std::optional<EvaluatedCandidate> faster;
   std::optional<EvaluatedCandidate> fits;
   const auto at_price = [&](double per_byte) {
-    const auto& now =
-        simulate_once(solve(network, {{.async = 0.5, .late = 1, .per_byte = per_byte}})[0]);
+    const auto& now = simulate_once(solve(network, {{.async = 0.5, .per_byte = per_byte}})[0]);
     (now.evaluated.feasible ? fits : faster) = now;
     return now;
   };
