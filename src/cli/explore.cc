@@ -115,7 +115,8 @@ std::string format_changes(const Values& values) {
   std::string out;
   for (const auto& [key, value] : values) {
     const bool is_in_header = key == "machine" || key == "batch" || key == "task" ||
-                              is_hyperparameter(key) || (key == "scale" && value == "none");
+                              key == "dtype" || key == "optimizer" || is_hyperparameter(key) ||
+                              (key == "scale" && value == "none");
     if (!is_in_header) out += fmt::format(", {} {}", key, value);
   }
   return out;
@@ -123,8 +124,11 @@ std::string format_changes(const Values& values) {
 
 std::string make_title(const SweepResult& explored, std::size_t number) {
   const auto& [job, setup, problem, settings] = *explored.prepared[number];
-  return fmt::format("{} on {} ({}), batch {}, {}{}", setup.model.text, setup.machine.name,
+  const bool is_training = job.task.task != "inference";
+  return fmt::format("{} on {} ({}), batch {}, {}, {}{}{}", setup.model.text, setup.machine.name,
                      pluralize(setup.machine.devices(), "device"), setup.batch, job.task.task,
+                     name(setup.dtype),
+                     is_training ? fmt::format(", {}", name(setup.options.optimizer)) : "",
                      format_changes(explored.cases[number].values));
 }
 

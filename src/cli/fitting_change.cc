@@ -141,7 +141,9 @@ class ChangeFinder {
     add(suggest_simpler_optimizer());
     std::ranges::stable_sort(out.changes, {}, &Change::factor);
     if (search::is_too_large(setup_.graph, setup_.machine, setup_.options)) {
-      out.note = "weights and optimizer state exceed the memory of all devices, even fully sharded";
+      out.note =
+          "weights and optimizer state exceed the memory of all devices, even fully sharded; "
+          "a smaller batch or shorter sequences cannot help";
     }
     return out;
   }

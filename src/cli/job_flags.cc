@@ -92,9 +92,9 @@ void Job::add_flags(CLI::App& command) {
           "--machine", machine_text,
           "NAME:SIZE or a machine file, optionally with ,software=NAME (see `tandem machines`)")
       ->required();
-  command.add_option("--batch", batch, "global batch size; default: the published one")
+  command.add_option("--batch", batch, "global batch size; default: the model's own")
       ->check(kPositive);
-  command.add_option("--optimizer", optimizer, "optimizer; default: the published one")
+  command.add_option("--optimizer", optimizer, "optimizer; default: the model's own")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
   command.add_option("--dtype", dtype, "element type of the network")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}))

@@ -256,7 +256,7 @@ void add_profile(CLI::App& app, int& /*exit_code*/) {
                       "add the operators of this network to the file, measured while training it");
   command->add_option("--batch", flags->job.batch, "global batch size; default: a small one")
       ->check(kPositive);
-  command->add_option("--optimizer", flags->job.optimizer, "optimizer; default: the published one")
+  command->add_option("--optimizer", flags->job.optimizer, "optimizer; default: the model's own")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
   command->add_option("--dtype", flags->job.dtype, "element type")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16"}))

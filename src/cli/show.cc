@@ -264,7 +264,7 @@ void add_show(CLI::App& app, int& /*exit_code*/) {
       ->required();
   command
       ->add_option("--batch", flags->batch,
-                   "global batch size; default: 1, with --machine the published one")
+                   "global batch size; default: 1, with --machine the model's own")
       ->check(kPositive);
   command->add_option("--dtype", flags->dtype, "element type; default: fp32")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
@@ -274,7 +274,7 @@ void add_show(CLI::App& app, int& /*exit_code*/) {
   command->add_option(
       "--strategy", flags->strategy,
       "with --machine: dp, megatron:tp=N, ... (docs/reference/strategies.md); default: dp");
-  command->add_option("--optimizer", flags->optimizer, "optimizer; default: the published one")
+  command->add_option("--optimizer", flags->optimizer, "optimizer; default: the model's own")
       ->check(CLI::IsMember({"sgd", "momentum", "adam"}));
   add_stale_flag(*command, flags->stale_weights);
   command->add_flag("--text", flags->text, "print the graph's text, which tandem can read again");

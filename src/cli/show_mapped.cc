@@ -39,11 +39,12 @@ void print_words(const View& view) {
                            name(plan.optimizer), plan.strategy);
   const auto& schedule = program.schedule;
   if (schedule.stages > 1 || schedule.micro_batches > 1) {
+    const bool is_pipeline = schedule.stages > 1;
     std::cout << fmt::format(
-        "{}, {}, {}{}\n", pluralize(schedule.stages, "stage"),
-        fmt::format("{} micro-batch{}", schedule.micro_batches,
-                    schedule.micro_batches == 1 ? "" : "es"),
-        name(schedule.order),
+        "{}, {} micro-batch{}{}{}\n",
+        is_pipeline ? pluralize(schedule.stages, "stage") : "no pipeline", schedule.micro_batches,
+        schedule.micro_batches == 1 ? "" : "es",
+        is_pipeline ? fmt::format(", {}", name(schedule.order)) : "",
         schedule.is_delayed() ? ", updates delayed by one step (PipeDream-2BW)" : "");
   }
   std::cout << "\n" << report::mapped_text(view.mapped, view.blocks, machine, program);

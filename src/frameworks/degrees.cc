@@ -256,11 +256,13 @@ std::string describe_layout(const machine::Layout& layout, const machine::Machin
 void check_not_rewritten(const plan::Plan& plan, const std::string& target) {
   if (plan.derivation.empty()) return;
   const auto& rule = plan.derivation.front().rule;
-  throw UserError(target, plan.model,
-                  fmt::format("the plan rewrites the model's graph: {} rewrites, the "
-                              "first is {}",
-                              plan.derivation.size(), rule),
-                  "plan without rewrites: `tandem plan ... --search layouts`");
+  throw UserError(
+      target, plan.model,
+      fmt::format("the plan rewrites the model's graph: {} rewrites, the "
+                  "first is {}",
+                  plan.derivation.size(), rule),
+      "export a plain strategy of the plan's table: `tandem export MODEL --strategy NAME ...`; "
+      "for torch, plan with `--search layouts`");
 }
 
 Degrees find_degrees(const plan::Plan& plan, const machine::Machine& machine,

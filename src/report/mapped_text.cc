@@ -33,7 +33,8 @@ class MappedText {
                               block.variable.substr(1, block.variable.size() - 2), block.from);
       std::vector<std::string> carries;
       for (const auto& c : block.carries) {
-        carries.push_back(fmt::format("{} is {}, then {}", c.name, c.first, c.later));
+        carries.push_back(
+            fmt::format("{}: {}, later the last round's {}", c.name, c.first, c.later));
       }
       if (!carries.empty()) text += " (" + join(carries, "; ") + ")";
       table_.add({text + ":"});

@@ -1,6 +1,6 @@
 // Prints a plan's parallel computation graph as text, block by block.
 //
-//   24 times, i from 0 (in is tokens_embedded, then l{i}.ffn_norm):
+//   24 times, i from 0 (in: tokens_embedded, later the last round's l{i}.ffn_norm):
 //     l{i}.ffn2  linear  [16, 512, 1024]  5.59 MB  2.8 MB  batch over node 2, row-parallel (k) ...
 //     l{i}.sum   add     [16, 512, 1024]  5.59 MB          batch over node 2, replicated over gpu 3
 //       from l{i}.ffn2: all_reduce 5.59 MB over gpu 3 (forward)

@@ -33,14 +33,15 @@ std::string pipeline_sentence(const PlanView& view) {
   const auto& digits = view.program.digits;
   const auto samples = [&] {
     const bool divides = view.plan.batch % s.micro_batches == 0;
-    return divides
-               ? fmt::format(" of {} samples over all replicas", view.plan.batch / s.micro_batches)
-               : "";
+    return divides ? fmt::format(" of {} samples over all data parallel ranks",
+                                 view.plan.batch / s.micro_batches)
+                   : "";
   };
   if (s.stages == 1) {
-    return s.micro_batches == 1 ? "No pipeline and no micro-batches."
-                                : fmt::format("No pipeline; {} micro-batches{} run in sequence.",
-                                              s.micro_batches, samples());
+    return s.micro_batches == 1
+               ? "No pipeline and no micro-batches."
+               : fmt::format("No pipeline; {} micro-batches{} run one after another.",
+                             s.micro_batches, samples());
   }
   const auto ranks = digits.group_size(s.digits);
   auto out = fmt::format("Pipeline of {} stages", s.stages);
@@ -98,12 +99,14 @@ std::string recomputation_sentence(const PlanView& view) {
                      names.total(), names.total() == 1 ? "" : "s", names.text());
 }
 
-// Returns a sentence on the weights that are sharded and gathered before use, if there are any.
+// Returns a sentence on the weights that are stored as shards and gathered, if there are any.
 std::string storage_sentence(const PlanView& view) {
   const auto& program = view.program;
   std::map<DigitMask, std::size_t> gathered;
   bool again = false;
+  bool each = false;  // for each micro-batch
   std::size_t weights = 0;
+  std::size_t sharded = 0;
   for (auto id : program.pcg.ids()) weights += is_weight(program.pcg.node(id)) ? 1 : 0;
   for (const auto& task : program.tasks) {
     if (task.kind != lower::TaskKind::kMove || task.step.kind != machine::Step::kAllGather)
@@ -114,6 +117,8 @@ std::string storage_sentence(const PlanView& view) {
       again = true;
     } else {
       ++gathered[task.step.digits];
+      ++sharded;
+      each = each || (task.when == lower::When::kEach && program.schedule.micro_batches > 1);
     }
   }
   if (gathered.empty()) {
@@ -126,8 +131,9 @@ std::string storage_sentence(const PlanView& view) {
                                 levels_text(entry.first, view.machine, program.digits)));
   }
   return fmt::format(
-      "Weights and their optimizer state are sharded and gathered before use{}: {}, of {} weights.",
-      again ? ", and regathered for the backward pass" : "", join(parts, ", "), weights);
+      "{} of {} weights, and their optimizer state, are sharded: {}. They are gathered {}{}.",
+      sharded, weights, join(parts, ", "), each ? "before each forward pass" : "once a step",
+      again ? ", and regathered before each backward pass" : "");
 }
 
 }  // namespace

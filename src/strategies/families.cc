@@ -65,8 +65,9 @@ constexpr StrategyFamily kFamilies[] = {
      .keys = kDeepspeedKeys},
     {.family = Family::kExpert,
      .name = "expert",
-     .doc = "layers with more bytes of weights than of results are split over all devices, the "
-            "rest is data parallel",
+     .doc =
+         "an expert's placement (not mixture of experts): layers with more bytes of weights than "
+         "of results are split over all devices, the rest is data parallel",
      .split = FamilySplit::kOperators,
      .make = [](const Setting&, const Problem& p) { return make_expert(p); }},
     {.family = Family::kDlrmHybrid,

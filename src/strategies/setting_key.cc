@@ -14,20 +14,20 @@ namespace {
 
 constexpr SettingKey kKeys[] = {
     {"tp", "=N",
-     "tensor parallel groups of N devices, on the innermost levels. `tp=1/2` names them by level, "
-     "innermost first: pairs of devices of different nodes",
+     "tensor parallel groups of N devices, on the innermost levels. `tp=A/B`: A devices inside a "
+     "node times B nodes; `tp=1/2` pairs devices of two nodes",
      "all sizes are tried"},
     {"dp", "=N", "degree of data parallelism: the batch is divided into N parts",
      "follows from the others"},
     {"cp", "=N", "context parallel groups of N devices", "1"},
     {"sp", "", "sequence parallelism", "off"},
-    {"zero", "=0|1|2|3", "ZeRO stage, over the devices that have equal weights",
+    {"zero", "=0|1|2|3", "ZeRO stage: sharded over the data and context parallel group",
      "0 for `megatron`"},
-    {"whole_loss", "", "each device of a tensor parallel group computes the whole loss", "off"},
+    {"whole_loss", "", "do not divide the loss over the tensor parallel group", "off"},
     {"pp", "=N", "pipeline ranks, on the outermost levels", "1"},
     {"interleave", "=N", "N virtual stages on each rank (interleaved 1F1B)", "1"},
     {"ends", "=N-N",
-     "layers for which the embedding and the head count, when stages divide the layers",
+     "count the embedding and the LM head as N layers each when layers are divided into stages",
      "not counted"},
     {"schedule", "=gpipe|1f1b", "order of micro-batches", "`1f1b`"},
     {"stale", "", "delayed updates; needs `--stale-weights`", "off"},
