@@ -106,10 +106,10 @@ class Module(unittest.TestCase):
     def test_names_map_to_parameters(self):
         plan = self.check(LLAMA, "megatron:tp=2")
         names = {"l{i}.w_q": "layers.{i}.q.weight", "w_tokens": "tokens.weight"}
-        self.assertEqual(plan._name_of("l1.w_q", names), "layers.1.q.weight")
-        self.assertEqual(plan._name_of("w_tokens", names), "tokens.weight")
-        self.assertEqual(plan._name_of("w_logits", names), "w_logits")
-        self.assertEqual(plan._name_of("w_logits", str.upper), "W_LOGITS")
+        self.assertEqual(plan._translate("l1.w_q", names), "layers.1.q.weight")
+        self.assertEqual(plan._translate("w_tokens", names), "tokens.weight")
+        self.assertEqual(plan._translate("w_logits", names), "w_logits")
+        self.assertEqual(plan._translate("w_logits", str.upper), "W_LOGITS")
 
     def test_output_is_written_to_a_file(self):
         with tempfile.TemporaryDirectory() as directory:
