@@ -227,6 +227,8 @@ inline constexpr double kWorthFewer = 0.999;
 inline constexpr double kNextPart = 0.6;
 // Parts on each side of the fastest that are searched next.
 inline constexpr std::size_t kPartsBeside = 2;
+// Up to this number of parts for pipelines only, all are searched.
+inline constexpr std::size_t kFewParts = 16;
 // Most that rewrites may gain if a part is judged only by its layouts.
 inline constexpr double kRewritesMayGain = 1.15;
 // Most that layouts may gain on a part, beyond their gain on all of a machine with several kinds of

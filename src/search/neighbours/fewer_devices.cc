@@ -206,7 +206,13 @@ class PartSearch {
         by_grid_(!all.best || all.best->mapped.schedule.micro_batches > 1) {
     const machine::Digits digits(machine);
     batch_ = strategies::find_batch_size({model, digits}).value_or(0);
-    parts_ = list_parts(machine, batch_, is_plain_, has_fast_pipelines());
+    parts_ = list_parts(machine, batch_, is_plain_, false);
+    even_parts_ = parts_.size();
+    if (!is_plain_ && has_fast_pipelines()) {
+      for (const auto& part : list_parts(machine, batch_, is_plain_, true)) {
+        if (std::ranges::find(parts_, part) == parts_.end()) parts_.push_back(part);
+      }
+    }
     is_searched_.resize(parts_.size());
   }
 
@@ -215,7 +221,12 @@ class PartSearch {
     if (is_plain_) {
       for (auto i : order_by_common_devices()) (void)search_part(i);
     } else {
-      search_some();
+      search_some(0, even_parts_);
+      if (parts_.size() - even_parts_ > limits::kFewParts) {
+        search_some(even_parts_, parts_.size());
+      } else {
+        for (auto i = even_parts_; i < parts_.size(); ++i) (void)search_part(i);
+      }
     }
     std::ranges::stable_sort(found_, {}, &TimedPart::time);
     std::erase_if(found_, [&](const auto& part) { return part.time > limits::kNearPart * best_; });
@@ -259,9 +270,9 @@ class PartSearch {
   // does so for each number of innermost units, separately for parts that divide the batch and for
   // others. Then it searches the neighbours of the fastest part until none of them is faster.
   //   32, 24, 16, 12, 8, 4 nodes -> 32, 16, 8, 4; if 8 nodes are the fastest -> also 12 and 24
-  void search_some() {
+  void search_some(std::size_t begin, std::size_t end) {
     std::map<std::pair<std::int64_t, bool>, double> most;  // devices of the next part at most
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
+    for (auto i = begin; i < end; ++i) {
       const auto devices = static_cast<double>(count_units(parts_[i]));
       const bool divides = batch_ % parts_[i][0] == 0;
       const auto [at, is_first] = most.try_emplace({parts_[i].back(), divides});
@@ -269,9 +280,9 @@ class PartSearch {
       at->second = limits::kNextPart * devices;
       (void)search_part(i);
     }
-    for (bool is_new = best_ < kForever; is_new;) {
-      const auto first = fastest_ - std::min(fastest_, limits::kPartsBeside);
-      const auto last = std::min(fastest_ + limits::kPartsBeside + 1, parts_.size());
+    for (bool is_new = best_ < kForever; is_new && fastest_ >= begin;) {
+      const auto first = std::max(begin, fastest_ - std::min(fastest_, limits::kPartsBeside));
+      const auto last = std::min(fastest_ + limits::kPartsBeside + 1, end);
       is_new = false;
       for (auto i = first; i < last; ++i) is_new |= search_part(i);
     }
@@ -286,14 +297,14 @@ class PartSearch {
     auto part = machine::make_submachine(machine_, parts_[i]);
     if (!part) return true;
     options_.until.seconds = clock_.remaining();
-    const bool divides = batch_ % parts_[i][0] == 0 || !machine_.groups.empty();
+    const bool is_even = i < even_parts_;
     std::optional<StrategySearch::QuickResult> takes;
     if (is_plain_) {
       takes = find_fastest_plain(model_, *part, options_, most);
-    } else if (divides) {
+    } else if (is_even) {
       takes = find_fastest_layouts(model_, *part, options_, most, by_grid_);
     }
-    if (!is_plain_ && (!by_grid_ || !divides) && may_gain_by_pipelines()) {
+    if (!is_plain_ && (!by_grid_ || !is_even) && may_gain_by_pipelines()) {
       const auto plain = find_fastest_plain(model_, *part, options_, takes ? takes->time : most);
       if (plain) takes = plain;
     }
@@ -325,7 +336,9 @@ class PartSearch {
   // Whether to search a part's grid, too: the whole batch may not fit there at once.
   bool by_grid_;
   std::int64_t batch_ = 0;
-  std::vector<Units> parts_;  // the largest first
+  // Parts that divide the batch or select groups, the largest first; then those for pipelines only.
+  std::vector<Units> parts_;
+  std::size_t even_parts_ = 0;  // number of the former
   std::vector<bool> is_searched_;
   std::vector<TimedPart> found_;
   double best_ = kForever;

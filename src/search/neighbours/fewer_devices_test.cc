@@ -72,6 +72,29 @@ TEST(FewerDevices, NeedNotDivideTheBatch) {
   }
 }
 
+// On a mixed machine, the nodes of the faster kind alone are considered however many others there
+// are.
+TEST(FewerDevices, AreThoseOfTheFasterKind) {
+  auto before = Seconds{std::numeric_limits<double>::infinity()};
+  for (const int slow : {4, 5, 6, 7}) {
+    auto machine = machine::load_machine("dgx_a100_40gb:" + std::to_string(8 + slow));
+    auto half = machine.device;
+    for (auto& [dtype, rate] : half.peak) rate = 0.5 * rate;
+    machine.groups = {{"fast", machine.device, 8}, {"slow", half, slow}};
+    machine.device = half;
+    const auto known = models::parse_model("mlp:layers=2,hidden=8192");
+    const auto model = known.build(6144, DType::kFp32);
+    Options options;
+    options.algebra = RewriteSearch::kJoint;
+    options.network = KnownNetwork{&known, 6144, DType::kFp32};
+    const auto all = search(model, machine, options);
+    const auto fewer = search_fewer_devices(model, machine, options, all);
+    const auto time = fewer ? std::min(all.fastest, fewer->result.fastest) : all.fastest;
+    EXPECT_LE(time, 1.002 * before) << slow << " slow nodes";
+    before = std::min(before, time);
+  }
+}
+
 // Small networks whose best part of a machine is hard to find. Some parts win by their layouts,
 // others only after rewrites and placement of embedding tables.
 TEST(FewerDevices, MakeMoreNodesNeverSlower) {
