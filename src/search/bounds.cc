@@ -18,6 +18,11 @@ namespace {
 // Allows for the rounding of floating point sums in another order.
 constexpr double kRounding = 1 - 1e-6;
 
+bool should_check_bounds() {
+  static const bool out = std::getenv("TANDEM_CHECK_BOUNDS") != nullptr;
+  return out;
+}
+
 // One device of one kind, and the number of devices of that kind.
 struct DeviceKind {
   machine::Machine device;
@@ -117,11 +122,6 @@ void record_largest_bound(CandidatePool& pool, std::vector<Bound> bounds) {
   if (!largest) return;
   result.lower_bound = largest->time;
   result.bound_scope = largest->scope;
-}
-
-bool should_check_bounds() {
-  static const bool out = std::getenv("TANDEM_CHECK_BOUNDS") != nullptr;
-  return out;
 }
 
 void check_bound(Seconds time, Seconds bound, const std::string& of) {

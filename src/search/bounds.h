@@ -35,10 +35,7 @@ Seconds bound_compute_time(const graph::Graph& graph, const machine::Machine& ma
 // plan.
 void record_largest_bound(CandidatePool& pool, std::vector<Bound> bounds);
 
-// Returns whether TANDEM_CHECK_BOUNDS is set, as in all tests.
-bool should_check_bounds();
-
-// Aborts if a value is below its bound and should_check_bounds(). Such a
+// Aborts if a value is below its bound and TANDEM_CHECK_BOUNDS is set, as in all tests. Such a
 // bound is a bug in Tandem. Without the variable, that bound is simply not reported to the user.
 void check_bound(Seconds time, Seconds bound, const std::string& of);
 void check_bound(Bytes memory, Bytes bound, const std::string& of);

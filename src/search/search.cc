@@ -124,7 +124,11 @@ class PlanSearch {
     const auto of_grid = strategies.compute_grid_bound();
     const auto of_layouts = layouts_.compute_bound(compute_useful_bound(of_grid));
     if (const auto bound = of_layouts) {
-      check_layout_bound(*bound);
+      for (const auto& e : pool_.simulated()) {
+        if (options_.dims == Dims{} && is_covered_by_layout_bound(*e.setting)) {
+          check_bound(e.time(), *bound, e.name);
+        }
+      }
       // Otherwise the plan is outside the bound's scope. The bound then says nothing of how near
       // the plan is to the best.
       if (*bound <= pool_.result().fastest) {
@@ -142,18 +146,6 @@ class PlanSearch {
       }
     }
     search::record_largest_bound(pool_, std::move(bounds));
-  }
-
-  // Checks that no simulated strategy that the bound of layouts covers undercuts it.
-  void check_layout_bound(Seconds bound) {
-    if (options_.dims != Dims{} || !should_check_bounds()) return;
-    const strategies::Problem problem(pool_.model(), pool_.digits());
-    for (const auto& e : pool_.simulated()) {
-      if (!is_covered_by_layout_bound(*e.setting)) continue;
-      const auto made = make_pass(*e.setting, problem);
-      const auto* choices = std::get_if<strategies::Choices>(&made);
-      if (choices != nullptr && layouts_.bounds(*choices)) check_bound(e.time(), bound, e.name);
-    }
   }
 
   // Returns how high a bound of layouts is useful: near the best time. The best may be a pipeline,

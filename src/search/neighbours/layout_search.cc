@@ -103,12 +103,6 @@ std::optional<Seconds> LayoutSearch::compute_bound(Seconds enough) {
   return std::ranges::min(laid_out_, {}, [](const LaidOut& l) { return l.bound.time; }).bound.time;
 }
 
-bool LayoutSearch::bounds(const std::vector<plan::Choice>& choices) {
-  return std::ranges::any_of(laid_out_, [&](const LaidOut& l) {
-    return !l.rewritten && make_network(pool_.model(), l.initial_choices).covers(choices);
-  });
-}
-
 namespace {
 
 // Returns the step time divided by the bytes of memory: one byte's share of the step, in seconds.

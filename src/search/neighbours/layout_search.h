@@ -32,10 +32,6 @@ class LayoutSearch {
   // Raises the cost of the cheapest layouts while it is less than `enough`.
   [[nodiscard]] std::optional<Seconds> compute_bound(Seconds enough);
 
-  // Returns whether that bound holds for these choices of the model: whether its networks have
-  // their states.
-  [[nodiscard]] bool bounds(const std::vector<plan::Choice>& choices);
-
  private:
   std::vector<LayoutNetwork::Solution> solve(const LayoutNetwork& network,
                                              const std::vector<predict::Prices>& prices);

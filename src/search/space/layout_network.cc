@@ -445,24 +445,6 @@ void LayoutNetwork::add_edge(std::size_t from, std::size_t to, std::size_t opera
   edges_.push_back({from, to, table, precedence_.get_segment_after(tensor)});
 }
 
-bool LayoutNetwork::covers(const std::vector<plan::Choice>& choices) const {
-  return std::ranges::all_of(model_.ids(), [&](NodeId id) {
-    const auto own = operator_variable_[id.index()];
-    const auto shared = tensor_variable_[id.index()];
-    const auto& choice = choices[id.index()];
-    auto produced = choice.source;
-    if (own != kNoVariable) {
-      const auto& states = *states_[own];
-      const auto at = std::ranges::find(states.nodes, choice.node);
-      if (at == states.nodes.end()) return false;
-      produced = states.out.layouts[static_cast<std::size_t>(at - states.nodes.begin())];
-    }
-    if (shared == kNoVariable || shared == own) return true;
-    const auto& layouts = states_[shared]->out.layouts;
-    return std::ranges::find(layouts, produced) != layouts.end();
-  });
-}
-
 bool LayoutNetwork::can_shard(NodeId user, std::size_t operand) const {
   const auto source = model_.inputs(user)[operand];
   return is_absorbed(source) && is_trained(model_.node(source)) &&

@@ -101,7 +101,8 @@ class LayoutNetwork {
   // share them.
   struct Priced {
     SegmentPrices prices;
-    std::array<std::unordered_map<CostTablePtr, TablePtr>, kSegments + 1> unary = {};
+    // By segment; then again by segment, for gradients that are ready last.
+    std::array<std::unordered_map<CostTablePtr, TablePtr>, 2 * kSegments> unary = {};
     std::array<std::unordered_map<EdgeTablePtr, TablePtr>, kSegments> edges = {};
     MadeTables cache = {};
 
@@ -133,10 +134,6 @@ class LayoutNetwork {
   Solution solve(const SegmentPrices& prices, const Finder& finder = {}) const;
   // Returns only the cost of the cheapest choices.
   double cost(Priced& priced, const Finder& finder = {}) const;
-
-  // Returns whether the network has the states of `choices`, so that its cheapest layouts cost no
-  // more than these.
-  [[nodiscard]] bool covers(const std::vector<plan::Choice>& choices) const;
 
   // Returns whether the whole forward pass precedes the loss, and so the backward pass.
   [[nodiscard]] bool has_two_phases() const {
@@ -176,7 +173,8 @@ class LayoutNetwork {
   bool is_source(graph::NodeId id) const;
   // Returns, by node, whether almost nothing of the backward pass comes after it.
   [[nodiscard]] std::vector<bool> find_late_gradients() const;
-  // Returns the prices of a variable. Almost nothing can overlap gradients that are ready last.
+  // Returns the prices of a variable. Almost nothing can overlap gradients that are ready last
+  // (predict::Prices::late).
   [[nodiscard]] predict::Prices get_prices(const SegmentPrices& prices, std::size_t variable) const;
   bool has_unequal_devices();
   Saving compute_saving(graph::NodeId id);

@@ -76,8 +76,8 @@ CostNetwork LayoutNetwork::make_priced_network(Priced& priced) const {
   for (std::size_t v = 0; v < unary_.size(); ++v) {
     const auto& unary = unary_[v];
     const auto own = get_prices(priced.prices, v);
-    const bool is_dearer = own.async != priced.prices.get_operator_prices(segments_[v]).async;
-    const auto s = is_dearer ? kSegments : number(segments_[v]);
+    const bool is_dearer = own.async > priced.prices.at(segments_[v]).async;
+    const auto s = number(segments_[v]) + (is_dearer ? kSegments : 0);
     auto& slot = priced.unary[s][unary];
     if (!slot) {
       slot = made(id_in(unary->id, s), unary->cost.size(), 1, price_table(own, *unary));
