@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
@@ -65,9 +66,24 @@ std::string pluralize(std::int64_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
+namespace {
+
+// Omits the list of flags that exclude a flag, which would bury the flag's text. The error says
+// which two flags exclude each other.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const auto text = CLI::Formatter::make_option_opts(option);
+    return text.substr(0, text.find(" Excludes:"));
+  }
+};
+
+}  // namespace
+
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& doc,
                       const std::string& example, bool& json) {
   auto* command = app.add_subcommand(name, doc);
+  command->formatter(std::make_shared<HelpFormatter>());
   command->footer("Example:\n  tandem " + example);
   command->add_flag("--json", json, "print one JSON document");
   return command;

@@ -74,9 +74,10 @@ void print(const IterationResult& r, const madmax::Model& model, const madmax::S
 }  // namespace
 
 void MadMaxFiles::add_flags(CLI::App& command) {
-  auto* model_flag = command.add_option(
-      "--madmax-model", model,
-      "predict with MAD-Max's public model: its model file (docs/internals/madmax.md)");
+  auto* model_flag =
+      command.add_option("--madmax-model", model,
+                         "predict with MAD-Max's public model instead of a model, machine and "
+                         "strategy: its model file (docs/internals/madmax.md)");
   auto* system_flag =
       command.add_option("--madmax-system", system, "system file for --madmax-model");
   auto* task_flag = command.add_option("--madmax-task", task, "task file for --madmax-model");
